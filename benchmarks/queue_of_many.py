@@ -1,25 +1,20 @@
 """100,000 queued jobs, and one queued sweep of 1,000,000: memory, restart, the first page of a list.
 
 The node of the cluster is busy, so passes look at the queue; memory is told of the head alone and of all
-processes of the cluster.
+processes of the cluster.  With ``--singly`` each job has a request of its own.  It takes two minutes.
 """
 
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from heads import head, machine
+from submissions import BUSY, WINDOW, singly, submission, submit
 
-JOBS, SINGLY, IN_REQUEST = 100_000, 20_000, 1000
-BUSY = {"terms": {"numprocessors": "2"}, "tasks": [{"command": "sleep 3600", "numprocessors": "2"}]}
+JOBS, IN_REQUEST = 100_000, 1000
+SINGLY = JOBS if sys.argv[1:] == ["--singly"] else 20_000
 HN = str(Path(sys.executable).with_name("hn"))
-
-
-def submission(number: int) -> dict[str, Any]:
-    """Return the submission of a job that is like no other."""
-    return {"terms": {"jobname": f"job {number}"}, "tasks": [{"command": f"/bin/echo {number}"}]}
 
 
 def main() -> None:
@@ -36,8 +31,7 @@ def main() -> None:
     with head(nodes=1, processors=2) as many:
         many.client.ask("submit_job", **BUSY)
         begun = time.perf_counter()
-        for number in range(SINGLY):
-            many.client.ask("submit_job", **submission(number))
+        submit(many, singly(0, SINGLY), 1, WINDOW)
         spent = time.perf_counter() - begun
         print(f"{SINGLY:,} submissions on one connection: {SINGLY / spent:,.0f} a second")
         begun, used = time.perf_counter(), many.processor_time()
@@ -45,7 +39,7 @@ def main() -> None:
             numbers = range(first, min(first + IN_REQUEST, JOBS))
             many.client.ask("submit_jobs", submissions=[submission(number) for number in numbers])
         spent, used = time.perf_counter() - begun, many.processor_time() - used
-        others = JOBS - SINGLY
+        others = JOBS - SINGLY or 1
         print(
             f"{others:,} submissions in requests of {IN_REQUEST:,}: {others / spent:,.0f} a second, "
             f"{1e6 * used / others:.0f} us of the head for each (promised: 100)"

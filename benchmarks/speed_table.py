@@ -196,17 +196,26 @@ def other_revision(revision: str) -> Iterator[dict[str, str]]:
             subprocess.run([*git, "worktree", "remove", "--force", str(other)], check=False)
 
 
+PEERS: dict[str, Callable[[], bool]] = {
+    "xargs": lambda: True,
+    "task-spooler": lambda: bool(shutil.which("tsp")),
+    "HyperQueue": lambda: bool(find_spec("hyperqueue")),
+    "Slurm": lambda: os.geteuid() == 0 and bool(shutil.which("slurmctld")),
+}
+"""Other programs that run in the same turns, and whether they are on this machine."""
+
+
 def peers_here(stack: ExitStack) -> dict[str, Callable[[], float]]:
     """Start the peers that this machine has; return what measures each."""
     rates: dict[str, Callable[[], float]] = {f"xargs -P2, {SWEEP:,} (tasks/s)": xargs}
-    if shutil.which("tsp"):
+    if PEERS["task-spooler"]():
         spooler = stack.enter_context(peers.task_spooler())
         rates[f"task-spooler, {JOBS} from a shell loop (jobs/s)"] = spooler
-    if find_spec("hyperqueue"):
+    if PEERS["HyperQueue"]():
         queue = stack.enter_context(peers.hyper_queue())
         rates[f"HyperQueue, {MANY:,} tasks of one job (tasks/s)"] = lambda: queue.tasks(MANY)
         rates[f"HyperQueue, {MANY:,} jobs on one connection (jobs/s)"] = lambda: queue.jobs(MANY)
-    if os.geteuid() == 0 and shutil.which("slurmctld"):
+    if PEERS["Slurm"]():
         slurm = stack.enter_context(peers.slurm())
         rates[f"Slurm, {JOBS} from a shell loop of sbatch (jobs/s)"] = slurm
     return rates
@@ -233,6 +242,8 @@ def table(rows: list[str], beside: str, rounds: int) -> None:
         print(f"| {ROWS[row].title} ({ROWS[row].unit}) | {told} | {values[row]:,.1f} |")
     for name in others:
         print(f"| {name} | | {values[name]:,.1f} |")
+    absent = [name for name, is_here in PEERS.items() if not is_here()]
+    print(*([f"not on this machine: {', '.join(absent)}"] if absent else []))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Commands of other schedulers: what they inherit, what they may say, and whose directories are believed."""
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,9 @@ from headnode.adapters.batch.attempt_files import (
 from headnode.adapters.batch.commands import CommandUser, account_of, own_account, run_command
 from headnode.core.batch import HAND_OFF
 from headnode.core.batch.dialect import CommandResult
+from headnode.core.batch.gridengine import GridEngine
+from headnode.core.batch.pbs import Pbs
+from headnode.core.batch.slurm import Slurm
 from headnode.core.batch.tracked import Files
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
@@ -109,6 +113,23 @@ def test_a_command_by_ssh_gets_its_words_as_they_are(tmp_path: Path, monkeypatch
     said = run("printf", "%s %s", nasty, "$SLURM_CONF", resource=resource)
     assert said.out == f"ann@far\n{nasty} $SLURM_CONF"
     assert run("sh", "-c", "echo $SLURM_CONF; cat", resource=resource, stdin=b"in").out == "ann@far\n/c\nin"
+
+
+def test_a_command_at_the_other_end_of_ssh_ends_in_time_though_the_connection_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = tmp_path / "far"
+    (tmp_path / "ssh").write_text(
+        f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; setsid sh -c "$3" > {far} & sleep 987\n'
+    )
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setattr(commands, "PATH", f"{tmp_path}:{commands.PATH}")
+    resource = replace(PLAIN, host="far")
+    assert run("sh", "-c", "echo $$; exec sleep 986", resource=resource, seconds=1.0).status is None
+    began = time.monotonic()
+    while not far.read_text() or is_running(int(far.read_text())):
+        assert time.monotonic() - began < PATIENCE
+        time.sleep(0.05)
 
 
 def test_a_command_that_does_not_end_is_killed_with_all_it_started() -> None:
@@ -245,6 +266,36 @@ def test_a_directory_that_somebody_else_has_made_is_refused(tmp_path: Path) -> N
     assert files_found(run(*look_words(base, ["m1"]), user=NOBODY), ["m1"]) == {"m1": None}
 
 
-def test_a_disk_that_is_full_is_a_refusal() -> None:
+def test_a_directory_that_cannot_be_made_is_a_refusal() -> None:
     assert not_written(submit("/proc/nothing/x", "echo 7")) is not None
     assert files_found(run(*look_words("/proc/nothing/x", ["m"])), ["m"]) == {"m": None}
+
+
+def test_nothing_is_learnt_or_submitted_where_the_directory_of_all_attempts_is_gone(tmp_path: Path) -> None:
+    base = str(tmp_path / "shared" / "ada" / "0a1b2c3d")
+    assert files_found(run(*look_words(base, ["m"])), ["m"]) == {"m": None}
+    said = run(*submit_words(base, TOKEN, ["m"]), stdin=submit_input({"m": ("script", ["true"])}))
+    (answer,) = submissions_said(said, TOKEN, ["m"]).values()
+    assert not_written(answer) is None
+    assert answer == CommandResult(None, "", f"there is no directory {tmp_path}/shared now\n")
+    assert not (tmp_path / "shared").exists()
+
+
+@as_root
+def test_what_a_full_disk_does_not_take_is_not_submitted_and_not_refused(tmp_path: Path) -> None:
+    disk, asked = tmp_path / "disk", tmp_path / "asked"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", str(disk)]).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        base = str(disk / "root" / "0a1b2c3d")
+        wanted = {name: ("x" * 100_000, ["sh", "-c", f"echo {name} >> {asked}; echo 7"]) for name in "ab"}
+        said = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted))
+        answers = submissions_said(said, TOKEN, wanted)
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    assert not asked.exists()
+    for answer in answers.values():
+        assert not_written(answer) is None
+        for dialect in (Slurm(), GridEngine(), Pbs()):
+            assert dialect.submitted(answer).kind == "doubtful"

@@ -103,14 +103,24 @@ class Round:
         elif fate < 0.1:
             self._kills["other scheduler frozen"] += 1
             self._peer.freeze(seconds)
-        elif storm and fate < 0.16:
+        elif fate < 0.3:
+            self._kill_commands()
+        elif storm and fate < 0.42:
             self._head.kill()
             self._head.start_again()
             self._kills["head killed"] += 1
-        elif storm and fate < 0.6:
+        elif storm and fate < 0.75:
             for process in hand_off_processes(self._head):
                 os.kill(process, signal.SIGKILL)
                 self._kills["hand-off process killed"] += 1
+
+    def _kill_commands(self) -> None:
+        """Kill one of the processes that carry out foreign commands: a shell, a go-between, a program."""
+        below = [each for process in hand_off_processes(self._head) for each in descendants(process)]
+        if below:
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(self._chance.choice(below), signal.SIGKILL)
+                self._kills["one process of a command killed"] += 1
 
     def _freeze(self, processes: list[int], kind: str, seconds: float) -> None:
         for process in processes:
@@ -171,9 +181,10 @@ def check_chaos(
     wanted = request.config.getoption("--chaos-kills") or share_of(faults)
     record = Path(request.config.getoption("--chaos-record") or folder / "record")
     rounds = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    first = int(request.config.getoption("--chaos-seed"))
     done = sum((Counter(each["faults"]) for each in rounds), Counter[str]())
     while done.total() < wanted:
-        began, one = time.monotonic(), Round(head, peer, folder, len(rounds) + 1)
+        began, one = time.monotonic(), Round(head, peer, folder, first + len(rounds))
         one.make_trouble(min(OF_ONE_ROUND, wanted - done.total()), submit)
         happened = one.outcome(resource)
         seconds = round(time.monotonic() - began)
@@ -185,6 +196,20 @@ def check_chaos(
     for kind, count in done.most_common():
         print(f"{count:6} {kind}")
     print(f"{done.total():6} in all, {sum(each['jobs'] for each in rounds)} jobs")
+
+
+def descendants(process: int) -> list[int]:
+    """Return the children of a process, their children, and so on."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found, below = list[int](), children.get(process, [])
+    while below:
+        found += below
+        below = [child for each in below for child in children.get(each, [])]
+    return found
 
 
 def hand_off_processes(head: RealHead) -> list[int]:

@@ -61,6 +61,45 @@ def test_a_job_that_may_run_anywhere_goes_to_the_place_that_starts_it_first(head
     head.ask("cancel_job", job=busy)
 
 
+def submit_file(head: RealHead, text: str) -> int:
+    job: int = head.ask("submit_job", jobfile=text)["job"]
+    return job
+
+
+def test_a_job_runs_with_another_request_at_the_resource_that_starts_it_first(head: RealHead) -> None:
+    busy = submit(head, "sleep 600", "here", runtime="60")
+    head.wait_for(busy, "Running")
+    text = """command = "echo $HEADNODE_RESOURCE $SLURM_NTASKS"
+run_time = "5m"
+work_directory = "/"
+processors = 1
+[[alternatives]]
+resource = "peer"
+processors = 3
+run_time = "2m"
+"""
+    job = submit_file(head, text)
+    assert head.wait(job)["state"] == "Finished"
+    read = head.ask("read_output", job=job, task=1, stream="standard_output")
+    assert read["data"] in (b"peer 3\n", "cGVlciAzCg==")
+    shown = head.ask("job", job=job)["job"]
+    assert (shown["alternative"], shown["alternatives"]) == (1, 1)
+    head.ask("cancel_job", job=busy)
+
+
+def test_a_job_stays_on_own_nodes_with_its_own_request_where_one_is_free(head: RealHead) -> None:
+    text = """command = "echo [$HEADNODE_RESOURCE] $CCP_NUMCPUS"
+work_directory = "/"
+[[alternatives]]
+resource = "peer"
+processors = 3
+"""
+    job = submit_file(head, text)
+    assert head.wait(job)["state"] == "Finished"
+    read = head.ask("read_output", job=job, task=1, stream="standard_output")
+    assert read["data"] in (b"[] 1\n", "W10gMQo=")
+
+
 def test_a_job_that_may_run_anywhere_stays_where_a_node_is_free(head: RealHead) -> None:
     job = submit(head, 'echo "at [$HEADNODE_RESOURCE]"', "peer,here")
     assert head.wait(job)["state"] == "Finished"

@@ -5,6 +5,7 @@ The journal of a shepherd alone is in `test_agent_survives`.
 
 import asyncio
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -15,11 +16,13 @@ from typing import Any
 
 import pytest
 from agent_scene import Scene
+from hand_off_chaos import hand_off_processes
 from test_notices import Post, open_post
 
 from headnode.apps.server.job_notices import BETWEEN_DELIVERIES
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
+from testbed.pbs_peer import pbs_peer
 
 pytestmark = [
     pytest.mark.root,
@@ -183,3 +186,28 @@ def test_a_letter_is_sent_once_though_the_disk_is_too_full_to_note_it(state: Pat
             assert head.ask("cluster")["cluster"]["notices"]["waiting"] == 1
         head.until(lambda: head.ask("cluster")["cluster"]["notices"]["waiting"] == 0)
     assert len(post.letters) == 1
+
+
+def test_a_hand_off_process_that_dies_while_the_disk_is_full_is_replaced_by_one_that_knows_all(
+    state: Path, tmp_path: Path
+) -> None:
+    go, attempts = tmp_path / "go", tmp_path / "attempts"
+    attempts.mkdir()
+    with pbs_peer(tmp_path / "site") as peer, real_head(tmp_path, nodes=0) as head:
+        paths = {"programs": str(peer.programs), "directory": str(attempts)}
+        head.ask("set_resource", name="old", system="pbs", **paths, poll=1.0, settle=6.0)
+        job = head.submit(
+            f"while [ ! -e {go} ]; do sleep 0.05; done; exit 3", terms={"resource": "old"}, workdir="/"
+        )
+        head.wait_for(job, "Running")
+        (process,) = hand_off_processes(head)
+        with full(state):
+            go.touch()
+            head.until(lambda: "no space is left" in head.log())  # its end is known, and cannot be noted
+            os.kill(process, signal.SIGKILL)
+            head.until(lambda: "headnode.apps.handoff has ended" in head.log())
+        late = head.submit("exit 4", terms={"resource": "old"}, workdir="/")
+        for one, code in ((job, 3), (late, 4)):
+            assert head.wait(one)["state"] == "Failed"
+            assert head.task(one)["exit_code"] == code
+        assert len(peer.names()) == len(set(peer.names())) == 2

@@ -31,7 +31,8 @@ WITH_A_VERSION = (
     "headnode.adapters.wire.message_checks: StatedProtocol",
 )
 # The names of a description that was read whole when it came, or by `recovery` after a restart.
-IN_PART = ("headnode.core.state.job_request: JobNames",)
+# What decides whether a submission goes together with others: it is read as a whole afterwards.
+IN_PART = ("headnode.core.state.job_request: JobNames", "headnode.apps.server.api.verbs: SubmissionOutline")
 
 
 def decoded_types() -> dict[str, Any]:

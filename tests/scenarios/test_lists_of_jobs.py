@@ -110,3 +110,23 @@ def test_more_jobs_than_a_page_holds_are_fetched_page_by_page(tmp_path: Path) ->
         said = hn("job", "list", "--all", "--limit", "2200", "--quiet", state=tmp_path)
     assert [int(number) for number in said.stdout.split()] == list(range(2500, 300, -1))
     assert [request["limit"] for request in head.asked] == [2200, 1200, 200]
+
+
+def test_every_page_is_in_the_order_of_ids_also_with_a_job_that_came_back(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            jobs = await made(peer, *"abcdefgh", hold="true")
+            for number in (2, 5, 6):
+                await peer.done(verb="cancel_job", job=jobs[number])
+            await peer.done(verb="requeue_job", job=jobs[2])  # it is the last in memory now
+            states = {job: str((await peer.done(verb="job", job=job))["job"]["state"]) for job in jobs}
+            assert len(set(states.values())) > 1
+            for wanted in ([], ["Canceled"], ["Queued"], ["Configuring", "Queued"], ["Finished"]):
+                expected = [job for job in reversed(jobs) if not wanted or states[job] in wanted]
+                assert await listed(peer, states=wanted) == expected
+                for before in range(1, len(jobs) + 2):
+                    rest = [job for job in expected if job < before]
+                    assert await listed(peer, states=wanted, before=before, limit=3) == rest[:3]
+            assert await listed(peer, owner="nobody") == []
+
+    run(tmp_path, story)

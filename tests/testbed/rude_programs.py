@@ -7,7 +7,7 @@ from pathlib import Path
 RUDE = """#!/bin/bash
 # {name}, of whose answers some are lost, late, cut or wrong: {directory}/rude says how many of 256.
 read -r rude < {directory}/rude
-(( RANDOM % 256 < rude )) || exec {real} "$@"
+(( RANDOM % 256 < rude * {share} / 100 )) || exec {real} "$@"
 fault() {{ echo "{name} $1" >> {directory}/faults; }}
 silence() {{ echo '{name}: error: Socket timed out on send/recv operation' >&2; exit 1; }}
 kinds=({kinds})
@@ -44,7 +44,10 @@ class RudePrograms:
         for name, words in self._real.items():
             path = place / name
             kinds = "0 3 4" if name == "dd" else "0 1 2 3 4 5 6 7 8"  # a file is read or not
-            path.write_text(RUDE.format(name=name, directory=self.directory, real=words, kinds=kinds))
+            share = 30 if name == "dd" else 100  # of each job files are read often
+            path.write_text(
+                RUDE.format(name=name, directory=self.directory, real=words, kinds=kinds, share=share)
+            )
             path.chmod(0o755)
         for name in ("faults", "rude"):
             (self.directory / name).write_text("")

@@ -25,7 +25,7 @@ from headnode.core.state.command import Command
 from headnode.core.state.decide import decide
 from headnode.core.state.events import Event
 from headnode.core.state.filters import TakeVerdict
-from headnode.core.state.job_events import JobStarted, JobUnarchived
+from headnode.core.state.job_events import JobStarted
 from headnode.core.state.nodes import ShiftLimits
 from headnode.core.state.prep_release import named_nodes, starts_paused
 from headnode.core.state.reservations import AdvanceReservation
@@ -41,7 +41,7 @@ from headnode.engine.preemption import (
     reclaims_of,
     withdrawals,
 )
-from headnode.engine.recovery import ended_job, recover, save
+from headnode.engine.recovery import BatchSteps, JournalWrite, recover, save, written_at_once
 from headnode.engine.settings import Settings
 from headnode.engine.view_builder import ViewBuilder
 
@@ -119,8 +119,7 @@ class Effects(Protocol):
 class Engine:
     """Applies commands: events change the state, are written to the journal, and then take effect.
 
-    Memory runs ahead of the disk only inside `handle`, which hides that from its callers.
-    """
+    Memory runs ahead of the disk only inside `handle`, and between the `steps` of a batch."""
 
     def __init__(self, journal: Journal, clock: Clock, policies: dict[str, Policy], effects: Effects) -> None:
         self.journal = journal
@@ -159,6 +158,7 @@ class Engine:
         """
         self.cluster, self.number, self.kept = recover(self.journal)
         self.offers.recover(self.cluster)
+        self.unwritten = False  # True: memory is ahead of the disk
         self._agenda = self.cluster.agenda
         self._agenda.closing = self.closing
         self._view_builder, self.last_plan = ViewBuilder(self.cluster, keeps=True), None
@@ -171,26 +171,35 @@ class Engine:
         the journal again: nothing of the batch has happened.
         Raises:  Broken when an event cannot be applied.  The caller must then end the process.
         """
+        return written_at_once(self.steps(batch))
+
+    def steps(self, batch: Sequence[Command]) -> BatchSteps[list[Answer]]:
+        """Do as `handle`, but leave the write to the journal, if there is one, to the caller.
+
+        Until what that raises is thrown in, or the steps go on, nothing else may be asked of the engine.
+        """
         now = self.clock.now()
         self._mind_the_clock(now)
-        return self._handle(batch, now)
+        return (yield from self._steps(batch, now))
 
     def _mind_the_clock(self, now: Instant) -> None:
         """Move run time limits when the clock was set, so that none ends early or late."""
         by = self.clock.set_by()
         if by:
             log.warning("the clock was set by %.0f seconds", by)
-            self._handle([ShiftLimits(by=by)], now)
+            written_at_once(self._steps([ShiftLimits(by=by)], now))
 
-    def _handle(self, batch: Sequence[Command], now: Instant) -> list[Answer]:
+    def _steps(self, batch: Sequence[Command], now: Instant) -> BatchSteps[list[Answer]]:
         facts: list[Event] = []
         answers = [self._apply_command(command, now, facts) for command in batch]
         self._run_to_fixpoint(now, facts)
         if not facts:
             self.offers.perform()
             return answers
+        write = JournalWrite(self.journal, self.clock, self.cluster, facts)
+        self.unwritten = True
         try:
-            self._record(facts)
+            yield write
         except Unavailable as error:
             if not self._cannot_write:
                 log.error("the journal cannot write; it is tried again each second: %s", error)
@@ -199,7 +208,10 @@ class Engine:
             return [error for _ in batch]
         if self._cannot_write:
             log.info("the journal can write again")
-        self._cannot_write, self._retry_at = False, None
+        self._cannot_write, self._retry_at, self.unwritten = False, None, False
+        self.number = write.number
+        self.commits.add(write.seconds)
+        self._agenda.for_archive.clear()
         self.effects.perform(facts, self.cluster)
         self.offers.perform()
         return answers
@@ -349,15 +361,6 @@ class Engine:
         tries = paused_node_starts(self.cluster, self.view(now), starting)
         return replace(plan, starts=(*plan.starts, *tries))
 
-    def _record(self, facts: list[Event]) -> None:
-        alive = self.cluster.jobs
-        over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
-        revived = [event.job for event in facts if type(event) is JobUnarchived and event.job in alive]
-        began = self.clock.now()
-        self.number = self.journal.append(facts, map(ended_job, over), revived)  # some are large
-        self.commits.add(self.clock.now() - began)
-        self._agenda.for_archive.clear()
-
     def tick(self) -> None:
         """Carry out what is due: release holds, end overdue and late jobs, run a postponed pass."""
         now = self.clock.now()
@@ -373,7 +376,7 @@ class Engine:
         while (late := agenda.last_starts.take(now)) is not None:
             overdue.append(EndLate(job=late))
         if overdue or agenda.dirty_jobs or agenda.dirty_reservations or self._pass_is_due(now):
-            self._handle(overdue, now)
+            written_at_once(self._steps(overdue, now))
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""
@@ -390,7 +393,7 @@ class Engine:
 
     def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:
         """Keep a snapshot when enough has happened since the last; return whether one was kept."""
-        if self.number - self.kept < max(1, at_least):
+        if self.unwritten or self.number - self.kept < max(1, at_least):
             return False
         self.journal.keep_snapshot(self.number, save(self.cluster))
         self.kept = self.number

@@ -496,3 +496,79 @@ def test_each_attempt_is_queued_once_and_ends_as_it_did(seed: int) -> None:
             "exited",
             there.codes[marker_of("00000000", key)],
         )
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize("behind", [-DAY, -5.0, 5.0, DAY])
+def test_a_clock_there_that_is_wrong_changes_neither_start_nor_length(behind: float) -> None:
+    now, began = 1_000_000.0, 999_990.0
+    table = HandOffTable("Slurm", PATIENCE)
+    table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(now - 500))
+    table.sent(KEY, Instant(now - 500))
+    table.submitted(KEY, SubmissionResult("queued", "7"), Instant(now - 499))
+    table.polled(row(ForeignState.WAITING), Instant(now - 30), Instant(now - 29))
+    at = Instant(began - behind)
+    (news,) = table.polled(row(ForeignState.RUNNING, started=at), Instant(now), Instant(now))
+    assert news.at is not None
+    assert now - 30 <= news.at <= now
+    later = now + 60
+    said = f"code=0 signal=0 start={began - behind:.0f} end={later - 2 - behind:.0f} id=7 host=n"
+    table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(later), Instant(later))
+    (ended,) = [each.outcome for each in settled(table, Files(True, said), later) if each.kind == "ended"]
+    assert ended is not None
+    assert ended.started is not None
+    assert ended.ended is not None
+    assert now - 30 <= ended.started <= ended.ended <= later
+    if abs(behind) == DAY:
+        assert ended.ended - ended.started == later - 2 - began
+
+
+def test_a_run_of_less_than_a_second_is_not_moved_to_when_it_was_noticed() -> None:
+    table = HandOffTable("Slurm", PATIENCE)
+    table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(1000.7))
+    table.sent(KEY, Instant(1000.7))
+    table.submitted(KEY, SubmissionResult("queued", "7"), Instant(1000.8))
+    table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(1031), Instant(1031))
+    said = "code=0 signal=0 start=1000 end=1000 id=7 host=n"
+    (ended,) = [each.outcome for each in settled(table, Files(True, said), 1031) if each.kind == "ended"]
+    assert ended is not None
+    assert (ended.started, ended.ended) == (1000.0, 1000.0)
+
+
+def test_an_exit_file_that_says_any_time_does_not_make_a_run_longer_than_it_was_seen() -> None:
+    table = HandOffTable("Slurm", PATIENCE)
+    table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(1000))
+    table.sent(KEY, Instant(1000))
+    table.submitted(KEY, SubmissionResult("queued", "7"), Instant(1001))
+    table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(1100), Instant(1100))
+    (news, *_) = table.looked(
+        {MARK: Files(True, "code=0 signal=0 start=1 end=1099 id=7 host=n")}, Instant(1100), Instant(1100)
+    )
+    assert news.at == 1000
+
+
+@pytest.mark.parametrize("reason", ["a\x1b[31mb", "one\nbegin of another line", "\x07", "\u202ereversed"])
+def test_no_control_characters_of_a_scheduler_reach_the_head(reason: str) -> None:
+    table = table_with(job="7")
+    news = table.polled(row(ForeignState.WAITING, reason=reason), Instant(1), Instant(1))
+    (waits,) = [each for each in news if each.kind == "waits"]
+    assert waits.reason.isprintable()
+    assert CommandResult(1, "", f"x\nsqueue: error: {reason}").complaint.isprintable()
+    table = table_with()
+    table.sent(KEY, Instant(0))
+    (ended,) = table.submitted(KEY, SubmissionResult("refused", message=reason), Instant(1))
+    assert ended.outcome is not None
+    assert ended.outcome.message.isprintable()
+
+
+def test_an_id_that_another_job_has_by_now_is_neither_believed_nor_canceled() -> None:
+    table = table_with(job="7")
+    other = marker_of("00000000", AttemptPlace(2, 1, 1, 1))
+    rows = rows_of([ForeignJob("7", other, ForeignState.RUNNING, "RUNNING", owner="ada")])
+    for now in (10, 20, 30):
+        assert table.polled(rows, Instant(now), Instant(now)) == []
+    table.stop(KEY)
+    assert table.to_act(Instant(31)) == {}
+    assert [one.marker for one in table.to_look_at()] == [MARK]

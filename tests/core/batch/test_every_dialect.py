@@ -1,5 +1,6 @@
 """What the dialect of every other scheduler promises: nothing asked for is lost, no silence is believed."""
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -232,3 +233,18 @@ def test_an_answer_of_anything_is_read_or_nothing_is_learnt(system: ResourceSyst
     dialect = DIALECTS[system]
     for rows in (dialect.polled(CommandResult(0, text, "")), dialect.remembered(CommandResult(0, text, ""))):
         assert not rows  # no row of ours is made of noise
+
+
+NUMBERS = ["9" * 5000, "9" * 400, "9" * 19, "-" + "9" * 4400, "\N{SUPERSCRIPT TWO}", "1e999", "nan", ""]
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: f"{number[:5]}-{len(number)}")
+def test_a_number_that_is_none_is_not_known_and_fails_nothing(system: ResourceSystem, number: str) -> None:
+    dialect = DIALECTS[system]
+    for text in ENDS[system].values():
+        for found in re.finditer(r"\d+", text):
+            said = CommandResult(0, f"{text[: found.start()]}{number}{text[found.end() :]}\n", "")
+            for row in {**(dialect.remembered(said) or {}), **(dialect.polled(said) or {})}.values():
+                assert all(abs(each or 0) < 2**31 for each in (row.exit_code, row.signal))
+                assert 0 <= (row.started or 0) < 1e12

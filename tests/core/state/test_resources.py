@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from worlds import ADA, ROOT, World
 
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
-from headnode.core.model.job import JobSpec, Licence
+from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -548,3 +548,63 @@ def test_every_place_that_a_job_names_must_be_there_and_run_it() -> None:
 def test_any_place_is_own_nodes_and_each_resource(named: str, places: tuple[str, ...]) -> None:
     world, _ = with_choice()
     assert places_of(world.cluster.resource_index.named, JobSpec(resource=named)) == places
+
+
+def test_an_alternative_for_a_resource_is_what_the_job_asks_for_there() -> None:
+    small = Alternative(tasks=(TaskAlternative(minimum=1, maximum=1),))
+    there = Alternative(
+        run_time=Seconds(60.0), resource="Peer", tasks=(TaskAlternative(minimum=3, maximum=3),)
+    )
+    world = with_resource(2)
+    world.submit(TaskSpec(command="x", minimum=2, maximum=2))
+    wide = TaskSpec(command="x", minimum=2, maximum=2, rerunnable=True)
+    job = world.submit(wide, alternatives=(small, there))
+    request = world.cluster.request(world.record(job))
+    assert (request.resource, len(request.others)) == ("here,peer", 1)
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
+    record = world.record(job)
+    assert record.run is not None
+    assert (record.run.resource, record.run.alternative) == ("peer", 2)
+    spec = world.cluster.spec(record)
+    assert (spec.tasks[0].minimum, spec.run_time) == (3, 60.0)
+    world.check_replay()
+    world.do(RequeueJob(by=ROOT, job=job))
+    end(world, job, AttemptOutcome("stopped"))
+    assert world.cluster.spec(world.record(job)).tasks[0].minimum == 2
+    world.check_replay()
+
+
+def test_a_job_for_a_resource_takes_its_own_request_there_and_that_of_the_other_elsewhere() -> None:
+    other = Alternative(resource="other", tasks=(TaskAlternative(minimum=1, maximum=1),))
+    world = with_resource(1, resource=replace(PEER, most_jobs=9))
+    world.do(SetResource(by=ROOT, resource=replace(OTHER, system=ResourceSystem.SLURM)))
+    big = TaskSpec(command="x", minimum=4, maximum=4)
+    jobs = {place: world.submit(big, resource="peer", alternatives=(other,)) for place in ("peer", "other")}
+    for place, option in (("peer", 0), ("other", 1)):
+        late = {each: 900.0 for each in jobs if each != place}
+        world.do(PlaceJob(job=jobs[place], estimates=estimates(world, **late, **{place: 0.0})))
+        record = world.record(jobs[place])
+        assert record.run is not None
+        assert (record.run.resource, record.run.alternative) == (place, option)
+    world.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "words"),
+    [
+        ((Alternative(resource="here"),), "alternative 1 is for 'here'"),
+        ((Alternative(resource="any"),), "alternative 1 is for 'any'"),
+        ((Alternative(resource=""),), "alternative 1 is for ''"),
+        ((Alternative(resource="peer"), Alternative(minimum=1)), "one for a resource is before it"),
+        ((Alternative(resource="peer", licences=(Licence("a", 1),)),), "has no licences"),
+    ],
+)
+def test_an_alternative_that_cannot_act_is_refused(alternatives: tuple[Alternative, ...], words: str) -> None:
+    with pytest.raises(BadRequest, match=words) as wrong:
+        with_resource(2).submit(ONE, alternatives=alternatives)
+    assert wrong.value.path[:2] == ("alternatives", len(alternatives) - 1)
+
+
+def test_an_alternative_for_a_resource_that_is_not_there_is_refused() -> None:
+    with pytest.raises(NotFound, match="there is no resource 'nosuch'"):
+        with_resource(2).submit(ONE, alternatives=(Alternative(resource="nosuch"),))

@@ -11,31 +11,41 @@ from headnode.core.batch.tracked import Files
 from headnode.core.model.resource import BatchResource
 
 DIRECTORY = "~/.headnode/attempts"
-NO_DIRECTORY = 73
+NO_DIRECTORY, NOT_NOW = 73, 74
 _HOME = 'case $d in "~/"*) d=$HOME/${d#"~/"};; esac; '
-_SUBMIT = f"""d=$1 t=$2; shift 2; {_HOME}
-umask 077; mkdir -p "$d" && cd "$d" && [ -O . ] && [ -O .. ] && mkdir -p "$@" || exit {NO_DIRECTORY}
+_ROOT = (
+    'case $d in "~/"*) r=$HOME;; *) r=${d%/*/*};; esac; [ -d "$r" ] || '
+    f'{{ echo "there is no directory $r now" >&2; exit {NOT_NOW}; }}; '
+)
+"""What all attempts are in must be there: made anew where nothing is mounted, it shows none that started."""
+_SUBMIT = f"""d=$1 t=$2; shift 2; {_ROOT}{_HOME}
+umask 077
+{{ [ -d "$d" ] || mkdir -p "$d"; }} && cd "$d" && [ -O . ] && [ -O .. ] || exit {NO_DIRECTORY}
+mkdir -p "$@" || exit {NOT_NOW}
 umask 022
 say() {{ printf '%s\\n%s %s %s\\n' "$2" "$t" "$m" "$1"; }}
 one() {{
   m=$1 script=$2; shift 2
-  if cd "$m" && [ -O . ] && printf %s "$script" > {SCRIPT}; then
+  if ! cd "$m" || ! [ -O . ]; then
+    say {NO_DIRECTORY} "it is not the directory of its user"
+  elif printf %s "$script" > {SCRIPT}; then
     "$@" < {SCRIPT} 2>&1; say $?; : > {SCRIPT}
   else
-    say {NO_DIRECTORY} "it is not the directory of its user, or is full"
+    say {NOT_NOW} "the disk of its directory is full"
   fi
   cd "$base" || exit
 }}
 keep() {{ (umask 077; cd "$1" && [ -O . ] && printf '%s\\n' "$2" > secret); }}
 base=$PWD
 """
-"""Directories of others are refused: these could exchange what is written there.
+"""Directories of others are refused: these could exchange what is written there.  Where a disk is full or
+gone, the submission is repeated.
 
 It is read from standard input: everybody can see arguments.  No program is started but those that submit.
 """
 # An exit file that is there and cannot be read says nothing of its attempt, not even that there is none.
 _LOOK = (
-    f"n='\n'; d=$1; shift; {_HOME}"
+    f"n='\n'; d=$1; shift; {_ROOT}{_HOME}"
     f'(umask 077; mkdir -p "$d") && cd "$d" && [ -O . ] && [ -O .. ] || exit {NO_DIRECTORY}; base=$(pwd); '
     'for m; do s=-; x=; if cd "$base/$m" 2> /dev/null; then ls > /dev/null 2>&1; '
     "[ -e started ] && s=S; "
@@ -96,7 +106,7 @@ def submissions_said(said: CommandResult, token: str, markers: Iterable[str]) ->
     """Return what each submission answered: both its streams as one text.  A line with `token` ends it."""
     if said.status == NO_DIRECTORY:
         return dict.fromkeys(markers, said)
-    found = dict.fromkeys(markers, CommandResult(None, "", said.err))
+    found = dict.fromkeys(markers, CommandResult(None, "", said.err))  # also after NOT_NOW
     text, *rest = said.out.split(f"\n{token} ")
     for part in rest[:-1]:  # what was cut on its way there shows in nothing that follows
         head, _, following = part.partition("\n")

@@ -72,18 +72,19 @@ def run_command(
 ) -> CommandResult:
     """Run a command of a resource, here or by ssh, and return what it answered.
 
-    The command is killed after `seconds`, also if this process is gone by then.
+    The command is killed after `seconds`, also if this process is gone by then; at the other end of ssh after
+    so many seconds there, also if the connection is gone.
     `variable` is the one that names the configuration of the resource.
     """
     inner = {"PATH": f"{resource.programs}:{PATH}" if resource.programs else PATH, HAND_OFF: "1"}
     if resource.settings:
         inner[variable] = resource.settings
     own = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "LANG": "C.UTF-8"}
-    if resource.host:
-        far = shlex.join(["env", *(f"{name}={value}" for name, value in inner.items()), *words])
-        words = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=15", "--", resource.host, far]
-        inner = {"PATH": PATH}
     limited = ["timeout", "-s", "KILL", f"{seconds:.0f}", *words]
+    if resource.host:
+        far = shlex.join(["env", *(f"{name}={value}" for name, value in inner.items()), *limited])
+        ssh = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=15", "--", resource.host, far]
+        limited, inner = ["timeout", "-s", "KILL", f"{seconds:.0f}", *ssh], {"PATH": PATH}
     with contextlib.ExitStack() as opened:
         source = _input(stdin, opened)
         out, err = (_OutputPipe(most, opened) for most in (LARGEST_OUTPUT, LARGEST_COMPLAINT))

@@ -48,6 +48,7 @@ AT_ONCE = 32  # commands as users
 OF_ONE_USER = 3  # of these
 MOST_TOGETHER = 16  # submissions in one shell
 QUICK = 5.0  # seconds that these may take, else the next is alone
+GATHERS = 1.0  # seconds for which fewer than these wait for an earlier submission of their user
 LONGEST_COMMAND = 60.0  # seconds, of anything but a submission
 LONGEST_READ = 20.0  # seconds, of a part of a file
 LONGEST_EXIT_FILE = 60.0  # seconds until the exit file of an ended job is not waited for any more
@@ -74,6 +75,7 @@ class ResourceWorker:
         self._own = ThreadPoolExecutor(2, thread_name_prefix="own")  # a poll, and a look into the history
         self._under_way: Counter[str] = Counter()  # commands of each user
         self._together = MOST_TOGETHER
+        self._submitting: dict[str, list[float]] = {}  # by user, when each submission under way began
         self._looking: set[str] = set()
         self._polling = self._remembering = False
         self._next_poll, self._next_history, self._rests_until = 0.0, NEVER, 0.0
@@ -162,7 +164,7 @@ class ResourceWorker:
         now = _now()
         self._tell(self._table.never_there(now))
         for owner, attempts in by_owner(self._table.to_submit(now)).items():
-            while attempts and self._under_way[owner] < OF_ONE_USER:
+            while attempts and self._may_submit(owner, len(attempts)):
                 self._submit(owner, attempts[: self._together], now)
                 attempts = attempts[self._together :]
         for action, attempts in self._table.to_act(now).items():
@@ -171,11 +173,18 @@ class ResourceWorker:
                 for some in [[each] for each in those] if one_by_one else [those]:
                     if self._under_way[owner] < OF_ONE_USER:
                         self._act(action, owner, some, now)
-        owners = self._table.owners()
-        if owners and not self._polling and time.monotonic() >= self._next_poll:
+        is_due = not self._polling and time.monotonic() >= self._next_poll
+        if is_due and (owners := self._table.owners()):
             self._poll(owners)
         if not self._remembering and time.monotonic() >= self._next_history:
             self._remember()
+
+    def _may_submit(self, owner: str, count: int) -> bool:
+        """Whether so many attempts are submitted now, or wait for others to share a shell with."""
+        if self._under_way[owner] >= OF_ONE_USER:
+            return False
+        began = max(self._submitting.get(owner, ()), default=-GATHERS)
+        return count >= self._together or time.monotonic() >= began + GATHERS
 
     def _tell(self, news: Sequence[HandOffNews]) -> None:
         if news:
@@ -225,8 +234,10 @@ class ResourceWorker:
         for one in attempts:
             self._table.sent(one.key, now)
         began = time.monotonic()
+        self._submitting.setdefault(owner, []).append(began)
 
         def answered(answers: Mapping[str, SubmissionResult], now: Instant) -> None:
+            self._submitting[owner].remove(began)
             quick = time.monotonic() - began < QUICK
             self._together = MOST_TOGETHER if quick and _all_clear(answers) else 1
             news: list[HandOffNews] = []

@@ -283,6 +283,7 @@ class PredictionTable:
         self._database, self._path, self._damage = database, path, damage
         self._written_by = written_by
         self._waiting: dict[JobId, Prediction] = {}
+        self._writing: list[JobId] = []  # of these, what the transaction writes
 
     def keep(self, predictions: Iterable[Prediction]) -> None:
         """Remember the predictions until `write`; those of jobs that have one are nothing new."""
@@ -291,6 +292,7 @@ class PredictionTable:
 
     def write(self, events: Sequence[Event]) -> None:
         """Write what waits, and when the jobs started that the events say have; `written` must follow."""
+        self._writing = list(self._waiting)
         if self._waiting:
             rows = [(*self._row(each), None) for each in self._waiting.values()]
             self._database.executemany(
@@ -306,7 +308,8 @@ class PredictionTable:
 
     def written(self) -> None:
         """The transaction is on the disk: nothing waits any more."""
-        self._waiting.clear()
+        for job in self._writing:
+            self._waiting.pop(job, None)
 
     def one(self, job: JobId) -> Prediction | None:
         """Return what was predicted of a job."""

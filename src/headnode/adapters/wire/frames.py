@@ -72,6 +72,15 @@ async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def arrived_frame(reader: asyncio.StreamReader, most: int) -> bytes | None:
+    """Return the next message, without reading it, if all of it is here and it has at most so many bytes."""
+    data: bytearray = reader._buffer  # type: ignore[attr-defined]  # asyncio has no other way to look
+    if len(data) < HEADER:
+        return None
+    end = HEADER + int.from_bytes(data[:HEADER], "big")
+    return bytes(data[HEADER:end]) if HEADER < end <= min(len(data), HEADER + most) else None
+
+
 def _cut() -> BadRequest:
     return BadRequest(code="frame", what="the stream ended inside a message")
 

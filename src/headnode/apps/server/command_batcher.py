@@ -2,41 +2,132 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 from headnode.core.state import command as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.engine.engine import Effects, Engine
+from headnode.core.state.report import ReportStarted
+from headnode.engine.engine import Answer, Effects, Engine
+from headnode.engine.recovery import BatchSteps, JournalWrite, begun, written
 
 log = logging.getLogger("headnode.server")
 
 LONGEST_TIMER = 60.0  # seconds; clocks are set, so no sleep is trusted for longer
 
 
+SLOW_DISK = 0.001  # seconds of a commit on average from which on a thread waits for the disk
+SHARE_OF_NEWEST = 0.2  # of the newest commit in that average
+PATIENCE = 0.02  # seconds that the start of a task waits for another command, to be written with it
+
+Waiting = list[tuple[c.Command, "asyncio.Future[tuple[Event, ...]]"]]
+
+
 class CommandBatcher:
-    """Gathers what arrives in one turn of the event loop and gives it to the engine as one batch."""
+    """Gathers what arrives in one turn of the event loop and gives it to the engine as one batch.
+
+    Where the disk is slow, a thread writes a batch that only adds to the queue.  Meanwhile the loop reads and
+    checks further submissions, which are the next batch.  All other requests wait (`shown`): they never see
+    what is not on the disk.  While one of them is carried out, the loop writes as it does on a fast disk.
+    """
 
     def __init__(self, engine: Engine, fatal: Callable[[], None]) -> None:
         self._engine = engine
         self._fatal = fatal
-        self._waiting: list[tuple[c.Command, asyncio.Future[tuple[Event, ...]]]] = []
+        self._waiting: Waiting = []
+        self._begun = False  # the next batch is to begin, or the last one is being written
         self._timer: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._writer = ThreadPoolExecutor(1, "journal")
+        self._average = 0.0  # seconds of a commit
+        self._looking = 0  # requests that look at the cluster
+        self._to_look: list[asyncio.Future[None]] = []  # they wait until all is on the disk
 
     def ask(self, command: c.Command) -> "asyncio.Future[tuple[Event, ...]]":
         """Return a future of the events that the command causes; it fails with what refuses it."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[tuple[Event, ...]] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._flush)
         self._waiting.append((command, future))
+        if self._begun:
+            return future
+        if type(command) is ReportStarted:  # nobody waits for it, and after a crash the node says it again
+            self._patience = self._patience or loop.call_later(PATIENCE, self._flush)
+        else:
+            self._begun = True
+            loop.call_soon(self._flush)
         return future
 
+    async def settled(self) -> None:
+        """Wait until everything in memory is on the disk."""
+        while self._engine.unwritten:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._to_look.append(future)
+            await future
+
+    @asynccontextmanager
+    async def shown(self) -> AsyncIterator[None]:
+        """Keep everything in memory on the disk, as long as a request looks at the cluster."""
+        await self.settled()
+        self._looking += 1
+        try:
+            yield
+        finally:
+            self._looking -= 1
+
     def _flush(self) -> None:
-        batch, self._waiting = self._waiting, []
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if self._engine.unwritten:
+            return  # this begins again after that
+        batch, self._waiting, self._begun = self._waiting, [], False
+        steps = self._engine.steps([command for command, _ in batch])
         with self._end_on_failure():
-            answers = self._engine.handle([command for command, _ in batch])
+            write = begun(steps)
+            if isinstance(write, list):
+                answers = write
+            elif self._may_be_written_aside(write):
+                self._begun = True
+                writing = asyncio.get_running_loop().run_in_executor(self._writer, write)
+                writing.add_done_callback(partial(self._written_aside, batch, steps, write))
+                return
+            else:
+                answers = written(steps, write)
+                self._note(write.seconds)
+        self._answer(batch, answers)
+
+    def _may_be_written_aside(self, write: JournalWrite) -> bool:
+        """Return whether a thread may write a batch: it is worth it, and nothing looks at what it changes."""
+        slow = self._average > SLOW_DISK and not self._looking
+        return slow and write.only_adds and not self._engine.cluster.resource_index.named
+
+    def _written_aside(
+        self,
+        batch: Waiting,
+        steps: BatchSteps[list[Answer]],
+        write: JournalWrite,
+        writing: "asyncio.Future[None]",
+    ) -> None:
+        """Answer a batch that a thread has written, and begin the next: after those that wait to look."""
+        with self._end_on_failure():
+            answers = written(steps, writing.result)
+        self._note(write.seconds)
+        for future in self._to_look:
+            if not future.done():
+                future.set_result(None)
+        self._to_look.clear()
+        self._answer(batch, answers)
+        self._begun = bool(self._waiting)
+        if self._begun:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _note(self, seconds: float) -> None:
+        self._average += SHARE_OF_NEWEST * (seconds - self._average)
+
+    def _answer(self, batch: Waiting, answers: list[Answer]) -> None:
         for (_, future), answer in zip(batch, answers, strict=True):
             if future.done():
                 continue
@@ -70,6 +161,8 @@ class CommandBatcher:
 
     def _wake(self) -> None:
         self._timer = None
+        if self._engine.unwritten:
+            return  # the alarm is set again after that
         with self._end_on_failure():
             self._engine.tick()
         self.set_alarm()

@@ -5,6 +5,7 @@ import logging
 import pwd
 import socket
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -155,7 +156,6 @@ class HandOff:
                     await self._serve()
                 except OSError as error:
                     log.error("the hand-off process was lost: %s", error)
-                    await self._service.end()
                     await asyncio.sleep(AFTER_TROUBLE)
         finally:
             for task in beside:
@@ -163,10 +163,12 @@ class HandOff:
             await self._service.end()
 
     async def _serve(self) -> None:
-        """Use one process until it is lost.
+        """Use a new process until it is lost: another one knows nothing of what this one was told.
 
         Raises:  OSError.
         """
+        await self._service.end()
+        await self._ask(HandOffRound(0), starts=True)
         cluster = self._engine.cluster
         self._orders = dict.fromkeys(
             [*_live_keys(cluster, sorted(cluster.resource_index.elsewhere)), *self._orders]
@@ -221,7 +223,10 @@ class HandOff:
                 attempt = self._attempt(record, cluster.spec(record), key, known, "/")
                 yield HandOffChange(key, _is_held(record), attempt.submission(now))
 
-    async def _ask(self, asked: HandOffRound | AttemptFileQuestion) -> _Answer:
+    async def _ask(self, asked: HandOffRound | AttemptFileQuestion, *, starts: bool = False) -> _Answer:
+        """Ask the process, and only if `starts` a new one.  Raises:  OSError when it is lost."""
+        if not starts and not self._service.is_up:
+            raise ConnectionError("it has ended between two questions")
         self._number += 1
         asked = replace(asked, number=self._number)
         return await (await self._service.ask(self._number, msgspec.msgpack.encode(asked)))
@@ -233,10 +238,9 @@ class HandOff:
         """
         resource = record.run.resource if record.run is not None else ""
         question = AttemptFileQuestion(0, resource, record.owner, record.uid, record.gid, path, *span)
-        try:
-            answer = await self._ask(question) if self._service.is_up else None
-        except OSError:
-            answer = None
+        answer: _Answer | None = None
+        with suppress(OSError):
+            answer = await self._ask(question)
         if not isinstance(answer, AttemptFileAnswer):
             raise Unavailable(
                 code="resource-away",

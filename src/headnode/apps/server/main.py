@@ -274,6 +274,7 @@ class Head:
             with announced(os.environ, self._options.name, self._options.state):
                 await self._until_ended()
         if self._status == 0:
+            await self.batcher.settled()
             self.engine.snapshot_if_due(at_least=1)
         return self._status
 
@@ -345,6 +346,7 @@ class Head:
         while True:
             await asyncio.sleep(BETWEEN_SNAPSHOT_LOOKS)
             try:
+                await self.batcher.settled()
                 self.engine.snapshot_if_due()
             except Unavailable as error:
                 log.error("no snapshot was kept: %s", error)

@@ -14,6 +14,7 @@ from headnode.core.batch.dialect import ForeignState
 from headnode.core.batch.resource_waits import ResourceWaits
 from headnode.core.batch.site import SiteJob
 from headnode.core.model.errors import Refused, Unavailable
+from headnode.core.model.job import spec_at
 from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.resource import HERE, BatchResource
@@ -219,7 +220,7 @@ class PlaceDesk:
     def _probes(self, known: BatchResource, records: dict[str, JobRecord]) -> Iterator[SiteJob]:
         """Yield each job as the site would show it."""
         for number, record in records.items():
-            spec = self._engine.cluster.spec(record)
+            spec = spec_at(self._engine.cluster.spec(record), known.key)
             yield SiteJob(
                 id=number,
                 user=record.owner,

@@ -114,14 +114,18 @@ class PredictedStarts:
             await self._learn()
             while True:
                 self._news.clear()
-                cluster = self._engine.cluster
-                spent = await self._look() if cluster.queue.by_request or cluster.detached else 0.0
+                spent = await self._look() if self._can_look() else 0.0
                 await asyncio.sleep(REST_FACTOR * spent)
                 if not await _is_set_within(self._question, BETWEEN_PREDICTIONS):
                     await _is_set_within(self._news, LONGEST_PAUSE_BETWEEN)
                 self._question.clear()
         finally:
             await self._predictor.end()
+
+    def _can_look(self) -> bool:
+        """Return whether jobs wait for processors or files, and all of them are on the disk."""
+        cluster = self._engine.cluster
+        return bool(cluster.queue.by_request or cluster.detached) and not self._engine.unwritten
 
     async def fresh(self) -> None:
         """Wait until a look has been made that knows of all that has happened by now; not for long."""

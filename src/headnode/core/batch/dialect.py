@@ -75,7 +75,7 @@ class CommandResult(NamedTuple):
         """What it says is wrong, in one line."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         if lines:
-            return lines[-1][:LONGEST_COMPLAINT]
+            return printable(lines[-1])
         return "it gave no answer in time" if self.status is None else f"it ended with status {self.status}"
 
     @property
@@ -94,6 +94,16 @@ class CommandResult(NamedTuple):
 
 
 LONGEST_COMPLAINT = 400  # characters
+
+
+def printable(text: str, most: int = LONGEST_COMPLAINT) -> str:
+    r"""Return text of others in one short line without control characters.
+
+    >>> printable("a\x1b[31mb\nc")
+    'a?[31mb?c'
+    """
+    short = text[:most]
+    return short if short.isprintable() else "".join(one if one.isprintable() else "?" for one in short)
 
 
 class SubmissionResult(NamedTuple):
@@ -221,4 +231,7 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)B?")
 
 def seconds_since_1970(text: str) -> Instant | None:
     """Return a time, or None for ``N/A``, ``None`` and ``Unknown``."""
-    return Instant(float(text)) if text.isascii() and text.isdigit() else None
+    return Instant(float(text)) if _INSTANT.fullmatch(text) else None
+
+
+_INSTANT = re.compile(r"[0-9]{1,11}")

@@ -39,7 +39,7 @@ _REFUSALS: Final = re.compile(
 )
 _LIMITS: Final = "denied: job limit|too many|job rejected: only"
 _BY_SIGNAL: Final = 128
-_STATUS = re.compile(r"\d+")
+_STATUS = re.compile(r"[0-9]{1,9}(?![0-9])")
 
 
 class GridEngine(Dialect):

@@ -17,6 +17,7 @@ from headnode.core.batch.dialect import (
     ForeignState,
     Rows,
     SubmissionResult,
+    printable,
 )
 from headnode.core.batch.job_script import read_exit
 from headnode.core.batch.phases import THERE, Fact, ForeignPhase
@@ -48,6 +49,8 @@ class HandOffTable:
         self.title, self.patience = title, patience
         self.attempts: dict[AttemptPlace, Tracked] = {}
         self._by_marker: dict[str, Tracked] = {}
+        self._intended: dict[AttemptPlace, Tracked] = {}  # all in that phase
+        self._wishes: dict[AttemptPlace, Tracked] = {}  # all that are to be changed there, and some others
         self._empty_since: Instant | None = None
 
     def add(
@@ -70,21 +73,28 @@ class HandOffTable:
         one = self.attempts[key] = self._by_marker[marker] = Tracked(key, marker, owner, phase, job, now)
         one.limit = one.limit_there = limit
         one.held_there = False if phase is ForeignPhase.INTENDED else None
+        self._wishes[key] = one
+        if phase is ForeignPhase.INTENDED:
+            self._intended[key] = one
 
     def change(self, key: AttemptPlace, *, held: bool, limit: int | None) -> None:
         """The attempt is to be held there or not, and to have this time limit in seconds."""
         if key in self.attempts:
             one = self.attempts[key]
             one.held, one.limit, one.failures = held, limit, 0
+            self._wishes[key] = one
 
     def stop(self, key: AttemptPlace) -> None:
         """The attempt is to be canceled, wherever it is."""
         if key in self.attempts:
             self.attempts[key].stop = True
+            self._wishes[key] = self.attempts[key]
 
     def drop(self, key: AttemptPlace) -> None:
         """Forget an attempt whose outcome is recorded."""
         found = self.attempts.pop(key, None)
+        self._intended.pop(key, None)
+        self._wishes.pop(key, None)
         if found is not None:
             self._by_marker.pop(found.marker, None)
 
@@ -92,13 +102,15 @@ class HandOffTable:
 
     def to_submit(self, now: Instant) -> list[Tracked]:
         """Return the attempts to submit now."""
-        intended = (each for each in self.attempts.values() if each.phase is ForeignPhase.INTENDED)
+        intended = self._intended.values()
         return [each for each in intended if not each.stop and not each.held and each.retry_at <= now]
 
     def to_act(self, now: Instant) -> dict[ForeignAction, list[Tracked]]:
         """Return the attempts to cancel, hold, release or limit there now."""
         found: dict[ForeignAction, list[Tracked]] = {}
-        for one in self.attempts.values():
+        for one in list(self._wishes.values()):
+            if not one.is_to_change:
+                del self._wishes[one.key]
             for action in one.actions(self.patience.poll, now):
                 found.setdefault(action, []).append(one)
         return {action: each[:AT_A_TIME] for action, each in found.items()}
@@ -125,12 +137,12 @@ class HandOffTable:
 
     def never_there(self, now: Instant) -> list[HandOffNews]:
         """End what was canceled before it was submitted."""
-        found = [e for e in self.attempts.values() if e.phase is ForeignPhase.INTENDED and e.stop]
+        found = [each for each in self._intended.values() if each.stop]
         return [self._over(each, AttemptOutcome("never-ran"), now) for each in found]
 
     def sent(self, key: AttemptPlace, now: Instant) -> None:
         """Its submission begins."""
-        self.attempts[key].enter(Fact.SENT, now)
+        self._enter(self.attempts[key], Fact.SENT, now)
 
     def submitted(self, key: AttemptPlace, answer: SubmissionResult, now: Instant) -> list[HandOffNews]:
         """Its submission has ended."""
@@ -138,14 +150,14 @@ class HandOffTable:
         if one is None:
             return []
         if answer.kind == "queued":
-            one.enter(Fact.ACCEPTED, now)
+            self._enter(one, Fact.ACCEPTED, now)
             one.id = answer.id
             return [news_of(one, "handed", id=answer.id)]
         if answer.kind == "refused":
-            one.enter(Fact.REFUSED, now)
-            words = f"{self.title} refused it: {answer.message}"
+            self._enter(one, Fact.REFUSED, now)
+            words = f"{self.title} refused it: {printable(answer.message)}"
             return [news_of(one, "ended", outcome=AttemptOutcome("not-started", message=words))]
-        one.enter(Fact.NO_ANSWER, now)
+        self._enter(one, Fact.NO_ANSWER, now)
         self._forget_absence(one)
         one.retry_at = Instant(now + min(FIRST_REST * 2**one.tries, LONGEST_REST))
         one.tries += 1
@@ -166,6 +178,7 @@ class HandOffTable:
                 one.failures = 0
                 continue
             one.acted_on(action, now, done=False)
+            self._wishes[one.key] = one
             if action is ForeignAction.LIMIT:
                 one.limit_there = None
             news += self._waits(one, f"{self.title} did not {action} it: {said.complaint}")
@@ -183,10 +196,16 @@ class HandOffTable:
                 continue
             row = rows.get((one.marker, one.owner))
             if row is not None:
-                found += self._listed(one, row, now)
+                found += self._listed(one, row, began, now)
             elif one.since <= began and not (blind and one.phase is ForeignPhase.DOUBTFUL):
                 self._not_listed(one, began, now)
         return found
+
+    def _enter(self, one: Tracked, fact: Fact, now: Instant) -> None:
+        one.enter(fact, now)
+        self._intended.pop(one.key, None)
+        if one.phase is ForeignPhase.INTENDED:
+            self._intended[one.key] = one
 
     def _has_any(self, rows: Rows) -> bool:
         known = ((self._by_marker.get(marker), owner) for marker, owner in rows)
@@ -201,16 +220,19 @@ class HandOffTable:
         self._empty_since = now if self._empty_since is None else self._empty_since
         return now - self._empty_since >= self.patience.lost
 
-    def _listed(self, one: Tracked, row: ForeignJob, now: Instant) -> list[HandOffNews]:
+    def _listed(self, one: Tracked, row: ForeignJob, began: Instant, now: Instant) -> list[HandOffNews]:
         self._forget_absence(one)
         one.without_exit = None
         found = [] if one.id else [news_of(one, "handed", id=row.id)]
         one.listed_as(row)
-        one.enter(Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
+        if one.is_to_change:
+            self._wishes[one.key] = one
+        self._enter(one, Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
         if row.state is ForeignState.WAITING:
-            return found + self._waits(one, row.reason or row.word)
+            one.not_before = began
+            return found + self._waits(one, printable(row.reason or row.word))
         if row.state is ForeignState.RUNNING:
-            found += self._started(one, row.started or now)
+            found += self._started(one, one.in_our_time(row.started or now, None, now)[0] or now)
         return found
 
     def _started(self, one: Tracked, at: Instant) -> list[HandOffNews]:
@@ -236,7 +258,7 @@ class HandOffTable:
         one.absent_for = Seconds(began - one.absent_since)
         one.good_answers += 1
         if one.phase is not ForeignPhase.DOUBTFUL:
-            one.enter(Fact.NOT_LISTED, now)
+            self._enter(one, Fact.NOT_LISTED, now)
 
     def looked(self, found: Mapping[str, Files | None], began: Instant, now: Instant) -> list[HandOffNews]:
         """These were the files of attempts when a look at them began; None where that failed."""
@@ -252,7 +274,7 @@ class HandOffTable:
         if said is not None:
             if one.report is None:
                 one.report, one.reported = said, now
-            return self._started(one, Instant(now if said.started is None else said.started))
+            return self._started(one, one.in_our_time(said.started, said.ended, now)[0] or now)
         if one.phase is ForeignPhase.DOUBTFUL:
             late = began >= one.since + self.patience.settle  # no submission was under way any more
             return self._searched(one, files, now) if late else []
@@ -268,11 +290,11 @@ class HandOffTable:
         if one.good_answers < GOOD_ANSWERS:
             return []
         if files.has_started:
-            one.enter(Fact.HAS_RUN, now)
+            self._enter(one, Fact.HAS_RUN, now)
             return []
         if one.stop:
             return [self._over(one, AttemptOutcome("never-ran"), now)]
-        one.enter(Fact.NOTTHERE, now)
+        self._enter(one, Fact.NOTTHERE, now)
         self._forget_absence(one)
         return []
 
@@ -285,18 +307,18 @@ class HandOffTable:
                 continue
             if one.report is not None:
                 one.row = row
-                found.append(self._over(one, reported(one, self.title), now))
+                found.append(self._over(one, reported(one, self.title, now), now))
             elif one.phase is ForeignPhase.MISSING and one.without_exit is not None:
                 found += self._ended_as(one, row, one.without_exit, now)
         for one in self.attempts.values():
             if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
-                found.append(self._over(one, reported(one, self.title), now))
+                found.append(self._over(one, reported(one, self.title, now), now))
         return found
 
     def _ended_as(self, one: Tracked, row: ForeignJob, files: Files, now: Instant) -> list[HandOffNews]:
         """Say how an attempt ended whose script left no exit file."""
         ran = files.has_started or one.said_started
-        news = self._started(one, row.started or now) if ran else []
+        news = self._started(one, one.in_our_time(row.started, now, now)[0] or now) if ran else []
         outcome = ended_as(one, self.title, row, ran=ran, now=now)._replace(usage=row.usage)
         return [*news, self._over(one, outcome, now)]
 
@@ -314,6 +336,6 @@ class HandOffTable:
         return [self._over(one, AttemptOutcome("lost", message=words), now)]
 
     def _over(self, one: Tracked, outcome: AttemptOutcome, now: Instant) -> HandOffNews:
-        one.enter(Fact.SETTLED, now)
+        self._enter(one, Fact.SETTLED, now)
         one.report = None
         return news_of(one, "ended", id=one.id, outcome=outcome)

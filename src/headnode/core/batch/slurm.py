@@ -174,10 +174,13 @@ def _accounted(text: str) -> Iterator[ForeignJob]:
         used[number] = used.get(number, NOT_MEASURED).after(one)
     for job, word, status, start, *_, owner, name in rows:
         if MARKER.fullmatch(name):
-            code, _, signal = status.partition(":")
-            numbers = (int(code or 0), int(signal or 0)) if (code + signal).isdigit() else None
+            found = _CODES.fullmatch(status)
+            numbers = (int(found[1]), int(found[2] or 0)) if found is not None else None
             row = _row(job, name, word.split(" ")[0].rstrip("+"), "", numbers, start)
             yield row._replace(usage=used[job], owner=owner)
+
+
+_CODES: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?")
 
 
 def _row(
@@ -208,6 +211,9 @@ def _wait_status(text: str) -> tuple[int, int] | None:
     >>> _wait_status("768"), _wait_status("9"), _wait_status("0"), _wait_status("?")
     ((3, 0), (0, 9), (0, 0), None)
     """
-    if not (text.isascii() and text.isdigit()):
+    if not _NUMBER.fullmatch(text):
         return None
     return int(text) >> 8 & 0xFF, int(text) & 0x7F
+
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")

@@ -8,13 +8,14 @@ Source:  Slurm, squeue(1), sinfo(1), scontrol(1), sacct(1); answers of Slurm 22.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from heapq import nsmallest
 from math import inf
 from typing import Final
 
 from msgspec.structs import replace
 
-from headnode.core.batch.dialect import CommandResult, ForeignState, seconds_since_1970
+from headnode.core.batch.dialect import CommandResult, ForeignState, printable, seconds_since_1970
 from headnode.core.batch.site import (
     LONGEST_TEXT,
     MOST_ENDED,
@@ -28,6 +29,7 @@ from headnode.core.batch.site import (
 from headnode.core.batch.slurm import FIELDS, STATES
 from headnode.core.model.quantities import Seconds
 
+plain = partial(printable, most=LONGEST_TEXT)
 _EPOCH: Final = ("env", "SLURM_TIME_FORMAT=%s")
 _JOB_CELLS: Final = "iuTrQPVSelCDmhNfaj"
 _NODE_CELLS: Final = "NRTCmf"
@@ -101,16 +103,6 @@ def _job(cells: list[str]) -> SiteJob | None:
 
 _ID: Final = re.compile(r"\d+(_(\d+|\[.*\]))?\Z")
 _LONGEST_NODE_SET: Final = 4096
-
-
-def plain(text: str) -> str:
-    r"""Return text of others in one short line without control characters.
-
-    >>> plain("a\x1b[31mb\nc")
-    'a?[31mb?c'
-    """
-    short = text[:LONGEST_TEXT]
-    return short if short.isprintable() else "".join(one if one.isprintable() else "?" for one in short)
 
 
 def _whole(text: str) -> int:

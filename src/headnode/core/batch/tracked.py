@@ -5,7 +5,14 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from headnode.core.batch.dialect import AttemptPlace, ForeignAction, ForeignEnding, ForeignJob, ForeignState
+from headnode.core.batch.dialect import (
+    AttemptPlace,
+    ForeignAction,
+    ForeignEnding,
+    ForeignJob,
+    ForeignState,
+    printable,
+)
 from headnode.core.batch.job_script import TAKEN, ExitReport
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
 from headnode.core.model.errors import Broken
@@ -39,8 +46,8 @@ class Tracked:
 
     __slots__ = (
         "absent_for", "absent_since", "acted", "cancels", "failures", "good_answers", "held", "held_there",
-        "id", "key", "limit", "limit_there", "marker", "owner", "phase", "reason", "report", "reported",
-        "retry_at", "row", "said_started", "since", "stop", "tries", "without_exit",
+        "id", "key", "limit", "limit_there", "marker", "not_before", "owner", "phase", "reason", "report",
+        "reported", "retry_at", "row", "said_started", "since", "stop", "tries", "without_exit",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +55,7 @@ class Tracked:
     ) -> None:
         self.key, self.marker, self.owner, self.phase, self.id = key, marker, owner, phase, job
         self.since = now  # when it came into this phase
+        self.not_before = now if phase is ForeignPhase.INTENDED else None  # it had not started then
         self.absent_since: Instant | None = None  # the first good answer in a row that lacks it
         self.absent_for = Seconds(0.0)  # from that until the last that does
         self.good_answers = 0  # how many do
@@ -67,6 +75,13 @@ class Tracked:
         self.said_started = False
         self.without_exit: Files | None = None  # seen when an exit file would have been there
         self.reason = ""
+
+    @property
+    def is_to_change(self) -> bool:
+        """Whether it is to be canceled, or is not known to be held and limited as it should."""
+        if self.phase is ForeignPhase.OVER:
+            return False
+        return self.stop or self.held is not self.held_there or self.limit != self.limit_there
 
     def actions(self, poll: Seconds, now: Instant) -> Iterator[ForeignAction]:
         """Yield what is to be done with it now; a cancellation again as long as it is there."""
@@ -105,6 +120,23 @@ class Tracked:
         if row.limit is not None and self.limit is not None and row.limit != -(-self.limit // 60) * 60:
             self.limit_there = row.limit  # Slurm counts in minutes
 
+    def in_our_time(
+        self, started: Instant | None, ended: Instant | None, now: Instant
+    ) -> tuple[Instant | None, Instant | None]:
+        """Return times of another clock, which may be wrong by a day, or of a file that its user may write.
+
+        The run is as long as there. It did not end in the future, nor start before it was seen to wait.
+        """
+        last = started if ended is None else ended
+        if last is None:
+            return None, None
+        earliest = last if self.not_before is None else self.not_before - CLOCK_ERROR
+        shift = now - last if last > now or last < earliest else 0.0
+        found = None if started is None else Instant(max(started + shift, self.not_before or 0.0))
+        if ended is None:
+            return found, None
+        return None if found is None else min(found, Instant(ended + shift)), Instant(ended + shift)
+
     def enter(self, fact: Fact, now: Instant) -> None:
         """Go to the phase that follows.
 
@@ -118,9 +150,10 @@ class Tracked:
 
 
 MOST_FAILURES: Final = 5  # of a change before it is given up
+CLOCK_ERROR: Final = 60.0  # seconds that a clock may be behind, also because it counts whole ones
 
 
-def reported(one: Tracked, title: str) -> AttemptOutcome:
+def reported(one: Tracked, title: str, now: Instant) -> AttemptOutcome:
     """Return the outcome of an attempt that left an exit file; `title` is that of its scheduler.
 
     What accounting has of its use is more than what the file has.
@@ -129,34 +162,34 @@ def reported(one: Tracked, title: str) -> AttemptOutcome:
     if said is None:
         raise Broken(code="no-report", what=f"attempt {one.marker} has left no exit file")
     usage = said.usage if row is None or row.usage == NOT_MEASURED else row.usage
+    started, ended = one.in_our_time(said.started, said.ended, now)
     if not said.signal:
-        return AttemptOutcome("exited", said.code, None, said.started, said.ended, usage=usage)
+        return AttemptOutcome("exited", said.code, None, started, ended, usage=usage)
     is_over = row is not None and row.state is ForeignState.ENDED
     if row is None or not is_over or row.ending in (ForeignEnding.BY_ITSELF, ForeignEnding.UNKNOWN):
-        return AttemptOutcome("exited", None, said.signal, said.started, said.ended, usage=usage)
+        return AttemptOutcome("exited", None, said.signal, started, ended, usage=usage)
     kind = _OUTCOMES.get(row.ending, "stopped")
-    message = f"{title} job {one.id} ended there as {row.word}"
-    return AttemptOutcome(kind, started=said.started, ended=said.ended, message=message, usage=usage)
+    message = f"{title} job {one.id} ended there as {printable(row.word)}"
+    return AttemptOutcome(kind, started=started, ended=ended, message=message, usage=usage)
 
 
 def ended_as(one: Tracked, title: str, row: ForeignJob, *, ran: bool, now: Instant) -> AttemptOutcome:
     """Return the outcome of an attempt without an exit file, as its scheduler says; `ran`: its script did."""
-    said = f"{title} job {row.id} ended there as {row.word}"
+    said = f"{title} job {row.id} ended there as {printable(row.word)}"
+    started = one.in_our_time(row.started, now, now)[0]
     if one.stop and not ran:
         return AttemptOutcome("never-ran")
     if one.stop:
-        return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
+        return AttemptOutcome("stopped", started=started, ended=now, message=said)
     if row.ending in _OUTCOMES:
-        return AttemptOutcome(_OUTCOMES[row.ending], started=row.started, ended=now, message=said)
+        return AttemptOutcome(_OUTCOMES[row.ending], started=started, ended=now, message=said)
     if not ran:
         return AttemptOutcome("not-started", message=f"{said} before it started")
     if row.signal or (row.exit_code and row.exit_code != TAKEN):
-        return AttemptOutcome(
-            "exited", None if row.signal else row.exit_code, row.signal, row.started, now, said
-        )
+        return AttemptOutcome("exited", None if row.signal else row.exit_code, row.signal, started, now, said)
     if row.ending is ForeignEnding.BY_ITSELF:
-        return AttemptOutcome("lost", started=row.started, ended=now, message=f"{said}, without an exit file")
-    return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
+        return AttemptOutcome("lost", started=started, ended=now, message=f"{said}, without an exit file")
+    return AttemptOutcome("stopped", started=started, ended=now, message=said)
 
 
 _OUTCOMES: Final[Mapping[ForeignEnding, Ending]] = {

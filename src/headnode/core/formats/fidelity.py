@@ -56,14 +56,17 @@ def unlisted(kind: Fidelity, number: int) -> ReportItem:
     )
 
 
+_POLICIES = {policy.lower(): policy for policy in Awareness}
+
+
 def parse_awareness(text: str) -> Awareness:
     """Read an awareness policy: Reject, Warn or Ignore, in any case.
 
     Raises:  BadRequest ``awareness``.
     """
-    for policy in Awareness:
-        if policy.lower() == text.strip().lower():
-            return policy
+    policy = _POLICIES.get(text.strip().lower())
+    if policy is not None:
+        return policy
     raise BadRequest(
         code="awareness",
         what=f"awareness policy {text!r} is not known",

@@ -75,7 +75,7 @@ def read_terms(
         raise wrong.inside("terms") from wrong.__cause__
     tasks = _each(tasks, lambda terms: _known(terms, TASK_TERMS, "task"))
     units = [unit for terms in tasks if (unit := _unit_of(terms))]
-    unit = spec.unit if _has_sized_part(spec, job) or not units else units[0]
+    unit = spec.unit if not units or _has_sized_part(spec, job) else units[0]
     other = next((unit_of_task for unit_of_task in units if unit_of_task is not unit), None)
     if other:
         raise BadRequest(
@@ -211,7 +211,8 @@ def _known(terms: Mapping[str, Any], table: Mapping[str, SlashOption], whose: st
         name = written.lower()
         if name not in table:
             _refuse_name(written, table, whose)
-        _refuse_wrong_kind(name, value)
+        if type(value) is not str:
+            _refuse_wrong_kind(name, value)
         own = table[name].same_as or name
         if known.get(own, value) != value:
             raise BadRequest(
@@ -263,6 +264,8 @@ def _option(name: str, value: Any, read: ReadValue) -> Any:
 
 
 def _unit_of(known: Mapping[str, Any]) -> UnitType | None:
+    if UNITS.keys().isdisjoint(known):
+        return None
     sizes = [name for name in UNITS if name in known]
     if len(sizes) > 1:
         raise BadRequest(
@@ -270,7 +273,7 @@ def _unit_of(known: Mapping[str, Any]) -> UnitType | None:
             what=f"options {sizes[0]!r} and {sizes[1]!r} are given together",
             fix="give one of them: a job counts processors, sockets or nodes",
         )
-    return UNITS[sizes[0]] if sizes else None
+    return UNITS[sizes[0]]
 
 
 def _sweep(known: Mapping[str, Any], kind: TaskType | None) -> Fields:

@@ -12,6 +12,7 @@ from msgspec.structs import fields, replace
 
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
+from headnode.core.model.resource import places_in
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 
 
@@ -125,6 +126,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     held: HeldAmounts | None = None
     needs: NodeNeeds | None = None
     tasks: tuple[TaskAlternative, ...] = ()  # one for each task, or none
+    resource: str | None = None  # the request is for these resources alone; None: for own nodes alone
 
 
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
@@ -275,6 +277,33 @@ def with_option(spec: JobSpec, option: int) -> JobSpec:
     other = spec.alternatives[option - 1]
     tasks = tuple(map(_task, spec.tasks, other.tasks)) if other.tasks else spec.tasks
     return replace(spec, **_stated(other, "tasks"), tasks=tasks)
+
+
+def option_at(spec: JobSpec, place: str) -> int:
+    """Return the option under which a job runs at a resource: its own request if that names it.
+
+    place: its name in lower case
+    """
+    if place not in places_in(spec.resource):
+        for number, other in enumerate(spec.alternatives, start=1):
+            if other.resource is not None and place in places_in(other.resource):
+                return number
+    return 0
+
+
+def spec_at(spec: JobSpec, place: str) -> JobSpec:
+    """Return the job as it is written for a resource: without what is for other places."""
+    option = option_at(spec, place)
+    kept = () if option else tuple(other for other in spec.alternatives if other.resource is None)
+    return replace(with_option(spec, option), alternatives=kept) if spec.alternatives else spec
+
+
+def places_named(spec: JobSpec) -> tuple[str, ...]:
+    """Return the places that a job and its alternatives name, in their order and in lower case."""
+    found = list(places_in(spec.resource))
+    for other in spec.alternatives:
+        found += places_in(other.resource) if other.resource is not None else ()
+    return tuple(dict.fromkeys(found))
 
 
 def _task(task: TaskSpec, other: TaskAlternative) -> TaskSpec:

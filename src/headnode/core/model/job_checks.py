@@ -15,6 +15,7 @@ from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, find_cycle, with_option
 from headnode.core.model.quantities import HIGHEST, LOWEST
+from headnode.core.model.resource import ANY, HERE, places_in
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 from headnode.core.model.task_checks import check_processes, check_task
 from headnode.core.model.value_checks import (
@@ -82,10 +83,24 @@ def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
             what = f"alternative {number} describes {len(other.tasks)} tasks; the job has"
             fix = "describe every task, or none"
             part.refuse("alternative-tasks", f"{what} {len(spec.tasks)}", fix, "tasks")
+        _check_places(spec, number, part)
         try:
             check(replace(with_option(spec, number), alternatives=()))
         except BadRequest as no:
             part.refuse(no.code, f"alternative {number}: {no.what}", no.fix, *no.path)
+
+
+def _check_places(spec: JobSpec, number: int, part: JobPart) -> None:
+    """Refuse an alternative for own nodes behind one for a resource, and one that is for both."""
+    named = spec.alternatives[number - 1].resource
+    if named is None:
+        if any(other.resource is not None for other in spec.alternatives[: number - 1]):
+            what = f"alternative {number} is for own nodes, and one for a resource is before it"
+            part.refuse("alternative-order", what, "write those for resources last", "resource")
+    elif not named.strip() or {HERE, ANY}.intersection(places_in(named)):
+        what = f"alternative {number} is for {named!r}"
+        fix = "name resources; an alternative without `resource` is for own nodes"
+        part.refuse("alternative-resource", what, fix, "resource")
 
 
 MOST_SWEEPS = 100  # in one job

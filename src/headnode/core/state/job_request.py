@@ -15,6 +15,7 @@ from headnode.core.model.job import (
     NodeGroupOp,
     RequestPart,
     UnitType,
+    places_named,
     with_option,
 )
 from headnode.core.model.node import NodeFacts
@@ -23,7 +24,15 @@ from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, for
 from headnode.core.model.resource import HERE, places_in
 from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import MOST_REMEMBERED, SMALL, JobRun, JobSuspension, decode_spec
+from headnode.core.state.job_record import (
+    MOST_REMEMBERED,
+    SMALL,
+    JobRun,
+    JobSuspension,
+    decode_spec,
+    encode_spec,
+    without_texts,
+)
 from headnode.core.state.task_layout import gang_parts, is_gang, shared_parts
 
 
@@ -66,15 +75,18 @@ _small_names = lru_cache(MOST_REMEMBERED)(_names_decoder.decode)
 def request_of(spec: JobSpec) -> JobRequest:
     """Return the request with its alternatives; sizes that were left open are calculated from the tasks."""
     own = own_request(spec)
-    return replace(own, others=others(spec)) if spec.alternatives else own
+    if not spec.alternatives:
+        return own
+    return replace(own, others=others(spec), resource=_joined(places_named(spec)))
 
 
 def others(spec: JobSpec) -> tuple[JobRequest, ...]:
-    """Return the request of each alternative, in their order; even of those that ask for the same.
+    """Return the request of each alternative for own nodes, in their order; even if they ask for the same.
 
-    So the n-th of them is option n of the job.
+    So the n-th of them is option n of the job: those for resources come last.
     """
-    return tuple(own_request(with_option(spec, option)) for option in range(1, len(spec.alternatives) + 1))
+    here = sum(1 for other in spec.alternatives if other.resource is None)
+    return tuple(own_request(with_option(spec, option)) for option in range(1, here + 1))
 
 
 def own_request(spec: JobSpec) -> JobRequest:
@@ -128,9 +140,10 @@ def _plain(spec: JobSpec) -> JobRequest:
 
 def _resource_of(named: str) -> str:
     """Return what a request has as its resource: empty for own nodes, a name, or several places."""
-    if not named:
-        return ""
-    places = places_in(named)
+    return _joined(places_in(named)) if named else ""
+
+
+def _joined(places: tuple[str, ...]) -> str:
     return "" if places == (HERE,) else ",".join(places)
 
 
@@ -161,6 +174,11 @@ def without_refused(request: JobRequest, run: JobRun | None) -> JobRequest:
 
 @lru_cache(MOST_REMEMBERED)
 def _request_in_small(data: bytes) -> JobRequest:
+    return _request_without_texts(encode_spec(without_texts(decode_spec(data))))
+
+
+@lru_cache(MOST_REMEMBERED)
+def _request_without_texts(data: bytes) -> JobRequest:
     return request_of(decode_spec(data))
 
 

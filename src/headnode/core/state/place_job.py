@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, places_named
 from headnode.core.model.place import PlaceEstimate, Placement
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.resource import ANY, HERE, BatchResource, places_in
+from headnode.core.model.resource import ANY, HERE, BatchResource
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event, JobPlaced
@@ -23,7 +23,7 @@ class PlaceJob(Command, frozen=True):
 
 def places_of(resources: Mapping[str, BatchResource], spec: JobSpec) -> tuple[str, ...]:
     """Return the places where a job may run; `any` is own nodes, then all resources by their names."""
-    named = places_in(spec.resource)
+    named = places_named(spec)
     if ANY not in named:
         return named
     return tuple(dict.fromkeys((*(each for each in named if each != ANY), HERE, *sorted(resources))))

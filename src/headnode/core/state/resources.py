@@ -7,10 +7,10 @@ from itertools import islice
 from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, option_at, places_named, spec_at
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.resource import ANY, HERE, BatchResource, check_resource, places_in
+from headnode.core.model.resource import ANY, HERE, BatchResource, check_resource
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
@@ -95,24 +95,26 @@ def check_may_be_handed(resources: Mapping[str, BatchResource], spec: JobSpec) -
     `any` means each resource that can run it.
     Raises:  NotFound ``no-such-resource``; BadRequest ``resource``.
     """
-    if not spec.resource:
+    if not spec.resource and not spec.alternatives:
         return
-    for place in places_in(spec.resource):
+    for place in places_named(spec):
         if place in (HERE, ANY):
             continue
+        option = option_at(spec, place)
         known = resource_named(resources, place)
-        for what, field in _obstacles(spec, known):
+        for what, field in _obstacles(spec_at(spec, place), known):
             raise BadRequest(
                 code="resource",
                 what=f"a job at the resource {known.name!r} has {what}",
                 fix="leave that out, or run the job on own nodes: /resource:here",
-                path=(field,),
+                path=("alternatives", option - 1, field) if option else (field,),
             )
 
 
 def why_not_there(spec: JobSpec, known: BatchResource) -> str:
     """Return what of a job a resource cannot do, in words; empty if it can run the job."""
-    return next((f"there it would have {what}" for what, _ in _obstacles(spec, known)), "")
+    there = _obstacles(spec_at(spec, known.key), known)
+    return next((f"there it would have {what}" for what, _ in there), "")
 
 
 def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
@@ -252,7 +254,8 @@ def hand_over(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Ev
     wanted = cluster.resource_index.outbound.get(record.id)
     if wanted is None or cluster.agenda.closing or not cluster.resource_index.room(wanted):
         return []
-    return [e.JobStarted(at=now, job=record.id, allocation=(), resource=wanted)]
+    option = option_at(cluster.written(record), wanted)
+    return [e.JobStarted(at=now, job=record.id, allocation=(), resource=wanted, alternative=option)]
 
 
 def dispatch_there(

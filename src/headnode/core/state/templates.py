@@ -206,7 +206,9 @@ SUBMISSION, ACTIVATION = "SubmissionFilterProgram", "ActivationFilterProgram"
 def submission_filters(cluster: ClusterState, spec: JobSpec) -> FilterChain:
     """Return what a job passes before it comes into the queue, in order."""
     text = cluster.parameters.get(SUBMISSION, "")
-    bank = () if is_elsewhere(spec.resource) else _bank(cluster)
+    bank = _bank(cluster)
+    if bank and is_elsewhere(spec.resource):
+        bank = ()
     if not text and not cluster.templates:
         return bank
     template = template_named(cluster.templates, spec.template)

@@ -153,7 +153,7 @@ async def _submitted_again(
     return await _answer(context, _unpacked(receipt.batch), receipt.jobs[0], {}, repeated=True)
 
 
-@verb(CREATES, again=_submitted_again)
+@verb(CREATES, again=_submitted_again, adds=True)
 async def submit_jobs(context: ServerContext, by: User, request: w.SubmitJobsRequest) -> SubmitJobsAnswer:
     """Submit many jobs in one step: those that are not refused; or all or none."""
     batch = await _read(context, by, request)
@@ -180,6 +180,7 @@ async def _read(context: ServerContext, by: User, request: w.SubmitJobsRequest) 
     Raises:  BadRequest ``too-many-tasks``, ``too-many-jobs``; of a request for all or none what refuses one.
     """
     batch = JobBatch(request)
+    jobs, tasks = 0, 0
     for first in range(0, len(request.submissions), READ_IN_A_TURN):
         site = context.site
         numbers = range(first, min(first + READ_IN_A_TURN, len(request.submissions)))
@@ -190,8 +191,11 @@ async def _read(context: ServerContext, by: User, request: w.SubmitJobsRequest) 
             except Refused as no:
                 batch.refuse(number, no)
         batch.refuse_unfit(context, by, numbers)
-        specs = batch.specs()
-        refuse_too_many(sum(len(spec.tasks) for spec in specs), len(specs), TASKS_OF_FILE)
+        specs = [
+            spec for number in numbers if number in batch.described for spec in batch.described[number].specs
+        ]
+        jobs, tasks = jobs + len(specs), tasks + sum(len(spec.tasks) for spec in specs)
+        refuse_too_many(tasks, jobs, TASKS_OF_FILE)
         await asyncio.sleep(0)
     return batch
 

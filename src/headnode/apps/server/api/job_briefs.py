@@ -1,13 +1,17 @@
-"""What lists show of the description of a job: its names, its size, the numbers of an array."""
+"""What lists show of a job: its names, its size, the numbers of an array, and how far its instances are."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.task import ARRAY_INDEX, TaskSpec, TaskType
-from headnode.core.state.job_record import JobRecord, written_spec
+from headnode.core.state import job_events as j
+from headnode.core.state.job_events import JobEvent
+from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, written_spec
 from headnode.core.state.job_request import own_request
+from headnode.core.state.transitions import TaskState
+from headnode.protocol.answers import InstanceCounts
 
 LONGEST_COMMAND = 120  # characters, in lists
 
@@ -107,3 +111,85 @@ def folded_numbers(numbers: Sequence[int]) -> list[str]:
         else:
             runs.append([number, number])
     return [_range(first, last, 1) for first, last in runs]
+
+
+def task_counts(instances: int, run: JobRun | None) -> InstanceCounts:
+    """Return how many instances of a job are in each state; `instances`: how many it has before it runs."""
+    if run is None:
+        return InstanceCounts(total=instances, queued=instances, running=0, finished=0, failed=0, canceled=0)
+    if not run.tasks:  # canceled before anything of it was touched
+        return InstanceCounts(instances, 0, 0, 0, 0, canceled=instances)
+    counts = [0, 0, 0, 0, 0]
+    for progress in run.tasks:
+        counts = [before + more for before, more in zip(counts, _counted(progress), strict=True)]
+    return InstanceCounts(sum(counts), *counts)
+
+
+def _counted(progress: TaskProgress) -> tuple[int, int, int, int, int]:
+    """Return how many instances of a task are queued, running, finished, failed and canceled."""
+    begun = begun_of(progress) if progress.live else 0
+    queued = progress.queued.count + len(progress.live) - begun
+    return queued, begun, progress.finished.count, progress.failed.count, progress.canceled.count
+
+
+class WatchedCounts:
+    """How many instances of a job are in each state, kept up to date by its events as long as it is watched.
+
+    Cost of an update:  of the tasks that have changed since the last; of all if an event does not name them.
+    """
+
+    def __init__(self) -> None:
+        self._run: JobRun | None = None
+        self._tasks: list[tuple[int, int, int, int, int]] = []  # of the tasks of that run
+        self._sums = [0, 0, 0, 0, 0]
+        self._changed: set[int] | None = None  # numbers of tasks; None: any of them
+
+    def note(self, event: JobEvent) -> None:
+        """Note what an event may have changed."""
+        if self._changed is None:
+            return
+        numbers = _tasks_of(event)
+        if numbers is None:
+            self._changed = None
+        else:
+            self._changed.update(numbers)
+
+    def of(self, instances: int, run: JobRun | None) -> InstanceCounts:
+        """Return the counts now; `instances`: how many the job has before it runs."""
+        if run is None or not run.tasks:
+            return task_counts(instances, run)
+        if self._changed is None or run is not self._run or len(run.tasks) != len(self._tasks):
+            self._run, self._tasks = run, [_counted(progress) for progress in run.tasks]
+            self._sums = [sum(counts) for counts in zip(*self._tasks, strict=True)]
+        else:
+            for number in self._changed:
+                before, now = self._tasks[number - 1], _counted(run.tasks[number - 1])
+                self._tasks[number - 1] = now
+                self._sums = [a - b + c for a, b, c in zip(self._sums, before, now, strict=True)]
+        self._changed = set()
+        return InstanceCounts(sum(self._sums), *self._sums)
+
+
+def _tasks_of(event: JobEvent) -> Collection[int] | None:
+    """Return the numbers of the tasks that an event changes; None: they are not known."""
+    match event:
+        case j.InstancesStarted(started=some) | j.InstancesEnded(ended=some):
+            return {each.task for each in some}
+        case (
+            j.InstancesDispatched(task=task)
+            | j.InstancesStopping(task=task)
+            | j.InstancesCanceled(task=task)
+            | j.InstancesRequeued(task=task)
+        ):
+            return (task,)
+        case j.TasksCanceled(tasks=spans) if spans:
+            return {task for task, _ in spans}
+        case j.AllocationGrown() | j.AllocationShrunk() | j.InstancesStaging() | j.ProgressSet():
+            return ()
+        case _:
+            return None
+
+
+def begun_of(progress: TaskProgress) -> int:
+    """Return how many instances of a task run."""
+    return sum(1 for live in progress.live.values() if live.state is not TaskState.DISPATCHED)

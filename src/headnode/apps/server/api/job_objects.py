@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headnode.apps.server.api.job_briefs import Brief, brief_of
+from headnode.apps.server.api.job_briefs import Brief, begun_of, brief_of, task_counts
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
@@ -45,9 +45,14 @@ _DETACHED = "only transfers of its files are left; its processors are released"
 
 
 def job_object(
-    kind: type[ShownJob], record: JobRecord, brief: Brief, pending_reason: str = "", **more: Any
+    kind: type[ShownJob],
+    record: JobRecord,
+    brief: Brief,
+    pending_reason: str = "",
+    counts: InstanceCounts | None = None,
+    **more: Any,
 ) -> ShownJob:
-    """Return a job as clients see it, with `more` fields of its kind."""
+    """Return a job as clients see it, with `more` fields of its kind; `counts`: if they are known."""
     run = record.run
     return kind(
         owner=record.owner,
@@ -68,7 +73,7 @@ def job_object(
         allocated=sum(map(len, run.allocation.values())) if run else 0,
         message=record.message or (_DETACHED if run and run.detached else ""),
         skipped=record.skipped,
-        tasks=task_counts(brief.instances, run),
+        tasks=counts or task_counts(brief.instances, run),
         pending_reason=pending_reason,
         progress=run.percent if run else None,
         progress_message=run.progress_message if run else "",
@@ -146,33 +151,9 @@ def delivered_object(run: JobRun | None) -> JobUsage | None:
     )
 
 
-def task_counts(instances: int, run: JobRun | None) -> InstanceCounts:
-    """Return how many instances of a job are in each state; `instances`: how many it has before it runs."""
-    if run is None:
-        return InstanceCounts(total=instances, queued=instances, running=0, finished=0, failed=0, canceled=0)
-    queued = running = finished = failed = canceled = 0
-    if not run.tasks:  # canceled before anything of it was touched
-        canceled = instances
-    for progress in run.tasks:  # of which a job may have 100,000, and is watched: no calls, no objects
-        queued += progress.queued.count
-        finished += progress.finished.count
-        failed += progress.failed.count
-        canceled += progress.canceled.count
-        if progress.live:
-            begun = _begun(progress)
-            running += begun
-            queued += len(progress.live) - begun
-    total = queued + running + finished + failed + canceled
-    return InstanceCounts(total, queued, running, finished, failed, canceled)
-
-
-def _begun(progress: TaskProgress) -> int:
-    return sum(1 for live in progress.live.values() if live.state is not TaskState.DISPATCHED)
-
-
 def instance_counts(progress: TaskProgress) -> dict[str, int]:
     """Return how many instances of a task are in each state, as people see it."""
-    begun = _begun(progress)
+    begun = begun_of(progress)
     waiting = len(progress.queued) + len(progress.live) - begun
     over = {
         "finished": len(progress.finished),

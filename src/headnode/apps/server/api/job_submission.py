@@ -44,7 +44,7 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
     if spec.template and not site.templates and spec.template.lower() != DEFAULT_TEMPLATE.lower():
         why = "has no effect: this cluster has no templates (hn template import)"
         found.append(_unsupported("job template", f"{spec.template!r} {why}"))
-    if site.licences is not None:
+    if site.licences is not None and (spec.licences or spec.alternatives):
         found += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
     if spec.dialect == "terms":  # readers of files tell it with its place
         from headnode.core.formats.text import windows

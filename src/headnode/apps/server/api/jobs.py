@@ -66,7 +66,7 @@ async def _submitted_again(
     return await _made_again(context, by, receipt, request)
 
 
-@verb(CREATES, again=_made_again)
+@verb(CREATES, again=_made_again, adds=True)
 async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> SubmitAnswer:
     """Create a job in state configuring, or all jobs of a job file."""
     described = await with_parents(context, by, await read_jobs(context, by, request))
@@ -87,7 +87,7 @@ def _created(events: tuple[object, ...]) -> int:
     return next(event.job for event in events if isinstance(event, JobCreated))
 
 
-@verb(CREATES, again=_submitted_again)
+@verb(CREATES, again=_submitted_again, adds=True)
 async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> SubmitAnswer:
     """Put a job into the queue: a created one, or a new one, or all jobs of a job file, all or none."""
     if request.job is not None:

@@ -56,26 +56,8 @@ from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.requests import VerbRequest
 
 VERB_MODULES: Final = (
-    jobs,
-    job_batches,
-    job_views,
-    bank,
-    queue,
-    watch,
-    events,
-    groups,
-    tasks,
-    nodes,
-    node_commands,
-    shell,
-    reservations,
-    resources,
-    site,
-    elastic,
-    filters_templates,
-    cluster,
-    access,
-    delegations,
+    *(jobs, job_batches, job_views, bank, queue, watch, events, groups, tasks, nodes, node_commands),
+    *(shell, reservations, resources, site, elastic, filters_templates, cluster, access, delegations),
 )
 VERBS: Final[Mapping[str, Verb[Any, Any]]] = MappingProxyType(
     {each.name: each for module in VERB_MODULES for each in vars(module).values() if isinstance(each, Verb)}
@@ -158,6 +140,7 @@ class ClientSession:
     async def turn(self) -> None:
         """Wait until it is the user's turn, and most of the answers so far are read."""
         await self._shares.turn(self._share)
+        await self._context.batcher.settled()
 
     def room_for(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait until there is room for a request of so many bytes, and hold it."""
@@ -219,7 +202,7 @@ class ClientSession:
             del fields, rest
             if verb.kind is VerbKind.UPDATES:
                 return self._updates(verb, user, about, request)
-            performed = self._perform_once(verb, user, once, guard, request)
+            performed = self._perform_shown(verb, user, once, guard, request)
             del request  # the answer may wait for the disk
             reply = await performed
         except HeadnodeError as error:
@@ -228,6 +211,20 @@ class ClientSession:
         if verb.access.changes:
             await self._write_audit(verb, user, about | audited_answer(reply), None)
         return reply
+
+    async def _perform_shown(
+        self,
+        verb: Verb[Any, Any],
+        user: User,
+        once: IdempotencyKey | None,
+        guard: IfMatch | None,
+        request: VerbRequest,
+    ) -> Reply:
+        """Carry a request out; one that does more than add jobs finds only what is on the disk."""
+        if verb.adds and guard is None and getattr(request, "job", None) is None:
+            return await self._perform_once(verb, user, once, guard, request)
+        async with self._context.batcher.shown():
+            return await self._perform_once(verb, user, once, guard, request)
 
     async def _perform_once(
         self,
@@ -281,6 +278,9 @@ class ClientSession:
         Raises:  BadRequest ``idempotency-conflict``; what the verb raises.
         """
         receipt = receipt_of(self._context.cluster, user, once, self._context.now())
+        if receipt is not None and self._context.engine.unwritten:
+            await self._context.batcher.settled()
+            receipt = receipt_of(self._context.cluster, user, once, self._context.now())
         if receipt is None or verb.again is None:
             return None
         return await verb.again(self._context, user, receipt, request)
@@ -294,6 +294,7 @@ class ClientSession:
     ) -> Updates:
         """Yield the answers to a request that has several."""
         try:
+            await self._context.batcher.settled()
             updates: Updates = verb(self._context, self, request)
             async with contextlib.aclosing(updates):
                 async for answer in updates:

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from headnode.adapters.nodes.streams import LaunchStream, number_outside
 from headnode.adapters.wire.agent_messages import Launch, Route
 from headnode.adapters.wire.messages import OpenJob
+from headnode.apps.server.api.job_briefs import WatchedCounts
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import NEVER
 from headnode.core.model.user import User
@@ -49,12 +50,14 @@ class JobWatchers:
 
     def __init__(self) -> None:
         self._signals: dict[int, set[ChangeSignal]] = {}
+        self.counts: dict[int, WatchedCounts] = {}  # of the jobs that are watched
 
     def watch(self, jobs: Sequence[int]) -> ChangeSignal:
         """Return a signal that rings when something of one of the jobs changes."""
         signal = ChangeSignal()
         for job in jobs:
             self._signals.setdefault(job, set()).add(signal)
+            self.counts.setdefault(job, WatchedCounts())
         return signal
 
     def leave(self, jobs: Sequence[int], signal: ChangeSignal) -> None:
@@ -64,14 +67,20 @@ class JobWatchers:
             signals.discard(signal)
             if not signals:
                 self._signals.pop(job, None)
+                self.counts.pop(job, None)
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Ring for every job the events are about."""
-        if self._signals:
-            for job in {event.job for event in events if isinstance(event, JobEvent)}:
-                for signal in self._signals.get(job, ()):
-                    signal.changed.add(job)
-                    signal.set()
+        if not self._signals:
+            return
+        of_jobs = [event for event in events if isinstance(event, JobEvent)]
+        for event in of_jobs:
+            if event.job in self.counts:
+                self.counts[event.job].note(event)
+        for job in {event.job for event in of_jobs}:
+            for signal in self._signals.get(job, ()):
+                signal.changed.add(job)
+                signal.set()
 
 
 class RunOnNodes:

@@ -87,10 +87,16 @@ class Verb(Generic[Arguments, Result]):
     """
 
     def __init__(
-        self, function: Callable[Arguments, Result], access: VerbAccess, again: AnswerAgain | None
+        self,
+        function: Callable[Arguments, Result],
+        access: VerbAccess,
+        again: AnswerAgain | None,
+        *,
+        adds: bool = False,
     ) -> None:
         hints = get_type_hints(function)
         self.name, self.access, self.again = function.__name__, access, again
+        self.adds = adds
         self.request: type[Any] = hints["request"]
         self.answer: Any = hints["return"]
         self.kind = _KINDS.get(get_origin(self.answer), VerbKind.ANSWER)
@@ -134,15 +140,16 @@ class Verb(Generic[Arguments, Result]):
 
 
 def verb(
-    access: VerbAccess, *, again: AnswerAgain | None = None
+    access: VerbAccess, *, again: AnswerAgain | None = None, adds: bool = False
 ) -> Callable[[Callable[Arguments, Result]], Verb[Arguments, Result]]:
     """Make a verb of the protocol from the function of its name, which these users may use.
 
     again: answers a repeated request; a verb with it creates something, and takes an idempotency key.
+    adds:  it only makes jobs, and none of those that others make changes what it answers
     """
 
     def declare(function: Callable[Arguments, Result]) -> Verb[Arguments, Result]:
-        return Verb(function, access, again)
+        return Verb(function, access, again, adds=adds)
 
     return declare
 
@@ -232,6 +239,34 @@ def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
         raise BadRequest(code="request", what="the request names no verb", fix='send {"verb": VERB, ...}')
     verb = request.pop("verb")
     return verb, request
+
+
+class SubmissionOutline(msgspec.Struct, frozen=True):
+    """What decides whether a submission may be carried out together with others."""
+
+    verb: str
+    job: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    jobfile: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    if_match: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_OUTLINE_DECODER = msgspec.json.Decoder(SubmissionOutline)
+
+
+def submits_new_job(data: bytes) -> bool:
+    """Return whether a request makes a job of options alone.
+
+    Such requests only add to the queue, and nothing that they read is changed by another one of them: those
+    of one client may be carried out together.  A job file may name the job of the request before it.
+    """
+    if b'"submit_job"' not in data:  # almost always that says it
+        return False
+    try:
+        outline = _OUTLINE_DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False  # it is refused when it is read
+    beside = (outline.job, outline.jobfile, outline.if_match)
+    return outline.verb == "submit_job" and all(each is msgspec.UNSET for each in beside)
 
 
 def read_fields(kind: type[VerbRequest], verb: str, fields: dict[str, Any]) -> VerbRequest:

@@ -84,7 +84,9 @@ def _changed_jobs(context: ServerContext, jobs: list[int], changed: set[int]) ->
 def _watched_job(context: ServerContext, found: FoundJob) -> WatchedJob:
     expected = expected_object(context, found.record)
     brief, reason = context.briefs.of(found), context.pending_reason(found.record)
-    return job_object(WatchedJob, found.record, brief, reason, expected=expected)
+    known = context.watchers.counts.get(found.record.id)
+    counts = None if known is None else known.of(brief.instances, found.record.run)
+    return job_object(WatchedJob, found.record, brief, reason, counts, expected=expected)
 
 
 async def _changed_or_waiting(context: ServerContext, jobs: list[int], signal: asyncio.Event) -> None:

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import read_rest, read_size
+from headnode.adapters.wire.frames import arrived_frame, read_rest, read_size
 from headnode.apps.server.api.pipeline import Caller, ClientSession, Updates, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
-from headnode.apps.server.api.verbs import encode_answer, refusal
+from headnode.apps.server.api.verbs import decoded_size, encode_answer, refusal, submits_new_job
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import UNREADABLE
@@ -26,6 +26,7 @@ from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
 LARGEST_REQUEST = b.REQUEST.most  # bytes
+MOST_TOGETHER = 64  # submissions of a connection that are carried out together: others wait about 10 ms
 HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for example in a pager
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -47,6 +48,13 @@ class MessageForm(Protocol):
         Raises:  BadRequest ``frame``; ConnectionError.
         """
 
+    def arrived(self, most: int) -> bytes | None:  # noqa: ARG002
+        """Return the next message, without reading it, if all of it is here and it has at most so many bytes.
+
+        A form that does not know returns None; then requests are carried out one after the other.
+        """
+        return None
+
     def written(self, message: bytes) -> bytes:
         """Return a message as it is written."""
 
@@ -62,6 +70,9 @@ class LengthPrefixed(MessageForm):
 
     async def read(self, size: int) -> bytes:
         return await read_rest(self._reader, size)
+
+    def arrived(self, most: int) -> bytes | None:
+        return arrived_frame(self._reader, most)
 
     def written(self, message: bytes) -> bytes:
         return frame(message)
@@ -122,7 +133,7 @@ class ServedConversation:
     async def _serve(self) -> None:
         while (size := await self._next_size()) is not None:
             async with self._session.room_for(size):
-                stream = await self._answer(await self._read(size))  # no name here keeps the bytes in memory
+                stream = await self._answer_next(await self._read(size))  # nothing here keeps the bytes
             if stream is not None:  # it takes the connection over, to its end
                 client = SocketStream(self._reader, self._writer, self._form)
                 await stream(client)
@@ -144,6 +155,55 @@ class ServedConversation:
         """
         async with asyncio.timeout(b.REQUEST_TIME.most):
             return await self._form.read(size)
+
+    async def _answer_next(self, request: bytes) -> StreamHandler | None:
+        """Answer a request, and if it is a submission the submissions behind it that have arrived.
+
+        Return the conversation that follows, if one does.
+        """
+        if self._form.arrived(b.SMALL_REQUEST.most) is not None and submits_new_job(request):
+            together = [request, *await self._more_submissions(len(request), decoded_size(request))]
+            if len(together) > 1:
+                del request
+                await self._answer_together(together)
+                return None
+        answered = self._answer(request)
+        del request
+        return await answered
+
+    async def _more_submissions(self, size: int, decoded: int) -> list[bytes]:
+        """Return the next submissions that have arrived, as long as all of them count as one small request.
+
+        size, decoded:  bytes of the submission before them
+        """
+        found: list[bytes] = []
+        while len(found) + 1 < MOST_TOGETHER:
+            ahead = self._form.arrived(b.SMALL_REQUEST.most - size)
+            if ahead is None or not submits_new_job(ahead):
+                break
+            size, decoded = size + len(ahead), decoded + decoded_size(ahead)
+            if decoded > b.SMALL_DECODED.most:
+                break
+            await self._form.next_size(LARGEST_REQUEST)
+            found.append(await self._form.read(len(ahead)))
+        return found
+
+    async def _answer_together(self, requests: list[bytes]) -> None:
+        """Carry out submissions in their order, with one commit if possible; send the answers in that order.
+
+        Raises:  what ends the connection.
+        """
+        begun = [self._session.carry_out(request) for request in requests]
+        requests.clear()
+        answers = []
+        for reply in await asyncio.gather(*begun, return_exceptions=True):
+            if isinstance(reply, HeadnodeError):
+                answers.append(msgspec.json.encode(refusal(reply)))
+            elif isinstance(reply, VerbAnswer):
+                answers.append(encode_answer(reply))
+            elif isinstance(reply, BaseException):
+                raise reply
+        await self._send(*answers)
 
     async def _answer(self, request: bytes) -> StreamHandler | None:
         """Answer one request; return the conversation that follows it, if one does."""
@@ -180,12 +240,12 @@ class ServedConversation:
                     return
                 await self._send(encode_answer(answer))
 
-    async def _send(self, answer: bytes) -> None:
-        """Send one answer, and wait until most of it is read.
+    async def _send(self, *answers: bytes) -> None:
+        """Send answers, and wait until most of them is read.
 
         Raises:  ConnectionError; TimeoutError when it is not.
         """
-        data = self._form.written(answer)
+        data = b"".join(map(self._form.written, answers))
         try:
             if self._writer.is_closing():
                 return

@@ -327,7 +327,7 @@ ALTERNATIVE_ROWS = by_key(
     *(JOB_KEYS[key] for key in SIZES),
     *(JOB_KEYS[key] for key in ("run_time", "exclusive", "single_node", "requested_nodes", "excluded_nodes")),
     *(JOB_KEYS[key] for key in ("node_groups", "memory_per_node", "process_memory", "held", "licences")),
-    *(JOB_KEYS[key] for key in _NEEDS_ORDER.split()),
+    *(JOB_KEYS[key] for key in ("resource", *_NEEDS_ORDER.split())),
 )
 """Keys of an alternative of the job; a key that is not there is as in the job."""
 

@@ -146,6 +146,8 @@ def _path(called: str, text: str) -> str:
 def items(spec: JobSpec, *, cmd: bool = False) -> Iterator[ReportItem]:
     """Yield what the tasks of a job mean on Windows only, as findings without a place."""
     for number, task in enumerate(spec.tasks, 1):
+        if not may_have_findings(task):
+            continue
         for finding in task_findings(task, spec.environment, cmd=cmd):
             yield ReportItem(finding.kind, f"Task {number}", finding.what)
 
