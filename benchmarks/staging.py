@@ -324,7 +324,7 @@ def main() -> None:
                 many.client.ask("set_parameters", values={"TransferNetworks": "127.0.0.0/8"})
                 beside_a_sweep(many, Path(made), url)
         one.client.ask("set_parameters", values={"TransferNetworks": "127.0.0.0/8"})
-        for name in asked.protocols.split(","):
+        for name in filter(None, asked.protocols.split(",")):
             of_protocol(one, name, Path(made, name), asked)
 
 

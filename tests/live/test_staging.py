@@ -1,5 +1,6 @@
 """Files come to tasks before they start and are taken away when they have ended, whatever dies meanwhile."""
 
+import contextlib
 import json
 import os
 import pwd
@@ -255,8 +256,25 @@ def test_secrets_are_in_no_argument_journal_or_log(
             head, storage, tmp_path / "ran", stagein=f"{storage.url}/private/data=data", credential=name
         )
         assert end_of(head, job) == ("Finished", "")
-        failing = head.submit("true", stagein=f"{storage.url}/404/data=data", credential=name)
+        signed = f"{storage.url}/404/data?signature=secret-signature"
+        failing = head.submit("true", stagein=f"{signed}=data", credential=name)
         assert end_of(head, failing)[0] == "Failed"
+        held = staged(
+            head, storage, tmp_path / "ran", stagein=f"{storage.url}/held/data=data", credential=name
+        )
+        head.until(lambda: list(processes(b"staging.transfer", str(tmp_path).encode())))
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                assert b"secret-token" not in process.read_bytes()
+        storage.hold.set()
+        assert end_of(head, held) == ("Finished", "")
+        told = [head.ask(verb, job=failing) for verb in ("job_history", "explain_job", "tasks", "job_states")]
+        told += [
+            head.task(failing)["message"],
+            head.ask("job", job=job),
+            head.ask("jobs"),
+        ]  # not the description
+        assert [each for each in told if "secret-" in json.dumps(each)] == []
     finally:
         path.unlink()
     assert storage.headers[0].get("Authorization", storage.headers[1].get("Authorization")) is not None

@@ -372,3 +372,18 @@ def test_many_files_come_over_few_connections(storage: FaultyStorage, scratch: P
     files = [{"path": f"{number}", "url": f"{storage.url}/{number}"} for number in range(200)]
     assert TransferProcess(scratch, "in", files).last()[0] == "done"
     assert {name: int(data) for name, data in only(scratch).items()} == {str(n): n for n in range(200)}
+
+
+def test_a_directory_that_becomes_a_link_while_it_is_listed_is_not_followed(
+    scratch: Path, tmp_path: Path
+) -> None:
+    """A program that is left swaps a directory of results for a link: what it leads to is not taken away."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("private")
+    (scratch / "d").mkdir()
+    (scratch / "d" / "a").write_text("a")
+    (scratch / "d" / "link").symlink_to(tmp_path / "private")
+    files = [{"path": "d/", "url": f"file://{tmp_path}/out/", "directory": True}]
+    assert TransferProcess(scratch, "out", files).last()[0] == "done"
+    found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*")}
+    assert found == {"a"}

@@ -1,4 +1,4 @@
-"""Environments and scripts of jobs are for their owner and administrators: no verb tells others."""
+"""Environments, scripts and signed URLs of jobs are for their owner and administrators: others see none."""
 
 import json
 from pathlib import Path
@@ -13,17 +13,26 @@ from headnode.apps.server.api.verbs import VerbKind
 from headnode.core.formats import dialects
 from headnode.core.formats.dialects import SUBMITTED
 from headnode.core.model.job import Alternative, JobSpec
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import StagedFile, TaskSpec
 from headnode.core.model.user import User
 from headnode.core.state import submit as c
 
 ANSWERING = [name for name, verb in VERBS.items() if verb.kind is VerbKind.ANSWER and name != "stop_head"]
 SECRET, OF_TASK, OF_SCRIPT = "s3cr3t-of-the-job", "s3cr3t-of-the-task", "s3cr3t-of-the-script"
+OF_FILE = "s3cr3t-of-the-file"
 
 
 async def secret_job(scene: Scene, *, submit: bool = True) -> int:
     script = f"#!/bin/sh\n# {OF_SCRIPT}\n"
-    task = TaskSpec(command="true", script=script, rerunnable=True, environment={"TOKEN": OF_TASK})
+    task = TaskSpec(
+        command="true",
+        script=script,
+        rerunnable=True,
+        environment={"TOKEN": OF_TASK},
+        stage_in=(StagedFile("data", f"https://example.org/data?signature={OF_FILE}"),),
+        stage_out=(StagedFile("result", f"https://example.org/result?signature={OF_FILE}"),),
+        standard_output=f"https://example.org/output?signature={OF_FILE}",
+    )
     spec = JobSpec(
         tasks=(task,),
         environment={"PASSWORD": SECRET},
@@ -36,7 +45,7 @@ async def secret_job(scene: Scene, *, submit: bool = True) -> int:
 
 def tells(answer: dict[str, Any]) -> bool:
     text = json.dumps(answer)
-    return any(secret in text for secret in (SECRET, OF_TASK, OF_SCRIPT))
+    return any(secret in text for secret in (SECRET, OF_TASK, OF_SCRIPT, OF_FILE))
 
 
 async def everything_about(peer: Peer, job: int, verb: str) -> list[dict[str, Any]]:
@@ -85,6 +94,7 @@ def test_a_copy_of_the_job_of_another_has_no_environment_and_says_so(tmp_path: P
             assert [item["what"] for item in cloned["report"]] == [
                 f"the environment of job {job} is private to 'ada', and was left out",
                 f"the script of job {job} is private to 'ada', and was left out",
+                f"the query of a URL of job {job} is private to 'ada', and was left out",
             ]
             assert not tells(await peer.done(verb="job", job=cloned["job"]))
         async with asking(scene, OWNER) as peer:

@@ -9,10 +9,12 @@ from headnode.core.model.field_rows import OPERATORS, fields_that
 from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.job_record import JobRecord
 
+_STREAMS, _FILES = ("standard_input", "standard_output", "standard_error"), ("stage_in", "stage_out")
 OPERATORS_CHANGE = fields_that(OPERATORS, OPTIONS_OF_JOBS)
 """The fields of other people's jobs that an operator may change: where and when, and nothing that runs."""
 
@@ -176,16 +178,31 @@ def may_copy(by: User, record: JobRecord, *, private: bool) -> bool:
 
 
 def private_parts(spec: JobSpec) -> tuple[str, ...]:
-    """Return the private parts that a job or one of its tasks has: `environment`, `script`."""
+    """Return the private parts that a job or one of its tasks has: `environment`, `script`, and others."""
     environment = bool(spec.environment) or any(task.environment for task in spec.tasks)
     script = any(task.script for task in spec.tasks)
-    return ("environment",) * environment + ("script",) * script
+    signed = any(_without_queries(task) is not task for task in spec.tasks)
+    return ("environment",) * environment + ("script",) * script + ("query of a URL",) * signed
 
 
 def without_private_parts(spec: JobSpec) -> JobSpec:
-    """Return a job without variables and scripts of its own."""
+    """Return a job without variables and scripts of its own, and without what is after ``?`` in its URLs."""
     tasks = tuple(
         replace(task, environment={}, script="") if task.environment or task.script else task
-        for task in spec.tasks
+        for task in map(_without_queries, spec.tasks)
     )
     return replace(spec, environment={}, tasks=tasks)
+
+
+def _without_queries(task: TaskSpec) -> TaskSpec:
+    """Return a task without the queries of its URLs, in which keys and signatures are; itself without any."""
+    streams = {name: url for name in _STREAMS if "?" in (url := getattr(task, name)) and "://" in url}
+    files = {name: getattr(task, name) for name in _FILES}
+    signed = {name: found for name, found in files.items() if any("?" in file.url for file in found)}
+    if not streams and not signed:
+        return task
+    bare = {
+        name: tuple(replace(file, url=file.url.partition("?")[0]) for file in found)
+        for name, found in signed.items()
+    }
+    return replace(task, **{name: url.partition("?")[0] for name, url in streams.items()}, **bare)
