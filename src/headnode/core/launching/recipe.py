@@ -3,6 +3,7 @@
 Source: CCS, "Standard job and task options"; HPC Pack parametric sweeps."""
 
 import posixpath
+from collections.abc import Mapping
 
 import msgspec
 
@@ -11,6 +12,8 @@ from headnode.core.launching.environment import (
     TASK_MARKER,
     LaunchContext,
     instance_variables,
+    place_variables,
+    ranks_of,
     task_variables,
     users_variables,
 )
@@ -63,11 +66,20 @@ class Recipe(msgspec.Struct, frozen=True):
 class RecipeBuilder:
     """Builds the recipes of a task at a place; what its instances share is computed once."""
 
-    def __init__(self, around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> None:
+    def __init__(
+        self,
+        around: LaunchContext,
+        number: int,
+        task: TaskSpec,
+        place: NodeCores,
+        shared: Mapping[str, str] | None = None,
+    ) -> None:
+        """`shared` are the `place_variables`, if they are known."""
         self._around, self._number, self._task, self._place = around, number, task, place
+        shared = place_variables(around, ranks_of(task), place) if shared is None else shared
         self._variables = {
             **users_variables(around, task),
-            **task_variables(around, number, task, place),
+            **task_variables(around, number, task, shared),
         }
 
     @property
@@ -85,7 +97,8 @@ class RecipeBuilder:
         variables |= instance_variables(around.job, self._number, task, instance, attempt, retries)
         variables |= batch_variables(around, task, self._place, instance, retries)
         work_directory = self._path(task.work_directory, instance, around.home, variables)
-        if private := task.private_directory or task.stages:
+        stages = task.stages
+        if private := task.private_directory or stages:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
@@ -98,7 +111,7 @@ class RecipeBuilder:
         variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
         command = self._swept(task.command, instance)
         transfers: tuple[FileTransfer, ...] = ()
-        if task.stages:
+        if stages:
             from headnode.core.launching.staging import staged_command, staged_transfers
 
             transfers = staged_transfers(around.spec, task, instance, variables)
