@@ -133,9 +133,9 @@ def measure(rows: Sequence[Row], scale: float) -> None:
         print(f"| {name} | {jobs / spent:,.0f} | {1e6 * used / jobs:.0f} |", flush=True)
 
 
-def make_disk_slow(milliseconds: float) -> None:
+def make_disk_slow(milliseconds: float, directory: str) -> None:
     """Let each wait for the disk of heads that are started from now on take so much longer."""
-    library = Path(tempfile.mkdtemp(prefix="headnode-slow-")) / "slow_disk.so"
+    library = Path(directory) / "slow_disk.so"
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise SystemExit("--slow needs a C compiler: apt-get install gcc")
@@ -152,12 +152,13 @@ def main() -> None:
         "--slow", type=float, default=0.0, metavar="MS", help="milliseconds added to each fsync"
     )
     options = read.parse_args()
-    if options.slow:
-        make_disk_slow(options.slow)
     chosen = [ROWS[each - 1] for each in options.rows] if options.rows else ROWS
     print(machine())
     print("| submissions | a second | us of the head for each |\n|---|---|---|")
-    measure(chosen, options.scale)
+    with tempfile.TemporaryDirectory(prefix="headnode-slow-") as directory:
+        if options.slow:
+            make_disk_slow(options.slow, directory)
+        measure(chosen, options.scale)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, Results, Started
+from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, JobClosed, Results, Started
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.results import LedgerEntry, ResultSender
 from headnode.core.model.outcome import AttemptOutcome
@@ -30,3 +30,19 @@ def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> No
         return head.heard
 
     assert [type(message) for message in asyncio.run(scene())] == [Results, Started]
+
+
+def test_that_a_job_is_closed_is_told_behind_its_results_and_with_them() -> None:
+    async def scene() -> list[list[type[FromAgent]]]:
+        head = Listener()
+        results = ResultSender(head)  # type: ignore[arg-type]
+        results.head_is_here()
+        end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
+        results.closed(JobId(7))
+        results.take(JobId(8), LedgerEntry("marker", 1, end), LedgerEntry("marker", 1, end))
+        heard = [[type(message) for message in head.heard]]
+        results.say(Started(job=JobId(9), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
+        heard.append([type(message) for message in head.heard])
+        return heard
+
+    assert asyncio.run(scene()) == [[], [Results, JobClosed, Started]]

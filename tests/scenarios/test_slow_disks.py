@@ -192,6 +192,8 @@ def test_a_start_waits_for_its_end_and_is_written_with_it(tmp_path: Path) -> Non
             (held,) = [held for held in scene.nodes.running() if held.job == job]
             before = sum(scene.engine.commits.counts)
             start = scene.batcher.ask(scene.nodes.started(held, scene.clock.now()))
+            for _ in range(3):
+                await asyncio.sleep(0)  # a turn of the loop, in which any other command would be carried out
             end = scene.batcher.ask(scene.nodes.ended(held, scene.clock.now()))
             await asyncio.gather(start, end)
             assert sum(scene.engine.commits.counts) - before == 1

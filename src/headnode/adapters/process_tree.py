@@ -56,6 +56,13 @@ def _read(process: int) -> Process | None:
     return Process(parent, session, state in _STOPPED, resident, state == b"D")
 
 
+def session_of(process: int) -> int:
+    """Return the session of a process, also of one that has ended and is not reaped; 0 when there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().rpartition(b")")[2].split()[3])
+    return 0
+
+
 _CHILDREN = 16_384  # bytes that are read at once
 
 

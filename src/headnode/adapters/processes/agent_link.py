@@ -2,6 +2,7 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
+import contextlib
 import json
 import select
 import signal
@@ -33,7 +34,7 @@ class Lease:
     @property
     def left(self) -> float:
         """The seconds that are left; infinite for ever, below 0 when it is over."""
-        return self._until - boot_time()
+        return FOR_EVER if self._until == FOR_EVER else self._until - boot_time()
 
     @property
     def is_over(self) -> bool:
@@ -46,6 +47,7 @@ AGENT_SOCKET = "agent.sock"
 _LARGEST = 64 * 1024 * 1024  # bytes
 _CHUNK = 256 * 1024
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # `json.dumps` would make an encoder each time
+_decode = json.JSONDecoder().decode
 
 
 class AgentLink:
@@ -61,6 +63,7 @@ class AgentLink:
         self._uids, self._poller = uids, poller
         self._socket: socket.socket | None = None
         self._heard, self._unsaid = FrameDecoder(_LARGEST), bytearray()
+        self._awaits_room = False  # for what is unsaid
         self._next_try = 0.0
 
     @property
@@ -90,13 +93,19 @@ class AgentLink:
         channel.setblocking(False)
         self._socket, self._heard, self._unsaid = channel, FrameDecoder(_LARGEST), bytearray()
         self._poller.register(channel, select.POLLIN)
+        self._awaits_room = False
         return True
 
     def say(self, message: list[Any]) -> None:
         """Send a message if there is a connection; what does not fit now goes when there is room."""
+        if self._socket is not None:
+            self.say_encoded(_encode(message))
+
+    def say_encoded(self, message: str) -> None:
+        """Send a message that is JSON already; else as `say`."""
         if self._socket is None:
             return
-        self._unsaid += frame(_encode(message).encode())
+        self._unsaid += frame(message.encode())
         self.flush()
 
     def flush(self) -> None:
@@ -112,8 +121,9 @@ class AgentLink:
         except OSError:
             self.drop()
             return
-        events = select.POLLIN | select.POLLOUT if self._unsaid else select.POLLIN
-        self._poller.modify(self._socket, events)
+        if bool(self._unsaid) is not self._awaits_room:
+            self._awaits_room = not self._awaits_room
+            self._poller.modify(self._socket, select.POLLIN | select.POLLOUT * self._awaits_room)
 
     def hear(self) -> list[list[Any]]:
         """Return the messages that have arrived whole; drops the connection when the agent is gone."""
@@ -129,7 +139,7 @@ class AgentLink:
             self.drop()
             return []
         try:
-            return [json.loads(message) for message in self._heard.feed(data)]
+            return [_decode(message.decode()) for message in self._heard.feed(data)]
         except FrameTooLarge:
             self.drop()
             return []
@@ -163,3 +173,9 @@ def signal_socket() -> socket.socket:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
     return ours
+
+
+def clear_signals(wakeup: socket.socket) -> None:
+    """Let the socket be readable by the next child that exits, not by those that have."""
+    with contextlib.suppress(BlockingIOError):
+        wakeup.recv(4096)

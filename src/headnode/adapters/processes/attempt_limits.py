@@ -31,7 +31,7 @@ _COUNTS = {"cpu": "{} s of processor time", "fsize": "{} bytes in a file"}
 
 def limit_ending(attempt: ShepherdAttempt) -> str:
     """Return the sentence for an attempt that a limit of its processes has ended; nothing for another."""
-    if attempt.usage is None or attempt.verdict[0] != "exited":
+    if attempt.usage is None or attempt.usage[0] == 0 or attempt.verdict[0] != "exited":
         return ""
     status, user, system, _ = attempt.usage
     return ended_by_limit(status, user + system, attempt.program.limits)

@@ -2,7 +2,6 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
-import contextlib
 import math
 import os
 import resource
@@ -52,13 +51,6 @@ def read_counters(counters: int) -> tuple[int, int]:
     finally:
         os.close(counters)
     return (int(words[1]), int(words[3])) if words[:3:2] == [b"rchar:", b"wchar:"] else (0, 0)
-
-
-def session_of(process: int) -> int:
-    """Return the session of a process, also of one that has ended and is not reaped; 0 when there is none."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123
-        return int(file.read().rpartition(b")")[2].split()[3])
-    return 0
 
 
 Parent = tuple[Key, ExitCodes]
@@ -194,6 +186,7 @@ class Lanes:
         self._children: dict[Key, list[ShepherdAttempt]] = {}  # what waits for an attempt to end well
         self._blocked: dict[str, dict[Key, None]] = {}  # by lane: what waits for another attempt
         self._idle: dict[str, float] = {}  # since when such a lane starts nothing
+        self.next_look = math.inf  # when to take out what is stuck; nothing is before
         self.running: dict[Key, ShepherdAttempt] = {}
         self.by_process: dict[int, ShepherdAttempt] = {}
 
@@ -219,8 +212,11 @@ class Lanes:
         """Put an attempt at the end of its lane."""
         self._queued[attempt.key] = attempt
         self._waiting.setdefault(attempt.lane, deque()).append(attempt)
-        if attempt.lane not in self._busy:
+        busy = self._busy.get(attempt.lane)
+        if busy is None:
             self._free[attempt.lane] = None
+        elif busy[1] != attempt.key[0]:
+            self._look_at(busy[0])
 
     def add_behind(self, attempt: ShepherdAttempt, ended: Mapping[Key, EndedRecord]) -> list[ShepherdAttempt]:
         """Put an attempt at the end of its lane when its parents have ended well; `ended` have ended of late.
@@ -238,6 +234,7 @@ class Lanes:
         self._blocked.setdefault(attempt.lane, {})[attempt.key] = None
         if attempt.lane not in self._busy:
             self._idle.setdefault(attempt.lane, time.monotonic())
+        self._look_at(self._since(attempt.lane))
         for key, _ in attempt.after:
             self._children.setdefault(key, []).append(attempt)
         return []
@@ -273,17 +270,20 @@ class Lanes:
             self._blocked.pop(attempt.lane, None)
             self._idle.pop(attempt.lane, None)
 
-    @property
-    def next_look(self) -> float:
-        """When an attempt may have run so long that other tasks behind it are given back; inf: none waits."""
-        return min((since for _, since in self._behind_others()), default=math.inf) + LONG
+    def _look_at(self, since: float) -> None:
+        """Look for tasks that wait behind another when that may have run for long."""
+        self.next_look = min(self.next_look, since + LONG)
 
     def take_stuck(self, now: float) -> list[ShepherdAttempt]:
         """Take out what waits behind another task that has run for long, or for tasks of other lanes.
 
         `now` is on the monotonic clock.
         """
-        stuck = {lane for lane, since in self._behind_others() if now >= since + LONG}
+        if now < self.next_look:
+            return []
+        behind = dict(self._behind_others())
+        stuck = {lane for lane, since in behind.items() if now >= since + LONG}
+        self.next_look = LONG + min((behind[lane] for lane in behind.keys() - stuck), default=math.inf)
         keys = [
             key
             for lane in stuck
@@ -301,7 +301,11 @@ class Lanes:
             if waiting and task and waiting[0].key[0] != task:
                 yield lane, since
         for lane in self._blocked:
-            yield lane, self._busy[lane][0] if lane in self._busy else self._idle[lane]
+            yield lane, self._since(lane)
+
+    def _since(self, lane: str) -> float:
+        """Return since when the last attempt of a lane runs, or since when nothing starts in it."""
+        return self._busy[lane][0] if lane in self._busy else self._idle[lane]
 
     def next_ones(self) -> Iterator[ShepherdAttempt]:
         """Yield the next attempt of every free lane; each is running from then on."""
@@ -310,8 +314,11 @@ class Lanes:
             del self._free[lane]
             attempt = self._first(lane)
             if attempt is not None:
-                self._busy[lane] = time.monotonic(), attempt.key[0]
+                now, waiting = time.monotonic(), self._waiting.get(lane)
+                self._busy[lane] = now, attempt.key[0]
                 self._idle.pop(lane, None)
+                if lane in self._blocked or (waiting and waiting[0].key[0] != attempt.key[0]):
+                    self._look_at(now)
                 self.running[attempt.key] = attempt
                 yield attempt
 
@@ -329,8 +336,8 @@ class Lanes:
         attempt.process = process
         self.by_process[process] = attempt
 
-    def is_over(self, attempt: ShepherdAttempt) -> bool:
-        """Take out a running attempt; its lane is free for the next.  Return whether the lane has one."""
+    def is_over(self, attempt: ShepherdAttempt) -> int:
+        """Take out a running attempt; its lane is free for the next.  Return how many the lane has."""
         del self.running[attempt.key]
         self.by_process.pop(attempt.process, None)
         del self._busy[attempt.lane]
@@ -338,8 +345,8 @@ class Lanes:
             self._free[attempt.lane] = None
         if attempt.lane in self._blocked:
             self._idle[attempt.lane] = time.monotonic()
-            return True
-        return bool(self._waiting.get(attempt.lane))
+            self._look_at(self._idle[attempt.lane])
+        return len(self._waiting.get(attempt.lane, ())) + len(self._blocked.get(attempt.lane, ()))
 
 
 def usage_of(used: resource.struct_rusage, moved: tuple[int, int]) -> ResourceUsage:
@@ -356,7 +363,7 @@ def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedR
     status, _, _, peak = attempt.usage or (0, 0.0, 0.0, 0)
     ending, message = attempt.verdict
     by_signal = os.WIFSIGNALED(status)
-    memory = attempt.memory
+    memory, used = attempt.memory, attempt.used
     peak = max(peak, memory.peak if memory else 0)
     if attempt.figures is not None and attempt.figures.peak is not None:
         peak = attempt.figures.peak
@@ -368,7 +375,9 @@ def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedR
         Instant(attempt.started),
         Instant(attempt.ended),
         message or by_limit,
-        usage=attempt.used._replace(peak_memory=peak, average_memory=average),
+        usage=ResourceUsage(
+            used.user_time, used.system_time, peak, average, used.bytes_read, used.bytes_written
+        ),
         transfers=attempt.moved,
     )
     return EndedRecord(number, *attempt.key, outcome)
@@ -380,16 +389,7 @@ def not_brought_record(number: int, attempt: ShepherdAttempt, why: str) -> Ended
     return EndedRecord(number, *attempt.key, outcome)
 
 
-def never_ran_record(number: int, key: Key) -> EndedRecord:
-    return EndedRecord(number, *key, AttemptOutcome("never-ran"))
-
-
 def not_started_record(number: int, key: Key, why: CannotStart) -> EndedRecord:
     now = Instant(time.time())
     outcome = AttemptOutcome("not-started", ended=now, message=str(why), fault=why.trouble)
     return EndedRecord(number, *key, outcome)
-
-
-def with_unwritten(record: EndedRecord, why: str) -> EndedRecord:
-    message = "; ".join(filter(None, (record.outcome.message, why)))
-    return record._replace(outcome=record.outcome._replace(message=message))

@@ -52,6 +52,22 @@ class EndedRecord(NamedTuple):
         return (self.task, self.instance, self.attempt)
 
 
+def never_ran_record(number: int, key: Key) -> EndedRecord:
+    """Return the record of an attempt that was taken back before it started."""
+    return EndedRecord(number, *key, AttemptOutcome("never-ran"))
+
+
+def with_unwritten(record: EndedRecord, why: str) -> EndedRecord:
+    """Return a record that says, too, why it could not be written down."""
+    message = "; ".join(filter(None, (record.outcome.message, why)))
+    return record._replace(outcome=record.outcome._replace(message=message))
+
+
+def line_of(record: Sequence[Any]) -> str:
+    """Return a record as a line of a journal, without its end; a tuple is written as a list."""
+    return _encode(record)
+
+
 class JournalContent(NamedTuple):
     """What a journal tells: the attempts that are not over, and the results that the head may not know."""
 
@@ -98,7 +114,14 @@ class Writer:
 
         Raises:  OSError when the disk has no room; then none of them is there.
         """
-        data = "".join([f"{_encode(record)}\n" for record in records]).encode()
+        self.append_lines(map(line_of, records))
+
+    def append_lines(self, lines: Iterable[str]) -> None:
+        """Write records at the end, which are lines already.
+
+        Raises:  as `append`.
+        """
+        data = "".join([f"{line}\n" for line in lines]).encode()
         try:
             written = os.write(self._file, data)
             if written < len(data):

@@ -155,7 +155,9 @@ class RemoteCommands:
 
     def take_kept(self) -> list[LaunchOrder]:
         """Return those that wait, which are to start now."""
-        kept, self._waiting = list(self._waiting.values()), {}
+        kept: list[LaunchOrder] = []
+        if self._waiting:
+            kept, self._waiting = list(self._waiting.values()), {}
         return kept
 
     def _outpost(self, order: LaunchOrder) -> RemoteStep:
@@ -181,15 +183,16 @@ class RemoteCommands:
             print(f"a launched command has no group: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
             return None
 
-    def reaped(self, process: int) -> None:
-        """A child of this process has ended."""
+    def reaped(self, process: int) -> bool:
+        """A child of this process has ended; return whether it was one of ours, which an outpost measures."""
         if process not in self._alive:
-            return
+            return False
         self._alive.discard(process)
         for outpost in self._outposts.values():
             if process in outpost.parents:
                 outpost.reaped(process)
                 self._tell_killed(outpost, process)
+        return True
 
     def _tell_killed(self, outpost: RemoteStep, process: int) -> None:
         """Tell why a command ended with all that might have told it itself."""

@@ -2,7 +2,6 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
-import contextlib
 import heapq
 import os
 import select
@@ -10,18 +9,16 @@ import time
 from typing import Any
 
 from headnode.adapters import process_tree
-from headnode.adapters.processes.agent_link import REDIAL, Lease, boot_time
+from headnode.adapters.processes.agent_link import FOR_EVER, REDIAL, Lease, boot_time, clear_signals
 from headnode.adapters.processes.attempt_limits import MemoryWatch
 from headnode.adapters.processes.attempts import (
     Lanes,
     ShepherdAttempt,
     attempts_of,
     ended_record,
-    never_ran_record,
     not_started_record,
     open_counters,
     read_counters,
-    session_of,
     usage_of,
 )
 from headnode.adapters.processes.job_journal import Key
@@ -68,6 +65,7 @@ class Shepherd:
         self._limits: list[tuple[float, Key]] = []
         self._closing = self._stays = False
         self._childless = True  # at the last look
+        self._child_ended = True  # or may have, since the last look
         self._alone_since = time.monotonic()
         if self._link.up:  # as after another job
             self._introduce()
@@ -80,17 +78,21 @@ class Shepherd:
         while not self._closing and not self._abandoned():
             if not self._link.up:  # with the agent went the connections of all that was launched here
                 self._launches.end_all()
-            if self._link.dial():
-                self._introduce()
+                if self._link.dial():
+                    self._introduce()
             self._listen()
             self._reap()
             self._files.settle()
             self._launches.look(self._lanes.by_process)
             self._keep_lease()
-            self._stand_still()
-            self._watch_memory()
-            self._keep_limits()
-            self._launch_what_may()
+            now = time.monotonic()
+            if now >= self._suspension.next_look:
+                self._stand_still()
+            if now >= self._memory.next_look:
+                self._watch_memory()
+            if not self._suspension.holds:
+                self._keep_limits(now)
+                self._launch_kept()
             self._start_what_is_next()
             self._reports.tell(self._lanes.running)
             self._files.tell(up=self._link.up, suspended=self._suspension.number > 0)
@@ -110,14 +112,17 @@ class Shepherd:
 
     def _abandoned(self) -> bool:
         if self._link.up or not self._lanes.empty or not self._transfers.empty:
-            self._alone_since = time.monotonic()
-        return time.monotonic() - self._alone_since > WITHOUT_AGENT
+            self._alone_since = FOR_EVER
+            return False
+        now = time.monotonic()
+        self._alone_since = min(self._alone_since, now)
+        return now - self._alone_since > WITHOUT_AGENT
 
     def _listen(self) -> None:
         for descriptor, events in self._poller.poll(self._sleep() * 1000):
             if descriptor == self._wakeup.fileno():
-                with contextlib.suppress(BlockingIOError):
-                    self._wakeup.recv(4096)
+                self._child_ended = True
+                clear_signals(self._wakeup)
             elif descriptor == self._link.descriptor:
                 if events & select.POLLOUT:
                     self._link.flush()
@@ -127,18 +132,27 @@ class Shepherd:
                 self._transfers.hear(descriptor)
 
     def _sleep(self) -> float:
-        looks = [self._endings.next_look, self._suspension.next_look, self._memory.next_look]
-        now, moments = time.monotonic(), [*looks, self._launches.next_look, *self._reports.moments()]
-        moments.append(self._transfers.next_look)
+        now = time.monotonic()
+        moments = [
+            self._endings.next_look,
+            self._suspension.next_look,
+            self._memory.next_look,
+            self._launches.next_look,
+            self._transfers.next_look,
+            self._reports.next_moment(),
+            now + _LONGEST_SLEEP,
+        ]
         if not self._suspension.apart:
             moments.append(now + self._lease.left)
         if not self._suspension.holds:
-            moments += [self._lanes.next_look, *(over for over, _ in self._limits[:1])]
-        if self._deadline is not None and not self._suspension.holds:
-            moments.append(now + self._deadline - boot_time())
+            moments.append(self._lanes.next_look)
+            if self._limits:
+                moments.append(self._limits[0][0])
+            if self._deadline is not None:
+                moments.append(now + self._deadline - boot_time())
         if not self._link.up:
             moments.append(now + REDIAL)
-        return min(max(min(moments) - now, 0.0), _LONGEST_SLEEP)
+        return max(min(moments) - now, 0.0)
 
     def _obey(self, message: list[Any]) -> None:
         match message:
@@ -182,13 +196,9 @@ class Shepherd:
     def _stop(self, key: Key, grace: float) -> None:
         if key in self._transfers:
             self._transfers.stop(key)
-            return
-        waiting = self._lanes.take_back(key)
-        if waiting is not None:
-            self._reports.ended(never_ran_record(self._reports.next_number(), key))
-            return
-        attempt = self._lanes.running.get(key)
-        if attempt is not None:
+        elif (waiting := self._lanes.take_back(key)) is not None:
+            self._reports.give_back([waiting])
+        elif (attempt := self._lanes.running.get(key)) is not None:
             self._end(attempt, "stopped", "", grace)
 
     def _end(self, attempt: ShepherdAttempt, ending: Ending, message: str, grace: float) -> None:
@@ -197,10 +207,8 @@ class Shepherd:
         self._endings.begin(attempt, grace)
         self._suspension.look_soon()
 
-    def _launch_what_may(self) -> None:
-        """Start commands, unless the job is suspended: they would run until they are found and stopped."""
-        if self._suspension.holds:
-            return
+    def _launch_kept(self) -> None:
+        """Start commands.  In a suspended job they would run until they are found and stopped."""
         for order in self._launches.take_kept():
             try:
                 self._launches.begin(order)
@@ -214,11 +222,12 @@ class Shepherd:
 
     def _keep_lease(self) -> None:
         """Stop all processes while the lease is over; continue them after its renewal."""
-        if self._lease.is_over and not self._suspension.apart:
+        over = self._lease.is_over
+        if over and not self._suspension.apart:
             self._suspension.part()
             self._endings.force()
             self._launches.force()
-        elif self._suspension.apart and not self._lease.is_over:
+        elif self._suspension.apart and not over:
             self._limits_from(self._suspension.rejoin(process_tree.picture()))
 
     def _grace_now(self, grace: float) -> float:
@@ -227,8 +236,6 @@ class Shepherd:
 
     def _stand_still(self) -> None:
         """Stop whatever still runs, but for what is being ended; say so when nothing does any more."""
-        if time.monotonic() < self._suspension.next_look:
-            return
         picture = process_tree.picture()
         spared = self._endings.members(self._lanes.by_process, picture)
         if not self._suspension.apart:  # transfers hold no processors: they go on
@@ -245,7 +252,8 @@ class Shepherd:
         self._limits = [(over + stood_still, key) for over, key in self._limits]
 
     def _reap(self) -> None:
-        self._end_or_finish(self._reaped())
+        if self._child_ended:  # it has sent SIGCHLD
+            self._end_or_finish(self._reaped())
         if time.monotonic() < self._endings.next_look:
             return
         ended = self._endings.look(self._lanes.by_process)
@@ -258,6 +266,7 @@ class Shepherd:
     def _reaped(self) -> list[ShepherdAttempt]:
         """Reap what has died, and count what it used; return the attempts whose programs have ended."""
         over: list[ShepherdAttempt] = []
+        self._child_ended = False
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -274,9 +283,7 @@ class Shepherd:
             _, status, usage = os.wait4(process, 0)
             self._removals.reaped(process, status)
             self._transfers.reaped(process)
-            parents = self._launches.parents
-            self._launches.reaped(process)
-            if owner is not None and process not in parents:
+            if not self._launches.reaped(process) and owner is not None:
                 owner.used = owner.used.after(usage_of(usage, moved))
             if attempt is not None:
                 attempt.ended = time.time()
@@ -287,7 +294,7 @@ class Shepherd:
 
     def _owner_of_stray(self, process: int) -> ShepherdAttempt | None:
         """Return the attempt that a process belonged to which was left to us, as far as that can be told."""
-        return self._endings.owner_of(process) or self._lanes.by_process.get(session_of(process))
+        return self._endings.owner_of(process) or self._lanes.by_process.get(process_tree.session_of(process))
 
     def _end_or_finish(self, attempts: list[ShepherdAttempt]) -> None:
         """What a program leaves behind would run on processors that are given to others: it ends, too."""
@@ -305,16 +312,14 @@ class Shepherd:
                 self._finish(attempt)
 
     def _finish(self, attempt: ShepherdAttempt) -> None:
-        supplied = self._lanes.is_over(attempt)
+        waiting = self._lanes.is_over(attempt)
         by_limit = self._lodging.leave(attempt)
         if not self._files.take_away(attempt, by_limit):
             self._files.tidy(attempt)
             record = ended_record(self._reports.next_number(), attempt, by_limit)
-            self._reports.ended(record, supplied=supplied)
+            self._reports.ended(record, waiting)
 
     def _watch_memory(self) -> None:
-        if time.monotonic() < self._memory.next_look:
-            return
         watched: list[ShepherdAttempt | RemoteStep] = [
             *self._lanes.running.values(),
             *self._launches.outposts,
@@ -325,15 +330,11 @@ class Shepherd:
             else:
                 self._end(each, "timed-out", above, self._grace)
 
-    def _keep_limits(self) -> None:
-        if self._suspension.holds:
-            return
-        now = time.monotonic()
+    def _keep_limits(self, now: float) -> None:
         self._reports.give_back(self._lanes.take_stuck(now))
         while self._limits and self._limits[0][0] <= now:
             _, key = heapq.heappop(self._limits)
-            attempt = self._lanes.running.get(key)
-            if attempt is not None:
+            if (attempt := self._lanes.running.get(key)) is not None:
                 limit = f"the run time limit of the task, {attempt.limit:g} s, expired"
                 self._end(attempt, "timed-out", limit, self._grace)
         if self._deadline is not None and boot_time() >= self._deadline:
@@ -353,7 +354,7 @@ class Shepherd:
             starting = [] if self._suspension.holds else list(self._lanes.next_ones())
             for attempt in starting:
                 attempt.started = time.time()
-                self._reports.note(["started", *attempt.key, attempt.started])
+                self._reports.starts(attempt)
                 if attempt.program.private:
                     self._reports.note(["private", attempt.program.work_directory])
             reason = self._reports.write_down()
@@ -384,6 +385,7 @@ class Shepherd:
         for key in list(self._lanes.queued):
             self._stop(key, 0)
         kill_all_descendants()
+        self._child_ended = True
         for attempt in self._lanes.running.values():
             if attempt.verdict[0] == "exited" and attempt.usage is None:
                 attempt.verdict = ("stopped", "")

@@ -2,13 +2,12 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
-import contextlib
 import os
 import select
 import time
 from typing import Any, NamedTuple
 
-from headnode.adapters.processes.agent_link import AgentLink, signal_socket
+from headnode.adapters.processes.agent_link import AgentLink, clear_signals, signal_socket
 from headnode.adapters.processes.attempt_limits import CgroupPlacement
 from headnode.adapters.processes.cgroup_helper import TaskCgroups
 from headnode.adapters.processes.cgroups import Freezer
@@ -69,8 +68,7 @@ class ShepherdHome:
         while self.link.up and (left := until - time.monotonic()) > 0:
             for descriptor, events in self.poller.poll(left * 1000):
                 if descriptor == self.wakeup.fileno():
-                    with contextlib.suppress(BlockingIOError):
-                        self.wakeup.recv(4096)
+                    clear_signals(self.wakeup)
                 elif events & select.POLLOUT:
                     self.link.flush()
             for message in self.link.hear():

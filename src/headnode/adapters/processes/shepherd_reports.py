@@ -4,15 +4,24 @@ Standard library only: this is loaded by the shepherd factory."""
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headnode.adapters.processes.agent_link import AgentLink
-from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt, never_ran_record, with_unwritten
-from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
+from headnode.adapters.processes.agent_link import FOR_EVER, AgentLink
+from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt
+from headnode.adapters.processes.job_journal import (
+    EndedRecord,
+    Key,
+    Writer,
+    line_of,
+    never_ran_record,
+    with_unwritten,
+)
 
 COALESCE = 0.005  # seconds: results that come faster are told together
-WELL_SUPPLIED = 0.010  # seconds: the same while every lane that they came from has more to run
+SUPPLIED = 0.010  # seconds: the same while every lane that they came from has more to run
+WELL_SUPPLIED = 0.025  # seconds: the same while each of these has so many more that the head has time:
+_ENOUGH = 8
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
 _RETRY_JOURNAL = 0.5  # seconds between two tries to write to a full disk
 
@@ -22,8 +31,9 @@ class ShepherdReports:
 
     def __init__(self, journal: Writer, link: AgentLink) -> None:
         self._journal, self._link = journal, link
-        self._records: list[Sequence[Any]] = []  # to be written down
-        self._untold: list[EndedRecord] = []  # written down, not yet told
+        self._lines: list[str] = []  # to be written down
+        self._starts: list[str] = []  # behind them: what starts when they are written down
+        self._untold: list[tuple[EndedRecord, str]] = []  # written down, not yet told
         self._unacknowledged: dict[int, EndedRecord] = {}
         self._just_started: dict[Key, float] = {}
         self._number = 0
@@ -35,20 +45,20 @@ class ShepherdReports:
         """Return the attempts whose ends the head may not have heard."""
         return {record.key: record for record in self._unacknowledged.values()}
 
-    def moments(self) -> Iterator[float]:
-        """Yield when something is to be written or told, on the monotonic clock."""
-        if self._no_journal:
-            yield self._journal_retry
+    def next_moment(self) -> float:
+        """Return when something is to be written or told, on the monotonic clock."""
+        moment = self._journal_retry if self._no_journal else FOR_EVER
         if self._link.up and self._untold:
-            yield self._told_at + self._pause
+            moment = min(moment, self._told_at + self._pause)
         if self._link.up and self._just_started:
-            yield next(iter(self._just_started.values())) + STARTED_AFTER
+            moment = min(moment, next(iter(self._just_started.values())) + STARTED_AFTER)
+        return moment
 
     # What is written down.
 
     def note(self, record: Sequence[Any]) -> None:
         """Write something down with the next write."""
-        self._records.append(record)
+        self._lines.append(line_of(record))
 
     def told(self, first: int, last: int) -> None:
         """The head will never forget the results with these numbers."""
@@ -61,13 +71,14 @@ class ShepherdReports:
         self._number += 1
         return self._number
 
-    def ended(self, record: EndedRecord, *, supplied: bool = False) -> None:
-        """An attempt is over.  `supplied`: its lane has more to run, so the head need not know at once."""
-        if not supplied:
-            self._pause = COALESCE
+    def ended(self, record: EndedRecord, waiting: int = 0) -> None:
+        """An attempt is over.  Its lane has so many more to run that the head need not know at once."""
+        if waiting < _ENOUGH:
+            self._pause = min(self._pause, SUPPLIED if waiting else COALESCE)
         self._just_started.pop(record.key, None)
-        self.note(["ended", *record])
-        self._untold.append(record)
+        line = line_of(record)
+        self._lines.append(f'["ended",{line[1:]}')
+        self._untold.append((record, line))
         self._unacknowledged[record.number] = record
         self._news.append(record)
 
@@ -82,26 +93,29 @@ class ShepherdReports:
             news, self._news = self._news, []
             self.give_back(lanes.settle(news))
 
+    def starts(self, attempt: ShepherdAttempt) -> None:
+        """An attempt starts when that is written down."""
+        self._starts.append(line_of(["started", *attempt.key, attempt.started]))
+
     def started(self, attempt: ShepherdAttempt, now: float) -> None:
         """An attempt has a process since now, on the monotonic clock."""
         self._just_started[attempt.key] = now
 
     def write_down(self) -> str:
         """Write down what waits to be; return why that is not possible, or nothing."""
-        if not self._records:
+        if not self._lines and not self._starts:
             return ""
         if time.monotonic() >= self._journal_retry:
             self._no_journal = self._append()
             self._journal_retry = time.monotonic() + _RETRY_JOURNAL if self._no_journal else 0.0
         if not self._no_journal:
-            self._records = []
-        else:  # what is not written down does not start
-            self._records = [record for record in self._records if record[0] != "started"]
+            self._lines = []
+        self._starts = []  # what is not written down does not start
         return self._no_journal
 
     def _append(self) -> str:
         try:
-            self._journal.append(self._records)
+            self._journal.append_lines([*self._lines, *self._starts])
         except OSError as error:
             return (
                 f"this node cannot record what it runs: {os.strerror(error.errno or 0).lower()}; "
@@ -152,15 +166,17 @@ class ShepherdReports:
 
     def tell_ended(self) -> None:
         """Tell what has ended and was not told."""
-        ended = self._untold
-        if not ended:
+        if not self._untold:
             return
+        lines = [line for _, line in self._untold]
         if self._no_journal:  # not on the disk: the head must know before we die
-            ended = [with_unwritten(record, self._no_journal) for record in ended]
-        self._link.say(["ended", ended])
+            lines = [line_of(with_unwritten(record, self._no_journal)) for record, _ in self._untold]
+        self._link.say_encoded(f'["ended",[{",".join(lines)}]]')
         self._untold, self._told_at, self._pause = [], time.monotonic(), WELL_SUPPLIED
 
     def _tell_started(self, now: float, running: Mapping[Key, ShepherdAttempt]) -> None:
+        if not self._just_started:
+            return
         begun = []
         for key, at in list(self._just_started.items()):
             if now < at + STARTED_AFTER:

@@ -15,11 +15,10 @@ from headnode.adapters.processes.attempts import (
     Lanes,
     ShepherdAttempt,
     ended_record,
-    never_ran_record,
     not_brought_record,
     not_started_record,
 )
-from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.processes.job_journal import Key, never_ran_record
 from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart, cannot_transfer, discard_if_empty, make_scratch
@@ -80,6 +79,8 @@ class ShepherdTransfers:
     @property
     def next_look(self) -> float:
         """When a process is to be started again, on the monotonic clock."""
+        if not self._running:
+            return self._tell_ready_at
         waiting = [each for each in self._running.values() if each.retry_at is not None]
         moments = [self._tell_ready_at, *([self._tell_at] if self._untold else ())]
         moments += (each.retry_at or 0.0 for each in waiting if self._room(each))
@@ -214,6 +215,8 @@ class ShepherdTransfers:
 
     def take_over(self) -> list[TransferRun]:
         """Return the transfers that are over, once; start again what is to be."""
+        if not self._running:
+            return []
         now = time.monotonic()
         for transfer in self._running.values():
             due = transfer.retry_at is not None and transfer.retry_at <= now and not transfer.over
@@ -234,6 +237,9 @@ class ShepherdTransfers:
         """Tell the agent what has changed, if it is there; a new one is told everything."""
         if not up:
             self._told, self._untold = {}, False
+            return
+        if not self._running:
+            self._untold = False
             return
         fresh = [each.report for key, each in self._running.items() if self._told.get(key) != each.report]
         now = time.monotonic()

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, size_of
+from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, frame, size_of
 from headnode.core.model.errors import BadRequest, Unavailable
 
 PIECE = 64 * 1024  # bytes that are read at once
@@ -83,6 +83,56 @@ def arrived_frame(reader: asyncio.StreamReader, most: int) -> bytes | None:
 
 def _cut() -> BadRequest:
     return BadRequest(code="frame", what="the stream ended inside a message")
+
+
+class FrameWriter:
+    """Sends the messages of one turn of the event loop together.
+
+    Each write is a system call, and wakes the other side.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._frames: list[bytes] = []  # of this turn
+
+    def say(self, message: bytes) -> None:
+        """Send a message; a connection that is going down loses it."""
+        if not self._frames:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._frames.append(frame(message))
+
+    def flush(self) -> None:
+        """Send now what waits for the end of the turn."""
+        data, self._frames = b"".join(self._frames), []
+        if data and not self._writer.is_closing():
+            self._writer.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether the connection is going down."""
+        return self._writer.is_closing()
+
+    def close(self) -> None:
+        """Hang up behind all that was said."""
+        self.flush()
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        self._writer.transport.abort()
+
+    async def drain(self) -> None:
+        """Wait until the other side has room for more.
+
+        Raises:  OSError.
+        """
+        self.flush()
+        await self._writer.drain()
+
+    @property
+    def socket(self) -> socket.socket:
+        """The connection itself, to ask who is there."""
+        connection: socket.socket = self._writer.get_extra_info("socket")
+        return connection
 
 
 BACKLOG = 1024

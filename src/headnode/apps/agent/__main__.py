@@ -11,6 +11,7 @@ from headnode import __version__
 from headnode.adapters.files.owners import FILE_MODE_MASK, warn_of_unsafe_code
 from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.job_journal import UnknownRecordError
+from headnode.adapters.wire.frames import read_by_pieces
 from headnode.apps.agent.agent import Agent
 from headnode.apps.agent.head_link import find_head
 from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine, read_options
@@ -27,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(FILE_MODE_MASK)
     warn_of_unsafe_code(log)
+    read_by_pieces()
     try:
         asyncio.run(_run(options))
     except UnknownRecordError as error:

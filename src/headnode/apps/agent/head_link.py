@@ -18,8 +18,7 @@ from headnode import __version__
 from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
-from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.frames import FrameWriter, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
 from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine
 from headnode.core.model.errors import BadRequest, Unavailable, UnknownDescription
@@ -178,16 +177,15 @@ class HeadLink:
     def __init__(self, transport: Transport, speaker: Speaker) -> None:
         self._transport, self._speaker = transport, speaker
         self._waiting = HeadContactLog(str(transport))
-        self._writer: asyncio.StreamWriter | None = None
+        self._writer: FrameWriter | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
         self._heard = 0.0  # when the head said something last, on the loop's clock
 
     def say(self, message: FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""
-        if self._writer is None or self._writer.is_closing():
-            return
-        self._writer.write(frame(_encode(message)))
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.say(_encode(message))
 
     def beat(self, every: float) -> None:
         """Let the speaker say that we live, again and again, after so many seconds."""
@@ -213,7 +211,7 @@ class HeadLink:
         """Hang up on a head that says nothing; it is dialed again."""
         log.warning("the head has sent nothing for too long: connecting again")
         if self._writer is not None:
-            self._writer.transport.abort()
+            self._writer.abort()
 
     async def talk(self) -> None:
         """Dial and listen for ever."""
@@ -233,10 +231,11 @@ class HeadLink:
     async def _converse(self) -> None:
         dialed = boot_time()
         try:
-            reader, self._writer = await self._transport.dial()
+            reader, writer = await self._transport.dial()
         except ConnectionRefusedError as error:
             self._speaker.head_is_off(dialed, ended=isinstance(error, HeadEnded))
             raise
+        self._writer = FrameWriter(writer)
         self._heard = asyncio.get_running_loop().time()
         self.say(self._speaker.hello())
         async with asyncio.timeout(PATIENCE):

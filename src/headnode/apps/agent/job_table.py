@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headnode.adapters.processes import shepherd_protocol
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.processes.job_journal import EndedRecord, Key
-from headnode.adapters.wire.agent_messages import AttemptResult, JobClosed, ReportedAttempt
+from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
 from headnode.adapters.wire.messages import Continue, FromAgent, OpenJob, Welcome
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.places import Places
@@ -114,7 +114,10 @@ class JobTable:
 
     def job(self, number: JobId) -> NodeJob:
         """Return a job, from now on known."""
-        return self.jobs.setdefault(number, NodeJob(number))
+        job = self.jobs.get(number)
+        if job is None:
+            job = self.jobs[number] = NodeJob(number)
+        return job
 
     def user_of(self, number: JobId, key: Key) -> int | None:
         """Return the user whose attempt lives here; None when there is no such attempt."""
@@ -185,15 +188,18 @@ class JobEndings:
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         """Settle what a shepherd recorded; a result waits for what was used on other nodes."""
-        job = self._table.job(tended.job)
+        job, launching = self._table.job(tended.job), self._parts.launching
+        settled: list[LedgerEntry] = []
         for record in records:
-            entry = LedgerEntry(tended.marker, record.number, result_of(record))
-            targets = self._parts.launching.targets(job.id, record.key)
+            key, entry = record.key, LedgerEntry(tended.marker, record.number, result_of(record))
+            targets = launching.targets(job.id, key)
             if targets:
                 self._hold(job, entry, targets)
-            elif record.key not in job.held:
-                self.settle(job.id, *entry)
-            tended.live.pop(record.key, None)
+            elif key not in job.held:
+                launching.attempt_over(job.id, key)
+                settled.append(entry)
+            tended.live.pop(key, None)
+        self._parts.results.take(job.id, *settled)
 
     def _hold(self, job: NodeJob, entry: LedgerEntry, targets: frozenset[str]) -> None:
         """Keep a result back until it is known what its attempt used on other nodes."""
@@ -237,5 +243,5 @@ class JobEndings:
             self._table.jobs.pop(job.id, None)
             if job.id < 0:
                 self._parts.places.forget_output(job.id)
-            self._parts.send(JobClosed(job=job.id))
+            self._parts.results.closed(job.id)
             self._table.call_when_empty()

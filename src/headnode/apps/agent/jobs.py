@@ -73,6 +73,7 @@ class Jobs:
 
     async def close(self) -> None:
         """Let go of everything; what runs goes on."""
+        self._parts.places.keep_waiting()
         self._parts.launching.close()
         self._parts.access.close()
         self._parts.visits.close()
@@ -232,7 +233,7 @@ class Jobs:
         job = self._table.job(found[0])
         for marker, first, last in _spans(found[1]):
             tended = job.herd.get(marker)
-            if tended is not None and tended.phase is not ShepherdPhase.GONE:
+            if tended is not None and tended.phase is not ShepherdPhase.GONE and not tended.closing:
                 tended.say(shepherd_protocol.acknowledge_message(first, last))
         self._endings.forget_if_over(job)
 

@@ -29,6 +29,7 @@ from headnode.core.model.quantities import JobId
 log = logging.getLogger("headnode.agent")
 
 PATIENCE = 6.0  # seconds for all the nodes to answer
+NO_NODES: frozenset[str] = frozenset()
 REPEAT = 2.0  # seconds until those that have not are asked again
 
 
@@ -55,7 +56,7 @@ class UsageGathering:
 
     def targets(self, job: JobId, key: Key) -> frozenset[str]:
         """Return the nodes on which an attempt has launched something; asked once, when it is over."""
-        return frozenset(self._targets.pop((job, key), ()))
+        return frozenset(self._targets.pop((job, key), ())) if self._targets else NO_NODES
 
     def hear(self, message: LaunchesEnded) -> None:
         """Take in an answer."""
@@ -220,7 +221,8 @@ class LaunchClient:
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """Forget an attempt that was started here and is over."""
-        self._places.forget(".".join(map(str, (job, *key))))
+        if self._places.have_hosts:
+            self._places.forget(".".join(map(str, (job, *key))))
         self.gathering.targets(job, key)
         for stream in self.streams.values():
             route = stream.route

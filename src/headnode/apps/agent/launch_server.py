@@ -79,6 +79,11 @@ class TaskTerminals:
         self._tasks[task] = connection
         return True
 
+    @property
+    def empty(self) -> bool:
+        """Whether no task waits for a visitor, and no visitor for a task."""
+        return not (self._tasks or self._visitors)
+
     def over(self, task: str) -> None:
         """A task is over, or has come anew: forget what is kept of it."""
         self._visitors.pop(task, None)
@@ -283,7 +288,8 @@ class LaunchServer:
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt of this node is over, and with it its terminal."""
-        self._terminals.over(".".join(map(str, (job, *key))))
+        if not self._terminals.empty:
+            self._terminals.over(".".join(map(str, (job, *key))))
 
     def job_over(self, job: JobId) -> None:
         """Nothing of a job is left here."""

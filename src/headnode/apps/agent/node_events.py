@@ -72,7 +72,10 @@ class JobStarts:
             return  # each task that is to run there gets the reason
         try:
             self._enter(job, here)
-            self._parts.places.keep(message)
+            if message.hooks is None:
+                self._parts.places.keep_soon(message)
+            else:  # the programs around it may have begun
+                self._parts.places.keep(message)
             tended = job.at_work
             if tended is None and self._parts.visits.is_ready(job.id):
                 self._order_shepherd(job, here)

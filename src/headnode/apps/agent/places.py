@@ -1,6 +1,8 @@
 """Where an agent keeps things below its state directory."""
 
+import asyncio
 import contextlib
+import logging
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,10 @@ from headnode.adapters.processes.agent_link import AGENT_SOCKET
 from headnode.adapters.wire import messages as m
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.agent")
+
+KEPT_AFTER = 0.1  # seconds until what the head said of a job is in a file
 
 
 class Places:
@@ -47,6 +53,8 @@ class Places:
                 fix="end it first, or name another directory: hn agent --directory DIRECTORY",
             )
         self._lock = lock
+        self._kept: set[JobId] = set()  # jobs with a file
+        self._waiting: dict[JobId, m.OpenJob] = {}  # to be kept
 
     def restore(self) -> None:
         """Make the directories that are missing.
@@ -54,10 +62,12 @@ class Places:
         Raises:  OSError.
         """
         for folder, mode in ((self.jobs, 0o700), (self.run, 0o711), (self.output, 0o711)):
-            if not folder.is_dir():
-                folder.mkdir(parents=True, exist_ok=True)
-            if stat.S_IMODE(folder.stat().st_mode) != mode:
-                folder.chmod(mode)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found = folder.stat().st_mode
+                if stat.S_ISDIR(found) and stat.S_IMODE(found) == mode:
+                    continue
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(mode)
 
     def journal(self, job: JobId, marker: str) -> Path:
         """Return the journal of a shepherd."""
@@ -86,6 +96,7 @@ class Places:
         Raises:  OSError.
         """
         path = self._opened(opened.job)
+        self._kept.add(opened.job)
         scratch = path.with_suffix(".new")
         data = msgspec.msgpack.encode(opened)
         try:
@@ -95,16 +106,39 @@ class Places:
             scratch.write_bytes(data)
         scratch.replace(path)
 
+    def keep_soon(self, opened: m.OpenJob) -> None:
+        """Keep it a little later, unless the job is over by then: most of such short jobs need no file.
+
+        If the agent is killed before, the head says it again to the next one.
+        """
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(KEPT_AFTER, self.keep_waiting)
+        self._waiting[opened.job] = opened
+
+    def keep_waiting(self) -> None:
+        """Keep now what was to be kept soon."""
+        waiting, self._waiting = self._waiting, {}
+        for opened in waiting.values():
+            try:
+                self.keep(opened)
+            except OSError as error:
+                log.error("job %d is not kept for the next agent of this node: %s", opened.job, error)
+
     def kept(self) -> Iterator[m.OpenJob]:
         """Yield what was kept; a file that does not read is passed over: the head says it again."""
         decoder = msgspec.msgpack.Decoder(m.OpenJob)
         for path in sorted(self.jobs.glob("*.job")):
+            if path.stem.removeprefix("-").isdecimal():
+                self._kept.add(JobId(int(path.stem)))
             with contextlib.suppress(msgspec.DecodeError):
                 yield decoder.decode(path.read_bytes())
 
     def forget(self, job: JobId) -> None:
         """Forget a job."""
-        self._opened(job).unlink(missing_ok=True)
+        self._waiting.pop(job, None)
+        if job in self._kept:
+            self._opened(job).unlink(missing_ok=True)
+            self._kept.discard(job)
 
     def forget_output(self, job: JobId) -> None:
         """Remove the directory for output of what ran outside the queue, which captures none."""

@@ -44,7 +44,9 @@ class Ledger:
     def add(self, job: JobId, entry: LedgerEntry) -> bool:
         """Take a result in; False when it is here already."""
         if entry.number:
-            numbers = self._seen.setdefault(entry.marker, Ranges())
+            numbers = self._seen.get(entry.marker)
+            if numbers is None:
+                numbers = self._seen[entry.marker] = Ranges()
             if entry.number in numbers:
                 return False
             numbers.add(entry.number)
@@ -117,23 +119,39 @@ class ResultSender:
         self._head = head
         self.ledger = Ledger()
         self.welcome = False  # has the head answered our hello?
+        self._closed: list[JobId] = []  # of which nothing is left, to be told
         self._flush: asyncio.TimerHandle | None = None
         self._flushed_at = -math.inf
         self._before = 0  # the last batch that was sent before the last heartbeat
 
-    def take(self, job: JobId, entry: LedgerEntry) -> None:
-        """Take a result in, once; it is told soon.
+    def take(self, job: JobId, *entries: LedgerEntry) -> None:
+        """Take results in, each once; they are told soon.
 
         Shepherds run as users: of what cannot be, nothing is passed on but that the attempt is lost.
         """
-        (result,), problem = checked_results((entry.result,), time.time())
+        results, problem = checked_results(tuple([entry.result for entry in entries]), time.time())
         if problem:
             log.warning("the shepherd of job %d sent an impossible report: %s", job, problem)
-        entry = entry._replace(result=result)
-        if self.ledger.add(job, entry) and self.welcome and self._flush is None:
+        fresh = False
+        for entry, result in zip(entries, results, strict=True):
+            believed = entry if result is entry.result else entry._replace(result=result)
+            fresh = self.ledger.add(job, believed) or fresh
+        if fresh and self.welcome:
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if self._flush is None:
             loop = asyncio.get_running_loop()
             due = max(loop.time(), self._flushed_at + COALESCE)
             self._flush = loop.call_at(due, self._tell)
+
+    def closed(self, job: JobId) -> None:
+        """Tell the head with the next results that nothing of a job is left here."""
+        if self.welcome:
+            self._closed.append(job)
+            self._tell_soon()
+        else:
+            self._head.say(m.JobClosed(job=job))
 
     def say(self, message: FromAgent) -> None:
         """Say something else to the head, if it listens, behind the results that came before it."""
@@ -159,8 +177,11 @@ class ResultSender:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
+        closed, self._closed = self._closed, []
         if not self.welcome:
             return
         self._flushed_at = asyncio.get_running_loop().time()
         for results in self.ledger.batches():
             self._head.say(results)
+        for job in closed:
+            self._head.say(m.JobClosed(job=job))

@@ -1,6 +1,5 @@
 """A shepherd, as the agent sees it, and its reports in the words of the wire."""
 
-import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +9,7 @@ import msgspec
 
 from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
 from headnode.adapters.wire import agent_messages as m
-from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import FrameWriter
 from headnode.core.model import faults
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.outcome import AttemptOutcome, Ending
@@ -64,14 +63,14 @@ class ShepherdHandle:
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
-        self._writer: asyncio.StreamWriter | None = None
+        self._writer: FrameWriter | None = None
         self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
 
     def seed(self, story: JournalContent) -> None:
         """Believe its journal until it speaks for itself."""
         self.live = {**dict.fromkeys(story.queued), **story.started}
 
-    def has_dialed(self, writer: asyncio.StreamWriter, live: dict[Key, float | None]) -> list[Key]:
+    def has_dialed(self, writer: FrameWriter, live: dict[Key, float | None]) -> list[Key]:
         """Use this connection from now on, and believe what it says is live.
 
         Return the attempts that we believed to be there, and that were lost on the way to it.
@@ -81,7 +80,8 @@ class ShepherdHandle:
         lost = [key for key in self.live if key not in live and key not in still_to_be_said]
         self.live = {**{key: None for key in self.live if key in still_to_be_said}, **live}
         self.phase, self._writer = ShepherdPhase.HERE, writer
-        self._write(b"".join(frame(message) for message, _ in kept))  # each write wakes the shepherd
+        for message, _ in kept:
+            writer.say(message)
         return lost
 
     def has_hung_up(self) -> None:
@@ -93,25 +93,25 @@ class ShepherdHandle:
         if self._writer is None:
             self._kept.append((message, tuple(about)))
         else:
-            self._write(frame(message))
-
-    def _write(self, data: bytes) -> None:
-        if data and self._writer is not None and not self._writer.is_closing():
-            self._writer.write(data)
+            self._writer.say(message)
 
 
-def result_of(record: EndedRecord) -> m.AttemptResult:
-    """Return a shepherd's record in the words of the wire.
+def records_of(story: JournalContent) -> list[EndedRecord]:
+    """Return the results of a journal.
 
-    Raises:  BadRequest ``shepherd-message`` when it is of a shape that we do not know.
+    Raises:  BadRequest ``shepherd-message`` when one is of a shape that we do not know.
     """
     try:
-        checked = msgspec.convert(record, EndedRecord)
+        return msgspec.convert(list(story.ended.values()), list[EndedRecord])
     except msgspec.ValidationError as error:
         raise BadRequest(
             code="shepherd-message", what=f"a shepherd wrote an invalid record: {error}"
         ) from None
-    return m.AttemptResult(checked.task, checked.instance, checked.attempt, checked.outcome)
+
+
+def result_of(record: EndedRecord) -> m.AttemptResult:
+    """Return a shepherd's record in the words of the wire."""
+    return m.AttemptResult(record.task, record.instance, record.attempt, record.outcome)
 
 
 def trouble_of(error: OSError | Unavailable) -> str:

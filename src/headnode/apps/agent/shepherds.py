@@ -17,12 +17,18 @@ from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
 from headnode.adapters.processes.job_journal import JournalContent, Key
 from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
 from headnode.adapters.wire import messages as m
-from headnode.adapters.wire.frames import listen, read_frame
+from headnode.adapters.wire.frames import FrameWriter, listen, read_frame
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
-from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle, ShepherdPhase, ShepherdPlace
+from headnode.apps.agent.shepherd_handle import (
+    Failure,
+    ShepherdHandle,
+    ShepherdPhase,
+    ShepherdPlace,
+    records_of,
+)
 from headnode.apps.agent.vacant_shepherds import DISMISSAL, VacantShepherds, kind_of
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest, Unavailable
@@ -116,7 +122,7 @@ class Shepherds:
         tended.seed(story)
         self._herd[tended.marker] = tended
         self._services.adopted(tended)
-        self._services.ended(tended, list(story.ended.values()))
+        self._services.ended(tended, records_of(story))
         if not job_journal.lives(path):
             self._bury(tended)
 
@@ -222,17 +228,18 @@ class Shepherds:
         task = asyncio.current_task()
         assert task is not None
         self._conversations.add(task)
+        channel = FrameWriter(writer)
         try:
-            await self._converse(reader, writer)
+            await self._converse(reader, channel)
         except asyncio.CancelledError:
             return  # we are leaving
         except (BadRequest, OSError) as error:
             log.error("a shepherd's connection was dropped: %s", error)
         finally:
             self._conversations.discard(task)
-            writer.close()
+            channel.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: FrameWriter) -> None:
         tended: ShepherdHandle | None = None
         last: ShepherdHandle | None = None  # whose job this shepherd has cleared away
         try:
@@ -259,12 +266,12 @@ class Shepherds:
                 self._ended_without_job(last)
 
     def _next(
-        self, said: shepherd_protocol.Introduction, last: ShepherdHandle, writer: asyncio.StreamWriter
+        self, said: shepherd_protocol.Introduction, last: ShepherdHandle, writer: FrameWriter
     ) -> ShepherdHandle | None:
         """Return the job that a known shepherd was told to serve next, if that is what it says."""
         following = self._vacant.introduced(last.marker)
         if following is None or (following.job, following.marker) != (said.job, said.marker):
-            process, _, _ = peer_ids(writer.get_extra_info("socket"))
+            process, _, _ = peer_ids(writer.socket)
             log.warning("the shepherd of job %d serves another job than it was told; it is killed", last.job)
             process_tree.send([process], signal.SIGKILL)
             if following is not None:
@@ -272,7 +279,7 @@ class Shepherds:
             return None
         return following if following.phase is ShepherdPhase.AWAITED else None
 
-    def _is_cleared(self, tended: ShepherdHandle, writer: asyncio.StreamWriter) -> None:
+    def _is_cleared(self, tended: ShepherdHandle, writer: FrameWriter) -> None:
         """A shepherd has ended all of its job: settle the job, as after its death."""
         tended.phase = ShepherdPhase.GONE
         self._vacant.cleared(tended, writer)
@@ -288,12 +295,10 @@ class Shepherds:
         self._conversations.add(clearing)
         clearing.add_done_callback(self._conversations.discard)
 
-    def _known(
-        self, said: shepherd_protocol.Introduction, writer: asyncio.StreamWriter
-    ) -> ShepherdHandle | None:
+    def _known(self, said: shepherd_protocol.Introduction, writer: FrameWriter) -> ShepherdHandle | None:
         """Return the shepherd that speaks, if it is the one it says it is."""
         tended = self._herd.get(said.marker)
-        process, _, _ = peer_ids(writer.get_extra_info("socket"))
+        process, _, _ = peer_ids(writer.socket)
         if tended is not None and tended.phase is ShepherdPhase.AWAITED and tended.job == said.job:
             story = job_journal.read(tended.journal)
             if story is not None and story.header.process == process and job_journal.lives(tended.journal):
@@ -302,7 +307,7 @@ class Shepherds:
         return None
 
     def _introduced(
-        self, tended: ShepherdHandle, said: shepherd_protocol.Introduction, writer: asyncio.StreamWriter
+        self, tended: ShepherdHandle, said: shepherd_protocol.Introduction, writer: FrameWriter
     ) -> None:
         if said.suspended:
             self._services.is_suspended(tended, said.suspended)
@@ -351,7 +356,7 @@ class Shepherds:
         if story is not None:
             if story.private:
                 await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
-            self._services.ended(tended, list(story.ended.values()))
+            self._services.ended(tended, records_of(story))
         tended.phase = ShepherdPhase.GONE
         rebooted = story is not None and story.header.boot != self._boot
         self._services.vanished(tended, _started(story), failure, rebooted=rebooted)

@@ -23,12 +23,14 @@ from headnode.core.launching.environment import (
     LaunchContext,
     is_parallel,
     is_schedulers,
+    place_variables,
+    ranks_of,
 )
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
 from headnode.core.model.node import NodeFacts, bound_to
 from headnode.core.model.quantities import FOREVER
-from headnode.core.model.task import ResourceLimit, TaskSpec
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import decode_spec
 
@@ -63,6 +65,7 @@ class TaskOrders:
         self._allocation = opened.allocation
         self._transfer_rules = opened.transfers or TransferRules()
         self._prepared: dict[tuple[int, NodeCores], RecipeBuilder] = {}
+        self._shared: dict[tuple[Distribution, NodeCores], dict[str, str]] = {}
         self._kept: set[int] = set()  # tasks whose scripts are in files here
         self._unstarted: dict[tuple[int, int], int] = {}  # attempts that never started, by task and instance
 
@@ -155,11 +158,12 @@ class TaskOrders:
         items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
         limit = None if spec.run_time == FOREVER else spec.run_time
         limits = self._limits(spec)
-        private = spec.private_directory or spec.stages
+        stages = spec.stages
+        private = spec.private_directory or stages
         bounds = self.bounds(place, parallel=is_parallel(spec, place))
         if processors is not None:
             bounds = bounds._replace(processors=processors)
-        plans = [self._plan(spec, recipe) for recipe in recipes] if spec.stages else []
+        plans = [self._plan(spec, recipe) for recipe in recipes] if stages else []
         return run_message(task, str(place), shared, limit, items, limits, private, bounds, plans, after)
 
     def _plan(self, spec: TaskSpec, recipe: Recipe) -> dict[str, Any]:
@@ -257,14 +261,24 @@ class TaskOrders:
         return variables, own.work_directory
 
     def _preparation(self, task: int, spec: TaskSpec, place: NodeCores) -> RecipeBuilder:
+        """Return what makes recipes; that of a task with one instance is not kept: there may be many."""
         found = self._prepared.get((task, place))
-        if found is None:
-            found = self._prepared[task, place] = RecipeBuilder(self._around, task, spec, place)
+        if found is not None:
+            return found
+        ranks = ranks_of(spec)
+        shared = self._shared.get((ranks, place))
+        if shared is None:
+            shared = self._shared[ranks, place] = place_variables(self._around, ranks, place)
+        found = RecipeBuilder(self._around, task, spec, place, shared)
+        if spec.kind is not TaskType.BASIC:
+            self._prepared[task, place] = found
         return found
 
 
 def _item(task: int, attempt: tuple[int, int], recipe: Recipe, shared: dict[str, str]) -> list[Any]:
-    own = {name: value for name, value in recipe.environment.items() if shared[name] != value}
+    own: dict[str, str] = {}
+    if recipe.environment is not shared:
+        own = {name: value for name, value in recipe.environment.items() if shared[name] != value}
     appends = [recipe.append_stdout, recipe.append_stderr]
     return [
         *attempt,

@@ -126,6 +126,11 @@ class LaunchPlaces:
             path.chmod(0o644)
         return launcher_variables(str(folder / PROGRAM), self.secret(task), *(str(path) for path in paths))
 
+    @property
+    def have_hosts(self) -> bool:
+        """Whether there are host files of any attempt."""
+        return bool(self._with_hosts)
+
     def forget(self, task: str) -> None:
         """Remove the host files of an attempt."""
         if task not in self._with_hosts:

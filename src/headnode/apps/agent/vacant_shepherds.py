@@ -12,7 +12,7 @@ from headnode.adapters import process_tree
 from headnode.adapters.files.opening import open_output_directory
 from headnode.adapters.processes import shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdOrder
-from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import FrameWriter
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.shepherd_handle import ShepherdHandle, ShepherdKind, ShepherdPhase, ShepherdPlace
@@ -29,12 +29,11 @@ class Vacancy(NamedTuple):
 
     marker: str  # of its last job
     place: ShepherdPlace
-    writer: asyncio.StreamWriter
+    writer: FrameWriter
 
     def say(self, message: bytes) -> None:
         """Tell it something."""
-        if not self.writer.is_closing():
-            self.writer.write(frame(message))
+        self.writer.say(message)
 
 
 class Reserved(NamedTuple):
@@ -82,7 +81,7 @@ class VacantShepherds:
                 return True
         return False
 
-    def cleared(self, tended: ShepherdHandle, writer: asyncio.StreamWriter) -> None:
+    def cleared(self, tended: ShepherdHandle, writer: FrameWriter) -> None:
         """A shepherd has cleared its job away: give it the next, or let it wait for one."""
         self._clearing.pop(tended.marker, None)
         vacancy = self._vacant[tended.marker] = Vacancy(tended.marker, tended.place, writer)
@@ -137,7 +136,7 @@ class VacantShepherds:
 
     def _insist(self, vacancy: Vacancy) -> None:
         if self._ending.get(vacancy.marker) is vacancy:
-            process, _, _ = peer_ids(vacancy.writer.get_extra_info("socket"))
+            process, _, _ = peer_ids(vacancy.writer.socket)
             process_tree.send([process], signal.SIGKILL)
 
 

@@ -121,11 +121,22 @@ def users_variables(around: LaunchContext, task: TaskSpec) -> dict[str, str]:
     return {name: value for name, value in merged.items() if value or name not in asked_away}
 
 
-def task_variables(around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> dict[str, str]:
-    """Return the scheduler's variables that are the same for every instance of a task at a place."""
+def ranks_of(task: TaskSpec) -> Distribution:
+    """Return how the processes of a task are dealt to its nodes; a sweep deals instances."""
+    return BLOCKS if task.kind is TaskType.SWEEP or task.distribution is None else task.distribution
+
+
+def place_variables(around: LaunchContext, ranks: Distribution, place: NodeCores) -> dict[str, str]:
+    """Return the scheduler's variables that are the same for tasks at a place whose ranks are dealt so."""
+    return {**_job_variables(around), **_place_variables(around, ranks, place)}
+
+
+def task_variables(
+    around: LaunchContext, number: int, task: TaskSpec, shared: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the scheduler's variables of all instances of a task; `shared` are those of the place."""
     return {
-        **_job_variables(around),
-        **_place_variables(around, task, place),
+        **shared,
         **_gang_variables(around, number, task),
         "CCP_TASKID": str(number),
         "CCP_TASKSYSTEMID": str(number),
@@ -198,16 +209,14 @@ def _job_variables(around: LaunchContext) -> dict[str, str]:
     return own
 
 
-def _place_variables(around: LaunchContext, task: TaskSpec, place: NodeCores) -> dict[str, str]:
-    swept = task.kind is TaskType.SWEEP  # then its distribution is that of its instances
-    distribution = BLOCKS if swept or task.distribution is None else task.distribution
+def _place_variables(around: LaunchContext, ranks: Distribution, place: NodeCores) -> dict[str, str]:
     processors = {node: len(taken) for node, taken in place}
     units = {node: _units(around, count) for node, count in processors.items()}
     here = dict(place).get(around.node, ())
     return {
         "CCP_NUMCPUS": str(sum(processors.values())),
         "CCP_NODES": node_list(place, units),
-        "HEADNODE_HOSTS": host_list(place, units, distribution),
+        "HEADNODE_HOSTS": host_list(place, units, ranks),
         "CCP_NODES_CORES": node_list(place, processors),
         "CCP_COREIDS": " ".join(map(str, machine_numbers(here, around.machine_processors))),
     }

@@ -6,7 +6,7 @@ VARIABLES"; PBS, qsub(1B), "ENVIRONMENT VARIABLES"; Grid Engine, qsub(1), "ENVIR
 "Environment variables set for job execution"."""
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Final
 
@@ -16,6 +16,8 @@ from headnode.core.launching.environment import (
     TASK_MARKER,
     LaunchContext,
     instance_variables,
+    place_variables,
+    ranks_of,
     task_variables,
     users_variables,
 )
@@ -165,11 +167,20 @@ class Recipe(msgspec.Struct, frozen=True):
 class RecipeBuilder:
     """Builds the recipes of a task at a place; what its instances share is computed once."""
 
-    def __init__(self, around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> None:
+    def __init__(
+        self,
+        around: LaunchContext,
+        number: int,
+        task: TaskSpec,
+        place: NodeCores,
+        shared: Mapping[str, str] | None = None,
+    ) -> None:
+        """`shared` are the `place_variables`, if they are known."""
         self._around, self._number, self._task, self._place = around, number, task, place
+        shared = place_variables(around, ranks_of(task), place) if shared is None else shared
         self._variables = {
             **users_variables(around, task),
-            **task_variables(around, number, task, place),
+            **task_variables(around, number, task, shared),
         }
 
     @property
@@ -187,7 +198,8 @@ class RecipeBuilder:
         variables |= instance_variables(around.job, self._number, task, instance, attempt, retries)
         variables |= batch_variables(around, task, self._place, instance, retries)
         work_directory = self._path(task.work_directory, instance, around.home, variables)
-        if private := task.private_directory or task.stages:
+        stages = task.stages
+        if private := task.private_directory or stages:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
@@ -200,7 +212,7 @@ class RecipeBuilder:
         variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
         command = self._swept(task.command, instance)
         transfers: tuple[FileTransfer, ...] = ()
-        if task.stages:
+        if stages:
             from headnode.core.launching.staging import staged_command, staged_transfers
 
             transfers = staged_transfers(around.spec, task, instance, variables)

@@ -102,16 +102,15 @@ _TIMES_AND_MEMORY = {
 _USAGE = tuple(
     _TIMES_AND_MEMORY.get(name, (name.replace("_", " "), b.BYTES_MOVED)) for name in ResourceUsage._fields
 )
+_POSSIBLE_USAGE = min(bound.most for _, bound in _USAGE)  # of every kind
 
 
 def outcome_objection(outcome: AttemptOutcome, now: float) -> str:
     """Return what is impossible in what a node says of an attempt that is over; empty if nothing is."""
-    for what, amount, bound in (
-        ("exit code", outcome.exit_code, b.CODE),
-        ("signal", outcome.signal, b.SIGNAL),
-    ):
-        if amount is not None and (problem := _number(what, amount, bound)):
-            return problem
+    if outcome.exit_code is not None and (problem := _number("exit code", outcome.exit_code, b.CODE)):
+        return problem
+    if outcome.signal is not None and (problem := _number("signal", outcome.signal, b.SIGNAL)):
+        return problem
     return (
         usage_objection(outcome.usage)
         or (outcome.transfers is not None and _transfers_objection(outcome.transfers))
@@ -122,6 +121,8 @@ def outcome_objection(outcome: AttemptOutcome, now: float) -> str:
 
 def usage_objection(usage: ResourceUsage) -> str:
     """Return what is impossible in what a node says was used; empty if nothing is."""
+    if math.isfinite(sum(usage)) and min(usage) >= 0 and max(usage) <= _POSSIBLE_USAGE:
+        return ""  # as of most tasks, without a look at each amount
     for (what, bound), amount in zip(_USAGE, usage, strict=True):
         if problem := _number(what, amount, bound):
             return problem

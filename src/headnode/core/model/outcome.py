@@ -47,6 +47,8 @@ class ResourceUsage(NamedTuple):
         """Return both together, one after the other on the same node: memory is that of the larger one."""
         if other == NOT_MEASURED:
             return self
+        if self == NOT_MEASURED:
+            return other
         peak = max(self.peak_memory, other.peak_memory)
         average = max(self.average_memory, other.average_memory)
         return self.beside(other)._replace(peak_memory=peak, average_memory=average)

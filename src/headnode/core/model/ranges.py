@@ -38,8 +38,12 @@ class Ranges(msgspec.Struct, forbid_unknown_fields=True):
 
     def add(self, number: int) -> None:
         """Put one number in; nothing happens when it is in already."""
-        if self.lasts and number <= self.lasts[-1] + 1:
+        last = self.lasts[-1] if self.lasts else None
+        if last is not None and number <= last:
             self.add_span(number, number)
+        elif last is not None and number == last + 1:
+            self.lasts[-1] = number
+            self.count += 1
         else:
             self.firsts.append(number)
             self.lasts.append(number)

@@ -169,9 +169,12 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
     @property
     def stages(self) -> bool:
         """Whether files are transferred for it.  Then it runs in a scratch directory of its own."""
+        streams = self.standard_input, self.standard_output, self.standard_error
+        if not self.stage_in and not self.stage_out and "://" not in "\n".join((self.command, *streams)):
+            return False  # as most tasks
         if self.stage_in or self.stage_out or program_url(self.command):
             return True
-        return any(map(is_far, (self.standard_input, self.standard_output, self.standard_error)))
+        return any(map(is_far, streams))
 
     @property
     def instances(self) -> int:

@@ -185,7 +185,7 @@ def _rooms(
     graph: TaskGraph, line: list[int], room: TaskPlacement, nodes: Set[str], depth: int
 ) -> dict[NodeCores, int]:
     """Return the places in use on some nodes that take tasks like those of a line, and how many."""
-    lanes = graph.lines.lanes(graph.run.tasks, line, depth) if depth > 1 else []
+    lanes = graph.lines.lanes(line, depth) if depth > 1 else []
     return {
         place: more
         for place, more in lanes

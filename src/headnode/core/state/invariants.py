@@ -86,6 +86,9 @@ def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
     for name in ("ready", "open", "free", "lanes"):
         kept, made = getattr(graph, name), getattr(fresh, name)
         _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
+    for name in ("members", "lasting"):
+        kept, made = getattr(graph.lines, name), getattr(fresh.lines, name)
+        _must(kept == made, f"job {record.id}: {name} of its places are {kept}, should be {made}")
     _check_parents(record, graph, fresh)
     for place in graph.lanes:
         for node, numbers in place:

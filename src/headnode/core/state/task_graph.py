@@ -155,10 +155,12 @@ class TaskGraph:
     def take_stock(self) -> None:
         """Work out which processors of the allocation no live instance uses."""
         self.lanes = {}
-        self.lines.members.clear()
+        self.lines.clear()
         taken: dict[str, set[int]] = {}
         for index, progress in enumerate(self.run.tasks):
-            for live in progress.live.values():
+            for instance, live in progress.live.items():
+                if live.started is not None or live.moved:
+                    self.lines.last(live.placement, index, instance)
                 self.lanes[live.placement] = self.lanes.get(live.placement, 0) + 1
                 self.lines.join(live.placement, index, 1)
         for place in self.lanes:
@@ -194,9 +196,9 @@ class TaskGraph:
         self.lanes[place] = self.lanes.get(place, 0) + instances
         self.lines.join(place, index, instances)
 
-    def vacate(self, place: NodeCores, index: int) -> None:
+    def vacate(self, place: NodeCores, index: int, instance: int) -> None:
         """One instance of a task left a place; the last one frees its processors."""
-        self.lines.leave(place, index)
+        self.lines.leave(place, index, instance)
         left = self.lanes[place] - 1
         if left:
             self.lanes[place] = left
@@ -217,7 +219,7 @@ class TaskGraph:
         if wanted:
             insort(self.ready, index)
         else:
-            self.ready.remove(index)
+            del self.ready[bisect_left(self.ready, index)]
         self._note_ready()
 
     def task_done(self, index: int) -> None:

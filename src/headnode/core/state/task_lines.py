@@ -1,13 +1,11 @@
 """Different tasks of a job that are dispatched ahead, to run one after the other at the same place."""
 
-from collections.abc import Mapping, Set
-from itertools import islice
+from collections.abc import Iterable, Mapping, Set
 
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import TaskProgress
 
 AHEAD = 0.1  # seconds of work handed to a node in advance
 MOST_AHEAD = 64  # instances
@@ -30,12 +28,13 @@ class TaskKinds:
     Those of equal descriptions are equal, whatever they have worked out so far.
     """
 
-    __slots__ = ("_found", "_known", "_spec")
+    __slots__ = ("_found", "_known", "_same", "_spec")
 
     def __init__(self, spec: JobSpec) -> None:
         self._spec = spec
         self._found: dict[int, object] = {}  # by the index of the task
         self._known: dict[object, object] = {}  # equal kinds are one object
+        self._same = 0  # so many tasks at the beginning of the list are known to be of one kind
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TaskKinds) and other._spec == self._spec
@@ -47,6 +46,13 @@ class TaskKinds:
             self._found[index] = self._known.setdefault(kind, kind)
         return self._found[index]
 
+    def are_same(self, end: int) -> bool:
+        """Return whether all tasks before this index may run behind each other; each is looked at once."""
+        first = self.of(0)
+        while self._same < end and first is not None and self.of(self._same) is first:
+            self._same += 1
+        return self._same >= end
+
 
 class TaskLines:
     """Which tasks of a job may run behind each other, what is at each place, and how long tasks took last."""
@@ -54,6 +60,7 @@ class TaskLines:
     def __init__(self) -> None:
         self._mean: float | None = None  # seconds; None: nothing has ended yet
         self.members: dict[NodeCores, dict[int, int]] = {}  # live instances at each place, by task index
+        self.lasting: dict[NodeCores, set[tuple[int, int]]] = {}  # of these, what nothing may run behind
         self._kinds = TaskKinds(JobSpec())
 
     def describe(self, spec: JobSpec) -> None:
@@ -65,8 +72,22 @@ class TaskLines:
         members = self.members.setdefault(place, {})
         members[index] = members.get(index, 0) + instances
 
-    def leave(self, place: NodeCores, index: int) -> None:
+    def last(self, place: NodeCores, index: int, instance: int) -> None:
+        """An instance at a place is known to run, or had another place before: nothing goes behind it."""
+        self.lasting.setdefault(place, set()).add((index, instance))
+
+    def clear(self) -> None:
+        """Nothing is at any place."""
+        self.members.clear()
+        self.lasting.clear()
+
+    def leave(self, place: NodeCores, index: int, instance: int) -> None:
         """An instance of a task left a place."""
+        lasting = self.lasting.get(place)
+        if lasting is not None:
+            lasting.discard((index, instance))
+            if not lasting:
+                del self.lasting[place]
         members = self.members[place]
         members[index] -= 1
         if not members[index]:
@@ -93,10 +114,14 @@ class TaskLines:
 
     def line(self, ready: list[int], position: int, places: int) -> list[int]:
         """Return the alike tasks that follow each other in `ready`: no more than so many places may have."""
-        if not self.is_alike(ready[position]) or self.depth == 1:
+        depth = self.depth
+        if depth == 1 or not self.is_alike(ready[position]):
             return []
+        most = ready[position : position + 2 * places * depth]
+        if not most or self._kinds.are_same(most[-1] + 1):
+            return most
         found: list[int] = []
-        for index in islice(ready, position, position + 2 * places * self.depth):
+        for index in most:
             if not self.are_alike(ready[position], index):
                 break
             found.append(index)
@@ -106,7 +131,7 @@ class TaskLines:
         """Whether one of two tasks may run behind the other."""
         return self._kinds.of(one) is self._kinds.of(other) is not None
 
-    def lanes(self, tasks: list[TaskProgress], line: list[int], depth: int) -> list[tuple[NodeCores, int]]:
+    def lanes(self, line: list[int], depth: int) -> list[tuple[NodeCores, int]]:
         """Return the places with less than half of `depth`, and how many more of a line each takes.
 
         All that is there is of the same kind, and nothing there is known to take long, or has moved.
@@ -115,13 +140,12 @@ class TaskLines:
         return [
             (place, depth - len(members))
             for place, members in self.members.items()
-            if len(members) <= depth // 2 and all(self._is_short(tasks, index, kind) for index in members)
+            if len(members) <= depth // 2 and place not in self.lasting and self._are_all(members, kind)
         ]
 
-    def _is_short(self, tasks: list[TaskProgress], index: int, kind: object) -> bool:
-        if self._kinds.of(index) is not kind:
-            return False
-        return all(live.started is None and not live.moved for live in tasks[index].live.values())
+    def _are_all(self, indexes: Iterable[int], kind: object) -> bool:
+        of = self._kinds.of
+        return all(of(index) is kind for index in indexes)
 
 
 def _kind(spec: JobSpec, task: TaskSpec) -> object:

@@ -76,12 +76,13 @@ def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
     """Dispatched instances run."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
-    run = started_run(record)
+    run, graph = started_run(record), cluster.graph(event.job)
     for begun in event.started:
         live = _live(run.tasks[begun.task - 1], event.job, begun.task, begun.instance)
         wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
         live.state = instance_target(live.state, event, wanted)
         live.started, live.staging = begun.at, ""
+        graph.lines.last(live.placement, begun.task - 1, begun.instance)
         if not run.resource:
             cluster.start_failures.started(live.placement[0][0], record.owner, event.at)
     if run.resource and run.started is None:
@@ -131,7 +132,7 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
         live = _live(progress, event.job, how.task, how.instance)
         instance_target(live.state, event, _STATES[how.state])
         del progress.live[how.instance]
-        graph.vacate(live.placement, how.task - 1)
+        graph.vacate(live.placement, how.task - 1, how.instance)
         lasted = how.outcome.lasted
         if lasted is not None or (how.outcome.kind == "never-ran" and live.outcome is None):
             graph.lines.note_end(lasted)
