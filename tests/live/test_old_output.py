@@ -8,7 +8,7 @@ import pytest
 from headnode.apps.agent.output import jobs_with_output, remove_outputs
 from heads import RealHead, real_head
 
-MOMENT = "0.000001"  # days, a tenth of a second
+MOMENT = "0.00000001"  # days, about a millisecond: the first round begins at once
 
 
 @pytest.fixture
