@@ -243,7 +243,9 @@ def s3_server(bucket: Path) -> Iterator[str]:
             threading.Thread(target=process.stderr.read, daemon=True).start()
             url = line.rpartition("http://")[2].split()[0]
             for path in (Path(), *(each.relative_to(bucket) for each in sorted(bucket.iterdir()))):
-                source = ["-T", str(bucket / path)] if path.name else ["-X", "PUT"]
+                source = (
+                    ["-T", str(bucket / path), "-H", "x-amz-acl: public-read"] if path.name else ["-X", "PUT"]
+                )
                 command = ["curl", "-sf", *source, f"http://{url}/bucket/{path if path.name else ''}"]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             yield f"http://{url}"
