@@ -207,10 +207,10 @@ def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
 
 PAGE = """# Speed over size
 
-Throughput, latency and memory of Headnode as jobs and queues grow, measured on {machine}.
-All figures are of one run of `python benchmarks/curves.py --most {most} --page docs`. The task is
-`/bin/true`. The node has two processors. The peers run in the same run: `xargs`, and a shell loop of 500
-submissions to task-spooler and HyperQueue, where they are installed.
+Throughput, latency and memory of Headnode as jobs and queues grow, measured on {machine}. All figures are
+of one run of `python benchmarks/curves.py --most {most} --page docs`. The task is `/bin/true`. The node has
+two processors. The peers run in the same run, where they are installed: `xargs`, a shell loop of 500
+submissions to task-spooler, and HyperQueue by its API for Python.
 
 ![Throughput, latency and memory over size](pictures/curves.svg)
 
@@ -220,13 +220,21 @@ From the submission to the last end, by the number of tasks or jobs:
 
 {together}
 
-A sweep is one task with many instances. The jobs of one task are submitted on one connection.
+A sweep is one task with many instances. In layers, each task depends on two of the layer before; in a
+chain, on the task before. The jobs of one task are submitted on one connection, one after the other. What a
+task costs each process is in [decision 0052](decisions/0052-cheaper-tasks-on-nodes.md); how tasks are
+dispatched ahead in [0043](decisions/0043-different-tasks-ahead.md) and
+[0044](decisions/0044-flows-ahead.md).
 
 ## With a long queue
 
 By the number of jobs that wait for a busy node. The measured job runs on another node:
 
 {queue}
+
+Many submissions in one request or on one pipelining connection are in [decision
+0051](decisions/0051-submissions-that-arrive-together.md). [Decision
+0050](decisions/0050-refused-together.md) has figures of replays and passes, and what limits the engine.
 
 [README](../README.md#measured) has the other benchmarks.
 """
