@@ -146,7 +146,7 @@ _ALTERNATIVES = tuple(
         "unit": UnitType.NODE, "minimum": 1, "maximum": 1, "run_time": Seconds(60.0), "exclusive": True,
         "single_node": True, "licences": (Licence("f", 2),), "node_groups": ("a",), "requested_nodes": ("n",),
         "excluded_nodes": ("n",), "minimum_memory": 9, "maximum_memory": 9, "process_memory": 9,
-        "held": HeldAmounts(memory=9), "needs": _NEEDS_INSIDE[0],
+        "held": HeldAmounts(memory=9), "needs": _NEEDS_INSIDE[0], "resource": "s",
     }.items()
 )  # fmt: skip
 JOB_PARTS: dict[str, tuple[Any, ...]] = {

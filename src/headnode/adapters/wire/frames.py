@@ -77,8 +77,11 @@ def arrived_frame(reader: asyncio.StreamReader, most: int) -> bytes | None:
     data: bytearray = reader._buffer  # type: ignore[attr-defined]  # asyncio has no other way to look
     if len(data) < HEADER:
         return None
-    end = HEADER + int.from_bytes(data[:HEADER], "big")
-    return bytes(data[HEADER:end]) if HEADER < end <= min(len(data), HEADER + most) else None
+    try:
+        end = HEADER + size_of(data[:HEADER], most)
+    except FrameTooLarge:
+        return None
+    return bytes(data[HEADER:end]) if HEADER < end <= len(data) else None
 
 
 def _cut() -> BadRequest:

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import io
 import os
 import queue
 import sys
@@ -12,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from enum import Enum, auto
+from importlib.util import find_spec
+from types import CodeType
 from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from headnode.adapters.files.opening import make_own_directory
@@ -30,6 +33,7 @@ Result = TypeVar("Result")
 
 MODULE = "headnode.sdk.executor.worker"
 MIB = 1 << 20
+ANY_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 and later write for the file of a function
 QUIET, LONGEST_BATCH = 0.02, 0.25  # seconds without a new call that end a batch; seconds for which it grows
 MOST_IN_BATCH = 100_000  # calls
 
@@ -144,14 +148,12 @@ class HeadnodeExecutor(Executor):
 
         Raises:  BadRequest ``not-picklable``, ``call-too-large`` or ``no-cloudpickle``.
         """
-        try:
-            import cloudpickle
-        except ImportError:
+        if find_spec("cloudpickle") is None:
             what, fix = "cloudpickle is not installed", "pip install cloudpickle"
-            raise BadRequest(code="no-cloudpickle", what=what, fix=fix) from None
+            raise BadRequest(code="no-cloudpickle", what=what, fix=fix)
         name = getattr(function, "__qualname__", repr(function))
         try:
-            body: bytes = cloudpickle.dumps((function, arguments, named))
+            body = self._dumped((function, arguments, named))
         except Exception as error:
             raise BadRequest(
                 code="not-picklable",
@@ -165,6 +167,26 @@ class HeadnodeExecutor(Executor):
                 fix="pass the path of a file, or raise HeadnodeExecutor(largest_call=...)",
             )
         return body
+
+    @staticmethod
+    def _dumped(call: tuple[Any, ...]) -> bytes:
+        """Return a pickle in which functions keep the names of their files: tracebacks show lines of them."""
+        from cloudpickle import CloudPickler
+
+        class CallPickler(CloudPickler):  # type: ignore[misc]  # it has no types
+            def reducer_override(self, thing: Any) -> Any:
+                if not isinstance(thing, CodeType):
+                    return super().reducer_override(thing)
+                make, parts = self.dispatch_table[CodeType](thing)[:2]
+                named = (
+                    thing.co_filename if isinstance(part, str) and part == ANY_FILE else part
+                    for part in parts
+                )
+                return make, tuple(named)
+
+        with io.BytesIO() as body:
+            CallPickler(body).dump(call)
+            return body.getvalue()
 
     def _header(self) -> CallHeader:
         import cloudpickle
