@@ -193,29 +193,18 @@ class ClientSession:
             del fields, rest
             if verb.kind is VerbKind.UPDATES:
                 return self._updates(verb, user, about, request)
-            performed = self._perform_shown(verb, user, once, guard, request)
+            only_adds = verb.adds and guard is None and getattr(request, "job", None) is None
+            performed = self._perform_once(verb, user, once, guard, request)
             del request  # the answer may wait for the disk
-            reply = await performed
+            with contextlib.closing(performed):
+                async with contextlib.nullcontext() if only_adds else self._context.batcher.shown():
+                    reply = await performed
         except HeadnodeError as error:
             await self._write_audit(verb, user, about, without_frames(error))
             raise
         if verb.access.changes:
             await self._write_audit(verb, user, about | audited_answer(reply), None)
         return reply
-
-    async def _perform_shown(
-        self,
-        verb: Verb[Any, Any],
-        user: User,
-        once: IdempotencyKey | None,
-        guard: IfMatch | None,
-        request: VerbRequest,
-    ) -> Reply:
-        """Carry a request out; one that does more than add jobs finds only what is on the disk."""
-        if verb.adds and guard is None and getattr(request, "job", None) is None:
-            return await self._perform_once(verb, user, once, guard, request)
-        async with self._context.batcher.shown():
-            return await self._perform_once(verb, user, once, guard, request)
 
     async def _perform_once(
         self,

@@ -146,7 +146,7 @@ def verb(
     """Make a verb of the protocol from the function of its name, which these users may use.
 
     again: answers a repeated request; a verb with it creates something, and takes an idempotency key.
-    adds:  it only makes jobs, and none of those that others make changes what it answers
+    adds:  it only creates jobs, and its answer does not depend on the jobs that other requests create
     """
 
     def declare(function: Callable[Arguments, Result]) -> Verb[Arguments, Result]:
@@ -172,16 +172,18 @@ class VerbTable(Mapping[str, Verb[Any, Any]]):
         declared = vars(import_module(module)).values()
         self._verbs |= {each.name: each for each in declared if isinstance(each, Verb)}
 
+    def _add_next(self) -> None:
+        self._add(self._later[-1])
+        self._later.pop()  # not before: if the import fails, the next request tries it again
+
     def __getitem__(self, name: str) -> Verb[Any, Any]:
         while name not in self._verbs and self._later:
-            self._add(self._later[-1])
-            self._later.pop()  # not before: if the import fails, the next request tries it again
+            self._add_next()
         return self._verbs[name]
 
     def __iter__(self) -> Iterator[str]:
         while self._later:
-            self._add(self._later[-1])
-            self._later.pop()
+            self._add_next()
         return iter(self._verbs)
 
     def __len__(self) -> int:

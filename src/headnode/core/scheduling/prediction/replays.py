@@ -147,26 +147,7 @@ class _RunTimes:
         forecasts, look_up = self._forecasts, self._look_up
         if replay == 0:
             return lambda job: (forecasts.get(job) or look_up(job)).at(0.5)
-        shift = replay * _PLASTIC
-
-        def drawn(job: int) -> float:
-            """Return `at(replay_quantile(job, replay))`; the calls would take twice the time."""
-            parts, scale, limit = forecasts.get(job) or look_up(job)
-            last = len(parts) - 1
-            place = (job * _GOLDEN + shift) % 1.0 * (last + 1) - 0.5
-            if place <= 0:
-                found = parts[0] * scale
-            elif place >= last:
-                found = parts[last] * scale
-            else:
-                below = int(place)
-                value = parts[below]
-                if place != below and parts[below + 1] != value:
-                    value += (place - below) * (parts[below + 1] - value)
-                found = value * scale
-            return limit if limit < found else found
-
-        return drawn
+        return lambda job: (forecasts.get(job) or look_up(job)).at(replay_quantile(job, replay))
 
     def _look_up(self, job: int) -> RunTimeForecast:
         """Return the forecast of a queued job; equal jobs share it."""
