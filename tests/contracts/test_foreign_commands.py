@@ -189,10 +189,27 @@ def test_several_are_submitted_in_one_shell_and_each_has_its_own_answer(tmp_path
     assert [(each.status, each.out) for each in answers.values()] == [
         (3, "one\n'$x`"), (0, "ywrong\n"), (0, ""), (137, "Killed\n"),
     ]  # fmt: skip
-    assert not any((Path(base) / marker / "job").read_text() for marker in markers)
+    assert [(Path(base) / marker / "job").read_text() for marker in markers] == scripts
     cut = done.out[: done.out.index(f"{TOKEN} m2") + len(TOKEN) + 6]
     answers = submissions_said(CommandResult(None, cut, ""), TOKEN, markers)
     assert [each.status for each in answers.values()] == [3, 0, None, None]
+
+
+@pytest.mark.parametrize("reads", ["cat job", "cat <&3"])
+def test_a_command_whose_go_between_is_killed_reads_the_whole_script_later(
+    tmp_path: Path, reads: str
+) -> None:
+    late = f"exec 3<&0; mkfifo go; (read _ < go; {reads} > late.new; mv late.new late) > log 2>&1 & kill -9 $$"
+    base = f"{tmp_path}/{own_account().name}/mark"
+    place = Path(base) / "m1"
+    assert submit(base, late).status == 137
+    if reads == "cat <&3":
+        assert submit(base, "true").status == 0  # the attempt is submitted once more
+    (place / "go").write_text("\n")
+    until = time.monotonic() + PATIENCE
+    while not (place / "late").exists():
+        assert time.monotonic() < until, (place / "log").read_text()
+    assert (place / "late").read_text() == "script\n"
 
 
 @pytest.mark.parametrize("left", [1, 20, 60, 100])

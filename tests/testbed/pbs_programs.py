@@ -93,7 +93,7 @@ def qsub(site, options, words):
         job = {
             "number": number, "name": name, "owner": pwd.getpwuid(os.geteuid()).pw_name, "state": "Q",
             "held": False, "deleted": False, "limits": wanted, "directory": str(Path.cwd()), "status": None,
-            "script": Path(os.environ.get("RUDE_SCRIPT", words[0])).read_text(),
+            "script": Path(words[0]).read_text(),
             "log": options.get("-o", "log"), "pid": 0, "started": 0,
             "variables": dict(each.split("=", 1) for each in options.get("-v", "").split(",") if each),
         }  # fmt: skip

@@ -15,8 +15,8 @@ case ${{kinds[RANDOM % ${{#kinds[@]}}]}} in
   0) fault 'not done'; silence;;
   1) fault 'answer lost'; {real} "$@" > /dev/null 2>&1; silence;;
   2) fault 'done after its answer'
-     [ ! -s job ] || {{ cp job job.$$; export RUDE_SCRIPT=job.$$; }}  # who reads it late, reads what it was
-     (sleep 1; exec {real} "$@" < "${{RUDE_SCRIPT:-/dev/null}}") > /dev/null 2>&1 &
+     exec 3<&0  # of what runs in the background, a shell takes standard input away
+     (sleep 1; exec {real} "$@" <&3) > /dev/null 2>&1 &
      silence;;
   3) fault slow; sleep $((RANDOM % 3)).$((RANDOM % 10)); exec {real} "$@";;
   4) fault 'killed after it'; {real} "$@" > /dev/null 2>&1; kill -9 $$;;

@@ -28,8 +28,8 @@ one() {{
   m=$1 script=$2; shift 2
   if ! cd "$m" || ! [ -O . ]; then
     say {NO_DIRECTORY} "it is not the directory of its user"
-  elif printf %s "$script" > {SCRIPT}; then
-    "$@" < {SCRIPT} 2>&1; say $?; : > {SCRIPT}
+  elif {{ [ ! -e {SCRIPT} ] || rm -f {SCRIPT}; }} && printf %s "$script" > {SCRIPT}; then
+    "$@" < {SCRIPT} 2>&1; say $?
   else
     say {NOT_NOW} "the disk of its directory is full"
   fi
@@ -42,6 +42,9 @@ base=$PWD
 gone, the submission is repeated.
 
 It is read from standard input: everybody can see arguments.  No program is started but those that submit.
+
+The script stays: where a go-between of the command is killed, the command itself may read it after that, and
+an empty script is a job that does nothing.  Another submission makes another file, for the same reason.
 """
 # An exit file that is there and cannot be read says nothing of its attempt, not even that there is none.
 _LOOK = (

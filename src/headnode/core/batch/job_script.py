@@ -17,7 +17,7 @@ from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.quantities import Instant
 from headnode.core.model.resource_system import ResourceSystem
 
-SCRIPT: Final = "job"  # the file of the script while it is submitted
+SCRIPT: Final = "job"  # the file of the script
 STARTED: Final = "started"
 EXIT: Final = "exit"
 OUTPUT: Final = "output"
