@@ -199,7 +199,8 @@ def test_several_are_submitted_in_one_shell_and_each_has_its_own_answer(tmp_path
 def test_a_command_whose_go_between_is_killed_reads_the_whole_script_later(
     tmp_path: Path, reads: str
 ) -> None:
-    late = f"exec 3<&0; mkfifo go; (read _ < go; {reads} > late.new; mv late.new late) > log 2>&1 & kill -9 $$"
+    reader = f"(read _ < go; {reads} > late.new; mv late.new late) > log 2>&1"
+    late = f"exec 3<&0; mkfifo go; {reader} & kill -9 $$"
     base = f"{tmp_path}/{own_account().name}/mark"
     place = Path(base) / "m1"
     assert submit(base, late).status == 137
