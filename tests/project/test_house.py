@@ -40,7 +40,7 @@ def test_files_and_functions_fit_a_glance(modules: list) -> None:
 
 
 def test_a_head_imports_no_more_modules_than_a_plain_one_needs() -> None:
-    """What only some clusters use is imported with its first use (`apps/server/late_parts`, `VERBS`)."""
+    """What few clusters use is imported with its first use (`apps/server/optional_services`, `VERBS`)."""
     assert len(modules_loaded(PACKAGE, HEAD)) <= HEAD_MODULES
 
 

@@ -32,6 +32,7 @@ from headnode.core.state.reservations import AdvanceReservation
 from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
+from headnode.engine.batch_write import BatchSteps, JournalWrite, carry_out_batch
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.preemption import (
     Rebalancing,
@@ -41,7 +42,7 @@ from headnode.engine.preemption import (
     reclaims_of,
     withdrawals,
 )
-from headnode.engine.recovery import BatchSteps, JournalWrite, recover, save, written_at_once
+from headnode.engine.recovery import recover, save
 from headnode.engine.settings import Settings
 from headnode.engine.view_builder import ViewBuilder
 
@@ -172,7 +173,7 @@ class Engine:
         the journal again: nothing of the batch has happened.
         Raises:  Broken when an event cannot be applied.  The caller must then end the process.
         """
-        return written_at_once(self.steps(batch))
+        return carry_out_batch(self.steps(batch))
 
     def steps(self, batch: Sequence[Command]) -> BatchSteps[list[Answer]]:
         """Do as `handle`, but leave the write to the journal, if there is one, to the caller.
@@ -188,7 +189,7 @@ class Engine:
         by = self.clock.set_by()
         if by:
             log.warning("the clock was set by %.0f seconds", by)
-            written_at_once(self._steps([ShiftLimits(by=by)], now))
+            carry_out_batch(self._steps([ShiftLimits(by=by)], now))
 
     def _steps(self, batch: Sequence[Command], now: Instant) -> BatchSteps[list[Answer]]:
         facts: list[Event] = []
@@ -357,8 +358,7 @@ class Engine:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""
         if not has_paused(self.cluster):
             return plan
-        starting = {start.job for start in plan.starts}
-        tries = paused_node_starts(self.cluster, self.view(now), starting)
+        tries = paused_node_starts(self.cluster, self.view(now), {start.job for start in plan.starts})
         return replace(plan, starts=(*plan.starts, *tries))
 
     def tick(self) -> None:
@@ -376,7 +376,7 @@ class Engine:
         while (late := agenda.last_starts.take(now)) is not None:
             overdue.append(EndLate(job=late))
         if overdue or agenda.dirty_jobs or agenda.dirty_reservations or self._pass_is_due(now):
-            written_at_once(self._steps(overdue, now))
+            carry_out_batch(self._steps(overdue, now))
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""

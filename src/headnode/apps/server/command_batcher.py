@@ -11,8 +11,8 @@ from headnode.core.state import command as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.report import ReportStarted
+from headnode.engine.batch_write import BatchSteps, JournalWrite, begin_batch, finish_batch
 from headnode.engine.engine import Answer, Effects, Engine
-from headnode.engine.recovery import BatchSteps, JournalWrite, begun, written
 
 log = logging.getLogger("headnode.server")
 
@@ -86,7 +86,7 @@ class CommandBatcher:
         batch, self._waiting, self._begun = self._waiting, [], False
         steps = self._engine.steps([command for command, _ in batch])
         with self._end_on_failure():
-            write = begun(steps)
+            write = begin_batch(steps)
             if isinstance(write, list):
                 answers = write
             elif self._may_be_written_aside(write):
@@ -95,7 +95,7 @@ class CommandBatcher:
                 writing.add_done_callback(partial(self._written_aside, batch, steps, write))
                 return
             else:
-                answers = written(steps, write)
+                answers = finish_batch(steps, write)
                 self._note(write.seconds)
         self._answer(batch, answers)
 
@@ -113,7 +113,7 @@ class CommandBatcher:
     ) -> None:
         """Answer a batch that a thread has written, and begin the next: after those that wait to look."""
         with self._end_on_failure():
-            answers = written(steps, writing.result)
+            answers = finish_batch(steps, writing.result)
         self._note(write.seconds)
         for future in self._to_look:
             if not future.done():

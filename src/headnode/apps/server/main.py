@@ -49,7 +49,7 @@ from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
 from headnode.apps.server.job_notices import JobNotices
-from headnode.apps.server.late_parts import LateParts
+from headnode.apps.server.optional_services import OptionalServices
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
@@ -190,9 +190,9 @@ class Head:
         )
         told = self.context
         self._effects.effects += [told.feed, told.job_counters, told.predicted_starts, self._notices]
-        self._effects.effects += [*self._late.all, self._submissions]
+        self._effects.effects += [*self._optional.all, self._submissions]
         self.engine.offers.filters = self._activations
-        for part in self._late.all:
+        for part in self._optional.all:
             part.look()
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
@@ -201,7 +201,7 @@ class Head:
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
         self._filter_caller = FilterCaller(options.state, options.name)
-        self._late = LateParts(context, self._filter_caller, self._journal)
+        self._optional = OptionalServices(context, self._filter_caller, self._journal)
         self._submissions = SubmissionFilters(context, self._filter_caller)
         self._activations = ActivationFilters(context, self._filter_caller)
         address = address_to_listen_at(options.state, options.listen)
@@ -216,8 +216,8 @@ class Head:
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
-            hand_off=lambda: self._late.hand_off.made,
-            elastic=lambda: self._late.elastic.made,
+            hand_off=lambda: self._optional.hand_off.made,
+            elastic=lambda: self._optional.elastic.made,
             network=self._network(context, address) if address else None,
         )
 
@@ -325,7 +325,7 @@ class Head:
             remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
             self.context.predicted_starts.keep(),
             self._notices.keep(),
-            *(part.keep() for part in self._late.all),
+            *(part.keep() for part in self._optional.all),
         ]
 
     async def _snapshots(self) -> None:

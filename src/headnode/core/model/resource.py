@@ -6,7 +6,7 @@ Source:  SSS 3.1.0, "Machine" and "ResourceManagerType"; grid job description, `
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from math import inf
 
@@ -138,10 +138,15 @@ def check_resource(wish: BatchResource) -> None:
                 what=f"{text[:200]!r} is no absolute path",
                 fix="begin it with a slash",
             )
-    for field, least, most in _LIMITS:
+    _check_limits("resource", wish, _LIMITS)
+
+
+def _check_limits(kind: str, wish: object, limits: Iterable[tuple[str, int, int]]) -> None:
+    """Refuse a field that is not between its least and its most."""
+    for field, least, most in limits:
         if not least <= getattr(wish, field) <= most:
             raise BadRequest(
-                code=f"resource-{field}".replace("_", "-"),
+                code=f"{kind}-{field}".replace("_", "-"),
                 what=f"{field.replace('_', ' ')} is {getattr(wish, field):g}",
                 fix=f"choose {least} to {most:,}",
             )
@@ -262,13 +267,7 @@ def check_elastic_pool(wish: ElasticPool) -> None:
             what=f"an elastic pool cannot be called {wish.name[:40]!r}",
             fix="use up to 32 letters, digits, dots, dashes and underscores",
         )
-    for field, least, most in _POOL_LIMITS:
-        if not least <= getattr(wish, field) <= most:
-            raise BadRequest(
-                code=f"elastic-{field}".replace("_", "-"),
-                what=f"{field.replace('_', ' ')} is {getattr(wish, field):g}",
-                fix=f"choose {least} to {most:,}",
-            )
+    _check_limits("elastic", wish, _POOL_LIMITS)
     if wish.most_node_hours is not None and not 0 < wish.most_node_hours <= 10**9:
         raise BadRequest(
             code="elastic-most-node-hours",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.server.api.verbs import VerbTable
-from headnode.apps.server.late_parts import EffectWhenNeeded, PartWhenNeeded
+from headnode.apps.server.optional_services import OptionalEventService, OptionalService
 from headnode.core.model.quantities import Instant
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event, NodeUnreachable
@@ -85,7 +85,7 @@ def test_a_module_that_could_not_be_imported_is_tried_again(package: str, tmp_pa
 
 def test_a_part_learns_of_the_events_by_which_it_is_needed_and_of_no_earlier_ones() -> None:
     need: list[bool] = []
-    part = EffectWhenNeeded(Listener, lambda: bool(need))
+    part = OptionalEventService(Listener, lambda: bool(need))
     before, after = (NodeUnreachable(at=Instant(at), node="n1") for at in (1.0, 2.0))
     part.perform([before], ClusterState())
     assert part.made is None
@@ -98,7 +98,7 @@ def test_a_part_learns_of_the_events_by_which_it_is_needed_and_of_no_earlier_one
 def test_a_part_works_as_soon_as_it_is_made_and_is_made_once() -> None:
     async def scene() -> None:
         need: list[bool] = []
-        part = PartWhenNeeded(Listener, lambda: bool(need))
+        part = OptionalService(Listener, lambda: bool(need))
         keeping = asyncio.create_task(part.keep())
         await asyncio.sleep(0)
         assert part.made is None
@@ -122,7 +122,7 @@ def test_a_part_whose_need_no_event_shows_is_made_by_looking_again() -> None:
             looks.append(1)
             return len(looks) == 3
 
-        part = PartWhenNeeded(Listener, needed, every=0.001)
+        part = OptionalService(Listener, needed, every=0.001)
         await part.keep()
         assert len(looks) == 3
         assert part.made is not None

@@ -1,4 +1,4 @@
-"""Parts of the head that are imported and made when they are needed for the first time.
+"""Services of the head that are imported and started when they are needed for the first time.
 
 A plain head has no resources, elastic pools, webhooks for events, bank, delegations, program that counts
 licences, and limit on the age of output; it does without their code.
@@ -32,44 +32,44 @@ DELEGATIONS: Final = "delegations.db"
 LOOK: Final = 60.0  # seconds
 
 
-class ServingPart(Protocol):
-    """A part of the head that works beside the answers to requests."""
+class Service(Protocol):
+    """A part of the head that runs beside the answers to requests."""
 
     async def keep(self) -> None:
-        """Work for ever."""
+        """Run until the head ends."""
 
 
-class EffectPart(ServingPart, Effects, Protocol):
-    """One that learns of events, too."""
+class EventService(Service, Effects, Protocol):
+    """A service that also gets the events."""
 
 
-PartType = TypeVar("PartType", bound=ServingPart)
-EffectType = TypeVar("EffectType", bound=EffectPart)
+ServiceType = TypeVar("ServiceType", bound=Service)
+EventServiceType = TypeVar("EventServiceType", bound=EventService)
 
 
-class PartWhenNeeded(Generic[PartType]):
-    """A part of the head that is made when it is needed for the first time, and stays."""
+class OptionalService(Generic[ServiceType]):
+    """A service that is started when it is needed for the first time, and stays."""
 
     def __init__(
-        self, make: Callable[[], PartType], needed: Callable[[], bool], every: float | None = None
+        self, make: Callable[[], ServiceType], needed: Callable[[], bool], every: float | None = None
     ) -> None:
-        """`every`: seconds between two looks, for a part whose need no event shows."""
+        """`every`: seconds between two looks, where no event shows that the service is needed."""
         self._make, self._needed, self._every = make, needed, every
-        self.made: PartType | None = None
+        self.made: ServiceType | None = None
         self._is_made = asyncio.Event()
 
     def look(self) -> None:
-        """Make the part if it is needed now."""
+        """Make the service if it is needed now."""
         if self.made is None and self._needed():
             self.made = self._make()
             self._is_made.set()
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
-        """Make the part if it is needed since these events."""
+        """Make the service if these events show that it is needed."""
         self.look()
 
     async def keep(self) -> None:
-        """Work for ever once the part is made."""
+        """Wait until the service is made, then run it until the head ends."""
         while self.made is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._every):
@@ -78,8 +78,8 @@ class PartWhenNeeded(Generic[PartType]):
         await self.made.keep()
 
 
-class EffectWhenNeeded(PartWhenNeeded[EffectType]):
-    """One that learns of events, from those on by which it is needed."""
+class OptionalEventService(OptionalService[EventServiceType]):
+    """A service that gets the events, from those on that show that it is needed."""
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Pass the events on."""
@@ -88,8 +88,8 @@ class EffectWhenNeeded(PartWhenNeeded[EffectType]):
             self.made.perform(events, cluster)
 
 
-class LateParts:
-    """Everything that a head imports late and serves with; none is made before `look` or the first events."""
+class OptionalServices:
+    """All optional services of a head; none is made before `look` or the first events."""
 
     def __init__(self, context: ServerContext, asker: FilterCaller, past: Past) -> None:
         self._context, self._asker, self._past = context, asker, past
@@ -100,18 +100,20 @@ class LateParts:
         def is_set(parameter: str) -> bool:
             return bool(engine.settings.text(parameter))
 
-        self.bank = EffectWhenNeeded(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
-        self.hand_off = EffectWhenNeeded(self._hand_off, lambda: bool(engine.cluster.resource_index.named))
-        self.webhooks = EffectWhenNeeded(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
-        self.delegations = EffectWhenNeeded(self._delegations, (state / DELEGATIONS).exists, LOOK)
-        self.elastic = EffectWhenNeeded(self._elastic, lambda: bool(engine.cluster.elastic.named))
-        self.licences = PartWhenNeeded(self._licences, lambda: is_set("LicenceProgram"))
-        self.output = PartWhenNeeded(self._output, lambda: engine.settings.number("TTLCompletedJobs") > 0)
-        self.all: tuple[PartWhenNeeded[Any], ...] = (
+        self.bank = OptionalEventService(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
+        self.hand_off = OptionalEventService(
+            self._hand_off, lambda: bool(engine.cluster.resource_index.named)
+        )
+        self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
+        self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS).exists, LOOK)
+        self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
+        self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
+        self.output = OptionalService(self._output, lambda: engine.settings.number("TTLCompletedJobs") > 0)
+        self.all: tuple[OptionalService[Any], ...] = (
             self.bank, self.hand_off, self.webhooks, self.delegations, self.elastic, self.licences,
             self.output,
         )  # fmt: skip
-        """In the order in which they learn of events."""
+        """In the order in which they get events."""
 
     def _bank(self) -> "BankDesk":
         from headnode.apps.server.bank_desk import BankDesk
