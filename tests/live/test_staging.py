@@ -184,6 +184,39 @@ def test_a_job_that_is_canceled_while_files_come_leaves_nothing(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("victim", ["transfer", "shepherd", "job"])
+def test_the_program_that_copies_by_gridftp_ends_with_its_transfer(
+    head: RealHead, tmp_path: Path, victim: str
+) -> None:
+    slow = tmp_path / "globus-url-copy"
+    slow.write_text("#!/bin/sh\ncat\necho $$ >> $TMPDIR/copies\nexec sleep 1000\n")
+    slow.chmod(0o755)
+    place, path = str(tmp_path), f"{tmp_path}:{os.environ['PATH']}"
+    job = head.submit("true", stagein="gsiftp://127.0.0.1/data=data", env={"TMPDIR": place, "PATH": path})
+    head.until(lambda: (tmp_path / "copies").exists() and (tmp_path / "copies").read_text())
+    copy = int((tmp_path / "copies").read_text().split()[0])
+    transfer = parent_of(copy)
+    if victim == "job":
+        head.ask("cancel_job", job=job)
+    else:
+        os.kill(transfer if victim == "transfer" else parent_of(transfer), signal.SIGKILL)
+    head.until(lambda: not is_there(copy))
+    if victim != "job":
+        head.ask("cancel_job", job=job)
+    head.wait(job)
+
+
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_there(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_it_is_told_how_far_the_files_are(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
     job = staged(head, storage, tmp_path / "ran", stagein=f"{storage.url}/held/data=data")
     head.until(lambda: head.task(job)["message"] == "1 of 2 files are brought, 0.1 MB of 0.2 MB")

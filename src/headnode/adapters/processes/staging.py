@@ -189,6 +189,7 @@ class ShepherdTransfers:
         transfer = self._by_process.pop(process, None)
         if transfer is None:
             return
+        _kill_group(process)  # a program that it started may be there still
         self._give_back(transfer)
         for descriptor, (its, says) in list(self._pipes.items()):
             if its is transfer:
@@ -210,8 +211,7 @@ class ShepherdTransfers:
         transfer.stopped = True
         transfer.retry_at = None
         if transfer.process in self._by_process:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(transfer.process, signal.SIGKILL)
+            _kill_group(transfer.process)
 
     def take_over(self) -> list[TransferRun]:
         """Return the transfers that are over, once; start again what is to be."""
@@ -357,6 +357,12 @@ class AttemptFiles:
         """Begin no more transfers, and end all."""
         self._closing = True
         self._transfers.end_all()
+
+
+def _kill_group(process: int) -> None:
+    """Kill what is left of the process group of a transfer."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
 
 
 def _what_is_left(descriptor: int) -> bytes:

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import resource
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -364,9 +365,11 @@ def say(*words: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """End at once when nobody wants the files any more."""
+    """End at once, with the programs started here, when the process that wants the files has ended."""
     while os.read(0, 1):
         pass
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
