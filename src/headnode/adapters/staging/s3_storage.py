@@ -9,6 +9,7 @@ import hashlib
 import os
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -50,6 +51,7 @@ class S3Storage:
             retries={"total_max_attempts": 1},  # the order says how often it is tried
             request_checksum_calculation="when_required",  # Content-MD5 is what every storage understands
             response_checksum_validation="when_required",
+            s3={"payload_signing_enabled": False},  # Content-MD5, which is signed, names the bytes
         )
         self._client: Any = botocore.session.get_session().create_client(
             "s3",
@@ -120,22 +122,16 @@ class S3Storage:
         upload, known = self._begun(place, file, size, length)
         _UPLOADING[place["Key"]] = upload
         tags, digests = [], b""
-        for number, begin in enumerate(range(0, size, length), 1):
-            data = _piece(file, begin, min(length, size - begin))
-            digest = hashlib.md5(data, usedforsecurity=False)
-            if known.get(number) != digest.hexdigest():
+        for number, (data, digest) in enumerate(_parts_of(file, size, length), 1):
+            if known.get(number) != digest.hex():
                 answer = self._client.upload_part(
-                    **place,
-                    UploadId=upload,
-                    PartNumber=number,
-                    Body=data,
-                    ContentMD5=_in_header(digest.digest()),
+                    **place, UploadId=upload, PartNumber=number, Body=data, ContentMD5=_in_header(digest)
                 )
-                _compare(answer, digest.hexdigest())
+                _compare(answer, digest.hex())
                 tags.append({"PartNumber": number, "ETag": answer["ETag"]})
             else:
-                tags.append({"PartNumber": number, "ETag": f'"{digest.hexdigest()}"'})
-            digests += digest.digest()
+                tags.append({"PartNumber": number, "ETag": f'"{digest.hex()}"'})
+            digests += digest
             seen(len(data))
         answer = self._client.complete_multipart_upload(
             **place, UploadId=upload, MultipartUpload={"Parts": tags}
@@ -207,6 +203,22 @@ def _piece(file: int, begin: int, size: int) -> bytes:
     if size:
         raise ChangedOnTheWay("the file has become shorter while it was sent", "let no program write it then")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _parts_of(file: int, size: int, length: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the parts of a file with their MD5 digests; the next is read while one is sent."""
+
+    def part(begin: int) -> tuple[bytes, bytes]:
+        data = _piece(file, begin, min(length, size - begin))
+        return data, hashlib.md5(data, usedforsecurity=False).digest()
+
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(part, 0)
+        for begin in range(length, size, length):
+            ready = following.result()
+            following = reader.submit(part, begin)
+            yield ready
+        yield following.result()
 
 
 def _in_header(digest: bytes) -> str:
