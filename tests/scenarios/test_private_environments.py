@@ -19,13 +19,13 @@ from headnode.core.state import submit as c
 
 ANSWERING = [name for name, verb in VERBS.items() if verb.kind is VerbKind.ANSWER and name != "stop_head"]
 SECRET, OF_TASK, OF_SCRIPT = "s3cr3t-of-the-job", "s3cr3t-of-the-task", "s3cr3t-of-the-script"
-OF_FILE = "s3cr3t-of-the-file"
+OF_FILE, OF_PROGRAM = "s3cr3t-of-the-file", "s3cr3t-of-the-program"
 
 
 async def secret_job(scene: Scene, *, submit: bool = True) -> int:
     script = f"#!/bin/sh\n# {OF_SCRIPT}\n"
     task = TaskSpec(
-        command="true",
+        command=f"https://example.org/program?signature={OF_PROGRAM}",
         script=script,
         rerunnable=True,
         environment={"TOKEN": OF_TASK},
@@ -45,7 +45,7 @@ async def secret_job(scene: Scene, *, submit: bool = True) -> int:
 
 def tells(answer: dict[str, Any]) -> bool:
     text = json.dumps(answer)
-    return any(secret in text for secret in (SECRET, OF_TASK, OF_SCRIPT, OF_FILE))
+    return any(secret in text for secret in (SECRET, OF_TASK, OF_SCRIPT, OF_FILE, OF_PROGRAM))
 
 
 async def everything_about(peer: Peer, job: int, verb: str) -> list[dict[str, Any]]:

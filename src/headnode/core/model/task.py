@@ -222,6 +222,21 @@ def program_url(command: str) -> str:
     return first if is_far(first) else ""
 
 
+def public_command(command: str) -> str:
+    """Return a command line without the query of its program's URL, in which keys and signatures are.
+
+    >>> public_command("https://example.org/solve?key=1 -n 3"), public_command("echo ?")
+    ('https://example.org/solve -n 3', 'echo ?')
+    """
+    url = program_url(command)
+    if "?" not in url:
+        return command
+    bare = url.partition("?")[0]
+    if url in command:
+        return command.replace(url, bare, 1)
+    return shlex.join(bare if word == url else word for word in words_of(command))
+
+
 ARRAY_INDEX = {
     "slurm": "SLURM_ARRAY_TASK_ID",
     "pbs": "PBS_ARRAY_INDEX",

@@ -9,7 +9,7 @@ from headnode.core.model.field_rows import OPERATORS, fields_that
 from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import TaskSpec, public_command
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.job_record import JobRecord
@@ -199,10 +199,12 @@ def _without_queries(task: TaskSpec) -> TaskSpec:
     streams = {name: url for name in _STREAMS if "?" in (url := getattr(task, name)) and "://" in url}
     files = {name: getattr(task, name) for name in _FILES}
     signed = {name: found for name, found in files.items() if any("?" in file.url for file in found)}
-    if not streams and not signed:
+    command = public_command(task.command)
+    if not streams and not signed and command == task.command:
         return task
     bare = {
         name: tuple(replace(file, url=file.url.partition("?")[0]) for file in found)
         for name, found in signed.items()
     }
-    return replace(task, **{name: url.partition("?")[0] for name, url in streams.items()}, **bare)
+    kept = {name: url.partition("?")[0] for name, url in streams.items()}
+    return replace(task, command=command, **kept, **bare)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Seconds
-from headnode.core.model.task import ARRAY_INDEX, TaskSpec, TaskType
+from headnode.core.model.task import ARRAY_INDEX, TaskSpec, TaskType, public_command
 from headnode.core.state import job_events as j
 from headnode.core.state.job_events import JobEvent
 from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, written_spec
@@ -37,7 +37,7 @@ def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
     """Return what lists show of a job's description.  Cost: O(tasks)."""
     given = written_spec(record, spec)
     request = own_request(given)
-    command = spec.tasks[0].command if spec.tasks else ""
+    command = public_command(spec.tasks[0].command) if spec.tasks else ""
     if len(command) > LONGEST_COMMAND:
         command = f"{command[: LONGEST_COMMAND - 1]}…"
     return Brief(

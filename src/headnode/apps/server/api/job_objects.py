@@ -11,7 +11,7 @@ from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, format_priority
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import TaskSpec, TaskType, public_command
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import (
@@ -296,7 +296,7 @@ def _shown(
         instance=instance,
         name=task.name,
         state=state,
-        command=task.command[: TASK_COMMAND.most],
+        command=public_command(task.command)[: TASK_COMMAND.most],
         kind=task.kind.value,
         minimum=task.minimum,
         maximum=task.maximum,

@@ -11,6 +11,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant
+from headnode.core.model.task import public_command
 from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -128,7 +129,8 @@ def core_uses(cluster: ClusterState, name: str, processors: int) -> list[CoreUse
             for live in progress.live.values():
                 for node, numbers in live.placement:
                     for number in numbers if node == name else ():
-                        cores[number] |= {"task": index + 1, "command": graph.spec.tasks[index].command}
+                        command = public_command(graph.spec.tasks[index].command)
+                        cores[number] |= {"task": index + 1, "command": command}
     there = (core for core in cores if core["processor"] < processors or core["job"] is not None)
     return [CoreUse(**core) for core in there]
 
