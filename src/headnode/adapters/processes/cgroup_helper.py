@@ -100,7 +100,7 @@ class CgroupHelper:
             self._made[number] = groups
             self._limit(number, wanted, controllers)
             for group in groups:
-                opened.append(os.open(group / "cgroup.procs", way | os.O_CLOEXEC))
+                opened.append(os.open(cgroups.entrance(group, self._found), way | os.O_CLOEXEC))
             if kept and "memory" in controllers:
                 memory = self._outer[controllers["memory"]] / group_name(number)
                 found = open_switches(memory, self._found.version, limited=kept[0])
@@ -381,7 +381,8 @@ def _own_entrances(marker: str, found: Hierarchies) -> dict[str, int]:
     if found.version == "v1":
         groups |= {each: place / name for each, place in found.controllers.items() if each != "pids"}
     return {
-        each: os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for each, group in groups.items()
+        each: os.open(cgroups.entrance(group, found), os.O_WRONLY | os.O_CLOEXEC)
+        for each, group in groups.items()
     }
 
 
