@@ -83,6 +83,22 @@ def test_an_invitation_is_used_up_expires_and_is_for_whom_it_names() -> None:
     world.check_replay()
 
 
+@pytest.mark.parametrize("approve", [True, False])
+def test_a_node_that_lost_the_answer_joins_again_with_its_key_and_nobody_else_does(approve: bool) -> None:
+    world = World()
+    invite(world, approve=approve)
+    admit(world)
+    before = world.cluster.node("far").state
+    admit(world)
+    assert world.cluster.node("far").state is before
+    with pytest.raises(NotAllowed, match="used already"):
+        admit(world, key="another")
+    world.do(ChangeNode(by=ROOT, node="far", wish="remove"))
+    with pytest.raises(NotAllowed, match="used already"):
+        admit(world)
+    world.check_replay()
+
+
 def test_expired_invitations_are_forgotten_when_the_next_is_made() -> None:
     world = World()
     invite(world, "old", lifetime=10.0)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headnode.elastic")
 
-LOOK = 2.0  # seconds between two looks, at most
-REST = 20  # a look rests so many times as long as it took
+LOOK, PAUSE = 2.0, 0.1  # seconds between two looks, at most and at least
+REST = 20  # the policy is asked again after so many times as long as its answer took
 TRIES = 5  # to get the number of a job
 CORRECTION = 5.0  # seconds by which the end of an allocation may be wrong without being corrected
 
@@ -57,6 +57,7 @@ class ElasticNodes:
         self._demands: dict[str, ElasticDemand] = {}
         self._idle_since: dict[JobId, Instant] = {}  # of nodes, by the job of the allocation
         self._unwanted_since: dict[str, Instant] = {}  # of pools with more allocations than are wanted
+        self._ask_policy_at = 0.0  # not before, on the clock of the event loop
         self._wakes = asyncio.Event()
 
     @property
@@ -81,13 +82,12 @@ class ElasticNodes:
 
     async def keep(self) -> None:
         """Look after all pools for ever."""
-        loop = asyncio.get_running_loop()
         while True:
             self._wakes.clear()
-            began = loop.time()
             for record in list(self._cluster.elastic.named.values()):
-                await self._attend(record)
-            await asyncio.sleep(REST * (loop.time() - began))
+                await self._tend_all(record)
+            await self._follow_demand()
+            await asyncio.sleep(PAUSE)
             if self._cluster.elastic.named:
                 await self._wait(LOOK)
             else:
@@ -100,18 +100,37 @@ class ElasticNodes:
         except TimeoutError:
             return
 
-    async def _attend(self, record: ElasticRecord) -> None:
-        """Do what is due for one pool."""
-        now, name = self._engine.clock.now(), record.pool.name
+    async def _tend_all(self, record: ElasticRecord) -> None:
+        """Forget the allocations of a pool that are over, and give back those that are idle."""
+        now = self._engine.clock.now()
         for each in list(record.allocations):
             job = self._cluster.jobs.get(each.job)
             if job is None:
-                await self._ask(SettleElasticNode(name=name, job=each.job))
+                await self._ask(SettleElasticNode(name=record.pool.name, job=each.job))
             else:
                 await self._tend(record, each, job, now)
-        if self._cluster.agenda.pass_needed or self._engine.closing:
-            return  # what waits may start where it is
-        demand = self._demands[record.pool.key] = self._demand(record, now)
+
+    async def _follow_demand(self) -> None:
+        """Ask the policy what waits for more nodes, not too often, and make or give back allocations.
+
+        What makes allocations waits for commits: only the time of the policy counts for the rest.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._ask_policy_at:
+            return
+        took = 0.0
+        for record in list(self._cluster.elastic.named.values()):
+            if self._cluster.agenda.pass_needed or self._engine.closing:
+                continue  # what waits may start where it is
+            now, began = self._engine.clock.now(), loop.time()
+            demand = self._demands[record.pool.key] = self._demand(record, now)
+            took += loop.time() - began
+            await self._answer(record, demand, now)
+        self._ask_policy_at = loop.time() + REST * took
+
+    async def _answer(self, record: ElasticRecord, demand: ElasticDemand, now: Instant) -> None:
+        """Make and give back allocations of a pool, as its demand wants."""
+        name = record.pool.name
         wanted = max(0, demand.nodes - self._joining(record, now))
         surplus = len(record.pending) > wanted
         since = self._unwanted_since.setdefault(record.pool.key, now) if surplus else now

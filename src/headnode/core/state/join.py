@@ -94,13 +94,17 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
 def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event]:
     """Admit a node of another machine, once for each invitation.
 
+    A node that has not got the answer asks again: its key shows that it is the one that was admitted.
     Raises:  NotAllowed ``invitation`` or ``node-known``; BadRequest ``node-facts``, ``node-name``.
     """
     name = command.facts.name
     check_name(name)
     check_facts(command.facts)
-    invitation = _shown(cluster, command, now)
     known = cluster.nodes.get(name)
+    if known is not None and known.key == command.key and command.digest not in cluster.invitations:
+        is_pending = known.state is NodeState.PENDING
+        return [e.NodeRegistered(at=now, facts=command.facts)] if is_pending else []
+    invitation = _shown(cluster, command, now)
     if known is not None and known.key != command.key and invitation.name != name:
         raise NotAllowed(
             code="node-known",
