@@ -21,6 +21,7 @@ from headnode.adapters.staging.storage import Seen, Storage
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
+_WINDOW, _LARGEST_PACKET = 1 << 24, 1 << 18  # bytes of a channel of ssh: each packet costs the same
 _RECEIVED = 1 << 18  # bytes that are read of a connection at once: the server goes on meanwhile
 _SENT = 1 << 22  # bytes that are given to the kernel at once
 MOST_ENTRIES = 200_000  # of all directories below one, files and directories
@@ -162,8 +163,9 @@ class SftpStorage:
                 **wait,
                 transport_factory=partial(_fast_transport, paramiko),
             )
-            self._sftp = self._client.open_sftp()
-            self._request = _request_size(self._client.get_transport().remote_version)
+            transport = self._client.get_transport()
+            self._sftp = paramiko.SFTPClient.from_transport(transport, _WINDOW, _LARGEST_PACKET)
+            self._request = _request_size(transport.remote_version)
         except paramiko.AuthenticationException:
             fix = "name a credential for it, or put a key into ~/.ssh on the node"
             raise NeverTransferred(f"{host} does not let user {login['username']} in", fix) from None
