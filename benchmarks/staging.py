@@ -391,11 +391,10 @@ def compared(
     size: int,
     made: Path,
 ) -> None:
-    """Print the least time of a task and of a program, in turns.
+    """Print the medians of a task and of a program, in turns.
 
-    A virtual machine gets memory that it has not used lately slowly: the first turn does not count, and the
-    least of the others does.  What was `made` is removed each time: who writes over a file has its memory at
-    once.
+    A virtual machine gets memory that it has not used lately slowly: the first turn does not count.  What was
+    `made` is removed each time: a program that writes over a file has its memory at once.
     """
     measure = processor_seconds if asked.processor_time else seconds
     own, theirs = [], []
@@ -404,7 +403,7 @@ def compared(
         made.unlink(missing_ok=True)
         theirs.append(measure(lambda: subprocess.run(by_hand, check=True, stdout=subprocess.DEVNULL)))
         made.unlink(missing_ok=True)
-    mine, other = min(own[1:]), min(theirs[1:])
+    mine, other = statistics.median(own[1:]), statistics.median(theirs[1:])
     what, program = ("processor time of the transfer", "curl or sftp")
     what = what if asked.processor_time else "a task"
     print(
