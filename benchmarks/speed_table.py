@@ -157,7 +157,8 @@ def head_of_any_revision() -> Iterator[Head]:
             started.wait_until_ready(1)
             yield started
         finally:
-            environment = os.environ | {"HEADNODE_STATE": directory}
+            path = f"{os.environ['PATH']}:{Path(sys.executable).parent}"
+            environment = os.environ | {"HEADNODE_STATE": directory, "PATH": path}
             subprocess.run(["hn", "down", "--cancel-jobs"], env=environment, check=True, capture_output=True)
             started.process.wait()
 
