@@ -41,7 +41,8 @@ base=$PWD
 """Directories of others are refused: these could exchange what is written there.  Where a disk is full or
 gone, the submission is repeated.
 
-It is read from standard input: everybody can see arguments.  No program is started but those that submit.
+It is read from standard input: everybody can see arguments.  No program is started but those that submit,
+and rm before a repeated submission.
 
 The script stays: where a go-between of the command is killed, the command itself may read it after that, and
 an empty script is a job that does nothing.  Another submission makes another file, for the same reason.

@@ -361,7 +361,9 @@ class AttemptFiles:
 
 def _kill_group(process: int) -> None:
     """Kill what is left of the process group of a transfer."""
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(
+        ProcessLookupError, PermissionError
+    ):  # of others: a program that became another user
         os.killpg(process, signal.SIGKILL)
 
 

@@ -368,7 +368,7 @@ def _end_with_parent() -> None:
     """End at once, with the programs started here, when the process that wants the files has ended."""
     while os.read(0, 1):
         pass
-    if os.getpgid(0) == os.getpid():
+    if os.getpgid(0) == os.getpid():  # else the group is that of who started it by hand
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 

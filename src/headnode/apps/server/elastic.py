@@ -86,7 +86,7 @@ class ElasticNodes:
             self._wakes.clear()
             for record in list(self._cluster.elastic.named.values()):
                 await self._tend_all(record)
-            await self._follow_demand()
+            await self._follow_demands()
             await asyncio.sleep(PAUSE)
             if self._cluster.elastic.named:
                 await self._wait(LOOK)
@@ -110,7 +110,7 @@ class ElasticNodes:
             else:
                 await self._tend(record, each, job, now)
 
-    async def _follow_demand(self) -> None:
+    async def _follow_demands(self) -> None:
         """Ask the policy what waits for more nodes, not too often, and make or give back allocations.
 
         What makes allocations waits for commits: only the time of the policy counts for the rest.
@@ -125,10 +125,10 @@ class ElasticNodes:
             now, began = self._engine.clock.now(), loop.time()
             demand = self._demands[record.pool.key] = self._demand(record, now)
             took += loop.time() - began
-            await self._answer(record, demand, now)
+            await self._meet_demand(record, demand, now)
         self._ask_policy_at = loop.time() + REST * took
 
-    async def _answer(self, record: ElasticRecord, demand: ElasticDemand, now: Instant) -> None:
+    async def _meet_demand(self, record: ElasticRecord, demand: ElasticDemand, now: Instant) -> None:
         """Make and give back allocations of a pool, as its demand wants."""
         name = record.pool.name
         wanted = max(0, demand.nodes - self._joining(record, now))

@@ -192,8 +192,8 @@ class Head:
         self._effects.effects += [told.feed, told.job_counters, told.predicted_starts, self._notices]
         self._effects.effects += [*self._optional.all, self._submissions]
         self.engine.offers.filters = self._activations
-        for part in self._optional.all:
-            part.look()
+        for service in self._optional.all:
+            service.look()
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
     def _parts_of(self, context: ServerContext) -> ContextParts:
@@ -325,7 +325,7 @@ class Head:
             remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
             self.context.predicted_starts.keep(),
             self._notices.keep(),
-            *(part.keep() for part in self._optional.all),
+            *(service.keep() for service in self._optional.all),
         ]
 
     async def _snapshots(self) -> None:

@@ -206,5 +206,5 @@ def _without_queries(task: TaskSpec) -> TaskSpec:
         name: tuple(replace(file, url=file.url.partition("?")[0]) for file in found)
         for name, found in signed.items()
     }
-    kept = {name: url.partition("?")[0] for name, url in streams.items()}
-    return replace(task, command=command, **kept, **bare)
+    bare_streams = {name: url.partition("?")[0] for name, url in streams.items()}
+    return replace(task, command=command, **bare_streams, **bare)
