@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, JobClosed, Results, Started
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.results import LedgerEntry, ResultSender
@@ -14,9 +16,18 @@ class Listener:
 
     def __init__(self) -> None:
         self.heard: list[FromAgent] = []
+        self._news = asyncio.Event()
 
     def say(self, message: FromAgent) -> None:
         self.heard.append(message)
+        self._news.set()
+
+    async def hears(self, number: int) -> None:
+        """Wait until so many messages were said."""
+        async with asyncio.timeout(60.0):
+            while len(self.heard) < number:
+                self._news.clear()
+                await self._news.wait()
 
 
 def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> None:
@@ -46,3 +57,24 @@ def test_that_a_job_is_closed_is_told_behind_its_results_and_with_them() -> None
         return heard
 
     assert asyncio.run(scene()) == [[], [Results, JobClosed, Started]]
+
+
+def test_what_leaves_a_job_idle_is_told_at_once_and_with_all_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headnode.apps.agent.results.COALESCE", 3600.0)
+
+    async def scene() -> list[JobId]:
+        head = Listener()
+        results = ResultSender(head)  # type: ignore[arg-type]
+        results.head_is_here()
+        end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
+        results.take(JobId(7), LedgerEntry("first", 1, end))
+        await head.hears(1)
+        results.closed(JobId(7))
+        results.take(JobId(8), LedgerEntry("second", 1, end), idle=False)
+        results.take(JobId(9), LedgerEntry("third", 1, end))
+        await head.hears(4)
+        return [message.job for message in head.heard if isinstance(message, Results | JobClosed)]
+
+    assert asyncio.run(scene()) == [7, 8, 9, 7]

@@ -172,6 +172,25 @@ def test_an_agent_that_is_killed_with_the_second_job_of_a_shepherd_finds_it_agai
     assert scene.head.result(1).exit_code == 4
 
 
+def test_an_agent_that_is_killed_before_its_shepherd_has_read_the_next_job_finds_it_again(
+    scene: Scene,
+) -> None:
+    first, _ = served(scene, 1)
+    scene.head.until(lambda: list((scene.state / "jobs").glob("*.vacant")))
+    os.kill(first, signal.SIGSTOP)
+    begin(scene, 2, "echo ran >> runs; exit 4")
+    scene.head.open(scene.head.spec, JobId(3), hooks=Hooks(prolog="/bin/true", prolog_timeout=LONG))
+    scene.head.until(lambda: 3 in scene.head.ready)  # all that was said before it is on its way
+    scene.kill_agent()
+    os.kill(first, signal.SIGCONT)
+    scene.start()
+    assert any(job == 2 for job in scene.head.hellos[-1].open_jobs)
+    scene.head.run(1, (1, 1), job=JobId(2))  # as a head that has not heard of it
+    assert scene.head.result(1).exit_code == 4
+    assert scene.written("runs") == "ran\n"
+    assert scene.number("2") == first
+
+
 def test_a_shepherd_that_is_killed_in_its_second_job_loses_that_job_only(scene: Scene) -> None:
     first, _ = served(scene, 1)
     begin(scene, 2, "sleep 300")

@@ -106,24 +106,30 @@ class EventDispatch:
     def __init__(self, links: Mapping[str, NodeLink]) -> None:
         self._links = links
         self.open_jobs: dict[JobId, set[str]] = {}  # the nodes that have been told of a job
+        self._gathering: dict[str, NodeLink] | None = None  # nodes that are told everything with one write
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Tell the nodes what follows from durable events."""
-        gathering: dict[str, NodeLink] = {}
+        gathering = self._gathering = {}
         try:
-            self._perform(events, cluster, gathering)
+            self._perform(events, cluster)
         finally:
+            self._gathering = None
             for link in gathering.values():
                 link.send_gathered()
 
-    def _perform(
-        self, events: Sequence[Event], cluster: ClusterState, gathering: dict[str, NodeLink]
-    ) -> None:
-        """Tell the nodes; those that are to run something hear all at once (`gathering`)."""
+    def _link(self, node: str) -> NodeLink | None:
+        link = self._links.get(node)
+        if link is not None and self._gathering is not None and node not in self._gathering:
+            link.gather()
+            self._gathering[node] = link
+        return link
+
+    def _perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         for event in events:
             match event:
-                case InstancesDispatched(placement=((node, _), *_)) if node in self._links:
-                    self._run(event, cluster, gathering.setdefault(node, self._links[node]))
+                case InstancesDispatched(placement=((node, _), *_)) if (link := self._link(node)) is not None:
+                    self._run(event, cluster, link)
                 case JobStarted() | AllocationGrown() | JobModified() | InstancesStaging():
                     self.open_job(cluster, event.job)
                 case InstancesStarted() if self._has_staged(cluster, event.job):  # with another deadline
@@ -166,7 +172,6 @@ class EventDispatch:
         return run is not None and run.stages
 
     def _run(self, event: InstancesDispatched, cluster: ClusterState, link: NodeLink) -> None:
-        link.gather()
         run = cluster.jobs[event.job].run if event.job in cluster.jobs else None
         instances = (instance for instance, _ in event.attempts)
         unstarted = () if run is None else run.tasks[event.task - 1].unstarted_among(instances)
@@ -212,7 +217,7 @@ class EventDispatch:
         encoded = _encoder.encode(message)
         mark = zlib.crc32(encoded)
         for node in entered if only is None else {only} & set(entered):
-            link = self._links.get(node)
+            link = self._link(node)
             if link is not None:
                 link.send_encoded(encoded)
                 link.opened[job] = mark
@@ -233,7 +238,7 @@ class EventDispatch:
                 attempt = (event.task, instance, live[instance].attempt)
                 by_node.setdefault(live[instance].placement[0][0], []).append(attempt)
         for node, attempts in by_node.items():
-            link = self._links.get(node)
+            link = self._link(node)
             if link is not None:
                 link.send(m.Stop(job=event.job, attempts=tuple(attempts), force=event.force))
 
@@ -242,7 +247,7 @@ class EventDispatch:
         message = suspend_or_continue(cluster, job)
         run = cluster.jobs[job].run if job in cluster.jobs else None
         for node in run.places if message is not None and run is not None else ():
-            link = self._links.get(node)
+            link = self._link(node)
             if link is not None and message is not None:
                 link.send(
                     replace(message, now=time_for_nodes()) if isinstance(message, m.Continue) else message
@@ -262,7 +267,7 @@ class EventDispatch:
 
     def _close(self, job: JobId, nodes: set[str]) -> None:
         for node in sorted(nodes):
-            link = self._links.get(node)
+            link = self._link(node)
             if link is not None:
                 self.close_on(link, job)
 

@@ -41,6 +41,10 @@ class Lease:
         """Whether tasks must be stopped."""
         return self.left <= 0
 
+    def grace(self, grace: float) -> float:
+        """Return the seconds that something has to end: none where others may run it, too."""
+        return 0.0 if self.is_over else grace
+
 
 REDIAL = 0.1  # seconds between two attempts to reach an agent that is away
 AGENT_SOCKET = "agent.sock"

@@ -4,6 +4,7 @@ gone.
 Standard library only: this is loaded by the shepherd factory.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -95,11 +96,20 @@ class Writer:
         self.begin(header)
 
     def begin(self, header: Header) -> None:
-        """Write the first record; the journal is new, or cleared.
+        """Write the first record; the journal is new.
 
         Raises:  OSError.
         """
-        self.append([["shepherd", *header]])
+        self.append_lines([_first_line(header)])
+
+    def has_begun(self, header: Header) -> bool:
+        """Whether the journal was cleared, and the agent has written this first record; then go on behind it.
+
+        Raises:  OSError.
+        """
+        first = f"{_first_line(header)}\n".encode()
+        self._size = len(first)
+        return os.pread(self._file, len(first) + 1, 0) == first
 
     def clear(self) -> None:
         """Remove all records, for another job.
@@ -130,6 +140,24 @@ class Writer:
             os.ftruncate(self._file, self._size)
             raise
         self._size += written
+
+
+def begin_next(path: Path, header: Header) -> None:
+    """Write the first record of the next job into the journal of a shepherd, which has cleared it.
+
+    Raises:  OSError; then the shepherd must not serve that job.
+    """
+    first = f"{_first_line(header)}\n".encode()
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.write(file, first) < len(first):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(file)
+
+
+def _first_line(header: Header) -> str:
+    return line_of(["shepherd", *header])
 
 
 def lives(path: Path) -> bool:

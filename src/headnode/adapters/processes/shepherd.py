@@ -64,8 +64,7 @@ class Shepherd:
         self._files = AttemptFiles(self._transfers, *around)
         self._limits: list[tuple[float, Key]] = []
         self._closing = self._stays = False
-        self._childless = True  # at the last look
-        self._child_ended = True  # or may have, since the last look
+        self._childless = self._child_ended = True  # at the last look; one may have, since then
         self._alone_since = time.monotonic()
         if self._link.up:  # as after another job
             self._introduce()
@@ -119,7 +118,10 @@ class Shepherd:
         return now - self._alone_since > WITHOUT_AGENT
 
     def _listen(self) -> None:
-        for descriptor, events in self._poller.poll(self._sleep() * 1000):
+        orders, self._home.orders = self._home.orders, []
+        for message in orders:
+            self._obey(message)
+        for descriptor, events in self._poller.poll(0 if orders else self._sleep() * 1000):
             if descriptor == self._wakeup.fileno():
                 self._child_ended = True
                 clear_signals(self._wakeup)
@@ -160,7 +162,7 @@ class Shepherd:
                 self._accept(attempts_of(rest))
             case ["stop", keys, grace]:
                 for key in keys:
-                    self._stop(tuple(key), self._grace_now(grace))
+                    self._stop(tuple(key), self._lease.grace(grace))
             case ["deadline", deadline, grace]:
                 self._deadline, self._grace = deadline, grace
             case ["suspend", number]:
@@ -175,7 +177,7 @@ class Shepherd:
             case ["launch", *order]:
                 self._launches.keep(LaunchOrder(*order))
             case ["end-launches", numbers, grace]:
-                self._launches.end(numbers, self._grace_now(grace))
+                self._launches.end(numbers, self._lease.grace(grace))
             case ["end-task-launches", task]:
                 self._launches.end_task(task)
             case ["close" | "vacate" as word]:
@@ -229,10 +231,6 @@ class Shepherd:
             self._launches.force()
         elif self._suspension.apart and not over:
             self._limits_from(self._suspension.rejoin(process_tree.picture()))
-
-    def _grace_now(self, grace: float) -> float:
-        """Return the seconds that something has to end: none where others may run it, too."""
-        return 0.0 if self._lease.is_over else grace
 
     def _stand_still(self) -> None:
         """Stop whatever still runs, but for what is being ended; say so when nothing does any more."""

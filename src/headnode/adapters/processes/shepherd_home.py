@@ -46,6 +46,7 @@ class ShepherdHome:
         self.link = AgentLink(directories.run, (0, order["agent_uid"]), self.poller)
         self.placement = CgroupPlacement(directories.output, groups)
         self.wakeup = signal_socket()
+        self.orders: list[list[Any]] = []  # which came with that of the next job
         self.poller.register(self.wakeup, select.POLLIN)
 
     def next_order(self) -> dict[str, Any] | None:
@@ -57,11 +58,10 @@ class ShepherdHome:
             self.journal.clear()
             self.link.say(["vacant"])
             order = self._wait()
-            if order is not None:
-                self._move_in(order)
+            moved_in = order is not None and self._move_in(order)
         except OSError:
             return None  # the agent hears that this process ends, and orders another
-        return order
+        return order if moved_in else None
 
     def _wait(self) -> dict[str, Any] | None:
         until = time.monotonic() + WITHOUT_JOB
@@ -71,9 +71,11 @@ class ShepherdHome:
                     clear_signals(self.wakeup)
                 elif events & select.POLLOUT:
                     self.link.flush()
-            for message in self.link.hear():
+            heard = self.link.hear()
+            for place, message in enumerate(heard):
                 match message:
                     case ["serve", dict(order)] if order["uid"] == os.getuid():
+                        self.orders = heard[place + 1 :]
                         return order
                     case ["serve" | "close", *_]:
                         return None
@@ -81,15 +83,19 @@ class ShepherdHome:
                         pass
         return None
 
-    def _move_in(self, order: dict[str, Any]) -> None:
-        """Use the directory of captured output of the next job, which the agent has made, and its journal."""
+    def _move_in(self, order: dict[str, Any]) -> bool:
+        """Use the directory of captured output of the next job, which the agent has made, and its journal.
+
+        The agent has begun the journal, so that it knows of this process whatever becomes of the agent.
+        Return False where the journal is not of this job.
+        """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         output = os.open(str(int(order["job"])), flags, dir_fd=self.directories.outputs)
         try:  # whoever has the number uses the next directory from now on
             os.dup2(output, self.directories.output, inheritable=False)
         finally:
             os.close(output)
-        self.journal.begin(header_of(order))
+        return self.journal.has_begun(header_of(order))
 
 
 def header_of(order: dict[str, Any]) -> Header:

@@ -199,7 +199,8 @@ class JobEndings:
                 launching.attempt_over(job.id, key)
                 settled.append(entry)
             tended.live.pop(key, None)
-        self._parts.results.take(job.id, *settled)
+        idle = not any(other.live for other in job.herd.values())
+        self._parts.results.take(job.id, *settled, idle=idle)
 
     def _hold(self, job: NodeJob, entry: LedgerEntry, targets: frozenset[str]) -> None:
         """Keep a result back until it is known what its attempt used on other nodes."""

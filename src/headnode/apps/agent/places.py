@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,8 @@ class Places:
             )
         self._lock = lock
         self._kept: set[JobId] = set()  # jobs with a file
-        self._waiting: dict[JobId, m.OpenJob] = {}  # to be kept
+        self._waiting: dict[JobId, tuple[float, m.OpenJob]] = {}  # to be kept, and when, on the loop's clock
+        self._timer: asyncio.TimerHandle | None = None
 
     def restore(self) -> None:
         """Make the directories that are missing.
@@ -111,14 +113,25 @@ class Places:
 
         If the agent is killed before, the head says it again to the next one.
         """
-        if not self._waiting:
-            asyncio.get_running_loop().call_later(KEPT_AFTER, self.keep_waiting)
-        self._waiting[opened.job] = opened
+        due = asyncio.get_running_loop().time() + KEPT_AFTER
+        self._waiting.pop(opened.job, None)
+        self._waiting[opened.job] = due, opened
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._keep_due)
 
-    def keep_waiting(self) -> None:
-        """Keep now what was to be kept soon."""
-        waiting, self._waiting = self._waiting, {}
-        for opened in waiting.values():
+    def _keep_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.keep_waiting(loop.time())
+        self._timer = None
+        if self._waiting:
+            due, _ = next(iter(self._waiting.values()))
+            self._timer = loop.call_at(due, self._keep_due)
+
+    def keep_waiting(self, until: float = math.inf) -> None:
+        """Keep now what was to be kept until then."""
+        due = [job for job, (at, _) in self._waiting.items() if at <= until]
+        for job in due:
+            _, opened = self._waiting.pop(job)
             try:
                 self.keep(opened)
             except OSError as error:

@@ -120,12 +120,12 @@ class ResultSender:
         self.ledger = Ledger()
         self.welcome = False  # has the head answered our hello?
         self._closed: list[JobId] = []  # of which nothing is left, to be told
-        self._flush: asyncio.TimerHandle | None = None
+        self._flush: asyncio.TimerHandle | None = None  # of all that waits to be told
         self._flushed_at = -math.inf
         self._before = 0  # the last batch that was sent before the last heartbeat
 
-    def take(self, job: JobId, *entries: LedgerEntry) -> None:
-        """Take results in, each once; they are told soon.
+    def take(self, job: JobId, *entries: LedgerEntry, idle: bool = True) -> None:
+        """Take results in, each once; they are told soon, and at once if nothing of the job runs here now.
 
         Shepherds run as users: of what cannot be, nothing is passed on but that the attempt is lost.
         """
@@ -136,20 +136,20 @@ class ResultSender:
         for entry, result in zip(entries, results, strict=True):
             believed = entry if result is entry.result else entry._replace(result=result)
             fresh = self.ledger.add(job, believed) or fresh
-        if fresh and self.welcome:
-            self._tell_soon()
+        if fresh and self.welcome:  # what a job has held here is free for the next when the head knows
+            self._tell_at(0.0 if idle else self._flushed_at + COALESCE)
 
-    def _tell_soon(self) -> None:
-        if self._flush is None:
-            loop = asyncio.get_running_loop()
-            due = max(loop.time(), self._flushed_at + COALESCE)
-            self._flush = loop.call_at(due, self._tell)
+    def _tell_at(self, due: float) -> None:
+        if self._flush is None or due < self._flush.when():
+            if self._flush is not None:
+                self._flush.cancel()
+            self._flush = asyncio.get_running_loop().call_at(due, self._tell)
 
     def closed(self, job: JobId) -> None:
         """Tell the head with the next results that nothing of a job is left here."""
         if self.welcome:
             self._closed.append(job)
-            self._tell_soon()
+            self._tell_at(asyncio.get_running_loop().time() + COALESCE)
         else:
             self._head.say(m.JobClosed(job=job))
 
@@ -180,8 +180,8 @@ class ResultSender:
         closed, self._closed = self._closed, []
         if not self.welcome:
             return
-        self._flushed_at = asyncio.get_running_loop().time()
         for results in self.ledger.batches():
             self._head.say(results)
+            self._flushed_at = asyncio.get_running_loop().time()
         for job in closed:
             self._head.say(m.JobClosed(job=job))

@@ -249,8 +249,9 @@ class Shepherds:
                         tended = self._known(said, writer) if last is None else self._next(said, last, writer)
                         if tended is None:
                             return
+                        if last is None:  # the next job has what it is to run already
+                            self._introduced(tended, said, writer)
                         last = None
-                        self._introduced(tended, said, writer)
                     case shepherd_protocol.ShepherdVacant() if tended is not None and tended.closing:
                         self._is_cleared(tended, writer)
                         tended, last = None, tended
@@ -275,9 +276,9 @@ class Shepherds:
             log.warning("the shepherd of job %d serves another job than it was told; it is killed", last.job)
             process_tree.send([process], signal.SIGKILL)
             if following is not None:
-                self._bury(following)
+                self._bury_next(following)
             return None
-        return following if following.phase is ShepherdPhase.AWAITED else None
+        return following if following.phase is ShepherdPhase.HERE else None
 
     def _is_cleared(self, tended: ShepherdHandle, writer: FrameWriter) -> None:
         """A shepherd has ended all of its job: settle the job, as after its death."""
@@ -289,11 +290,17 @@ class Shepherds:
         """A shepherd has ended, or was killed, between two jobs."""
         following = self._vacant.gone(last.marker)
         if following is not None:
-            self._bury(following)
+            self._bury_next(following)
             return
         clearing = asyncio.ensure_future(self._end_what_is_left(last))
         self._conversations.add(clearing)
         clearing.add_done_callback(self._conversations.discard)
+
+    def _bury_next(self, following: ShepherdHandle) -> None:
+        """A shepherd has ended before it said that it serves the next job."""
+        if following.phase is ShepherdPhase.HERE:
+            following.has_hung_up()
+        self._bury(following)
 
     def _known(self, said: shepherd_protocol.Introduction, writer: FrameWriter) -> ShepherdHandle | None:
         """Return the shepherd that speaks, if it is the one it says it is."""

@@ -12,6 +12,7 @@ from headnode.adapters import process_tree
 from headnode.adapters.files.opening import open_output_directory
 from headnode.adapters.processes import shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdOrder
+from headnode.adapters.processes.job_journal import Header, begin_next
 from headnode.adapters.wire.frames import FrameWriter
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.places import Places
@@ -109,9 +110,12 @@ class VacantShepherds:
     def _serve(self, vacancy: Vacancy, next_job: Reserved) -> bool:
         """Let a shepherd serve a job; False: what the job needs here cannot be made."""
         order, tended = next_job
+        process, _, _ = peer_ids(vacancy.writer.socket)
+        journal = self._places.vacant(vacancy.marker)
         try:
             os.close(open_output_directory(order.output_directory, order.uid, order.gid))
-            self._places.vacant(vacancy.marker).rename(tended.journal)
+            begin_next(journal, Header(order.job, order.marker, order.boot, process, order.uid))
+            journal.rename(tended.journal)
         except OSError:  # a shepherd that is made for the job says why
             self._dismiss(vacancy)
             return False
@@ -119,6 +123,7 @@ class VacantShepherds:
         self._serving[vacancy.marker], tended.place = tended, vacancy.place
         self._serves(vacancy.marker, tended.marker)
         vacancy.say(shepherd_protocol.serve_message(order))
+        tended.has_dialed(vacancy.writer, {})  # what it is to run follows at once
         return True
 
     def _fork_for(self, next_job: Reserved, marker: str) -> None:
