@@ -10,8 +10,9 @@ from testbed.other_users import open_to_all
 from testbed.slurm_peer import SlurmPeer, slurm_peer
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
+    """Start a Slurm for one test: jobs of other tests would show that jobs there end early."""
     directory = tmp_path_factory.mktemp("there")
     open_to_all(directory)
     with slurm_peer(directory / "slurm") as peer:
