@@ -31,15 +31,13 @@ ROOT = Path(__file__).parents[1]
 SWEEP, JOBS, WIDTH = 2_000, 500, 100
 LATENCIES = 41
 MANY = 2_000  # HyperQueue tells the end of its jobs once a second
-SHORT_WAIT = 0.0005  # seconds between two looks at a job of which the time to its end is taken
 
 
-def wait_for(here: Head, job: int, pause: float = 0.01) -> None:
-    """Wait until a job has finished, with the words of every revision."""
-    while (state := here.client.ask("job", job=job)["job"]["state"]) != "Finished":
-        if state in ("Failed", "Canceled"):
-            sys.exit(f"job {job} is {state}")
-        time.sleep(pause)
+def wait_for(here: Head, job: int) -> None:
+    """Wait until a job has finished, as a client does: the head tells it when that is so."""
+    for answer in here.client.follow("watch_jobs", job=job):
+        if answer["done"] and answer["jobs"][0]["state"] != "Finished":
+            sys.exit(f"job {job} is {answer['jobs'][0]['state']}")
 
 
 def rate(here: Head, number: int, **described: Any) -> float:
@@ -103,7 +101,7 @@ def latency(here: Head) -> float:
     def one() -> float:
         begun = time.perf_counter()
         job = here.client.ask("submit_job", tasks=[{"command": "/bin/true"}])["job"]
-        wait_for(here, job, SHORT_WAIT)
+        wait_for(here, job)
         return time.perf_counter() - begun
 
     return 1000 * statistics.median(one() for _ in range(LATENCIES))

@@ -62,11 +62,17 @@ class JobLookup:
         """
         alive = self.cluster.jobs.get(JobId(job))
         if alive is not None:
-            return FoundJob(alive, ended=False)
+            return FoundJob(alive, self._decoded(alive), ended=False)
         ended = self.archive.ended_job(JobId(job))
         if ended is None:
             raise NotFound(code="no-such-job", what=f"there is no job {job}", fix="see `hn job list /all`")
         return _found_ended(ended)
+
+    def _decoded(self, alive: JobRecord) -> JobSpec | None:
+        """Return the description of a job as it is written, if the cluster has it decoded."""
+        graph = self.cluster.graphs.get(alive.id)
+        own = alive.run is not None and alive.run.alternative == 0
+        return graph.spec if graph is not None and own else None
 
     def archived(self, job: int) -> JobRecord | None:
         """Return the record of a job that is over; None when it is alive or does not exist."""

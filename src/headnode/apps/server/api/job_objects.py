@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headnode.apps.server.api.job_briefs import Brief, begun_of, brief_of, task_counts
+from headnode.apps.server.api.job_briefs import Brief, begun_of, task_counts
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
@@ -81,7 +81,9 @@ def job_object(
     )
 
 
-def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: Any) -> DetailedJob:
+def detailed_job(
+    record: JobRecord, spec: JobSpec, brief: Brief, pending_reason: str, **more: Any
+) -> DetailedJob:
     """Return a job with everything there is to know of it; `more`: what its description does not say."""
     from headnode.core.formats.job_views import write_job_json
 
@@ -90,7 +92,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
     return job_object(
         DetailedJob,
         record,
-        brief_of(record, spec),
+        brief,
         pending_reason,
         spec=write_job_json(spec),
         allocation=[CoresOnNode(node, list(numbers)) for node, numbers in places.items()],

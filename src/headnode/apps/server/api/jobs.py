@@ -311,6 +311,7 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobA
     shown = show.detailed_job(
         found.record,
         spec,
+        context.briefs.of(found),
         context.pending_reason(found.record),
         history=history_of(context, found.record.id, 200),
         bank=bank_of(context, found),
