@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,18 +85,30 @@ def layers(here: Head, number: int) -> float:
     return rate_of_tasks(here, number, jobfile=json.dumps({"tasks": tasks}))
 
 
-def jobs(here: Head, number: int) -> float:
-    """Return jobs a second, submitted on one connection."""
+def jobs(here: Head, number: int, submitters: int = 1) -> float:
+    """Return jobs a second, submitted on so many connections, on each one after the other."""
+    connections = [here.client, *(type(here.client)(str(here.state)) for _ in range(submitters - 1))]
 
     def finished() -> int:
         return int(here.client.ask("cluster")["cluster"]["jobs"].get("Finished", 0))
 
+    def submit(first: int) -> None:
+        for each in range(first, number, submitters):
+            connections[first].ask("submit_job", tasks=[{"command": f"/bin/true {each}"}])
+
     before, begun = finished(), time.perf_counter()
-    for each in range(number):
-        here.client.ask("submit_job", tasks=[{"command": f"/bin/true {each}"}])
+    with ThreadPoolExecutor(submitters) as threads:
+        list(threads.map(submit, range(submitters)))
     while finished() - before < number:
         time.sleep(0.005)
+    for each in connections[1:]:
+        each.close()
     return number / (time.perf_counter() - begun)
+
+
+def jobs_of_eight(here: Head, number: int) -> float:
+    """Return jobs a second of eight submitters."""
+    return jobs(here, number, 8)
 
 
 def xargs(number: int) -> float:
@@ -142,17 +155,20 @@ def latency_of(here: Head) -> float:
 
 def throughput(sizes: Sequence[int]) -> Iterator[Curve]:
     """Measure tasks and jobs a second, of Headnode and then of each peer, size by size."""
-    ours: tuple[tuple[str, Callable[[Head, int], float], int], ...] = (
-        ("sweep of equal tasks", sweep, sizes[-1]),
-        ("job of different tasks", different_tasks, 10_000),
-        ("layers of 100 tasks", layers, 10_000),
-        ("chain of tasks", chain, 10_000),
-        ("jobs of one task", jobs, 10_000),
+    ours: tuple[tuple[str, Callable[[Head, int], float], int, int], ...] = (
+        ("sweep of equal tasks", sweep, 1, sizes[-1]),
+        ("sweep on four nodes", sweep, 4, 10_000),
+        ("job of different tasks", different_tasks, 1, 100_000),
+        ("layers of 100 tasks", layers, 1, 10_000),
+        ("chain of tasks", chain, 1, 10_000),
+        ("jobs of one task", jobs, 1, 100_000),
+        ("jobs of eight submitters", jobs_of_eight, 1, 10_000),
+        ("jobs on four nodes", jobs_of_eight, 4, 10_000),
     )
-    for title, measure, most in ours:
-        with head(processors=PROCESSORS) as here:
+    for title, measure, nodes, most in ours:
+        with head(nodes=nodes, processors=PROCESSORS) as here:
             yield Curve(title, "a second", {size: measure(here, size) for size in sizes if size <= most})
-    yield Curve("xargs -P2", "a second", {size: xargs(size) for size in sizes}, peer=True)
+    yield Curve("xargs -P2", "a second", {size: xargs(size) for size in sizes if size <= 100_000}, peer=True)
     if not shutil.which("tsp"):
         print("task-spooler: not here")
     else:
@@ -208,9 +224,10 @@ def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
 PAGE = """# Speed over size
 
 Throughput, latency and memory of Headnode as jobs and queues grow, measured on {machine}. All figures are
-of one run of `python benchmarks/curves.py --most {most} --page docs`. The task is `/bin/true`. The node has
-two processors. The peers run in the same run, where they are installed: `xargs`, a shell loop of 500
-submissions to task-spooler, and HyperQueue by its API for Python.
+of one run of `python benchmarks/curves.py --most {most} --page docs`. The task is `/bin/true`. A node has
+two processors; four nodes are four agents on this machine, so they share its processors. The peers run in
+the same run, where they are installed: `xargs`, a shell loop of 500 submissions to task-spooler, and
+HyperQueue by its API for Python.
 
 ![Throughput, latency and memory over size](pictures/curves.svg)
 
@@ -221,7 +238,8 @@ From the submission to the last end, by the number of tasks or jobs:
 {together}
 
 A sweep is one task with many instances. In layers, each task depends on two of the layer before; in a
-chain, on the task before. The jobs of one task are submitted on one connection, one after the other. What a
+chain, on the task before. The jobs of one task are submitted on one connection, one after the other, or by
+eight submitters, each on its own connection. What a
 task costs each process is in [decision 0052](decisions/0052-cheaper-tasks-on-nodes.md); how tasks are
 dispatched ahead in [0043](decisions/0043-different-tasks-ahead.md) and
 [0044](decisions/0044-flows-ahead.md).
