@@ -1,6 +1,6 @@
 """Other workload managers on this machine, for the benchmarks that run beside them.
 
-Two jobs of /bin/true run at a time.  Run alone, this prints nothing: the other files use it.
+Two jobs of /bin/true run at a time, with Slurm eight.  Run alone, this prints nothing: the other files use it.
 """
 
 import io
@@ -16,22 +16,23 @@ from typing import Any
 from testbed.slurm_peer import slurm_peer
 
 JOBS = 500
+FEW = 200  # for Slurm
 PATIENCE = 120.0  # seconds until all jobs of a round must have ended
 
 Peer = Callable[[], float]
 """Runs the jobs once; returns jobs a second."""
 
 
-def loop(submit: str, environment: dict[str, str], all_ended: Callable[[], bool]) -> float:
+def loop(submit: str, environment: dict[str, str], all_ended: Callable[[], bool], jobs: int = JOBS) -> float:
     """Return jobs a second of a shell loop that submits them, until all have ended."""
-    script = f"i=0; while [ $i -lt {JOBS} ]; do {submit} >/dev/null || exit 1; i=$((i+1)); done"
+    script = f"i=0; while [ $i -lt {jobs} ]; do {submit} >/dev/null || exit 1; i=$((i+1)); done"
     begun = time.perf_counter()
     subprocess.run(["sh", "-c", script], env=os.environ | environment, check=True)
     while not all_ended():
         if time.perf_counter() - begun > PATIENCE:
             raise SystemExit(f"{submit}: the jobs did not end within {PATIENCE:.0f} s")
         time.sleep(0.002)
-    return JOBS / (time.perf_counter() - begun)
+    return jobs / (time.perf_counter() - begun)
 
 
 @contextmanager
@@ -97,11 +98,16 @@ def hyper_queue() -> Iterator[HyperQueue]:
 
 @contextmanager
 def slurm() -> Iterator[Peer]:
-    """Start a Slurm of two nodes with a processor each, as root."""
-    with TemporaryDirectory(prefix="hn-slurm-") as folder, slurm_peer(Path(folder) / "slurm", 1) as peer:
+    """Start a Slurm of two nodes with four processors each, as root.
+
+    It starts jobs on processors that became free about once a second.  With one processor each it is four
+    times slower.
+    """
+    with TemporaryDirectory(prefix="hn-slurm-") as folder, slurm_peer(Path(folder) / "slurm", 4) as peer:
 
         def ended() -> bool:
             time.sleep(0.1)  # as often as it may be asked without slowing it down
             return not peer.in_queue()
 
-        yield lambda: loop("sbatch -n1 -o /dev/null --wrap /bin/true", peer.environment, ended)
+        submit = "sbatch -n1 -o /dev/null --wrap /bin/true"
+        yield lambda: loop(submit, peer.environment, ended, FEW)
