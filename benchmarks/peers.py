@@ -1,6 +1,6 @@
 """Other workload managers on this machine, for the benchmarks that run beside them.
 
-Two jobs of /bin/true run at a time, with Slurm eight.  Run alone, this prints nothing: the other files use it.
+Two jobs of /bin/true run at a time, with Slurm eight.  Run alone, this prints nothing: others use it.
 """
 
 import io
