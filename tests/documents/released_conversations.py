@@ -20,7 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headnode.adapters.wire.frame_codec import FrameDecoder
-from headnode.apps.agent import shepherd_handle, shepherds
+from headnode.adapters.wire.frames import FrameWriter
+from headnode.apps.agent import shepherds
 from headnode.apps.agent.__main__ import main as agent_main
 from headnode.apps.client.logins import HeadLogin
 from headnode.apps.client.logins import keep as keep_login
@@ -40,6 +41,7 @@ LOGIN = HeadLogin(
     expires=2e9,
     authority="a",
 )
+FINDS_TESTS = {"PYTHONPATH": f"{CONVERSATIONS.parents[1]}:{CONVERSATIONS.parents[1] / 'live'}"}
 LEFT_OUT = ("head.log", "agent.log", "shepherds.log")
 
 
@@ -99,7 +101,8 @@ def agent(head: RealHead, name: str, folder: Path, dials: Path, notes: Path) -> 
     command = [sys.executable, "-m", "documents.released_conversations", "--agent", str(notes)]
     command += ["--head", str(dials), "--state", str(folder)]
     with (folder.parent / f"{name}.log").open("ab") as log:
-        process = subprocess.Popen([*command, "--name", name, "--processors", "2"], stdout=log, stderr=log)
+        command += ["--name", name, "--processors", "2"]
+        process = subprocess.Popen(command, env=os.environ | FINDS_TESTS, stdout=log, stderr=log)
     try:
         head.until(lambda: any(node["name"] == name for node in head.ask("nodes")["nodes"]))
         yield folder
@@ -118,7 +121,7 @@ def in_place(path: Path, names: tuple[str, str]) -> Recorder:
 def noted_agent(log: str, *words: str) -> int:
     """Be an agent that notes what shepherds and it say: it believes no relay, which is another process."""
     file = Path(log).open("a")  # noqa: SIM115 - until the end of the process
-    read, frame = shepherds.read_frame, shepherd_handle.frame
+    read = shepherds.read_frame
 
     async def heard(reader: asyncio.StreamReader, largest: int) -> bytes | None:
         data = await read(reader, largest)
@@ -126,11 +129,12 @@ def noted_agent(log: str, *words: str) -> int:
             print("1 shepherd", data.decode("ascii"), file=file, flush=True)
         return data
 
-    def told(message: bytes) -> bytes:
-        print("1 agent", message.decode("ascii"), file=file, flush=True)
-        return frame(message)
+    class NotedWriter(FrameWriter):
+        def say(self, message: bytes) -> None:
+            print("1 agent", message.decode("ascii"), file=file, flush=True)
+            super().say(message)
 
-    shepherds.read_frame, shepherd_handle.frame = heard, told
+    shepherds.read_frame, shepherds.FrameWriter = heard, NotedWriter  # type: ignore[misc]
     return agent_main(words)
 
 
@@ -196,9 +200,9 @@ def keep_agent(state: Path, target: Path) -> None:
             shutil.copyfile(path, target / there)
 
 
-def main(version: str) -> int:
+def main(version: str, releases: Path | str = CONVERSATIONS) -> int:
     """Write the conversations and files of a release, if it has none yet."""
-    folder = CONVERSATIONS / version
+    folder = Path(releases) / version
     if folder.exists():
         return 0
     if os.geteuid() != 0:
@@ -236,4 +240,4 @@ def main(version: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(noted_agent(*sys.argv[2:]) if sys.argv[1] == "--agent" else main(sys.argv[1]))
+    sys.exit(noted_agent(*sys.argv[2:]) if sys.argv[1] == "--agent" else main(*sys.argv[1:]))

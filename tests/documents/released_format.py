@@ -347,7 +347,9 @@ def problems_of(version: str, now: list[str]) -> list[str]:
     problems = [each for release in releases() for each in broken_promises(locked_by(release), now)]
     own = RELEASES / f"{version}.txt"
     if own.exists() and set(now) - set(locked_by(own)):
-        problems.append(f"{version} is released: raise the version in pyproject.toml, then add to the format")
+        problems.append(
+            f"{version} is released: raise __version__ in src/headnode/__init__.py, then add to the format"
+        )
     return problems
 
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from documents.released_conversations import CONVERSATIONS, LOGIN
+from documents.released_conversations import CONVERSATIONS, FINDS_TESTS, LOGIN
 from documents.released_format import assert_kept
 from documents.released_journals import rebuild
 from headnode import __version__
@@ -211,3 +214,16 @@ def test_a_login_of_a_release_is_read(release: Path, tmp_path: Path) -> None:
     assert [getattr(login, name) for name in LOGIN.__slots__] == [
         getattr(LOGIN, name) for name in LOGIN.__slots__
     ]
+
+
+def test_a_release_can_still_be_written_down(tmp_path: Path) -> None:
+    """The recorder takes the place of functions of the agent, which may move between releases."""
+    command = [sys.executable, "-m", "documents.released_conversations", "next", str(tmp_path)]
+    subprocess.run(command, env=os.environ | FINDS_TESTS, check=True)
+    newest = RELEASES[-1]
+    written = {path.relative_to(tmp_path / "next") for path in (tmp_path / "next").iterdir()}
+    assert written == {path.relative_to(newest) for path in newest.iterdir()}
+    for name in ("wire.txt", "clients.txt", "launchers.txt", "shepherds.txt"):
+        assert {who for _, who, _ in frames(tmp_path / "next" / name)} == {
+            who for _, who, _ in frames(newest / name)
+        }

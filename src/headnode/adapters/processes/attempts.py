@@ -375,9 +375,7 @@ def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedR
         Instant(attempt.started),
         Instant(attempt.ended),
         message or by_limit,
-        usage=ResourceUsage(
-            used.user_time, used.system_time, peak, average, used.bytes_read, used.bytes_written
-        ),
+        usage=used._replace(peak_memory=peak, average_memory=average),
         transfers=attempt.moved,
     )
     return EndedRecord(number, *attempt.key, outcome)
