@@ -13,6 +13,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey, queue_position
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import POLICIES, OrderedPolicy, Policy
 from headnode.core.scheduling.view import View, WaitingClass, first_ahead
 from headnode.core.state.command import Command
@@ -127,6 +128,17 @@ def test_a_larger_share_gives_as_many_times_more() -> None:
     assert sum(had.values()) == 180
     assert had["ann"] == pytest.approx(90, abs=5)
     assert had["bob"] == pytest.approx(had["eve"], abs=4)
+
+
+def test_the_first_waiting_job_is_not_said_to_wait_for_itself_if_another_owner_requests_the_same() -> None:
+    cluster = Cluster(2, fair_share())
+    for owner in (ANN, ANN, BOB):
+        last = cluster.submit(owner, processors=2)
+    plan = cluster.engine.last_plan
+    assert plan is not None
+    assert [each.job for each in plan.reservations] == [last]
+    (wait,) = plan.waits.values()
+    assert [reason.why for reason in wait.reasons] == [Why.PROCESSORS]
 
 
 def test_priority_goes_before_usage() -> None:

@@ -101,6 +101,8 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
             hopeless = candidates.refuse(partial(rule.is_hopeless, state))
             refused |= {view.queue[at].request: at for at in chain(aside, hopeless)}
             aside = frozenset()
+    for request in waits:  # the reasons of a request are those of its first job, of several owners too
+        refused.pop(request, None)
     state.end({*waits, *refused})
     why = partial(_still, view, node_table, state, rule)
     return Plan(
@@ -245,17 +247,6 @@ class Policy(Protocol):
         """Decide about every queued job.  Same view, same plan; touches nothing."""
 
 
-DEFAULT_POLICY = "easy"
-POLICIES: Mapping[str, Policy] = MappingProxyType(
-    {
-        "easy": plan_easy,
-        "fcfs": plan_fcfs,
-        "conservative": plan_conservative,
-        "conservative-replan": plan_conservative_anew,
-    }
-)
-
-
 Order = Callable[[View], Mapping[JobId, SortKey]]
 """Return the key of each queued job; the smallest goes first.  All are numbers, or all tuples of numbers.
 
@@ -366,3 +357,14 @@ def _class_in_order(waiting: WaitingClass, keys: Mapping[JobId, SortKey]) -> Wai
 
 def _running_in_order(job: RunningJob, key: SortKey) -> RunningJob:
     return msgspec.structs.replace(job, turn=job.turn._replace(key=key))
+
+
+DEFAULT_POLICY = "easy"
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        "easy": plan_easy,
+        "fcfs": plan_fcfs,
+        "conservative": plan_conservative,
+        "conservative-replan": plan_conservative_anew,
+    }
+)
