@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.text.key_tables import KeyRow, KeyTable, KeyValue, described_form, json_schema_of
+from headnode.core.model.job import JobSpec
 
 MOST_CODE = 2**32 - 1  # an exit code without sign
 MOST_COUNT = 2**31 - 1
@@ -240,6 +241,13 @@ JOB_ROWS = GridTable("job", "job", (
 ), elsewhere=dict.fromkeys(TASK_ROWS.by_key, "'definition' of a task")
     | dict.fromkeys(REQUIREMENT_ROWS.by_key, "'requirements'"))  # fmt: skip
 """The keys of a job."""
+
+JOB_FIELDS: Mapping[str, str] = {
+    row.key: row.field
+    for row in JOB_ROWS.rows
+    if row.role is GridRole.FIELD and row.field in JobSpec.__struct_fields__
+}
+"""The keys whose values are those of a field of the job."""
 
 RESOURCE_KEYS = (
     *("created", "modified", "expires", "server_time", "server_policy_uri", "owner", "vo", "definition"),

@@ -7,10 +7,17 @@ from typing import Any
 import msgspec
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, apply_awareness
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS, TASK_ROWS, GridRow, GridTable
+from headnode.core.formats.grid.keys import (
+    ITEM_ROWS,
+    JOB_FIELDS,
+    JOB_ROWS,
+    RESOURCE_KEYS,
+    TASK_ROWS,
+    GridRow,
+    GridTable,
+)
 from headnode.core.formats.grid.requirement_reading import with_tasks
 from headnode.core.formats.grid.source import (
-    ATTEMPTS,
     BASE,
     Behaviour,
     GridChecker,
@@ -246,8 +253,8 @@ class _GridReader:
     def _job_fields(self, source: GridObject) -> Found:
         found = source.found
         extensions = source.kept(JOB_ROWS)
-        fields: Found = {"name": found.get("description", ""), "extensions": extensions}
-        fields |= {"storage_base": found.get(BASE, ""), "transfer_attempts": found.get(ATTEMPTS)}
+        fields: Found = {field: found[key] for key, field in JOB_FIELDS.items() if key in found}
+        fields["extensions"] = extensions
         if "groups" in found:
             fields |= self._groups(source, extensions)
         return fields | _properties(source, extensions)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
-from headnode.core.formats.grid.keys import ID, ITEM_ROWS, JOB_ROWS, TASK_ROWS
+from headnode.core.formats.grid.keys import ID, ITEM_ROWS, JOB_FIELDS, JOB_ROWS, TASK_ROWS
 from headnode.core.formats.grid.reading import JOB, TASK
 from headnode.core.formats.grid.requirement_reading import merged
 from headnode.core.formats.grid.source import ATTEMPTS, BASE, connects
@@ -157,10 +157,10 @@ DIALECTS = {JOB: "grid job description", TASK: "grid task description"}
 """The dialects by the names that jobs and commands give them."""
 
 _SAID = {
-    *("name", "requested_nodes", "minimum_memory", "minimum_processors_per_node", "single_node", "unit"),
+    *JOB_FIELDS.values(),
+    *("requested_nodes", "minimum_memory", "minimum_processors_per_node", "single_node", "unit"),
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
     *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
-    *("storage_base", "transfer_attempts"),
 }
 _SAID_INSIDE: WrittenParts = {GroupEdge: frozenset({"parent", "child"})}
 _DEFAULTS = JobSpec()
@@ -216,9 +216,7 @@ class _GridWriter:
         values |= self._together([one.id for one in tasks], values.get("groups"))
         values |= {
             "version": 2,
-            "description": self._spec.name,
-            BASE: self._spec.storage_base,
-            ATTEMPTS: self._spec.transfer_attempts,
+            **{key: getattr(self._spec, field) for key, field in JOB_FIELDS.items()},
             "tasks": [self._item(one, number) for number, one in enumerate(tasks, 1)],
             "requirements": self._needs.job,
             "meta": {**self._spec.properties, **values.get("meta", {})},

@@ -78,6 +78,7 @@ class SssRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # in 3.1.0
     role: PropertyRole
     becomes: str  # what it means to Headnode
+    field: str = ""  # of a job: its value is that of the property, a text or a flag
     tasks: bool = False  # whether it means that in task groups and tasks, too
     name_3_0: str = ""  # in 3.0.3, when it is another
     also: tuple[str, ...] = ()  # further spellings that are read
@@ -158,7 +159,7 @@ ROWS: tuple[SssRow, ...] = (
     _of_group("CreationTime", _OUTCOME, "when the first job of the group was made", type=MOMENT),
     _row("Id", _KEPT, "extension <Id>; what dependencies in a job group mean", _MUST, name_3_0="JobId",
         places=frozenset({ElementPlace.JOB}), appearance=_MUST),
-    _row("Name", _ACTED, "name", _SHOULD, name_3_0="JobName",
+    _row("Name", _ACTED, "name", _SHOULD, field="name", name_3_0="JobName",
         places=frozenset({ElementPlace.JOB, ElementPlace.TASK}), tasks=True),
     _row("State", _OUTCOME, "the state of the job, or of its group", _MUST, name_3_0="JobState"),
     _row("Type", _KEPT, "its meaning belongs to another system", name_3_0="JobType"),
@@ -171,7 +172,7 @@ ROWS: tuple[SssRow, ...] = (
     _row("InitialWorkingDirectory", _ACTED, "work_directory", _SHOULD, also=("InitialWorking-Directory",),
         shared=True, tasks=True),
     _row("Shell", _ACTED, "the program in command that runs the executable", shared=True, tasks=True),
-    _row("Interactive", _ACTED, "interactive; of a task alone, true is refused", _SHOULD,
+    _row("Interactive", _ACTED, "interactive; of a task alone, true is refused", _SHOULD, field="interactive",
         also=("IsInteractive",), type=BOOLEAN, shared=True, tasks=True),
     _row("Charge", _KEPT, "Headnode charges no accounts", _SHOULD, shape=Charge, type=FLOAT),
     _row("Checkpointable", _NOT, "Headnode writes no checkpoints", type=BOOLEAN),
@@ -193,7 +194,7 @@ ROWS: tuple[SssRow, ...] = (
     _row("SubmitTime", _OUTCOME, "when the job was submitted", _SHOULD, name_3_0="SubmissionTime",
         also=("SubmitTIme",), type=MOMENT),
     _row("SubmitHost", _KEPT, "else written: the host from which it was submitted here", _SHOULD),
-    _row("Suspendable", _ACTED, "suspendable", type=BOOLEAN),
+    _row("Suspendable", _ACTED, "suspendable", field="suspendable", type=BOOLEAN),
     _row("SuspendDuration", _OUTCOME, "the time spent suspended", type=COUNT,
         places=WORK | {ElementPlace.DELIVERED}, source="SSS 3.1.0, Table 25-2; peers write it in Delivered"),
     _row("TimeCategory", _KEPT, "Headnode charges no accounts"),
@@ -268,6 +269,10 @@ ROWS: tuple[SssRow, ...] = (
     _section("Extension", _KEPT, "extensions; of type Headnode and Property: by its name", shape=Extension,
         places=ANYWHERE, many=True, shared=False, tasks=True),
 )  # fmt: skip
+
+TEXT_FIELDS: Mapping[str, str] = {row.name: row.field for row in ROWS if row.field and row.type is STRING}
+FLAG_FIELDS: Mapping[str, str] = {row.name: row.field for row in ROWS if row.field and row.type is BOOLEAN}
+"""The properties whose value is a field of the job, and that field."""
 
 NODE_OF_TASK = _of_task("Node", _OUTCOME, "the node the instance ran on")
 """What Node means outside of Requested in a task."""

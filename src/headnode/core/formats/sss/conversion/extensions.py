@@ -21,6 +21,7 @@ from headnode.core.formats.fidelity import (
 from headnode.core.formats.hpc_xml.extensions import element_key, written_text
 from headnode.core.formats.sss.job_object import JobGroup, SssJob, SssScope, TaskGroup
 from headnode.core.formats.sss.properties import Extension, SssProperty
+from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS
 from headnode.core.formats.sss.reading import read_document
 from headnode.core.formats.sss.writing import written_parts
 from headnode.core.formats.text.xml_text import is_plain_name
@@ -105,13 +106,13 @@ class ConversionFindings:
 
 
 WRITTEN_OF_JOB = frozenset(
-    """name description job_group project template priority unit minimum maximum single_node run_time
+    """description job_group project template priority unit minimum maximum single_node run_time
     licences node_groups node_group_op requested_nodes excluded_nodes minimum_memory maximum_memory
     minimum_processors_per_node held needs together alternatives parents after_failure after_exit
-    after_start named_parents hold_until holds end_by reservation suspendable interactive resource_limits
+    after_start named_parents hold_until holds end_by reservation resource_limits
     notify_on_start notify_on_completion email run_as environment tasks properties extensions
     dialect""".split()  # noqa: SIM905
-)
+).union(TEXT_FIELDS.values(), FLAG_FIELDS.values())
 """Fields of a job that are written, or whose writers tell what is lost; every other one is lost."""
 
 WRITTEN_OF_TASK = frozenset(

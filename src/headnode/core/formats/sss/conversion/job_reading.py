@@ -32,7 +32,7 @@ from headnode.core.formats.sss.properties import (
     Extension,
     SssProperty,
 )
-from headnode.core.formats.sss.property_rows import ElementPlace
+from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS, ElementPlace
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
@@ -305,10 +305,9 @@ class JobReader:
         """Return the fields that follow from the job's own simple properties."""
         scope = self._scope
         return {
-            "name": str(scope.values.get("Name") or ""),
+            **{field: str(scope.values.get(name) or "") for name, field in TEXT_FIELDS.items()},
+            **{field: bool(scope.values.get(name)) for name, field in FLAG_FIELDS.items()},
             "environment": environment_of(scope.structured.get(Environment, ())),
-            "suspendable": bool(scope.values.get("Suspendable")),
-            "interactive": bool(scope.values.get("Interactive")),
             "resource_limits": limits_of(scope),
             **priority_of(scope),
             **moments_of(scope),

@@ -43,7 +43,7 @@ from headnode.core.formats.sss.properties import (
     Notifications,
     SssProperty,
 )
-from headnode.core.formats.sss.property_rows import ElementPlace
+from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS, ElementPlace
 from headnode.core.formats.sss.value_types import MOST_SECONDS, SssVersion
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, dependencies, with_option
@@ -140,7 +140,10 @@ NEW = "new"
 WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
 """The kinds of tasks that have a task group."""
 
-_TEXTS = ("name", "description", "job_group", "project", "reservation", "template", "run_as", "email")
+_TEXTS = (
+    *TEXT_FIELDS.values(),
+    *("description", "job_group", "project", "reservation", "template", "run_as", "email"),
+)
 _IN_ALTERNATIVES = [field for field in Alternative.__struct_fields__ if field != "tasks"]
 _MANY = {"Extension", "Dependency", "NotificationList"}
 
@@ -305,17 +308,15 @@ class _JobObjectWriter:
         texts = TextLosses(self.findings)
         for field in _TEXTS:
             texts.tell(field, [getattr(spec, field)])
-        if spec.name:
-            yield SssProperty(name="Name", value=spec.name)
+        for name, field in (TEXT_FIELDS | FLAG_FIELDS).items():
+            value = getattr(spec, field)
+            if value:
+                yield SssProperty(name=name, value=value)
         if spec.priority != JobSpec().priority:
             yield SssProperty(name="Priority", value=int(spec.priority))
         yield from holds_back(spec.holds, self.findings)
         yield from self._moment("hold_until", "EligibleTime", spec.hold_until, math.ceil)
         yield from self._moment("end_by", "DeadlineTime", spec.end_by, math.floor)
-        if spec.suspendable:
-            yield SssProperty(name="Suspendable", value=True)
-        if spec.interactive:
-            yield SssProperty(name="Interactive", value=True)
         yield from limits_back(spec.resource_limits, self.findings)
         if tasks and all(task.rerunnable for task in tasks):
             yield SssProperty(name="Restartable", value=True)
