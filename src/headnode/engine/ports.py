@@ -179,7 +179,10 @@ class Past(Archive, PredictionStore, Protocol):
 
 
 class HeadStore(Journal, Past, Protocol):
-    """All that a head keeps: a second store is a class with these promises."""
+    """All that a head keeps: a second store is a class with these promises.
+
+    Opening it raises Unavailable ``already-running``, with the number of the process, if another head has it.
+    """
 
     def look_over(self, seconds: float) -> None:
         """Look for damage for at most so long, newest rows first; what is found is in `damage`.
