@@ -182,16 +182,17 @@ class Rebalancing:
 
         Cost:  O(running jobs + live instances).
         """
-        if not is_balanced(settings := Settings(cluster.parameters)):
+        settings = Settings(cluster.parameters)
+        if not is_balanced(settings):
             return None
         again = self._again(settings)
-        jobs = sorted(cluster.running)
+        seen = {job: sharer_of(cluster, cluster.jobs[job]) for job in sorted(cluster.running)}
         return Balancing(
             bias=Bias(settings.text("PriorityBias")),
             immediate=settings.text("PreemptionBalancedMode") == "Immediate",
             due=self._is_due(cluster, now, again),
             next_due=again if now < again else Instant(now + settings.number("RebalancingInterval")),
-            sharers={job: seen for job in jobs if (seen := sharer_of(cluster, cluster.jobs[job]))},
+            sharers={job: sharer for job, sharer in seen.items() if sharer is not None},
         )
 
     def done(self, cluster: ClusterState, now: Instant) -> None:

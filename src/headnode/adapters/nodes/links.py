@@ -352,7 +352,7 @@ class NodeLinks:
         self._report(attempt_report(link.node, replace(message, results=results)), link, message.number)
 
     def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
-        """Note that a prolog or an epilog failed; the node hears when that is durable."""
+        """Note that a prolog or an epilog failed; the node is told when this is on the disk."""
         job, hook, of_node = message.job, message.hook, message.node_at_fault
         said = message.message[: WORDS.most]
         command = ReportHook(node=link.node, job=job, hook=hook, reason=said, of_node=of_node)

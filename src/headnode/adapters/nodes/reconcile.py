@@ -229,7 +229,7 @@ def expected_digest(
 
 
 def awaits_report(cluster: ClusterState, node: str, known: Iterable[ExpectedAttempt]) -> bool:
-    """Whether the head waits for something that a node was told to do: its word may have been lost."""
+    """Return whether the head waits for a report of a node: the order or the report may be lost."""
     if any(each.live.state is TaskState.ENDING for each in known):
         return True
     runs = (cluster.jobs[job].run for job in cluster.on_node(node))

@@ -76,7 +76,7 @@ class PendingNotice(msgspec.Struct, frozen=True):
 
 
 class Outbox:
-    """The notices in one file.  One that does not read is put aside: jobs matter more."""
+    """The notices in one file.  A file that cannot be read is moved aside, and jobs go on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -245,7 +245,7 @@ def end(marker: str, patience: float) -> bool:
 
 
 def kill(group: Path) -> None:
-    """Kill all in a group and the groups in it."""
+    """Kill all processes of a group and of the groups in it."""
     with contextlib.suppress(OSError):
         write(group / "cgroup.kill", "1")
         return

@@ -294,7 +294,7 @@ def _is_locked(outcome: Path) -> bool:
 
 
 def _read(outcome: Path) -> list[bytes] | None:
-    """Return the fields that a keeper wrote; None when it did not write all."""
+    """Return the fields that a hook runner wrote; None if it did not write all of them."""
     try:
         fields = outcome.read_bytes().split(b"\0")
     except FileNotFoundError:

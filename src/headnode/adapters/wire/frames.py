@@ -73,8 +73,12 @@ async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
 
 
 def arrived_frame(reader: asyncio.StreamReader, most: int) -> bytes | None:
-    """Return the next message, without reading it, if all of it is here and it has at most so many bytes."""
-    data: bytearray = reader._buffer  # type: ignore[attr-defined]  # asyncio has no other way to look
+    """Return the next message, without reading it, if all of it is here and it has at most so many bytes.
+
+    It looks into the private buffer of the stream.  The public ways read, and so wait or take; a stream
+    protocol of our own would have to repeat the flow control of StreamReader, for each byte.
+    """
+    data: bytearray = reader._buffer  # type: ignore[attr-defined]
     if len(data) < HEADER:
         return None
     try:

@@ -41,7 +41,7 @@ class HeadContactLog:
         self._told, self._told_at, self._lines = "", 0.0, 0
 
     def reached(self, cluster: str) -> None:
-        """The head has welcomed us."""
+        """Note that the head has accepted the connection."""
         away = "" if self._since is None else f", after {time.monotonic() - self._since:.0f} s without it"
         log.info("connected to the head of cluster %s at %s%s", cluster, self._head, away)
         self._since, self._told, self._lines = None, "", 0

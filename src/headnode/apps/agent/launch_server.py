@@ -115,7 +115,7 @@ _KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
 
 
 class _Served:
-    """A command that was launched here.  When it has ended its stream is gone; what it left may not be."""
+    """A command that was launched here.  After its end, processes that it started may still run."""
 
     def __init__(self, route: Route, stream: LaunchStream, uid: int) -> None:
         self.route, self.uid = route, uid
@@ -202,7 +202,7 @@ class LaunchServer:
             served.stream.fail(why)
 
     async def _serve(self, served: _Served, stream: LaunchStream) -> None:
-        """See a command to its end, and what it started to its own where the launcher has gone."""
+        """Wait for the end of a command; if the launcher has gone, also end the processes it started."""
         route, over = served.route, False
         with contextlib.suppress(TimeoutError, BadRequest, ConnectionError):
             async with asyncio.timeout(PATIENCE):

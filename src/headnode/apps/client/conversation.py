@@ -20,7 +20,7 @@ class ClientConversation:
         self._connection, self._failure = connection, failure
 
     def say(self, **said: "Any") -> None:
-        """Say something.  A head that hears no more may have said why: hearing finds out.
+        """Send a message.  If the head has closed the connection, the next read finds its last answer.
 
         Raises:  Unavailable ``no-answer``.
         """

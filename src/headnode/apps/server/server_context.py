@@ -384,7 +384,7 @@ class ServerContext:
         return found
 
     def awaited_jobs(self, spec: JobSpec, waits_for: Collection[int]) -> Iterator[tuple[int, str]]:
-        """Yield each job that is waited for, and what it must do, with what it does instead."""
+        """Yield each job that such a job still waits for, and what it must do and does instead, in words."""
         for parent, condition in dependencies(spec):
             other = self.lookups.record(parent) if parent in waits_for else None
             if (

@@ -154,7 +154,7 @@ def with_changed_task(spec: JobSpec, number: int, terms: Mapping[str, Any]) -> J
     if unit is not None and unit is not spec.unit:
         raise BadRequest(
             code="unit-mismatch",
-            what=f"the job counts {spec.unit.value}s and the task {unit.value}s",
+            what=f"the size of the job is in {spec.unit.value}s, that of the task in {unit.value}s",
             fix="use the same option of size for the job and its tasks",
         )
     changed = read_task_terms(terms, spec.tasks[number - 1])
@@ -284,7 +284,7 @@ def _sweep(known: Mapping[str, Any], kind: TaskType | None) -> Fields:
     if not found or kind not in (None, TaskType.SWEEP):
         raise BadRequest(
             code="parametric",
-            what=f"a task of type {known.get('type', 'parametric')!r} with the values {text or ''!r}",
+            what=f"a task of type {known.get('type', 'parametric')!r} cannot have the values {text or ''!r}",
             fix="write /parametric:[start-]end[:increment], for example 1-100:2, and no other type",
         )
     start, end, increment = found[1] or "1", found[2], found[3] or "1"

@@ -68,7 +68,7 @@ MOST_ALTERNATIVES = 32  # of one job
 
 
 def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
-    """Refuse a job that would be wrong under one of its alternatives; `check` is what it is held to itself.
+    """Refuse a job if it breaks a rule with one of its alternatives; `check` applies the rules to a job.
 
     Raises:  BadRequest; that of `check` says which alternative is meant.
     Cost:    that of `check` for each alternative.

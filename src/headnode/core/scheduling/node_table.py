@@ -330,7 +330,7 @@ class KnownNodes(NamedTuple):
 
 
 def _looks(facts: NodeFacts) -> tuple[object, ...]:
-    """Return everything a request can tell of a node, but its name."""
+    """Return all properties of a node by which requests can select it, except its name."""
     return (
         facts.processors,
         facts.sockets,

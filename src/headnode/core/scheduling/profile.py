@@ -58,7 +58,7 @@ class Profile:
         return zip(self._times, self._free, strict=True)
 
     def forget(self, before: float) -> None:
-        """Let go of what was before this instant; nothing may be asked about it any more."""
+        """Drop everything before this instant; it cannot be asked for afterwards."""
         gone = bisect_right(self._times, before) - 1
         if gone > 0:
             del self._times[:gone], self._free[:gone]

@@ -156,7 +156,7 @@ def resume_staged(
 def requeue_detached(
     _cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
 ) -> list[Event] | None:
-    """A job that has given back its processors, and is to run tasks after all, waits in the queue again."""
+    """Queue a job again that has released its processors and has tasks to run."""
     if not graph.run.detached or not graph.ready or graph.lanes:
         return None
     message = "it had released its processors, and tasks of it are to run again"

@@ -47,7 +47,7 @@ def apply_event(cluster: ClusterState, event: e.Event) -> None:
 
 
 def pass_time(cluster: ClusterState, now: Instant) -> None:
-    """Change the state as the time does: queued jobs whose start time has come enter the queue."""
+    """Let time pass: jobs whose earliest start has come enter the queue."""
     cluster.release_due(now)
 
 

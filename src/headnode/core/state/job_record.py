@@ -160,7 +160,7 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def not_run(self) -> Seconds:
-        """What is no run time of what has gone by since it started: it stood still, or the clock was set."""
+        """The time since its start that is no run time: it was suspended, or the clock was set."""
         return Seconds(self.suspended_time + self.staged_time + self.clock_shift)
 
     @property

@@ -33,7 +33,7 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
     @property
     def cpu_time(self) -> Seconds:
-        """What its instances had of processors, for themselves and in the system."""
+        """The processor time of its instances, in user and system mode."""
         return Seconds(self.used.user_time + self.used.system_time)
 
     @property

@@ -76,7 +76,7 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
     if still >= MOST_INVITATIONS:
         raise BadRequest(
             code="invitations",
-            what=f"{still} invitations are open",
+            what=f"{still} invitations are open, and no more are possible",
             fix="wait until some have been used or have expired",
         )
     return [

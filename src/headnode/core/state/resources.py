@@ -261,7 +261,7 @@ def hand_over(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Ev
 def dispatch_there(
     cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
 ) -> list[Event] | None:
-    """Instances that may run are dispatched to the resource, as far as it has room.
+    """Dispatch instances that may run to the resource, as many as it takes.
 
     This is the intention: it is durable before anything is submitted there, and names the attempt for ever.
     """

@@ -109,7 +109,7 @@ class TaskLines:
 
     @property
     def depth(self) -> int:
-        """How many tasks one place may have, if enough are left; 1 unless those before were short."""
+        """Return how many tasks may be sent to one place at once: more than 1 if those before were short."""
         return 1 if self._mean is None else ahead(self._mean)
 
     def line(self, ready: list[int], position: int, places: int) -> list[int]:

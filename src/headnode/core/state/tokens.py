@@ -68,13 +68,13 @@ def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Ev
     if len(alive) >= MOST_TOKENS:
         raise BadRequest(
             code="tokens",
-            what=f"{command.user!r} has {len(alive)} tokens",
+            what=f"{command.user!r} has {len(alive)} tokens, and {MOST_TOKENS} are possible",
             fix="revoke tokens that are not needed: hn token list; hn token revoke NUMBER",
         )
     if sum(login.expires > now for login in cluster.logins.values()) >= MOST_OFFERS:
         raise BadRequest(
             code="logins",
-            what=f"{MOST_OFFERS} logins are open",
+            what=f"{MOST_OFFERS} logins are open, and no more are possible",
             fix="wait until some have been used or have expired",
         )
     return [

@@ -362,7 +362,7 @@ def set_prolog_due(holdings: Holdings, node: str, due: bool) -> None:
 
 
 def set_recalled(holdings: Holdings, node: str, count: int) -> None:
-    """The job is to give up so many processors of the node."""
+    """Set how many processors of the node the job must release."""
     before = holdings.get(node, _NEW)
     keep_holding(holdings, node, msgspec.structs.replace(before, recalled=count))
 

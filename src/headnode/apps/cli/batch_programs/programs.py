@@ -82,7 +82,7 @@ def _tell(program: str, refusal: ProgramRefusal) -> int:
 
 
 def _in_words_of(program: str, error: "HeadnodeError") -> ProgramRefusal:
-    """Return what the head refuses in the manner of the program."""
+    """Return a refusal of the head as the program would write it."""
     from headnode.core.model.errors import Unavailable
 
     away = isinstance(error, Unavailable) and program in SLURM

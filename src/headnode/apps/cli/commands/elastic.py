@@ -1,7 +1,7 @@
 """``hn elastic``: nodes that are allocations at another scheduler, made as jobs want them."""
 
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
@@ -43,7 +43,9 @@ def add(asked: Arguments, client: Client, out: Output) -> int:
     for option, field in _MONEY.items():
         if (text := asked.text(option)) is not None:
             fields[field] = _money(option, text)
-    answer = client.ask("set_elastic_pool", name=_name(asked), **fields)
+    answer = client.ask(
+        "set_elastic_pool", name=the_name(asked, "elastic pool", "see: hn elastic list"), **fields
+    )
     name = answer["pool"]["name"]
     out.said(f"Elastic pool {name} has been set. See it at work: hn elastic view {name}", answer, name)
     return 0
@@ -88,7 +90,7 @@ def _state(one: "Mapping[str, Any]") -> str:
 
 def view(asked: Arguments, client: Client, out: Output) -> int:
     """Show one elastic pool."""
-    found = client.ask("elastic_pool", name=_name(asked))["pool"]
+    found = client.ask("elastic_pool", name=the_name(asked, "elastic pool", "see: hn elastic list"))["pool"]
     shown = {key.replace("_", " "): value for key, value in found.items() if key != "allocations"}
     rows = [{"Property": key, "Value": "" if value is None else str(value)} for key, value in shown.items()]
     for each in found["allocations"]:
@@ -112,12 +114,6 @@ def _change(verb: str, done: str) -> "Run":
         return for_each(asked.words, deed, out)
 
     return run
-
-
-def _name(asked: Arguments) -> str:
-    if len(asked.words) != 1:
-        raise usage("one elastic pool is wanted", "give its name: hn elastic list")
-    return asked.words[0]
 
 
 _OPTIONS = (

@@ -1,7 +1,7 @@
 """``hn reservation``: make, list, view, change and cancel reservations of nodes."""
 
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens.cluster import (
     RESERVATION_COLUMNS,
@@ -38,7 +38,11 @@ def modify(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) -> int:
-    answer = client.ask(verb, name=_name(asked), **_wished(asked))
+    answer = client.ask(
+        verb,
+        name=the_name(asked, "reservation", "give it before the options, such as upgrade"),
+        **_wished(asked),
+    )
     found = answer["reservation"]
     out.said(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
     for each in answer["delayed"]:
@@ -61,7 +65,9 @@ def listing(asked: Arguments, client: Client, out: Output) -> int:
 
 def show(asked: Arguments, client: Client, out: Output) -> int:
     """Show one reservation."""
-    found = client.ask("reservation", name=_name(asked))["reservation"]
+    found = client.ask(
+        "reservation", name=the_name(asked, "reservation", "give it before the options, such as upgrade")
+    )["reservation"]
     out.show_table(RecordTable("Name", [reservation_view(found)], found))
     return 0
 
@@ -80,14 +86,6 @@ def cancel(asked: Arguments, client: Client, out: Output) -> int:
             out.note(f"{several} wait for it, and will not start: {jobs}; hn job modify ID /reservation:")
 
     return for_each(asked.words, deed, out)
-
-
-def _name(asked: Arguments) -> str:
-    if len(asked.words) != 1:
-        raise usage(
-            "this command needs the name of one reservation", "give it before the options, such as upgrade"
-        )
-    return asked.words[0]
 
 
 def _wished(asked: Arguments) -> "dict[str, Any]":

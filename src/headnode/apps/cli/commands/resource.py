@@ -1,7 +1,7 @@
 """``hn resource``: add, list, view, check and remove other schedulers to which jobs are handed over."""
 
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
@@ -65,7 +65,7 @@ def _state(one: "Mapping[str, Any]") -> str:
 
 def view(asked: Arguments, client: Client, out: Output) -> int:
     """Show one resource."""
-    found = client.ask("resource", name=_name(asked))["resource"]
+    found = client.ask("resource", name=the_name(asked, "resource", "see: hn resource list"))["resource"]
     rows = [
         {"Property": key.replace("_", " "), "Value": "" if value is None else str(value)}
         for key, value in found.items()
@@ -76,7 +76,9 @@ def view(asked: Arguments, client: Client, out: Output) -> int:
 
 def check(asked: Arguments, client: Client, out: Output) -> int:
     """Take a small job through a resource, and say how far it comes."""
-    name = client.ask("resource", name=_name(asked))["resource"]["name"]
+    name = client.ask("resource", name=the_name(asked, "resource", "see: hn resource list"))["resource"][
+        "name"
+    ]
     terms = {"resource": name, "jobname": CHECK, "runtime": "5"}
     task = {"command": "hostname", "workdir": "/"}
     job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])
@@ -106,12 +108,6 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
         out.said(f"Resource {name} has been removed.", client.ask("remove_resource", name=name), name)
 
     return for_each(asked.words, deed, out)
-
-
-def _name(asked: Arguments) -> str:
-    if len(asked.words) != 1:
-        raise usage("one resource is wanted", "give its name: hn resource list")
-    return asked.words[0]
 
 
 _OPTIONS = (

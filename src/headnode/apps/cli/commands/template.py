@@ -4,7 +4,7 @@ import os
 
 from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
@@ -44,7 +44,7 @@ def _people(template: "Mapping[str, Any]") -> str:
 
 def view(asked: Arguments, client: Client, out: Output) -> int:
     """Show the rules of a template."""
-    found = client.ask("template", template=_name(asked))["template"]
+    found = client.ask("template", template=the_name(asked, "template", "see: hn template list"))["template"]
     rows = [
         {
             "Property": key,
@@ -74,7 +74,9 @@ def _shown(value: "Any") -> str:
 
 def export(asked: Arguments, client: Client, out: Output) -> int:
     """Print a template as a file."""
-    found = client.ask("template", template=_name(asked), form=asked.text("to"))
+    found = client.ask(
+        "template", template=the_name(asked, "template", "see: hn template list"), form=asked.text("to")
+    )
     for item in found["report"]:
         out.note(f"{item['where']}: {item['what']}")
     out.text(found["text"], found)
@@ -114,12 +116,6 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
         out.said(f"Template {name} has been removed.", client.ask("remove_template", template=name), name)
 
     return for_each(asked.words, deed, out)
-
-
-def _name(asked: Arguments) -> str:
-    if len(asked.words) != 1:
-        raise usage("this command needs the name of one template", "hn template list shows the names")
-    return asked.words[0]
 
 
 COMMANDS = (

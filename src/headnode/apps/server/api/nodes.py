@@ -327,7 +327,7 @@ async def drain_node(context: ServerContext, by: User, request: w.DrainNodeReque
 
 
 async def _until_empty(context: ServerContext, node: str) -> None:
-    """Wait until jobs have nothing of a node any more, but not long: its agent may not answer."""
+    """Wait until no job holds processors of a node, but not long: its agent may not answer."""
     until = time.monotonic() + EMPTYING_TIME
     while context.cluster.on_node(node) and time.monotonic() < until:
         await asyncio.sleep(BETWEEN_EMPTY_CHECKS)

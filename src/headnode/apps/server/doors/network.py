@@ -51,7 +51,7 @@ class NetworkListener:
         except OSError as error:
             raise Unavailable(
                 code="listen",
-                what=f"nodes cannot be listened for at {self.host}:{self.port}: {error.strerror or error}",
+                what=f"nodes cannot join at {self.host}:{self.port}: {error.strerror or error}",
                 fix="choose another address or port with --listen",
             ) from None
         self.port = listening[0].getsockname()[1]

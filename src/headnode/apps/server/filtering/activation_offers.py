@@ -34,7 +34,7 @@ log = logging.getLogger("headnode.filters")
 
 
 class _AcceptedOffer(NamedTuple):
-    """What filters let a job have, and would have to undo."""
+    """Resources that filters have granted to a job, and that they undo if it does not get them."""
 
     job: JobId
     walk: ChainRun
@@ -42,7 +42,7 @@ class _AcceptedOffer(NamedTuple):
 
 
 class ActivationFilters:
-    """A `Filters` that runs them.  All about one job comes one after the other."""
+    """A `Filters` that runs activation filters.  The calls about one job follow each other."""
 
     def __init__(self, context: ServerContext, asker: FilterCaller) -> None:
         self._context, self._filter_caller = context, asker

@@ -123,7 +123,7 @@ async def add_task(visit: Visit, form: FormData) -> GoTo:
 
 
 async def change_task(visit: Visit, form: FormData) -> GoTo:
-    """Give a task that waits other options."""
+    """Change the options of a queued task."""
     job, task = _job(visit), visit.request.path_params["task"]
     terms = terms_of(form)
     if not terms:

@@ -189,7 +189,7 @@ def _refuse_long_tag(text: str, start: int) -> None:
     if number > MOST_ATTRIBUTES:
         raise BadRequest(
             code="too-large",
-            what=f"an element of {number} attributes",
+            what=f"an element has {number} attributes",
             place=position_of(text, start),
             fix=f"an element has at most {MOST_ATTRIBUTES}",
         )

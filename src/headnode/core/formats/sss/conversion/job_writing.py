@@ -308,7 +308,7 @@ class _JobObjectWriter:
         texts = TextLosses(self.findings)
         for field in _TEXTS:
             texts.tell(field, [getattr(spec, field)])
-        for name, field in (TEXT_FIELDS | FLAG_FIELDS).items():
+        for name, field in {**TEXT_FIELDS, **FLAG_FIELDS}.items():
             value = getattr(spec, field)
             if value:
                 yield SssProperty(name=name, value=value)

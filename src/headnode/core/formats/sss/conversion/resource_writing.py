@@ -84,7 +84,7 @@ def written_task_size(spec: JobSpec, task: TaskSpec) -> Fields:
 
 
 def written_layout(spec: JobSpec, task: TaskSpec, findings: ConversionFindings) -> Distribution | None:
-    """Return how a task is laid on nodes, as far as that comes back; tell what does not."""
+    """Return the distribution of a task on nodes as far as SSS can express it; report the rest as lost."""
     found = task.distribution
     if found is None:
         return None
@@ -191,7 +191,7 @@ def _tell_held(spec: JobSpec, requests: Sequence[Request], findings: ConversionF
 
 
 def _possible(request: Request, findings: ConversionFindings) -> Request:
-    """Return a request without what no node can meet beside the rest: a document that says it is refused."""
+    """Return a request without what contradicts the rest: a document with it would be refused."""
     lost: set[str] = set()
     if "maximum_memory" in request and request["maximum_memory"] < request.get("minimum_memory", 0):
         findings.lost("maximum_memory: smaller than the minimum memory: left out")

@@ -173,7 +173,7 @@ _COMPARED_OTHERWISE = ("features", "nodes", "machine", "quality")
 
 
 def _left(said: Request, request: Request) -> Request:
-    """Return what is asked for and was not said before."""
+    """Return the requested properties that were not written before."""
     found = {field: value for field, value in request.items() if field not in said}
     features = tuple(one for one in request.get("features", ()) if one not in said.get("features", ()))
     return {**found, "features": features} if features else found
