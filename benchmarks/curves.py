@@ -25,6 +25,7 @@ from heads import Head, head, machine
 LATENCIES = 15  # jobs of which the median is taken
 PROCESSORS = 2
 WIDTH = 100  # tasks in a layer of a flow
+AT_ONCE = 20_000  # tasks in a request
 
 
 class Curve(NamedTuple):
@@ -56,9 +57,18 @@ def sweep(here: Head, number: int) -> float:
 
 
 def different_tasks(here: Head, number: int) -> float:
-    """Return tasks a second of a job whose tasks have different commands."""
-    described = json.dumps({"tasks": [{"command": f"/bin/true {each}"} for each in range(number)]})
-    return rate_of_tasks(here, number, jobfile=described)
+    """Return tasks a second of a job whose tasks have different commands; many come in several requests."""
+    tasks = [{"command": f"/bin/true {each}"} for each in range(number)]
+    files = [json.dumps({"tasks": tasks[at : at + AT_ONCE]}) for at in range(0, number, AT_ONCE)]
+    if len(files) == 1:
+        return rate_of_tasks(here, number, jobfile=files[0])
+    begun = time.perf_counter()
+    job = here.client.ask("create_job", jobfile=files[0])["job"]
+    for more in files[1:]:
+        here.client.ask("add_tasks", job=job, jobfile=more)
+    here.client.ask("submit_job", job=job)
+    wait_for(here, job)
+    return number / (time.perf_counter() - begun)
 
 
 def chain(here: Head, number: int) -> float:
@@ -266,7 +276,10 @@ def main() -> None:
     given = arguments.parse_args()
     sizes = [size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size <= given.most]
     print(machine())
-    together = list(throughput(sizes))
+    together: list[Curve] = []
+    for curve in throughput(sizes):
+        print(curve.title, dict(curve.values), file=sys.stderr, flush=True)
+        together.append(curve)
     queue = beside_a_queue([0, *sizes])
     print(*rows(together), "", *rows(queue), sep="\n")
     if given.page:
