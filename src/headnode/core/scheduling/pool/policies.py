@@ -13,6 +13,7 @@ Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and use
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 from math import inf
 from types import MappingProxyType
 from typing import Protocol
@@ -236,28 +237,31 @@ class EasyBackfill:
         """
         holders, lines = self._holders, self._lines
         free = holders.free
-        kinds = [kind for kind in lines if kind[0] <= free]
-        if not kinds or self._head is None:
+        small = [item for item in lines.items() if item[0][0] <= free]
+        if not small or self._head is None:
             return
         self._promise(self._head)
         shadow, extra = self._shadow, self._extra
-        while kinds := [
-            kind for kind in kinds if kind[0] <= free and (now + kind[1] <= shadow or kind[0] <= extra)
-        ]:
-            kind = kinds[0] if len(kinds) == 1 else min(kinds, key=self._oldest)
+        oldest = [
+            (line[0], kind) for kind, line in small if kind[0] <= extra or now + kind[1] <= shadow
+        ]  # of each kind
+        heapify(oldest)
+        while oldest:
+            job, kind = oldest[0]
             processors, estimate = kind
-            if now + estimate > shadow:
-                extra -= processors
-            free -= processors
-            job = lines[kind][0]
-            holders.start(now, job)
-            started.append(job)
-            if self._leave(kind):
-                kinds.remove(kind)
+            if processors <= free and (now + estimate <= shadow or processors <= extra):
+                if now + estimate > shadow:
+                    extra -= processors
+                free -= processors
+                holders.start(now, job)
+                started.append(job)
+                if self._leave(kind):
+                    heappop(oldest)
+                else:
+                    heapreplace(oldest, (lines[kind][0], kind))
+            else:
+                heappop(oldest)
         self._extra = extra
-
-    def _oldest(self, kind: QueueKind) -> int:
-        return self._lines[kind][0]
 
 
 class ForkablePolicyMaker(Protocol):

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds
-from headnode.core.scheduling.prediction.replays import PolicyTraits, PredictedWait, ReplayInput, Replays
+from headnode.core.scheduling.prediction.replays import (
+    DrawnRunTimes,
+    PolicyTraits,
+    PredictedWait,
+    ReplayInput,
+    Replays,
+)
 from headnode.core.scheduling.prediction.run_times import JobTraits, RecentValues, RunTimeHistory, quantile
 
 if TYPE_CHECKING:
@@ -232,6 +238,7 @@ class PredictingPolicy:
         self._told: dict[int, tuple[PredictedWait, JudgedPrediction]] = {}
         self._asked = _traits_of(workload)
         self._outlook: Replays | None = None
+        self._drawn: DrawnRunTimes = {}
         self._fresh_until = Instant(0.0)
         self.judged: list[JudgedPrediction] = []
         """Every prediction and what became of it, in the order of starts."""
@@ -246,6 +253,7 @@ class PredictingPolicy:
         """Learn how long it ran."""
         self._policy.ended(now, job)
         self.history.learn(self._asked[job], Seconds(now - self._running.pop(job)))
+        self._drawn.pop(job, None)
 
     def expected_ends(self, now: float) -> None:
         """Nothing is learned from it."""
@@ -305,7 +313,7 @@ class PredictingPolicy:
                 self._outlook.joined(job)
             return self._outlook
         scene = ReplayInput(now, self._policy, self._running, self._asked.__getitem__)
-        outlook = Replays(scene, self.history, self._manners.replays(len(self._queued)))
+        outlook = Replays(scene, self.history, self._manners.replays(len(self._queued)), self._drawn)
         if self._manners.in_turn:
             self._outlook = outlook
             self._fresh_until = Instant(now + _FRESH * outlook.foresee(now, waiting[-1:])[waiting[-1]].middle)
