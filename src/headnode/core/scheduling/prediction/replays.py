@@ -72,10 +72,10 @@ class Replays:
             for job in wanted
         }
 
-    def joined(self, job: int) -> None:
-        """Append a job submitted since then to the queue; correct only if no job can overtake."""
+    def joined(self, now: Instant, job: int) -> None:
+        """Append a job submitted since then to the queue."""
         for future in (self._limits, *self._replays):
-            future.joined(job)
+            future.joined(now, job)
 
 
 def predicted_wait(waits: Iterable[float], by_limits: float) -> PredictedWait:
@@ -101,6 +101,9 @@ class RunAhead:
         self._policy, self._lasts = scene.policy.fork(), lasts
         self._starts: dict[int, Instant] = {}
         self._ends: list[tuple[float, int]] = [(inf, -1)]
+        self._late = self._policy.late_jobs()
+        if self._late is not None:
+            self._late.passed(now)
         for job, start in scene.running.items():
             end = start + lasts(job)
             self._ends.append((end if end > now else now, job))
@@ -113,13 +116,24 @@ class RunAhead:
                 self._live_until_it_starts(job)
         return {job: self._starts.get(job, NEVER) for job in wanted}
 
-    def joined(self, job: int) -> None:
-        """Let a job come, in this future, as late as it has been lived through."""
+    def joined(self, now: Instant, job: int) -> None:
+        """Let a job come now, behind all others, in a future that has been lived through for a while.
+
+        If no job overtakes, it comes at the end of that while.
+        """
+        if self._late is not None:
+            start = self._late.start(now, job, self._lasts(job))
+            if start is not None:
+                self._starts[job] = Instant(start)
+                return
         self._policy.arrived(self._now, job)
-        self._start(self._now)
+        for each in self._policy.starts(self._now):
+            self._starts[each] = self._now
+            heappush(self._ends, (self._now + self._lasts(each), each))
 
     def _live_until_it_starts(self, wanted: int) -> None:
         ends, policy, starts, lasts = self._ends, self._policy, self._starts, self._lasts
+        late = self._late
         next_wake, ended, pass_of = policy.wakes, policy.ended, policy.starts
         while wanted not in starts:
             now, wakes = ends[0][0], next_wake()
@@ -133,12 +147,8 @@ class RunAhead:
             for job in pass_of(now):
                 starts[job] = at
                 heappush(ends, (now + lasts(job), job))
-
-    def _start(self, now: Instant) -> None:
-        self._now = now
-        for job in self._policy.starts(now):
-            self._starts[job] = now
-            heappush(self._ends, (now + self._lasts(job), job))
+            if late is not None:
+                late.passed(now)
 
 
 DrawnRunTimes = dict[int, tuple[RunTimeForecast, Sequence[Seconds]]]
@@ -199,12 +209,14 @@ class PolicyTraits(NamedTuple):
 
         >>> PolicyTraits(is_expensive=True).replays(4), PolicyTraits(is_expensive=True).replays(400)
         (10, 1)
-        >>> PolicyTraits().replays(400)
-        10
+        >>> PolicyTraits().replays(4), PolicyTraits().replays(400)
+        (10, 4)
         """
-        if not self.is_expensive:
+        if self.in_turn:
             return REPLAYS
-        return REPLAYS if queued <= _FEW else 3 if queued <= _SOME else 1
+        if self.is_expensive:
+            return REPLAYS if queued <= _FEW else 3 if queued <= _SOME else 1
+        return REPLAYS if queued <= _SOME else 4
 
 
 _FEW, _SOME = 5, 20  # waiting jobs
