@@ -8,7 +8,8 @@ from pool_worlds import crowded_worlds, random_worlds
 
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.late_jobs import LateJobs, RoomLeft
+from headnode.core.scheduling.pool.policies import POOL_POLICIES, EasyBackfill
 from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties, replay
 from headnode.core.scheduling.prediction.predictor import (
     JudgedPrediction,
@@ -19,6 +20,7 @@ from headnode.core.scheduling.prediction.predictor import (
 )
 from headnode.core.scheduling.prediction.replays import (
     POLICY_TRAITS,
+    REPLAYS,
     PredictedWait,
     ReplayInput,
     Replays,
@@ -204,8 +206,67 @@ def test_one_who_joins_behind_all_others_is_foreseen_as_in_a_new_look() -> None:
     old.foresee(Instant(0.0), [19])
     for job in range(20, 30):
         policy.arrived(0.0, job)
-        old.joined(job)
+        old.joined(scene.now, job)
         assert old.foresee(Instant(0.0), [job]) == Replays(scene, RunTimeHistory()).foresee(scene.now, [job])
+
+
+def test_a_job_that_comes_late_under_easy_starts_in_every_future_as_in_a_new_look() -> None:
+    overtook = waited = 0
+    for world in worlds(seed=19):
+        last = len(world.submits) - 1
+        policy = made("easy", world)
+        for job in range(last):
+            policy.arrived(0.0, job)
+        running = dict.fromkeys(policy.starts(0.0), Instant(0.0))
+        queued = [job for job in range(last) if job not in running]
+        traits = [JobTraits("", "", Seconds(estimate)) for estimate in world.estimates]
+        scene = ReplayInput(Instant(0.0), policy, running, traits.__getitem__)
+        old = Replays(scene, history := some_history(world))
+        before = old.foresee(scene.now, queued)
+        policy.arrived(0.0, last)
+        if policy.starts(0.0):
+            continue
+        old.joined(scene.now, last)
+        new = Replays(scene, history).foresee(scene.now, [last])
+        assert old.foresee(scene.now, [last]) == new, world
+        ends = [each.middle for each in before.values()]
+        overtook += new[last].middle < max(ends)
+        waited += new[last].middle >= max(ends)
+    assert min(overtook, waited) > 10
+
+
+def some_history(world: Workload) -> RunTimeHistory:
+    history = RunTimeHistory()
+    for job, run_time in enumerate(world.run_times):
+        history.learn(JobTraits("", "", Seconds(world.estimates[job])), Seconds(run_time))
+    return history
+
+
+def test_jobs_that_come_late_share_what_the_futures_leave() -> None:
+    sizes = [SIZE // 2, SIZE // 2 + 1, 1, SIZE // 2]
+    world = Workload([1, 2, 3, 4], [0] * 4, [10] * 4, [10] * 4, sizes)
+    late = LateJobs(world, lambda: RoomLeft(free=SIZE // 2, extra=SIZE // 2 - 1, shadow=10.0))
+    late.passed(0.0)
+    late.passed(5.0)
+    late.passed(20.0)
+    assert late.start(0.0, 1, 10.0) is None  # too large
+    assert late.start(1.0, 2, 10.0) == 5.0  # it takes a processor that is extra
+    assert late.start(0.0, 3, 10.0) == 0.0  # it ends by the reservation
+    assert late.start(0.0, 3, 10.0) is None  # the first pass is full, and the others have less
+
+
+def test_looking_ahead_anew_waits_for_a_job_to_start_or_end() -> None:
+    world = Workload([1, 2, 3, 4], [0, 1, 2, 8], [8, 9, 9, 9], [9, 9, 9, 9], [SIZE] * 4)
+    looks: list[int] = []
+
+    class Counted(EasyBackfill):
+        def fork(self) -> EasyBackfill:
+            looks.append(1)
+            return super().fork()
+
+    foretelling = PredictingPolicy(world, Counted(world, SIZE, Ties.ENDS_FIRST), POLICY_TRAITS["easy"])
+    replay(world, foretelling, Ties.ENDS_FIRST)
+    assert len(looks) == 2 * (1 + REPLAYS)  # when the second job came and when the first had ended
 
 
 def test_a_running_job_past_what_its_like_took_counts_from_now() -> None:

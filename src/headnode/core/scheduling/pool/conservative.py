@@ -50,6 +50,9 @@ class Conservative:
         twin._due, twin._ends = self._due.copy(), self._ends.copy()
         return twin
 
+    def late_jobs(self) -> None:
+        """Return None: a job has its reservation when it comes."""
+
     def arrived(self, now: float, job: int) -> None:
         """Reserve the earliest slot for the job, after waiting jobs were offered better slots."""
         self._offer_places(now)

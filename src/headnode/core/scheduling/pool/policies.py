@@ -10,15 +10,17 @@ jobs are tried.  Waiting jobs of equal size and estimate are a line of which onl
 Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime estimates", 2001.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 from math import inf
 from types import MappingProxyType
 from typing import Protocol
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.conservative import Conservative, ConservativeReplan
+from headnode.core.scheduling.pool.late_jobs import LateJobs, RoomLeft
 from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties
 
 
@@ -99,6 +101,9 @@ class FirstComeFirstServed:
         twin._holders, twin._queue = self._holders.copy(), self._queue.copy()
         return twin
 
+    def late_jobs(self) -> None:
+        """Return None: no job overtakes."""
+
     def arrived(self, _now: float, job: int) -> None:
         """Put the job behind all others."""
         self._queue.append(job)
@@ -139,6 +144,7 @@ class EasyBackfill:
         self._processors, self._estimates = workload.processors, workload.estimates
         self._holders = PoolHolders(workload, processors)
         self._lines: dict[QueueKind, Line] = {}
+        self._kinds: list[QueueKind] = []  # of the lines, ascending
         self._new: list[int] = []
         self._head: int | None = None
         self._shadow, self._extra = inf, 0
@@ -154,6 +160,7 @@ class EasyBackfill:
         twin._released, twin._new, twin._is_promised = self._released, self._new.copy(), self._is_promised
         twin._holders = self._holders.copy()
         twin._lines = {kind: line.copy() for kind, line in self._lines.items()}
+        twin._kinds = self._kinds.copy()
         return twin
 
     def arrived(self, _now: float, job: int) -> None:
@@ -188,6 +195,18 @@ class EasyBackfill:
         """Return inf: only an end or an arrival can start a job."""
         return inf
 
+    def late_jobs(self) -> LateJobs:
+        """Return what finds the starts of jobs that come late, of the passes it is told of."""
+        return LateJobs(self._made_of[0], self._room_left)
+
+    def _room_left(self) -> RoomLeft:
+        free = self._holders.free
+        if self._head is None:
+            return RoomLeft(free, free, inf)
+        if free and not self._is_promised:
+            self._promise(self._head)
+        return RoomLeft(free, self._extra, self._shadow)
+
     def _try_new(self, now: float, job: int, started: list[int]) -> None:
         processors, estimate = self._processors[job], self._estimates[job]
         if self._head is not None and not self._is_promised:
@@ -198,7 +217,13 @@ class EasyBackfill:
             if processors <= self._extra:
                 self._extra -= processors
                 return self._start(now, job, started)
-        self._lines.setdefault((processors, estimate), deque()).append(job)
+        kind = processors, estimate
+        line = self._lines.get(kind)
+        if line is None:
+            self._lines[kind] = deque((job,))
+            insort(self._kinds, kind)
+        else:
+            line.append(job)
         if self._head is None:
             self._promise(job)
         return None
@@ -226,6 +251,7 @@ class EasyBackfill:
         line.popleft()
         if not line:
             del self._lines[kind]
+            del self._kinds[bisect_left(self._kinds, kind)]
         return not line
 
     def _overtake(self, now: float, started: list[int]) -> None:
@@ -236,28 +262,31 @@ class EasyBackfill:
         """
         holders, lines = self._holders, self._lines
         free = holders.free
-        kinds = [kind for kind in lines if kind[0] <= free]
-        if not kinds or self._head is None:
+        small = self._kinds[: bisect_right(self._kinds, (free, inf))]
+        if not small or self._head is None:
             return
         self._promise(self._head)
         shadow, extra = self._shadow, self._extra
-        while kinds := [
-            kind for kind in kinds if kind[0] <= free and (now + kind[1] <= shadow or kind[0] <= extra)
-        ]:
-            kind = kinds[0] if len(kinds) == 1 else min(kinds, key=self._oldest)
+        oldest = [
+            (lines[kind][0], kind) for kind in small if kind[0] <= extra or now + kind[1] <= shadow
+        ]  # of each kind
+        heapify(oldest)
+        while oldest:
+            job, kind = oldest[0]
             processors, estimate = kind
-            if now + estimate > shadow:
-                extra -= processors
-            free -= processors
-            job = lines[kind][0]
-            holders.start(now, job)
-            started.append(job)
-            if self._leave(kind):
-                kinds.remove(kind)
+            if processors <= free and (now + estimate <= shadow or processors <= extra):
+                if now + estimate > shadow:
+                    extra -= processors
+                free -= processors
+                holders.start(now, job)
+                started.append(job)
+                if self._leave(kind):
+                    heappop(oldest)
+                else:
+                    heapreplace(oldest, (lines[kind][0], kind))
+            else:
+                heappop(oldest)
         self._extra = extra
-
-    def _oldest(self, kind: QueueKind) -> int:
-        return self._lines[kind][0]
 
 
 class ForkablePolicyMaker(Protocol):

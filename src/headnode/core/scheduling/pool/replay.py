@@ -9,6 +9,7 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.late_jobs import LateJobs
 
 
 class Ties(StrEnum):
@@ -49,8 +50,11 @@ class PoolPolicy(Protocol):
 class ForkablePolicy(PoolPolicy, Protocol):
     """A policy that can be copied, so that it can be run ahead without being changed."""
 
-    def fork(self) -> PoolPolicy:
+    def fork(self) -> "ForkablePolicy":
         """Return an independent copy: queue, running jobs, reservations."""
+
+    def late_jobs(self) -> LateJobs | None:
+        """Return what finds the starts of jobs that come late; None if such a job changes those of others."""
 
 
 Progress = Callable[[int], None]

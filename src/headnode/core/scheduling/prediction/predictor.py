@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds
-from headnode.core.scheduling.prediction.replays import PolicyTraits, PredictedWait, ReplayInput, Replays
+from headnode.core.scheduling.prediction.replays import (
+    DrawnRunTimes,
+    PolicyTraits,
+    PredictedWait,
+    ReplayInput,
+    Replays,
+)
 from headnode.core.scheduling.prediction.run_times import JobTraits, RecentValues, RunTimeHistory, quantile
 
 if TYPE_CHECKING:
@@ -199,7 +205,7 @@ _FRESH = 0.01  # of the wait foreseen: that much later it is still worth telling
 
 
 class ReplayShare(NamedTuple):
-    """One of several equal shares of the work of looking ahead: those of every `of`-th instant are `nth`."""
+    """One of several equal shares of the work of looking ahead: every `of`-th outlook is of share `nth`."""
 
     nth: int
     of: int
@@ -222,7 +228,8 @@ class PredictingPolicy:
         known: Mapping[int, PredictedWait] | None = None,
     ) -> None:
         self._policy, self._manners = policy, manners
-        self._share, self._known, self._instants = share, known, 0
+        self._share, self._known, self._outlooks = share, known, 0
+        self._is_overtaking = policy.late_jobs() is not None
         self.foreseen: dict[int, PredictedWait] = {}
         """The wait foreseen for each job that did not start at once."""
         self.history, self.calibration = RunTimeHistory(), Calibration()
@@ -232,6 +239,7 @@ class PredictingPolicy:
         self._told: dict[int, tuple[PredictedWait, JudgedPrediction]] = {}
         self._asked = _traits_of(workload)
         self._outlook: Replays | None = None
+        self._drawn: DrawnRunTimes = {}
         self._fresh_until = Instant(0.0)
         self.judged: list[JudgedPrediction] = []
         """Every prediction and what became of it, in the order of starts."""
@@ -246,6 +254,8 @@ class PredictingPolicy:
         """Learn how long it ran."""
         self._policy.ended(now, job)
         self.history.learn(self._asked[job], Seconds(now - self._running.pop(job)))
+        self._drawn.pop(job, None)
+        self._changed()
 
     def expected_ends(self, now: float) -> None:
         """Nothing is learned from it."""
@@ -260,11 +270,18 @@ class PredictingPolicy:
         started = self._policy.starts(now)
         for job in started:
             self._judge(Instant(now), job)
+        if started:
+            self._changed()
         waiting = [job for job in self._new if job in self._queued]
         self._new.clear()
         if waiting:
             self._predict(Instant(now), waiting)
         return started
+
+    def _changed(self) -> None:
+        """Let the next prediction look ahead anew: other jobs are running."""
+        if self._is_overtaking:
+            self._fresh_until = Instant(0.0)
 
     def _judge(self, now: Instant, job: int) -> None:
         made = self._queued.pop(job)
@@ -278,9 +295,13 @@ class PredictingPolicy:
         self.judged.append(judged._replace(started=now))
 
     def _predict(self, now: Instant, waiting: Sequence[int]) -> None:
-        self._instants += 1
+        if now >= self._fresh_until:
+            self._outlook = None
+            self._outlooks += 1
+            if self._is_overtaking:
+                self._fresh_until = Instant(now + SHORT)
         share = self._share
-        if share is not None and self._instants % share.of != share.nth:
+        if share is not None and self._outlooks % share.of != share.nth:
             return
         found = self._foreseen(now, waiting)
         self.foreseen |= found
@@ -299,15 +320,16 @@ class PredictingPolicy:
         return self._outlook_on(now, waiting).foresee(now, waiting)
 
     def _outlook_on(self, now: Instant, waiting: Sequence[int]) -> Replays:
-        """Return the futures; if no job overtakes, recent ones with the new jobs appended."""
-        if self._outlook is not None and now < self._fresh_until:
+        """Return the futures; recent ones with the new jobs appended, if these are as good."""
+        if self._outlook is not None:
             for job in waiting:
-                self._outlook.joined(job)
+                self._outlook.joined(now, job)
             return self._outlook
         scene = ReplayInput(now, self._policy, self._running, self._asked.__getitem__)
-        outlook = Replays(scene, self.history, self._manners.replays(len(self._queued)))
-        if self._manners.in_turn:
+        outlook = Replays(scene, self.history, self._manners.replays(len(self._queued)), self._drawn)
+        if self._manners.in_turn or self._is_overtaking:
             self._outlook = outlook
+        if self._manners.in_turn:
             self._fresh_until = Instant(now + _FRESH * outlook.foresee(now, waiting[-1:])[waiting[-1]].middle)
         return outlook
 

@@ -2,7 +2,7 @@
 
 The policy goes on seeing limits, as it does today; only the ends come when they are expected."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from types import MappingProxyType
@@ -50,8 +50,14 @@ class Replays:
     Each replay draws the run time of every job from what its like took; the first takes all medians.
     """
 
-    def __init__(self, scene: ReplayInput, history: RunTimeHistory, replays: int = REPLAYS) -> None:
-        lives = _RunTimes(scene, history)
+    def __init__(
+        self,
+        scene: ReplayInput,
+        history: RunTimeHistory,
+        replays: int = REPLAYS,
+        drawn: "DrawnRunTimes | None" = None,
+    ) -> None:
+        lives = _RunTimes(scene, history, {} if drawn is None else drawn)
         self._limits = RunAhead(scene, lambda job: scene.asked(job).limit)
         self._replays = [RunAhead(scene, lives.lasts(replay)) for replay in range(replays)]
 
@@ -66,10 +72,10 @@ class Replays:
             for job in wanted
         }
 
-    def joined(self, job: int) -> None:
-        """Append a job submitted since then to the queue; correct only if no job can overtake."""
+    def joined(self, now: Instant, job: int) -> None:
+        """Append a job submitted since then to the queue."""
         for future in (self._limits, *self._replays):
-            future.joined(job)
+            future.joined(now, job)
 
 
 def predicted_wait(waits: Iterable[float], by_limits: float) -> PredictedWait:
@@ -95,6 +101,9 @@ class RunAhead:
         self._policy, self._lasts = scene.policy.fork(), lasts
         self._starts: dict[int, Instant] = {}
         self._ends: list[tuple[float, int]] = [(inf, -1)]
+        self._late = self._policy.late_jobs()
+        if self._late is not None:
+            self._late.passed(now)
         for job, start in scene.running.items():
             end = start + lasts(job)
             self._ends.append((end if end > now else now, job))
@@ -107,56 +116,80 @@ class RunAhead:
                 self._live_until_it_starts(job)
         return {job: self._starts.get(job, NEVER) for job in wanted}
 
-    def joined(self, job: int) -> None:
-        """Let a job come, in this future, as late as it has been lived through."""
+    def joined(self, now: Instant, job: int) -> None:
+        """Let a job come now, behind all others, in a future that has been lived through for a while.
+
+        If no job overtakes, it comes at the end of that while.
+        """
+        if self._late is not None:
+            start = self._late.start(now, job, self._lasts(job))
+            if start is not None:
+                self._starts[job] = Instant(start)
+                return
         self._policy.arrived(self._now, job)
-        self._start(self._now)
+        for each in self._policy.starts(self._now):
+            self._starts[each] = self._now
+            heappush(self._ends, (self._now + self._lasts(each), each))
 
     def _live_until_it_starts(self, wanted: int) -> None:
-        ends, policy, starts = self._ends, self._policy, self._starts
+        ends, policy, starts, lasts = self._ends, self._policy, self._starts, self._lasts
+        late = self._late
+        next_wake, ended, pass_of = policy.wakes, policy.ended, policy.starts
         while wanted not in starts:
-            now, wakes = ends[0][0], policy.wakes()
+            now, wakes = ends[0][0], next_wake()
             if wakes < now:
                 now = wakes
             if now == inf:
                 return
             while ends[0][0] == now:
-                policy.ended(now, heappop(ends)[1])
-            self._start(Instant(now))
+                ended(now, heappop(ends)[1])
+            self._now = at = Instant(now)
+            for job in pass_of(now):
+                starts[job] = at
+                heappush(ends, (now + lasts(job), job))
+            if late is not None:
+                late.passed(now)
 
-    def _start(self, now: Instant) -> None:
-        self._now = now
-        for job in self._policy.starts(now):
-            self._starts[job] = now
-            heappush(self._ends, (now + self._lasts(job), job))
+
+DrawnRunTimes = dict[int, tuple[RunTimeForecast, Sequence[Seconds]]]
+"""Job: what was forecast of it, and its run time in each of `REPLAYS` replays."""
 
 
 class _RunTimes:
-    """The possible run times of the jobs of a scene: looked up once, drawn from in each replay."""
+    """The possible run times of the jobs of a scene: each is looked up and drawn once, for all replays.
 
-    def __init__(self, scene: ReplayInput, history: RunTimeHistory) -> None:
-        self._asked, self._history = scene.asked, history
-        self._forecasts = {
-            job: history.forecast(scene.asked(job), Seconds(scene.now - start))
+    What was drawn before holds as long as the forecast is the same.
+    """
+
+    def __init__(self, scene: ReplayInput, history: RunTimeHistory, drawn: DrawnRunTimes) -> None:
+        self._asked, self._history, self._drawn = scene.asked, history, drawn
+        self._of_kind: dict[JobTraits, RunTimeForecast] = {}
+        self._of_job: dict[int, Sequence[Seconds]] = {
+            job: self._draw(job, history.forecast(scene.asked(job), Seconds(scene.now - start)))
             for job, start in scene.running.items()
         }
-        self._of_kind: dict[JobTraits, RunTimeForecast] = {}
 
     def lasts(self, replay: int) -> RunTimeOf:
         """Return the run times of one replay.  The same replay has the same: nothing is left to chance."""
-        forecasts, look_up = self._forecasts, self._look_up
-        if replay == 0:
-            return lambda job: (forecasts.get(job) or look_up(job)).at(0.5)
-        return lambda job: (forecasts.get(job) or look_up(job)).at(replay_quantile(job, replay))
+        of_job, look_up = self._of_job, self._look_up
+        return lambda job: (of_job.get(job) or look_up(job))[replay]
 
-    def _look_up(self, job: int) -> RunTimeForecast:
-        """Return the forecast of a queued job; equal jobs share it."""
+    def _look_up(self, job: int) -> Sequence[Seconds]:
+        """Return the run times of a queued job; equal jobs share the forecast."""
         asked = self._asked(job)
         forecast = self._of_kind.get(asked)
         if forecast is None:
             forecast = self._of_kind[asked] = self._history.forecast(asked)
-        self._forecasts[job] = forecast
-        return forecast
+        found = self._of_job[job] = self._draw(job, forecast)
+        return found
+
+    def _draw(self, job: int, forecast: RunTimeForecast) -> Sequence[Seconds]:
+        before = self._drawn.get(job)
+        if before is not None and before[0] == forecast:
+            return before[1]
+        run_times = [forecast.at(replay_quantile(job, replay)) for replay in range(REPLAYS)]
+        self._drawn[job] = forecast, run_times
+        return run_times
 
 
 class PolicyTraits(NamedTuple):
@@ -176,12 +209,14 @@ class PolicyTraits(NamedTuple):
 
         >>> PolicyTraits(is_expensive=True).replays(4), PolicyTraits(is_expensive=True).replays(400)
         (10, 1)
-        >>> PolicyTraits().replays(400)
-        10
+        >>> PolicyTraits().replays(4), PolicyTraits().replays(400)
+        (10, 4)
         """
-        if not self.is_expensive:
+        if self.in_turn:
             return REPLAYS
-        return REPLAYS if queued <= _FEW else 3 if queued <= _SOME else 1
+        if self.is_expensive:
+            return REPLAYS if queued <= _FEW else 3 if queued <= _SOME else 1
+        return REPLAYS if queued <= _SOME else 4
 
 
 _FEW, _SOME = 5, 20  # waiting jobs
