@@ -187,7 +187,8 @@ def test_a_killed_process_leaves_no_half_file_and_the_next_goes_on(
         assert first.process.poll() is None
         os.sched_yield()
     os.kill(first.process.pid, signal.SIGKILL)
-    assert first.last() in ([], ["moved", 0, 1, len(DATA) // 2, len(DATA), ""])
+    said = first.last()  # nothing yet, or how far it was at some moment before
+    assert not said or (said[:3] == ["moved", 0, 1] and said[3] <= len(DATA) // 2), said
     assert not (scratch / "x").exists()
     storage.hold.set()
     assert TransferProcess(scratch, "in", files).last()[0] == "done"
