@@ -33,7 +33,7 @@
 #define PLAIN "from headnode.apps.cli.program import run_plain; run_plain()"
 #define RESIDENT "from headnode.apps.cli.resident import serve; serve()"
 enum { PATIENCE = 250 /* ms for the resident to answer */, RECENT = 10 /* s since the last call */,
-       LARGEST = 4 << 20 /* bytes of arguments and environment */, HANDED = 4 /* descriptors */, MOST = 16 /* residents of a user */ };
+       LARGEST = 4 << 20 /* bytes of arguments and environment */, HANDED = 5 /* descriptors */, MOST = 16 /* residents of a user */ };
 
 extern char **environ;
 static char python[PATH_MAX + 16], name[40];
@@ -243,7 +243,9 @@ static char *put(char *at, const char *text) { return stpcpy(at, text) + 1; }
 /* Send the whole command; return whether all of it is on its way. */
 static int send_command(int here, int argc, char **argv, const char *called) {
     uint32_t head[3] = {(uint32_t)argc, 0, (uint32_t)getppid()};
-    int fds[HANDED] = {0, 1, 2, open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    int life[2]; /* nothing is written to it: it hangs up when this process ends, and nothing else wakes its reader */
+    if (pipe2(life, O_CLOEXEC)) return 0;
+    int fds[HANDED] = {0, 1, 2, open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), life[0]};
     char space[CMSG_SPACE(sizeof fds)] __attribute__((aligned(8))) = {0};
     size_t size = strlen(called) + 1;
     for (int each = 1; each < argc; each++) size += strlen(argv[each]) + 1;
@@ -265,6 +267,7 @@ static int send_command(int here, int argc, char **argv, const char *called) {
         if (more < 0 && errno != EINTR) return 0;
         sent += more > 0 ? (size_t)more : 0;
     }
+    close(life[0]);
     return 1;
 }
 

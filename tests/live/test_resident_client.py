@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -309,6 +311,27 @@ def test_a_command_whose_launcher_is_killed_ends(launched: Launched, head: RealH
     with waiting(launched, head) as command:
         command.kill()
         until(lambda: len(launched.residents()) <= 2, "its process has ended too")
+
+
+def test_what_the_kernel_tells_late_of_a_request_kills_no_command(launched: Launched) -> None:
+    """The signal of a request that was read already looks like that of more bytes behind it."""
+    launched.warm()
+    (name,) = launched.names()
+    watched, life = os.pipe()
+    text = b"".join(b"%s\0" % os.fsencode(word) for word in ("hn", "job", "nonsense", "PATH=/bin"))
+    folder = os.open(launched.sockets, os.O_PATH)
+    with Path(os.devnull).open("r+b", buffering=0) as nothing, socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(PATIENCE)
+        caller.connect(f"/proc/self/fd/{folder}/{name}")
+        socket.recv_fds(caller, 1, 1)
+        there = os.open("/", os.O_PATH)
+        handed = [*[nothing.fileno()] * 3, there, watched]
+        socket.send_fds(caller, [struct.pack("=IIi", 3, len(text), os.getpid())], handed)
+        caller.sendall(text + b"late")
+        status = caller.recv(1)
+    for each in (folder, there, watched, life):
+        os.close(each)
+    assert status == b"\x02"  # usage: there is no such command
 
 
 def test_a_command_whose_process_is_killed_is_not_done_again(launched: Launched, head: RealHead) -> None:

@@ -9,7 +9,7 @@ from headnode.engine.ports import EndedJob
 
 
 class MemoryJournal:
-    """A `Journal` made of a list.  It keeps every promise except that it ends with its process."""
+    """A `Journal` made of a list.  It keeps every promise but one: it ends with its process."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []

@@ -119,6 +119,7 @@ class EventDispatch:
                 link.send_gathered()
 
     def _link(self, node: str) -> NodeLink | None:
+        """Return the link of a node, if it is connected.  Within `perform` it gathers what is sent."""
         link = self._links.get(node)
         if link is not None and self._gathering is not None and node not in self._gathering:
             link.gather()

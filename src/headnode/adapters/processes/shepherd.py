@@ -64,7 +64,8 @@ class Shepherd:
         self._files = AttemptFiles(self._transfers, *around)
         self._limits: list[tuple[float, Key]] = []
         self._closing = self._stays = False
-        self._childless = self._child_ended = True  # at the last look; one may have, since then
+        self._childless = True  # at the last look
+        self._child_ended = True  # or may have, since the last look
         self._alone_since = time.monotonic()
         if self._link.up:  # as after another job
             self._introduce()

@@ -37,7 +37,7 @@ DIRECTORY = 4  # the descriptor of the directory of the socket; 3 is the lock th
 MOST = 16  # residents of a user, as in the launcher: each has the lock of a slot
 _NAME = 32  # hexadecimal digits
 _HEAD = struct.Struct("=IIi")  # count of arguments, bytes that follow, the parent of the launcher
-_HANDED = 4  # descriptors: 0, 1, 2, the working directory
+_HANDED = 5  # descriptors: 0, 1, 2, the working directory, a pipe of which the launcher has the other end
 _JUST_NOW = 2_000_000_000  # ns: a file as young as this may have changed after its import
 _TAKEN = b"t"
 
@@ -161,16 +161,18 @@ def _carry_out(call: socket.socket) -> int:
     own = os.pidfd_open(os.getpid())
     socket.send_fds(call, [b"r"], [own])
     os.close(own)
-    arguments, environment, parent = _receive(call)
+    arguments, environment, parent, life = _receive(call)
     call.settimeout(None)
-    _end_with(call)
+    _end_with(life)
     status = _run(arguments, environment, parent)
     _send_status(call, status)
     return status
 
 
-def _receive(call: socket.socket) -> tuple[list[bytes], list[bytes], int]:
-    """Return arguments, environment and the parent of the caller; the descriptors take their places.
+def _receive(call: socket.socket) -> tuple[list[bytes], list[bytes], int, int]:
+    """Return arguments, environment and the parent of the caller, and the pipe that hangs up when it ends.
+
+    The other descriptors take their places.
 
     Raises:  ValueError for what no launcher sends; OSError when the caller is gone.
     """
@@ -187,9 +189,10 @@ def _receive(call: socket.socket) -> tuple[list[bytes], list[bytes], int]:
     for place, descriptor in enumerate(handed[:3]):
         os.dup2(descriptor, place)
     os.fchdir(handed[3])
-    for descriptor in handed:
+    for descriptor in handed[:4]:
         os.close(descriptor)
-    return words[:count], words[count:], parent
+    os.set_inheritable(handed[4], False)
+    return words[:count], words[count:], parent, handed[4]
 
 
 def _parts(call: socket.socket, size: int) -> "Iterator[bytes]":
@@ -201,13 +204,16 @@ def _parts(call: socket.socket, size: int) -> "Iterator[bytes]":
         yield part
 
 
-def _end_with(call: socket.socket) -> None:
-    """Let the kernel kill this process when the launcher is killed.  Raises OSError when it has been."""
-    fcntl.fcntl(call, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(call, _F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(call, fcntl.F_SETFL, fcntl.fcntl(call, fcntl.F_GETFL) | os.O_ASYNC)
+def _end_with(life: int) -> None:
+    """Let the kernel kill this process when the launcher is killed.  Raises OSError when it has been.
+
+    The socket cannot be used for that: the kernel may signal that a request has come after it was read.
+    """
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, _F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(life, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
     try:
-        gone = call.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        gone = os.read(life, 1)
     except BlockingIOError:
         return
     raise OSError(f"the caller hung up {gone!r}")
