@@ -209,6 +209,7 @@ def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
 
     pyplot.rcParams["svg.hashsalt"] = "headnode"  # the same measurement is the same file
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 7), layout="constrained")
+    axes[0][0].set_prop_cycle(color=pyplot.get_cmap("tab20").colors)  # one for each curve
     places = [axes[0][0]] * len(together) + [axes[0][1], axes[1][0], axes[1][1]]
     for place, curve in zip(places, (*together, *queue), strict=True):
         style = "o--" if curve.peer else "o-"
@@ -226,7 +227,7 @@ def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
         place.set(title=title, ylabel=unit, xlabel=below, xscale="log")
         place.set_ylim(0, 1.1 * place.get_ylim()[1])
         place.grid(alpha=0.3)
-    axes[0][0].set_ylim(0, 1.4 * axes[0][0].get_ylim()[1])  # room for the names above the curves
+    axes[0][0].set_ylim(0, 1.9 * axes[0][0].get_ylim()[1])  # room for the names above the curves
     axes[0][0].legend(fontsize="small", loc="upper left", ncols=2)
     figure.savefig(file, metadata={"Date": None})
 
