@@ -209,7 +209,7 @@ def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
 
     pyplot.rcParams["svg.hashsalt"] = "headnode"  # the same measurement is the same file
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 7), layout="constrained")
-    axes[0][0].set_prop_cycle(color=pyplot.get_cmap("tab20").colors)  # one for each curve
+    axes[0][0].set_prop_cycle(color=pyplot.get_cmap("tab20")(range(20)))  # one for each curve
     places = [axes[0][0]] * len(together) + [axes[0][1], axes[1][0], axes[1][1]]
     for place, curve in zip(places, (*together, *queue), strict=True):
         style = "o--" if curve.peer else "o-"
