@@ -26,6 +26,7 @@ LATENCIES = 15  # jobs of which the median is taken
 PROCESSORS = 2
 WIDTH = 100  # tasks in a layer of a flow
 AT_ONCE = 20_000  # tasks in a request
+MOST_QUEUED = 100_000  # a million, submitted one by one, would take three quarters of an hour
 
 
 class Curve(NamedTuple):
@@ -281,7 +282,7 @@ def main() -> None:
     for curve in throughput(sizes):
         print(curve.title, dict(curve.values), file=sys.stderr, flush=True)
         together.append(curve)
-    queue = beside_a_queue([0, *sizes])
+    queue = beside_a_queue([0, *(size for size in sizes if size <= MOST_QUEUED)])
     print(*rows(together), "", *rows(queue), sep="\n")
     if given.page:
         draw(together, queue, given.page / "pictures" / "curves.svg")
