@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from headnode.adapters.nodes.membership import NodeIdentity
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import (
     Health,
@@ -141,8 +140,7 @@ class Agent:
         self._alone_since: float | None = None
         self._head = HeadLink(transport, self)
         self._results = ResultSender(self._head)
-        dial = transport.dial_for_tasks if isinstance(transport, NodeIdentity) else None
-        self._jobs = Jobs(places, facts, self._results, self._head.say, dial)
+        self._jobs = Jobs(places, facts, self._results, self._head.say, transport.dial_for_tasks)
         self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)
         self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._report_health)

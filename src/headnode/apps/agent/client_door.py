@@ -5,7 +5,6 @@ import contextlib
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +13,7 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
 from headnode.adapters.wire.peers import peer_ids
+from headnode.apps.agent.head_link import Dial, Streams
 from headnode.apps.agent.node_services import NodeServices
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
@@ -27,10 +27,6 @@ LARGEST_GREETING = 4096  # bytes of it
 MOST = 160  # connections, each of two descriptors, of which an agent has 1024
 MOST_OF_ONE = 128  # connections of one user
 PIECE = 64 * 1024  # bytes that are passed on at once
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Dial = Callable[[], Awaitable[Streams]]
-"""Returns a new connection on which the head believes that it is this node.  Raises:  OSError."""
 
 
 class TaskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

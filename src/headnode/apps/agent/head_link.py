@@ -8,14 +8,14 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from headnode import __version__
-from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
 from headnode.adapters.wire.frames import FrameWriter, read_frame
@@ -23,6 +23,9 @@ from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJo
 from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine
 from headnode.core.model.errors import BadRequest, Unavailable, UnknownDescription
 from headnode.core.state.job_record import decode_spec
+
+if TYPE_CHECKING:
+    from headnode.adapters.nodes.membership import NodeIdentity
 
 log = logging.getLogger("headnode.agent")
 
@@ -112,14 +115,23 @@ async def _next(reader: asyncio.StreamReader) -> FromHead | None:
     return message
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial = Callable[[], Awaitable[Streams]]
+"""Returns a new connection on which the head believes that it is this node.  Raises:  OSError."""
+
+
 class Transport(Protocol):
     """How the head is reached."""
 
-    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(self) -> Streams:
         """Return a new connection.
 
         Raises:  OSError.
         """
+
+    @property
+    def dial_for_tasks(self) -> Dial | None:
+        """The same for what a task of this node asks the head; None: tasks reach it without the agent."""
 
 
 class HeadEnded(ConnectionRefusedError):
@@ -129,13 +141,15 @@ class HeadEnded(ConnectionRefusedError):
 class LocalTransport:
     """A head on this machine."""
 
+    dial_for_tasks = None
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __str__(self) -> str:
         return str(self._path)
 
-    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(self) -> Streams:
         """Return a new connection.
 
         Raises:  OSError.
@@ -277,6 +291,8 @@ async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     machine = socket.gethostname().split(".")[0]
     if options.head is not None:
         return LocalTransport(options.head), replace(options, name=options.name or machine)
+    from headnode.adapters.nodes.membership import NodeIdentity  # with TLS: a third of the agent's start
+
     identity = NodeIdentity(options.state)
     if options.join:
         options = replace(options, name=options.name or machine)
@@ -297,8 +313,10 @@ async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     return identity, replace(options, name=belongs.node)
 
 
-async def _join(identity: NodeIdentity, options: AgentOptions, patience: float) -> None:
+async def _join(identity: "NodeIdentity", options: AgentOptions, patience: float) -> None:
     """Join the cluster as a node, and report that to the user; try for so many seconds."""
+    from headnode.adapters.nodes.membership import read_invitation
+
     text = sys.stdin.readline() if options.join == "-" else options.join
     invitation = read_invitation(text)
     until = boot_time() + patience

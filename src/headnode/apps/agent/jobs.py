@@ -27,7 +27,7 @@ from headnode.adapters.wire.messages import (
     Suspend,
     Welcome,
 )
-from headnode.apps.agent.client_door import Dial
+from headnode.apps.agent.head_link import Dial
 from headnode.apps.agent.job_table import JobTable
 from headnode.apps.agent.node_events import NodeEvents
 from headnode.apps.agent.places import Places
@@ -68,6 +68,7 @@ class Jobs:
         self._parts.access.open()
         for number in self._parts.visits.start():
             job = self._table.job(number)
+            job.visited = True
             if job.opened is None:
                 self._endings.forget_if_over(job)
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -125,7 +126,12 @@ def facts_of_this_machine(options: AgentOptions) -> NodeFacts:
 
 def most_processes(wanted: int) -> int:
     """Return how many processes a job may have here: what is wanted, but half of what there can be."""
-    return min(wanted, int(_read("sys/kernel/pid_max")) // 2)
+    return min(wanted, _most_on_this_machine() // 2)
+
+
+@cache
+def _most_on_this_machine() -> int:
+    return int(_read("sys/kernel/pid_max"))
 
 
 def boot_id() -> str:

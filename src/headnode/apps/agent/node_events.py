@@ -19,7 +19,8 @@ from headnode.adapters.wire.agent_messages import (
     Suspended,
 )
 from headnode.adapters.wire.messages import FromAgent, OpenJob, Run
-from headnode.apps.agent.client_door import AgentClientDoor, Dial
+from headnode.apps.agent.client_door import AgentClientDoor
+from headnode.apps.agent.head_link import Dial
 from headnode.apps.agent.job_table import JobEndings, JobTable, NodeJob, NodeParts
 from headnode.apps.agent.launch_server import size_in_words
 from headnode.apps.agent.launching import LaunchRouter
@@ -64,6 +65,7 @@ class JobStarts:
         if message == job.opened:
             return
         job.opened, job.orders = message, None
+        job.visited = job.visited or message.hooks is not None
         try:
             here = self._as_here(message)
         except Unavailable:
