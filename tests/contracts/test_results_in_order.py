@@ -49,7 +49,7 @@ def test_that_a_job_is_closed_is_told_behind_its_results_and_with_them() -> None
         results = ResultSender(head)  # type: ignore[arg-type]
         results.head_is_here()
         end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
-        results.closed(JobId(7))
+        results.closed(JobId(7), soon=True)
         results.take(JobId(8), LedgerEntry("marker", 1, end), LedgerEntry("marker", 1, end))
         heard = [[type(message) for message in head.heard]]
         results.say(Started(job=JobId(9), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
@@ -71,10 +71,31 @@ def test_what_leaves_a_job_idle_is_told_at_once_and_with_all_that_waits(
         end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
         results.take(JobId(7), LedgerEntry("first", 1, end))
         await head.hears(1)
-        results.closed(JobId(7))
+        results.closed(JobId(7), soon=False)
         results.take(JobId(8), LedgerEntry("second", 1, end), idle=False)
         results.take(JobId(9), LedgerEntry("third", 1, end))
         await head.hears(4)
         return [message.job for message in head.heard if isinstance(message, Results | JobClosed)]
 
     assert asyncio.run(scene()) == [7, 8, 9, 7]
+
+
+@pytest.mark.parametrize(
+    ("soon", "waits", "told"), [(True, "COALESCE", 0), (True, "CLOSED_AFTER", 1), (False, "CLOSED_AFTER", 0)]
+)
+def test_that_a_job_is_closed_is_told_soon_where_the_head_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, waits: str, told: int, *, soon: bool
+) -> None:
+    monkeypatch.setattr(f"headnode.apps.agent.results.{waits}", 3600.0)
+
+    async def scene() -> int:
+        head = Listener()
+        results = ResultSender(head)  # type: ignore[arg-type]
+        results.head_is_here()
+        results.closed(JobId(7), soon=soon)
+        await asyncio.sleep(0)
+        if told:
+            await head.hears(1)
+        return len(head.heard)
+
+    assert asyncio.run(scene()) == told

@@ -105,6 +105,11 @@ class AgentLink:
         if self._socket is not None:
             self.say_encoded(_encode(message))
 
+    def say_with_next(self, message: list[Any]) -> None:
+        """Send a message together with the next one, whenever that comes."""
+        if self._socket is not None:
+            self._unsaid += frame(_encode(message).encode())
+
     def say_encoded(self, message: str) -> None:
         """Send a message that is JSON already; else as `say`."""
         if self._socket is None:

@@ -68,7 +68,7 @@ class Shepherd:
         self._child_ended = True  # or may have, since the last look
         self._alone_since = time.monotonic()
         if self._link.up:  # as after another job
-            self._introduce()
+            self._introduce(known=True)
 
     def run(self) -> dict[str, Any] | None:
         """Work until the job is closed, or until nothing is left to do or to report.
@@ -103,10 +103,10 @@ class Shepherd:
         self._link.finish(_FAREWELL)
         return None
 
-    def _introduce(self) -> None:
+    def _introduce(self, *, known: bool = False) -> None:
         number = self._suspension.number
         going = self._transfers.going("in"), self._transfers.going("out")
-        self._reports.introduce(self._job, self._marker, self._lanes, number, *going)
+        self._reports.introduce(self._job, self._marker, self._lanes, number, *going, known=known)
         if self._suspension.still and number:
             self._link.say(["suspended", number])
 

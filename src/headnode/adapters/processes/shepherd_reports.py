@@ -133,26 +133,22 @@ class ShepherdReports:
         suspension: int,
         coming: Iterable[ShepherdAttempt] = (),
         leaving: Iterable[ShepherdAttempt] = (),
+        *,
+        known: bool = False,
     ) -> None:
         """Tell a new agent all that is here; `suspension`: the number of that in force, 0 for none.
 
+        An agent that has made this the shepherd of the job, and so has `known` it, learns that with the next
+        message.
         `coming` and `leaving` are attempts whose files are transferred, before and after they run.
         """
         self._untold = []
         self._just_started = {}
         running = [[*attempt.key, attempt.started] for attempt in (*lanes.running.values(), *leaving)]
         ended = list(self._unacknowledged.values())
-        self._link.say(
-            [
-                "hello",
-                job,
-                marker,
-                [*lanes.queued, *(attempt.key for attempt in coming)],
-                running,
-                ended,
-                suspension,
-            ]
-        )
+        queued = [*lanes.queued, *(attempt.key for attempt in coming)]
+        say = self._link.say_with_next if known else self._link.say
+        say(["hello", job, marker, queued, running, ended, suspension])
 
     def tell(self, running: Mapping[Key, ShepherdAttempt]) -> None:
         """Tell what has ended and what runs."""

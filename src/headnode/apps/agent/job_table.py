@@ -60,6 +60,7 @@ class NodeJob:
         self.orders: TaskOrders | None = None  # for the shepherd at work
         self.deaths = 0  # of its shepherds, one after the other without a task that started
         self.held: dict[Key, LedgerEntry] = {}  # results that wait for what was used on other nodes
+        self.visited = False  # by programs of the site: the head waits until their epilog is over
         self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
     @property
@@ -244,5 +245,5 @@ class JobEndings:
             self._table.jobs.pop(job.id, None)
             if job.id < 0:
                 self._parts.places.forget_output(job.id)
-            self._parts.results.closed(job.id)
+            self._parts.results.closed(job.id, soon=job.visited)
             self._table.call_when_empty()

@@ -110,6 +110,7 @@ def _message(number: int, job: JobId, entries: list[LedgerEntry]) -> m.Results:
 log = logging.getLogger("headnode.agent")
 
 COALESCE = 0.005  # seconds: results that come faster are told together
+CLOSED_AFTER = 0.05  # seconds that the word that a job is closed waits for results to go with
 
 
 class ResultSender:
@@ -145,11 +146,14 @@ class ResultSender:
                 self._flush.cancel()
             self._flush = asyncio.get_running_loop().call_at(due, self._tell)
 
-    def closed(self, job: JobId) -> None:
-        """Tell the head with the next results that nothing of a job is left here."""
+    def closed(self, job: JobId, *, soon: bool) -> None:
+        """Tell the head with the next results that nothing of a job is left here.
+
+        `soon`: it waits for that, as its processors are reserved until then.
+        """
         if self.welcome:
             self._closed.append(job)
-            self._tell_at(asyncio.get_running_loop().time() + COALESCE)
+            self._tell_at(asyncio.get_running_loop().time() + (COALESCE if soon else CLOSED_AFTER))
         else:
             self._head.say(m.JobClosed(job=job))
 
