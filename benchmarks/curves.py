@@ -1,6 +1,6 @@
 """Throughput, latency and memory over size, beside peers of this machine in the same run.
 
-A sweep of equal tasks, a job of different tasks, and jobs of one task each, from submission to the last end;
+A sweep of equal tasks, jobs of different tasks, and jobs of one task each, from submission to the last end;
 one job on a cluster with a long queue; the memory of the head with that queue.  The peers are `xargs -P2`,
 task-spooler (`tsp`) and HyperQueue (`hq`), those that are here.  ``--page DIRECTORY`` writes the page
 ``speed.md`` with its picture there.
@@ -13,8 +13,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from heads import Head, head, machine
 LATENCIES = 15  # jobs of which the median is taken
 PROCESSORS = 2
 WIDTH = 100  # tasks in a layer of a flow
-AT_ONCE = 20_000  # tasks in a request
+MOST_TASKS = 20_000  # tasks in a job
 MOST_QUEUED = 100_000  # a million, submitted one by one, would take three quarters of an hour
 
 
@@ -45,31 +46,26 @@ def wait_for(here: Head, job: int) -> None:
             sys.exit(f"job {job} ended badly: {answer['jobs'][0]}")
 
 
-def rate_of_tasks(here: Head, number: int, **described: Any) -> float:
-    """Return tasks a second of one job, from its submission to its end."""
+def rate_of_tasks(here: Head, number: int, *jobs_of_them: dict[str, Any]) -> float:
+    """Return tasks a second of one or several jobs, from the first submission to the last end."""
     begun = time.perf_counter()
-    wait_for(here, here.client.ask("submit_job", **described)["job"])
+    submitted = [here.client.ask("submit_job", **described)["job"] for described in jobs_of_them]
+    for job in submitted:
+        wait_for(here, job)
     return number / (time.perf_counter() - begun)
 
 
 def sweep(here: Head, number: int) -> float:
     """Return tasks a second of a sweep."""
-    return rate_of_tasks(here, number, tasks=[{"command": "/bin/true", "parametric": f"1-{number}"}])
+    described = {"tasks": [{"command": "/bin/true", "parametric": f"1-{number}"}]}
+    return rate_of_tasks(here, number, described)
 
 
 def different_tasks(here: Head, number: int) -> float:
-    """Return tasks a second of a job whose tasks have different commands; many come in several requests."""
+    """Return tasks a second of different tasks, in jobs of as many as a job may have."""
     tasks = [{"command": f"/bin/true {each}"} for each in range(number)]
-    files = [json.dumps({"tasks": tasks[at : at + AT_ONCE]}) for at in range(0, number, AT_ONCE)]
-    if len(files) == 1:
-        return rate_of_tasks(here, number, jobfile=files[0])
-    begun = time.perf_counter()
-    job = here.client.ask("create_job", jobfile=files[0])["job"]
-    for more in files[1:]:
-        here.client.ask("add_tasks", job=job, jobfile=more)
-    here.client.ask("submit_job", job=job)
-    wait_for(here, job)
-    return number / (time.perf_counter() - begun)
+    parts = [tasks[at : at + MOST_TASKS] for at in range(0, number, MOST_TASKS)]
+    return rate_of_tasks(here, number, *({"jobfile": json.dumps({"tasks": part})} for part in parts))
 
 
 def chain(here: Head, number: int) -> float:
@@ -78,7 +74,7 @@ def chain(here: Head, number: int) -> float:
         {"command": "/bin/true", "name": f"t{each}", "depends_on": [f"t{each - 1}"][: each > 0]}
         for each in range(number)
     ]
-    return rate_of_tasks(here, number, jobfile=json.dumps({"tasks": tasks}))
+    return rate_of_tasks(here, number, {"jobfile": json.dumps({"tasks": tasks})})
 
 
 def layers(here: Head, number: int) -> float:
@@ -93,7 +89,7 @@ def layers(here: Head, number: int) -> float:
         }
         for each in range(number)
     ]
-    return rate_of_tasks(here, number, jobfile=json.dumps({"tasks": tasks}))
+    return rate_of_tasks(here, number, {"jobfile": json.dumps({"tasks": tasks})})
 
 
 def jobs(here: Head, number: int, submitters: int = 1) -> float:
@@ -130,7 +126,7 @@ def xargs(number: int) -> float:
     return number / (time.perf_counter() - begun)
 
 
-def beside_a_queue(sizes: Sequence[int]) -> tuple[Curve, Curve, Curve]:
+def beside_a_queue(sizes: Sequence[int]) -> tuple[dict[int, float], ...]:
     """Measure the latency of one job, submissions and the memory of the head while so many jobs wait."""
     latency: dict[int, float] = {}
     memory: dict[int, float] = {}
@@ -150,11 +146,7 @@ def beside_a_queue(sizes: Sequence[int]) -> tuple[Curve, Curve, Curve]:
             queued = size
             latency[size] = 1000 * statistics.median(latency_of(here) for _ in range(LATENCIES))
             memory[size] = here.memory()
-    return (
-        Curve("one job, submission to end", "ms", latency),
-        Curve("submissions on one connection", "a second", submissions),
-        Curve("memory of the head", "MB", memory),
-    )
+    return latency, submissions, memory
 
 
 def latency_of(here: Head) -> float:
@@ -164,34 +156,62 @@ def latency_of(here: Head) -> float:
     return time.perf_counter() - begun
 
 
-def throughput(sizes: Sequence[int]) -> Iterator[Curve]:
-    """Measure tasks and jobs a second, of Headnode and then of each peer, size by size."""
+class Measurement(NamedTuple):
+    """How the values of a curve are measured."""
+
+    title: str
+    measure: Callable[[], dict[int, float]]
+    peer: bool = False
+
+
+def throughput(sizes: Sequence[int]) -> Iterator[Measurement]:
+    """Yield how tasks and jobs a second are measured, of Headnode and then of each peer that is here."""
     ours: tuple[tuple[str, Callable[[Head, int], float], int, int], ...] = (
         ("sweep of equal tasks", sweep, 1, sizes[-1]),
         ("sweep on four nodes", sweep, 4, 10_000),
-        ("job of different tasks", different_tasks, 1, 100_000),
+        ("different tasks", different_tasks, 1, 100_000),
         ("layers of 100 tasks", layers, 1, 10_000),
         ("chain of tasks", chain, 1, 10_000),
         ("jobs of one task", jobs, 1, 100_000),
         ("jobs of eight submitters", jobs_of_eight, 1, 10_000),
         ("jobs on four nodes", jobs_of_eight, 4, 10_000),
     )
-    for title, measure, nodes, most in ours:
-        with head(nodes=nodes, processors=PROCESSORS) as here:
-            yield Curve(title, "a second", {size: measure(here, size) for size in sizes if size <= most})
-    yield Curve("xargs -P2", "a second", {size: xargs(size) for size in sizes if size <= 100_000}, peer=True)
+    for title, rate, nodes, most in ours:
+        yield Measurement(title, partial(on_nodes, nodes, rate, [size for size in sizes if size <= most]))
+    some = [size for size in sizes if size <= 100_000]
+    yield Measurement("xargs -P2", lambda: {size: xargs(size) for size in some}, peer=True)
     if not shutil.which("tsp"):
         print("task-spooler: not here")
     else:
-        with peers.task_spooler() as loop:
-            yield Curve("task-spooler, loop", "a second", {peers.JOBS: loop()}, peer=True)
+        yield Measurement("task-spooler, loop", spooled, peer=True)
     if not find_spec("hyperqueue"):
         print("HyperQueue: not here")
         return
+    some = [size for size in sizes if 1_000 <= size <= 10_000]
+    yield Measurement(
+        "HyperQueue, tasks", partial(queued, lambda queue, size: queue.tasks(size), some), peer=True
+    )
+    yield Measurement(
+        "HyperQueue, jobs", partial(queued, lambda queue, size: queue.jobs(size), some), peer=True
+    )
+
+
+def on_nodes(nodes: int, rate: Callable[[Head, int], float], sizes: Sequence[int]) -> dict[int, float]:
+    """Return the rates of one head, size by size."""
+    with head(nodes=nodes, processors=PROCESSORS) as here:
+        return {size: rate(here, size) for size in sizes}
+
+
+def spooled() -> dict[int, float]:
+    """Return the rate of task-spooler."""
+    with peers.task_spooler() as loop:
+        return {peers.JOBS: loop()}
+
+
+def queued(rate: Callable[[peers.HyperQueue, int], float], sizes: Sequence[int]) -> dict[int, float]:
+    """Return the rates of HyperQueue, size by size."""
     with peers.hyper_queue() as queue:
-        some = [size for size in sizes if 1_000 <= size <= 10_000]
-        yield Curve("HyperQueue, tasks", "a second", {size: queue.tasks(size) for size in some}, peer=True)
-        yield Curve("HyperQueue, jobs", "a second", {size: queue.jobs(size) for size in some}, peer=True)
+        return {size: rate(queue, size) for size in sizes}
 
 
 def rows(curves: Sequence[Curve]) -> list[str]:
@@ -270,19 +290,59 @@ Many submissions in one request or on one pipelining connection are in [decision
 """
 
 
+class Kept:
+    """The curves that were measured, in a file: a run that was broken off goes on behind them."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file, self._values = file, dict[str, dict[int, float]]()
+        if file is not None and file.exists():
+            read = json.loads(file.read_text())
+            self._values = {title: {int(at): one for at, one in read[title].items()} for title in read}
+
+    def has(self, curves: Collection[str]) -> bool:
+        """Whether all of these are known."""
+        return all(title in self._values for title in curves)
+
+    def note(self, title: str, values: Mapping[int, float]) -> None:
+        """Keep a curve."""
+        print(title, dict(values), file=sys.stderr, flush=True)
+        self._values[title] = dict(values)
+        if self._file is not None:
+            self._file.write_text(json.dumps(self._values))
+
+    def __getitem__(self, title: str) -> dict[int, float]:
+        return self._values[title]
+
+
+QUEUE = {
+    "one job, submission to end": "ms",
+    "submissions on one connection": "a second",
+    "memory of the head": "MB",
+}
+
+
 def main() -> None:
     """Print the tables; write the page if asked to."""
     arguments = argparse.ArgumentParser(description="Throughput, latency and memory over size.")
     arguments.add_argument("--page", type=Path, help="the directory for speed.md and pictures/curves.svg")
     arguments.add_argument("--most", type=int, default=100_000, help="tasks and queued jobs (100000)")
+    arguments.add_argument(
+        "--kept", type=Path, help="file of measured curves, to go on if this is broken off"
+    )
     given = arguments.parse_args()
     sizes = [size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size <= given.most]
+    kept = Kept(given.kept)
     print(machine())
     together: list[Curve] = []
-    for curve in throughput(sizes):
-        print(curve.title, dict(curve.values), file=sys.stderr, flush=True)
-        together.append(curve)
-    queue = beside_a_queue([0, *(size for size in sizes if size <= MOST_QUEUED)])
+    for each in throughput(sizes):
+        if not kept.has([each.title]):
+            kept.note(each.title, each.measure())
+        together.append(Curve(each.title, "a second", kept[each.title], each.peer))
+    if not kept.has(QUEUE):
+        found = beside_a_queue([0, *(size for size in sizes if size <= MOST_QUEUED)])
+        for title, values in zip(QUEUE, found, strict=True):
+            kept.note(title, values)
+    queue = [Curve(title, unit, kept[title]) for title, unit in QUEUE.items()]
     print(*rows(together), "", *rows(queue), sep="\n")
     if given.page:
         draw(together, queue, given.page / "pictures" / "curves.svg")
