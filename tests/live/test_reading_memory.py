@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 from reading_memory import TEXTS
 
+from depth import every
 from headnode.core.formats.text.source_text import BASE, TIMES
 
 PROGRAM = Path(__file__).with_name("reading_memory.py")
@@ -21,8 +23,7 @@ def read_alone(name: str, megabytes: float, way: str) -> tuple[int, int]:
     return found["size"], found["took"]
 
 
-@pytest.mark.parametrize("megabytes", [0.9, 3.9])
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(("name", "megabytes"), [*product(TEXTS, (0.9, 3.9))][:: every()])
 def test_reading_takes_no_more_memory_than_promised(name: str, megabytes: float) -> None:
     size, took = read_alone(name, megabytes, "resident")
     assert took <= TIMES * size + BASE
