@@ -1,5 +1,6 @@
 """The first slot of a request, against a search through every allocation at every instant something ends."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import inf
@@ -11,7 +12,7 @@ from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.availability import Availability
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.placement import shares
+from headnode.core.scheduling.placement import at_minimum, find_placement, shares
 from headnode.core.scheduling.plan import Shares
 from headnode.core.scheduling.release_profile import NodeKinds
 from headnode.core.scheduling.request import resolve
@@ -159,6 +160,49 @@ def test_a_slot_that_cannot_be_earlier_by_counts_has_no_earlier_one() -> None:
         assert may_be or earlier is None, (request, view, reserved)
         told[may_be] += 1
     assert min(told.values()) > 20, told
+
+
+def test_a_slot_on_equal_nodes_names_those_that_the_placement_would_choose() -> None:
+    later = 0
+    wanted = [*REQUESTS[:11], asks(2, minutes=3, unit=UnitType.NODE)]
+    for (view, reserved), request in product(list(worlds(ALIKE)), wanted):
+        availability = booked_out(view, reserved, [request])
+        need = resolve(request, view.node_table())
+        slot = availability.first_fit(need, request.run_time, NOW)
+        if slot is not None and slot.at > NOW:
+            free = availability.resources(slot.at, slot.at + request.run_time)
+            assert slot.fit == find_placement(at_minimum(need), free), (request, view, reserved)
+            later += 1
+    assert later > 100
+
+
+def test_a_slot_moves_up_to_where_it_would_be_found_anew() -> None:
+    """Reservations were in the way when it was found, and are given back."""
+    told: Counter[str] = Counter()
+    for (view, reserved), request in product(list(worlds(ALIKE)), REQUESTS[:9]):
+        one, two = (booked_out(view, reserved, [request]) for _ in range(2))
+        need, run_time = resolve(request, view.node_table()), request.run_time
+        slot = one.first_fit(need, run_time, NOW)
+        if slot is None or slot.at == NOW:
+            continue
+        for each in (one, two):
+            each.take(need.piece(slot.fit), slot.at, slot.at + run_time)
+            for other, minutes, where in reserved:
+                start = NOW + minutes * MINUTE
+                each.give(piece_of(view, other, where), start, start + other.run_time)
+        moved = one.move_up(need, run_time, slot)
+        two.give(need.piece(slot.fit), slot.at, slot.at + run_time)
+        found = two.first_fit(need, run_time, NOW, slot.at) or slot
+        apart = any(other.exclusive or other.memory for other, _, _ in reserved)
+        assert (moved is None) == (found.at == NOW or run_time == inf or apart), (request, view, reserved)
+        assert moved in (None, found), (request, view, reserved)
+        found = moved or slot
+        two.take(need.piece(found.fit), found.at, found.at + run_time)
+        for start, end in product((0, 30, 90, 180, 400), (30, 200, inf)):
+            free = [each.resources(NOW + start, NOW + start + end).free for each in (one, two)]
+            assert free[0] == free[1], (request, view, reserved)
+        told["none" if moved is None else "stays" if moved == slot else "moves"] += 1
+    assert min(told.values()) > 5, told
 
 
 def test_what_was_taken_and_given_back_leaves_no_trace() -> None:

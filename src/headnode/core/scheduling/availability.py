@@ -76,11 +76,11 @@ class Availability:
                 profile.close(now + resources.node_table.open_for[kind.nodes[0]])
         self._amounts = release_profile.amount_profiles(now, resources, counted, due)
         self._licences = release_profile.licence_profiles(now, resources, due)
-        self._total = release_profile.total_profile(now, kinds, self._free)
         self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
         self._is_one_kind = len(kinds.all) == 1 and not kinds.all[0].whole
-        if self._is_one_kind:
-            self._total = self._free[0]
+        self._total = (
+            self._free[0] if self._is_one_kind else release_profile.total_profile(now, kinds, self._free)
+        )
         self._in_all = amounts_of(resources.node_table)
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
         self._by_opening = sorted(zip(self._opens, range(len(self._opens)), strict=True))
@@ -96,23 +96,62 @@ class Availability:
         after, until = self._within_own_time(need, Span(duration, after, until))
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
         if after < until and need.access is None and len(self._kinds.all) <= _FEW_KINDS:
-            found = find_placement(least, self.resources(after, after + duration))
+            found = self._placement(least, after, after + duration)
             if found is not None:
                 return Slot(after, found)
         for kinds in self._kinds_for(need) if after < until else ():
             useful = self._useful(least, kinds, after, until)
             courses = self._courses(least, useful, Span(duration, after, until)) if useful else ()
             for at in first_instants(courses, after, until) if useful else ():
-                then = (
-                    least
-                    if need.access is None
-                    else resolved_later(least, self._resources.node_table, at - self._now)
-                )
-                found = find_placement(then, self.resources(at, at + duration))
+                then, table = least, self._resources.node_table
+                if need.access is not None:
+                    then = resolved_later(least, table, at - self._now)
+                found = self._placement(then, at, at + duration)
                 if found is not None:
                     best, until = Slot(Instant(at), found), at
                     break
         return best
+
+    def _placement(self, need: ResolvedRequest, start: float, end: float) -> Placement | None:
+        """Return what a job can have all the time between two instants, as `find_placement` does.
+
+        Equal nodes are only examples later, so no more of them are looked at than are named.
+        """
+        number = self._only_kind(need) if start > self._now else None
+        if number is None:
+            return find_placement(need, self.resources(start, end))
+        kind, wanted = self._kinds.all[number], need.minimum
+        if kind.whole:
+            wanted = -(-wanted // self._resources.node_table.units[need.unit][kind.nodes[0]])
+        return _filled(kind, wanted) if self._free[number].least(start, end) >= wanted else None
+
+    def _only_kind(self, need: ResolvedRequest) -> int | None:
+        """Return the kind of all nodes that a need may use, if only its count matters for the need."""
+        kinds = self._kinds_for(need)
+        if [*map(len, kinds)] != [1] or need.parts or need.fixed or need.each or need.access is not None:
+            return None
+        kind = self._kinds.all[kinds[0][0]]
+        counted = kind.whole or (len(kind.nodes) > 1 and need.unit is UnitType.PROCESSOR)
+        return kinds[0][0] if counted and need.candidates[0] == kind.nodes else None
+
+    def move_up(self, need: ResolvedRequest, duration: float, slot: Slot) -> Slot | None:
+        """Move what is taken for a need to its earliest later slot, where nothing but processors matter.
+
+        Return where it is then.  None: it is where it was, because that takes more than counts to tell, or
+        it might begin now.
+        """
+        if not self._is_one_kind or self._only_kind(need) is None or duration == inf:
+            return None
+        stairs, number = self._free[0], need.minimum
+        at = stairs.first_fit(number, duration, self._now, slot.at)
+        if at == slot.at:
+            return slot
+        if at <= self._now or number != sum([processors for _, processors in slot.fit]):
+            return None
+        stairs.take(at, min(at + duration, slot.at), number)
+        stairs.give(max(at + duration, slot.at), slot.at + duration, number)
+        self._note_opening(0)
+        return Slot(Instant(at), _filled(self._kinds.all[0], number))
 
     def may_be_earlier(self, need: ResolvedRequest, duration: float, slot: Slot) -> bool:
         """Return whether enough processors are free, on any nodes, before a slot that is taken for a need."""
@@ -331,6 +370,13 @@ def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> Amou
     duration, after, until = span
     windows = stairs.windows(duration, after, until)
     return [(at, above, worth(count) if count > 0 else 0) for at, above, count in windows]
+
+
+def _filled(kind: NodeKind, count: int) -> Placement:
+    """Return so many processors, or whole nodes, on the first nodes of a kind."""
+    full, rest = (count, 0) if kind.whole else divmod(count, kind.size)
+    first = [(node, kind.size) for node in kind.nodes[:full]]
+    return tuple([*first, (kind.nodes[full], rest)] if rest else first)
 
 
 def _as_is(count: int) -> int:

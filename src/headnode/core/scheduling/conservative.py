@@ -173,15 +173,29 @@ class _Pass:
         """
         slot, under = held.slot, self._options(candidate)
         own = under[held.option]
-        if slot.at > self._view.now and not (self._kept.freed and self._may_move(candidate, slot)):
-            self._hold(candidate, own, slot)
-            return
+        if slot.at > self._view.now:
+            moved = self._moved_up(candidate, slot)
+            if moved is not None:
+                self._hold(candidate, own, moved)
+                return
         self._future.give(own.need.piece(slot.fit), slot.at, slot.at + own.asks.run_time)
         found = [(each, self._better(each, held)) for each in under]
         if any(better is not None for _, better in found):
             self._in_vain.clear()
         slots = [(each, better or (slot if each is own else None)) for each, better in found]
         self._settle(candidate, slots, promised=own)
+
+    def _moved_up(self, candidate: Candidate, slot: Slot) -> Slot | None:
+        """Return where a slot is held from now on; None: all that the job may have must be looked at."""
+        if not self._kept.freed:
+            return slot
+        need, run_time = candidate.need, candidate.asks.run_time
+        moved = None if candidate.request.others else self._future.move_up(need, run_time, slot)
+        if moved is None:
+            return None if self._may_move(candidate, slot) else slot
+        if moved.at < slot.at:
+            self._in_vain.clear()
+        return moved
 
     def _may_move(self, candidate: Candidate, slot: Slot) -> bool:
         """Return whether an earlier slot is worth looking for; counts are asked first."""

@@ -123,9 +123,11 @@ def total_profile(now: float, kinds: NodeKinds, profiles: Sequence[Profile]) -> 
 
 
 def amount_profiles(
-    now: float, resources: FreeResources, nodes: Iterable[int], releases: Sequence[Release]
+    now: float, resources: FreeResources, nodes: Sequence[int], releases: Sequence[Release]
 ) -> list[dict[int, Profile]]:
     """Return for memory, disk and swap what is free of each of the nodes, in MB."""
+    if not nodes:
+        return [{} for _ in resources.amounts]
     returns: list[dict[int, ReleaseSteps]] = [{node: [] for node in nodes} for _ in resources.amounts]
     for at, _, _, piece in releases:
         for node, processors in piece.fit if piece.memory or piece.held else ():
@@ -141,7 +143,7 @@ def amount_profiles(
 def licence_profiles(now: float, resources: FreeResources, releases: Sequence[Release]) -> dict[str, Profile]:
     """Return for each licence that is counted how many are free."""
     returns: dict[str, ReleaseSteps] = {feature: [] for feature in resources.licences}
-    for at, _, _, piece in releases:
+    for at, _, _, piece in releases if returns else ():
         for feature, amount in piece.licences.items():
             if feature in returns:
                 returns[feature].append((at, amount))
