@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
@@ -15,11 +16,13 @@ from gateways import RealGateway
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from vendor_browser_code import AXE, fetch
 
+from depth import every
 from testbed.debian_packages import CannotInstall, install
 
 NAMES = ("chromium", "chromium-browser")
 AXE_CACHE = Path(os.environ.get("HEADNODE_AXE", Path.home() / ".cache" / "headnode-axe"))
 WIDTHS = (360, 900, 1600)  # pixels: a telephone, a small window, a large one
+LOOKS = [*product(WIDTHS, ("light", "dark"))][:: every()]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chromium import WIDTHS, axe_source, chromium, tab_to, troubles_of_pages, window
+from chromium import LOOKS, WIDTHS, axe_source, chromium, tab_to, troubles_of_pages, window
 from gateways import RealGateway, real_gateway
 
 from heads import RealHead, real_head
@@ -96,8 +96,7 @@ def addresses(head: RealHead) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_axe_finds_nothing_and_nothing_is_cut_off_on_any_page(
     browser: Any, gateway: RealGateway, addresses: list[str], width: int, scheme: str
 ) -> None:

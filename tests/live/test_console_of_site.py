@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import WIDTHS, chromium, troubles_of_pages, window
+from chromium import LOOKS, chromium, troubles_of_pages, window
 from gateways import RealGateway, real_gateway
 
 from headnode.core.model.errors import Unavailable
@@ -77,8 +77,7 @@ def browser() -> Iterator[Any]:
         yield running
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_axe_finds_nothing_and_nothing_is_cut_off_on_the_pages_of_a_site(
     browser: Any, gateway: RealGateway, waiting: int, width: int, scheme: str
 ) -> None:

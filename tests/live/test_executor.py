@@ -1,4 +1,4 @@
-"""Functions as tasks on a real head: values, exceptions, cancels, a thousand calls, a head that is killed."""
+"""Functions as tasks on a real head: values, exceptions, cancels, many calls, a head that is killed."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from depth import share_of
 from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, WrongState
 from heads import RealHead, real_head
 from testbed.request_relay import request_relay
@@ -61,16 +62,17 @@ def test_a_call_runs_as_a_task_of_its_own(executor: HeadnodeExecutor, client: He
     assert client.job(int(job)).output(1, 1) == "said\n"
 
 
-def test_a_thousand_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_path: Path) -> None:
+def test_many_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_path: Path) -> None:
+    calls = share_of(1000)
     with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
-        with HeadnodeExecutor(client, directory=tmp_path, name="thousand") as executor:
-            futures = [executor.submit(pow, n, 2) for n in range(1000)]
-            assert [future.result(5 * PATIENCE) for future in futures] == [n**2 for n in range(1000)]
+        with HeadnodeExecutor(client, directory=tmp_path, name="many") as executor:
+            futures = [executor.submit(pow, n, 2) for n in range(calls)]
+            assert [future.result(5 * PATIENCE) for future in futures] == [n**2 for n in range(calls)]
         jobs = relay.asked["submit_job"]
         assert jobs + relay.asked["add_tasks"] <= 20
         assert relay.asked["watch_jobs"] == jobs
         assert set(relay.asked) <= {"submission_defaults", "submit_job", "add_tasks", "watch_jobs"}
-        assert sum(job.tasks.finished for job in client.jobs(name="thousand")) == 1000
+        assert sum(job.tasks.finished for job in client.jobs(name="many")) == calls
 
 
 def test_calls_go_on_when_the_head_was_killed(tmp_path: Path) -> None:
