@@ -23,11 +23,10 @@ from headnode.core.scheduling.free_resources import (
     Placement,
     amounts_of,
 )
-from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, first_instants
-from headnode.core.scheduling.release_profile import NodeKind, NodeKinds
+from headnode.core.scheduling.release_profile import NodeKind, NodeKinds, filled, shapes_of, spread
 from headnode.core.scheduling.request import ResolvedRequest, resolved_later
 from headnode.core.scheduling.shadow_reservation import Release
 
@@ -84,7 +83,7 @@ class Availability:
         self._in_all = amounts_of(resources.node_table)
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
         self._by_opening = sorted(zip(self._opens, range(len(self._opens)), strict=True))
-        self._shapes, self._shaped = _shapes_of(kinds.all, resources.node_table)
+        self._shapes, self._shaped = shapes_of(kinds.all, resources.node_table)
 
     def first_fit(
         self, need: ResolvedRequest, duration: float, after: Instant, until: float = inf
@@ -100,8 +99,9 @@ class Availability:
             if found is not None:
                 return Slot(after, found)
         for kinds in self._kinds_for(need) if after < until else ():
-            useful = self._useful(least, kinds, after, until)
-            courses = self._courses(least, useful, Span(duration, after, until)) if useful else ()
+            span = Span(duration, after, until)
+            useful = self._useful(least, kinds, span)
+            courses = self._courses(least, useful, span) if useful else ()
             for at in first_instants(courses, after, until) if useful else ():
                 then, table = least, self._resources.node_table
                 if need.access is not None:
@@ -123,7 +123,7 @@ class Availability:
         kind, wanted = self._kinds.all[number], need.minimum
         if kind.whole:
             wanted = -(-wanted // self._resources.node_table.units[need.unit][kind.nodes[0]])
-        return _filled(kind, wanted) if self._free[number].least(start, end) >= wanted else None
+        return filled(kind, wanted) if self._free[number].least(start, end) >= wanted else None
 
     def _only_kind(self, need: ResolvedRequest) -> int | None:
         """Return the kind of all nodes that a need may use, if only its count matters for the need."""
@@ -151,31 +151,46 @@ class Availability:
         stairs.take(at, min(at + duration, slot.at), number)
         stairs.give(max(at + duration, slot.at), slot.at + duration, number)
         self._note_opening(0)
-        return Slot(Instant(at), _filled(self._kinds.all[0], number))
+        return Slot(Instant(at), filled(self._kinds.all[0], number))
 
     def may_be_earlier(self, need: ResolvedRequest, duration: float, slot: Slot) -> bool:
         """Return whether enough processors are free, on any nodes, before a slot that is taken for a need."""
         return self._total.first_fit(need.minimum, duration, self._now, slot.at) < slot.at
 
-    def _useful(
-        self, need: ResolvedRequest, kinds: Sequence[int], after: float, until: float
-    ) -> Sequence[int]:
-        """Return the kinds of which a need could have anything from some instant in between on.
+    def _useful(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> Sequence[int]:
+        """Return the kinds of which a need could have anything if it begins within a span.
 
         Nothing if all of them together are too few, each at its best.
         """
         useful, units = [], 0
+        free, shapes, worth_of = self._free, self._shapes, self._worths(need)
+        best = self._at_best(span)
+        for kind in self._open_by(span.until, kinds):
+            most = best(free[kind])
+            worth = worth_of[shapes[kind]](most) if most > 0 else 0
+            if worth:
+                useful.append(kind)
+                units += worth
+        return useful if units >= (1 if need.single else need.minimum) else ()
+
+    @staticmethod
+    def _at_best(span: Span) -> Callable[[Profile], int]:
+        """Return how to get the most that there is of a kind for a job that begins within a span.
+
+        A job that lasts from each start until the end of the span takes the moment before that, and what
+        all starts have in common behind it.
+        """
+        duration, after, until = span
+        if until - after > duration or until == inf:
+            return lambda stairs: stairs.most(after, until)
+        return lambda stairs: stairs.least(nextafter(until, -inf), max(until, after + duration))
+
+    def _open_by(self, until: float, kinds: Sequence[int]) -> Sequence[int]:
+        """Return those of the kinds of which there is anything at some time before an instant."""
         open_by_then = [kind for _, kind in self._by_opening[: bisect_left(self._by_opening, (until, -1))]]
         if len(kinds) < len(self._kinds.all):
-            open_by_then = sorted(set(kinds).intersection(open_by_then))
-        free, shapes, worth_of = self._free, self._shapes, self._worths(need)
-        for kind in open_by_then:
-            most = free[kind].most(after, until)
-            best = worth_of[shapes[kind]](most) if most > 0 else 0
-            if best:
-                useful.append(kind)
-                units += best
-        return useful if units >= (1 if need.single else need.minimum) else ()
+            return sorted(set(kinds).intersection(open_by_then))
+        return open_by_then
 
     def _within_own_time(self, need: ResolvedRequest, span: Span) -> tuple[Instant, float]:
         """Return between which instants a need must begin that is for one reservation only."""
@@ -221,7 +236,7 @@ class Availability:
             if len(kind.nodes) == 1:
                 free[node] = count
             elif count > 0:
-                _spread(kind, count, free, real if now else None)
+                spread(kind, count, free, real if now else None)
         sizes = node_table.processors
         holders: list[int] = list(map(lt, free, sizes))
         amounts = real.amounts if now else self._in_all
@@ -351,20 +366,6 @@ class Availability:
         return known
 
 
-def _shapes_of(kinds: Sequence[NodeKind], node_table: NodeTable) -> tuple[list[int], list[NodeKind]]:
-    """Return a number for each kind, the same where equal counts are worth the same, and a kind for each."""
-    known: dict[tuple[int, int, bool], int] = {}
-    examples: list[NodeKind] = []
-    shapes = []
-    for kind in kinds:
-        shape = kind.size, node_table.sockets[kind.nodes[0]], kind.whole
-        if shape not in known:
-            known[shape] = len(examples)
-            examples.append(kind)
-        shapes.append(known[shape])
-    return shapes, examples
-
-
 def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> AmountChanges:
     """Return what the least that is free for a duration is worth, by when it begins."""
     duration, after, until = span
@@ -372,28 +373,5 @@ def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> Amou
     return [(at, above, worth(count) if count > 0 else 0) for at, above, count in windows]
 
 
-def _filled(kind: NodeKind, count: int) -> Placement:
-    """Return so many processors, or whole nodes, on the first nodes of a kind."""
-    full, rest = (count, 0) if kind.whole else divmod(count, kind.size)
-    first = [(node, kind.size) for node in kind.nodes[:full]]
-    return tuple([*first, (kind.nodes[full], rest)] if rest else first)
-
-
 def _as_is(count: int) -> int:
     return count
-
-
-def _spread(kind: NodeKind, count: int, free: list[int], real: FreeResources | None) -> None:
-    """Put so much of a kind on its nodes: where it is free now, or in their order."""
-    for node in kind.nodes:
-        there = kind.size if real is None else 0 if real.owned[node] else real.free[node]
-        if kind.whole:
-            there = kind.size if real is None or real.is_idle(node) else 0
-            taken = there if count > 0 else 0
-            count -= taken > 0
-        else:
-            taken = min(there, count)
-            count -= taken
-        free[node] = taken
-        if count <= 0:
-            return

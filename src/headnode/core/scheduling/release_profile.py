@@ -12,7 +12,7 @@ from enum import Flag, auto
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
-from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.profile import Profile
 from headnode.core.scheduling.request import ResolvedRequest
@@ -89,6 +89,43 @@ def _wants(need: ResolvedRequest, node_table: NodeTable, group: int) -> NodeDema
         return NodeDemand.WHOLE
     broken = need.unit is UnitType.SOCKET and node_table.processors[node] != node_table.sockets[node]
     return NodeDemand.SHARED if need.counted and not broken else NodeDemand.APART
+
+
+def shapes_of(kinds: Sequence[NodeKind], node_table: NodeTable) -> tuple[list[int], list[NodeKind]]:
+    """Return a number for each kind, the same where equal counts are worth the same, and a kind for each."""
+    known: dict[tuple[int, int, bool], int] = {}
+    examples: list[NodeKind] = []
+    shapes = []
+    for kind in kinds:
+        shape = kind.size, node_table.sockets[kind.nodes[0]], kind.whole
+        if shape not in known:
+            known[shape] = len(examples)
+            examples.append(kind)
+        shapes.append(known[shape])
+    return shapes, examples
+
+
+def spread(kind: NodeKind, count: int, free: list[int], real: FreeResources | None) -> None:
+    """Put so much of a kind on its nodes: where it is free now, or in their order."""
+    for node in kind.nodes:
+        there = kind.size if real is None else 0 if real.owned[node] else real.free[node]
+        if kind.whole:
+            there = kind.size if real is None or real.is_idle(node) else 0
+            taken = there if count > 0 else 0
+            count -= taken > 0
+        else:
+            taken = min(there, count)
+            count -= taken
+        free[node] = taken
+        if count <= 0:
+            return
+
+
+def filled(kind: NodeKind, count: int) -> Placement:
+    """Return so many processors, or whole nodes, on the first nodes of a kind."""
+    full, rest = (count, 0) if kind.whole else divmod(count, kind.size)
+    first = [(node, kind.size) for node in kind.nodes[:full]]
+    return tuple([*first, (kind.nodes[full], rest)] if rest else first)
 
 
 ReleaseSteps = list[tuple[float, int]]
