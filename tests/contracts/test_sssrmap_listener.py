@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.wire.sssrmap_client import read_site_key
-from headnode.adapters.wire.sssrmap_frames import request_frame
+from headnode.adapters.wire.sssrmap import read_site_key, request_frame
 from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.sssrmap import listener, main
 from headnode.apps.web.sssrmap.actions import ACTIONS, JOIN

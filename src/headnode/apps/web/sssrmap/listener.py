@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-from headnode.adapters.wire.sssrmap_frames import (
+from headnode.adapters.wire.sssrmap import (
     FramingFault,
     RmapHead,
     check_request,

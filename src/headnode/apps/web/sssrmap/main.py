@@ -16,7 +16,7 @@ import msgspec
 
 from headnode.adapters.files.owners import Unsafe, read_trusted
 from headnode.adapters.wire.frames import allow_many, listen_at, quiet_at_the_end
-from headnode.adapters.wire.sssrmap_client import read_site_key
+from headnode.adapters.wire.sssrmap import read_site_key
 from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.sssrmap.actions import ACTIONS, JOIN
 from headnode.apps.web.sssrmap.listener import RmapListener
