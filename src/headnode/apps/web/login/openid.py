@@ -1,7 +1,7 @@
 """Log-in by single sign-on: OpenID Connect, authorization code with PKCE, against one provider.
 
-`OpenidProvider` has its places, its keys, and the name in an identity token of it.  A claim of the token names
-a user of this machine, or a line of a file does.
+`OpenidProvider` has its places, its keys, and the name in an identity token of it.  A claim of the token
+names a user of this machine, or a line of a file does.
 Source:  OpenID Connect Core 1.0, sections 3.1 and 5.1; RFC 7636 (PKCE); RFC 9700 (best current practice).
 """
 
