@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.adapters.wire.frames import allow_many, listen_at
-from headnode.apps.web.console.door import console_routes
+from headnode.apps.web.console.serving import console_routes
 from headnode.apps.web.control import ControlSocket
 from headnode.apps.web.conversations import Conversations
 from headnode.apps.web.event_streams import stream_routes

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from headnode.apps.readable_values import duration
 from headnode.apps.web.console.explained import explained
+from headnode.apps.web.console.job_drawings import task_graph
 from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request, moved_up
-from headnode.apps.web.console.job_graph import task_graph
 from headnode.apps.web.console.rendering import plain_text
 from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, numbers, texts
 from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit

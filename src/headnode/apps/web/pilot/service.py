@@ -1,4 +1,4 @@
-"""What each path of the grid service does: jobs, their tasks, what ended jobs used, and the service itself."""
+"""What each path of the grid service does: jobs and tasks, what ended jobs used, the service itself."""
 
 from collections.abc import Mapping
 from typing import Any, Final
