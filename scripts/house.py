@@ -49,7 +49,7 @@ FEATURES = (
     ("elastic nodes", "*/elastic.py */elastic_*.py"),
     (
         "hand-off to other schedulers",
-        "apps/handoff/* adapters/batch/* core/batch/* apps/server/hand_off.py apps/server/place_desk.py"
+        "apps/handoff.py adapters/batch/* core/batch/* apps/server/hand_off.py apps/server/place_desk.py"
         " core/state/place_*.py core/state/resource*.py core/model/resource*.py */resources.py"
         " protocol/resource_answers.py apps/cli/commands/resource.py",
     ),

@@ -141,7 +141,7 @@ def lines() -> Iterator[ShowJobs]:
     yield show
 
 
-EXAMPLES: Final = Path(__file__).parents[4] / "examples"
+EXAMPLES: Final = Path(__file__).parents[3] / "examples"
 JOB_FILES: Final = ("sweep/pi.xml", "flow/sort.xml", "parallel/heat.xml")
 _AT_HOME: Final = "%USERPROFILE%/headnode-examples"
 
