@@ -15,8 +15,7 @@ from headnode.apps.web.console.job_drawings import task_graph, timeline
 from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output_of
 from headnode.apps.web.console.job_rows import job_mark, job_row
 from headnode.apps.web.console.rendering import plain_text
-from headnode.apps.web.console.site import ConsolePage
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
 from headnode.core.formats.dialects import DIALECTS, SUBMITTED
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound
 from headnode.core.model.field_rows import QUEUED, RUNNING, JobOption

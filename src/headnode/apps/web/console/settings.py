@@ -8,8 +8,17 @@ from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.cluster import change_row
 from headnode.apps.web.console.policy_lab import SIMULATED, verdict_on
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    GoTo,
+    Model,
+    PageMessage,
+    Told,
+    Visit,
+    texts,
+)
 from headnode.core.model.errors import HeadnodeError
 
 CHANGES_SHOWN: Final = 200

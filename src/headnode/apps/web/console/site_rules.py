@@ -4,8 +4,16 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    GoTo,
+    Model,
+    PageMessage,
+    Visit,
+    texts,
+)
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
 NEW_TEMPLATE: Final = """name = "short"
