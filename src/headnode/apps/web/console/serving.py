@@ -36,9 +36,8 @@ from headnode.apps.web.console.plan import PLAN_PAGES
 from headnode.apps.web.console.policy_lab import LAB_ACTIONS, LAB_PAGES
 from headnode.apps.web.console.rendering import STATIC, STATIC_ADDRESS, render, templates
 from headnode.apps.web.console.reservations import RESERVATION_ACTIONS, RESERVATION_PAGES
-from headnode.apps.web.console.settings import SETTINGS_ACTIONS, SETTINGS_PAGES
+from headnode.apps.web.console.settings import RULES_ACTIONS, RULES_PAGES, SETTINGS_ACTIONS, SETTINGS_PAGES
 from headnode.apps.web.console.site_queue import SITE_KEPT, SITE_PAGES, site_name
-from headnode.apps.web.console.site_rules import RULES_ACTIONS, RULES_PAGES
 from headnode.apps.web.console.visit import (
     AnswersForAll,
     ConsoleAction,
