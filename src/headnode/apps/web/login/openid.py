@@ -24,8 +24,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.identity import is_same
-from headnode.apps.web.login.accounts import local_path, user_to_log_in
+from headnode.apps.web.identity import is_same, local_path, user_to_log_in
 from headnode.apps.web.problems import answering
 from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
 

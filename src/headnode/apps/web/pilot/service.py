@@ -13,9 +13,14 @@ from headnode.apps.web.pilot.delegations import (
     refuse_unknown,
     renew_for_job,
 )
-from headnode.apps.web.pilot.grid_jobs import OVER, PAGE, GridJob, Object, job_of, listed_job
-from headnode.apps.web.pilot.histories import (
+from headnode.apps.web.pilot.grid_jobs import (
+    OVER,
+    PAGE,
+    GridJob,
     GridTaskPlace,
+    Object,
+    job_of,
+    listed_job,
     task_states,
     time_text,
 )
