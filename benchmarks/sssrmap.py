@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from gateway import processor_time
-from headnode.adapters.wire.sssrmap_client import exchange
+from headnode.adapters.wire.sssrmap import exchange
 from headnode.core.formats.sss.sssrmap.messages import envelope
 from headnode.core.formats.sss.sssrmap.signatures import signature_of
 from heads import Head, head, machine

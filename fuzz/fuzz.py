@@ -9,7 +9,7 @@ try:
 except ImportError:
     sys.exit(f"atheris is not there for {sys.executable}: pip install atheris (Linux, Python 3.11 to 3.13)")
 
-with atheris.instrument_imports(include=["headnode.core", "headnode.adapters.wire.sssrmap_frames"]):
+with atheris.instrument_imports(include=["headnode.core", "headnode.adapters.wire.sssrmap"]):
     from parsers import PARSERS, seeds, words
 
 _MOST_BYTES, _MOST_MEGABYTES, _MOST_SECONDS = 20_000, 1024, 10

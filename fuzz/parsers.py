@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from headnode.adapters.wire.sssrmap_frames import check_request, read_chunks, read_head, request_frame
+from headnode.adapters.wire.sssrmap import check_request, read_chunks, read_head, request_frame
 from headnode.core.formats import dialects, hpc_values, slash_terms, swf
 from headnode.core.formats.dialects import DIALECTS, JobLanguage, ReadOptions
 from headnode.core.formats.fidelity import Awareness, parse_awareness

@@ -49,11 +49,11 @@ FEATURES = (
     ("elastic nodes", "*/elastic.py */elastic_*.py"),
     (
         "hand-off to other schedulers",
-        "apps/handoff/* adapters/batch/* core/batch/* apps/server/hand_off.py apps/server/place_desk.py"
+        "apps/handoff.py adapters/batch/* core/batch/* apps/server/hand_off.py apps/server/place_desk.py"
         " core/state/place_*.py core/state/resource*.py core/model/resource*.py */resources.py"
         " protocol/resource_answers.py apps/cli/commands/resource.py",
     ),
-    ("batch scripts", "core/formats/batch/* core/formats/option_words.py apps/cli/batch_scripts.py"),
+    ("batch scripts", "core/formats/batch/* core/formats/option_words.py"),
     (
         "commands of Slurm, PBS and HPC Pack",
         "apps/cli/batch_programs/* apps/cli/slurm_and_pbs.py apps/cli/other_schedulers.py"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.adapters.wire.sssrmap_frames import (
+from headnode.adapters.wire.sssrmap import (
     FramingFault,
     check_request,
     read_chunks,

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.wire.sssrmap_client import read_site_key
-from headnode.adapters.wire.sssrmap_frames import request_frame
+from headnode.adapters.wire.sssrmap import read_site_key, request_frame
 from headnode.apps.web.head_client import HeadClient
-from headnode.apps.web.sssrmap import listener, main
+from headnode.apps.web.sssrmap import __main__ as listener
+from headnode.apps.web.sssrmap.__main__ import RmapListener, read_options
 from headnode.apps.web.sssrmap.actions import ACTIONS, JOIN
-from headnode.apps.web.sssrmap.listener import RmapListener
-from headnode.apps.web.sssrmap.main import read_options
 from headnode.apps.web.sssrmap.service import RmapRules, RmapService
 from headnode.core.formats.sss.sssrmap.messages import envelope
 from headnode.core.formats.sss.sssrmap.signatures import METHODS, signature_of
@@ -171,7 +169,7 @@ def refused_actors(tmp_path: Path, actors: Path) -> str:
 
 def test_a_table_of_actors_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
     actors = tmp_path / "actors"
-    filled = "#" * (main.LARGEST_TABLE - len("\nmaui op"))
+    filled = "#" * (listener.LARGEST_TABLE - len("\nmaui op"))
     actors.write_text(f"{filled}\nmaui operator\n")  # cut, it would name the user "op"
     actors.chmod(0o600)
     assert "larger than" in refused_actors(tmp_path, actors)

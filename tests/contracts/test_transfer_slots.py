@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.processes.transfer_slots import TransferSlots, open_slots
+from headnode.adapters.processes.transfer_run import TransferSlots, open_slots
 
 Opened = Callable[[], tuple[TransferSlots, int]]
 

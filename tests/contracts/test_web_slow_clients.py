@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from headnode.apps.web import http_server, request_body
+from headnode.apps.web import gateway, http_server
+from headnode.apps.web.gateway import BodyRoom
 from headnode.apps.web.http_server import BoundedHttp
 from headnode.apps.web.problems import answering
-from headnode.apps.web.request_body import BodyRoom
 
 SHORT, PATIENCE = 0.2, 20.0  # seconds
 
@@ -59,7 +59,7 @@ def short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         most = SHORT
 
     monkeypatch.setattr(http_server, "WEB_HEAD_TIME", Short)
-    monkeypatch.setattr(request_body, "WEB_BODY_TIME", Short)
+    monkeypatch.setattr(gateway, "WEB_BODY_TIME", Short)
 
 
 @pytest.mark.parametrize("said", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: x\r\n"])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gateways import PYTHON_OF_ALL
 
-from headnode.adapters.wire.sssrmap_frames import request_frame
+from headnode.adapters.wire.sssrmap import request_frame
 from headnode.core.formats.sss.sssrmap.messages import RmapResponse, envelope, parsed_answer, read_response
 from headnode.core.formats.sss.sssrmap.signatures import SHA1, signature_of
 from heads import PATIENCE, RealHead, real_head

@@ -51,7 +51,7 @@ def as_user(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0
-    or as_user(OTHER, *PYTHON_OF_ALL, "-c", "import headnode.apps.web.main").returncode != 0,
+    or as_user(OTHER, *PYTHON_OF_ALL, "-c", "import headnode.apps.web.__main__").returncode != 0,
     reason="needs root, and a Python that other users can run",
 )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sssrmap_peers import ACTOR, KEY, ROOT, RealListener, listener_with_head, real_listener
 
-from headnode.adapters.wire.sssrmap_frames import request_frame
+from headnode.adapters.wire.sssrmap import request_frame
 from headnode.core.formats.sss.sssrmap.messages import RmapResponse, canonical, envelope, text_of
 from headnode.core.formats.sss.sssrmap.signatures import SHA256, signature_of
 from heads import PATIENCE, RealHead

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sssrmap_peers import ACTOR, KEY, head_for_peers, real_listener
 
-from headnode.adapters.wire.sssrmap_frames import request_frame
+from headnode.adapters.wire.sssrmap import request_frame
 from headnode.core.formats.sss.sssrmap.messages import envelope
 from headnode.core.formats.sss.sssrmap.signatures import signature_of
 from headnode.core.formats.sss.sssrmap.status import StatusCode

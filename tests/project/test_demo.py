@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.demo.show import DemoFolder, end_leftovers, started_with
+from headnode.apps.demo import DemoFolder, end_leftovers, started_with
 from headnode.core.model.errors import NotFound
 
 DEMO = [sys.executable, "-m", "headnode.apps.demo"]

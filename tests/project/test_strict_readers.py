@@ -18,8 +18,8 @@ _DECODED = re.compile(r"\bDecoder(?:\[[^\]]*\])?\(([A-Za-z_][\w.]*)\)|\bdecode\(
 
 # Both ends are processes of one head, or of one agent, of the same installation; nothing of it is stored.
 ONE_PROGRAM = (
-    "headnode.apps.predict.",
-    "headnode.apps.notify.",
+    "headnode.apps.predict:",
+    "headnode.apps.notify:",
     "headnode.apps.server.predicted_starts:",
     "headnode.apps.server.job_notices:",
     "headnode.apps.agent.launch_server:",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headnode.apps.handoff.__main__ import DIALECTS
+from headnode.apps.handoff import DIALECTS
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, CommandResult, ForeignAction, marker_of
 from headnode.core.batch.hand_off import HandOffPatience, HandOffTable

@@ -10,7 +10,6 @@ from headnode.adapters.processes.attempt_limits import above_its_memory
 from headnode.adapters.processes.limits import Bounds
 from headnode.apps.cli.batch_programs import sacct, scancel, scontrol, sinfo, sprio, squeue, srun
 from headnode.apps.cli.batch_programs.columns import letters, lines, named
-from headnode.apps.cli.batch_programs.moments import moment
 from headnode.apps.cli.batch_programs.programs import system_of_link
 from headnode.apps.cli.batch_programs.rows import (
     BatchRow,
@@ -22,7 +21,7 @@ from headnode.apps.cli.batch_programs.rows import (
 )
 from headnode.apps.cli.batch_programs.step_tasks import output_name
 from headnode.apps.cli.batch_programs.steps import StepRequest, layout
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, read_words, refused
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, moment, read_words, refused
 from headnode.apps.client.client import Client
 from headnode.core.formats.option_words import SBATCH
 from headnode.core.model.outcome import AttemptOutcome

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.apps.web.console.job import advice
+from headnode.apps.web.console.job_drawings import MOST_BOXES, MOST_LINES, task_graph, timeline
 from headnode.apps.web.console.job_form import preview
-from headnode.apps.web.console.job_graph import MOST_BOXES, MOST_LINES, task_graph
 from headnode.apps.web.console.job_rows import job_mark, node_mark
-from headnode.apps.web.console.job_timeline import timeline
 from headnode.apps.web.console.load_chart import (
     MOST_LANES,
     STEP,

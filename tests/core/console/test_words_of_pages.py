@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from headnode.apps.web.console.rendering import with_times
 from headnode.apps.web.console.settings import SUBJECTS, subject_of
-from headnode.apps.web.console.wording import with_times
 from headnode.engine.parameters import PARAMETERS
 
 NOW = 1_800_000_000.0

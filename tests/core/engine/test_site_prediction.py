@@ -3,8 +3,7 @@
 from msgspec.structs import replace
 
 from headnode.core.batch.dialect import ForeignState
-from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SitePartition, SiteSnapshot
-from headnode.core.batch.site_past import past_snapshots
+from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SitePartition, SiteSnapshot, past_snapshots
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.prediction import look_ahead

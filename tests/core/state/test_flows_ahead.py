@@ -16,7 +16,7 @@ from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import RequeueJob
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.stop import StopJob, StopTask
-from headnode.core.state.task_parents import MOST_PARENTS
+from headnode.core.state.task_lines import MOST_PARENTS
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import JobState
 from testbed.in_process import Held

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.apps.web.pilot.histories import GridTaskPlace, job_states, task_states
+from headnode.apps.web.pilot.grid_jobs import GridTaskPlace, job_states, task_states
 from headnode.protocol.event_answers import StateChange
 
 ALONE = {"a": GridTaskPlace(1, 1, ())}

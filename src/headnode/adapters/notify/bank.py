@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from headnode.adapters.notify.outbox import host_and_port
-from headnode.adapters.wire.sssrmap_client import exchange, read_site_key
+from headnode.adapters.wire.sssrmap import exchange, read_site_key
 from headnode.core.formats.sss.sssrmap.bank import done_before, judged, needs_query, query_of, request_of
 from headnode.core.formats.sss.sssrmap.messages import (
     RmapRequest,

@@ -24,7 +24,7 @@ from headnode.adapters.processes.job_journal import Writer
 from headnode.adapters.processes.program_start import keep_only
 from headnode.adapters.processes.shepherd import Shepherd
 from headnode.adapters.processes.shepherd_home import HomeDirectories, ShepherdHome, header_of
-from headnode.adapters.processes.transfer_slots import open_slots
+from headnode.adapters.processes.transfer_run import open_slots
 from headnode.core.model import faults
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -22,8 +22,14 @@ from headnode.adapters.processes.job_journal import Key, never_ran_record
 from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart, cannot_transfer, discard_if_empty, make_scratch
-from headnode.adapters.processes.transfer_run import TransferRun, count, order_file, pipes, ready_report
-from headnode.adapters.processes.transfer_slots import TransferSlots
+from headnode.adapters.processes.transfer_run import (
+    TransferRun,
+    TransferSlots,
+    count,
+    order_file,
+    pipes,
+    ready_report,
+)
 
 MODULE = "headnode.adapters.staging.transfer"
 TELL_EVERY = 2.0  # seconds between two reports of how far transfers are

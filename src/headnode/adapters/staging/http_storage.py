@@ -22,8 +22,13 @@ from headnode.adapters.staging.arrival import CHUNK, ArrivingFile, pieces_of
 from headnode.adapters.staging.credentials import NOBODY, Credential
 from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed, shown
 from headnode.adapters.staging.storage import Seen
-from headnode.adapters.staging.told_checksums import WANTED, compare, compare_tag
-from headnode.adapters.staging.uploads import part_name, same_so_far
+from headnode.adapters.staging.uploads import (
+    WANTED_CHECKSUMS,
+    compare_tag,
+    compare_upload,
+    part_name,
+    same_so_far,
+)
 
 MOST_REDIRECTS = 10
 MOST_INTERIM = 20  # answers before the one to a request
@@ -158,7 +163,7 @@ class HttpStorage:
         compare_tag(answer.headers, file, size)
         about = self._about(target)
         if about is not None:
-            compare(about, file, size)
+            compare_upload(about, file, size)
         if target is not url:
             move = {"Destination": url, "Overwrite": "T"}
             self._ask("MOVE", target, move).drain_conn()
@@ -188,7 +193,7 @@ class HttpStorage:
         """
         if "?" in url:
             return None
-        answer = self._once("HEAD", url, WANTED, None)
+        answer = self._once("HEAD", url, WANTED_CHECKSUMS, None)
         answer.close()
         if answer.status in _GONE:
             raise TransferFailed(f"{urlsplit(url).hostname} has taken {shown(url)}, and does not have it")

@@ -1,9 +1,19 @@
-"""Uploads that are written beside their names and may go on where they stopped."""
+"""Uploads: written beside their names, continued where they stopped, compared with what the server has.
 
+Source: RFC 9530, "Repr-Digest"; RFC 3230, "Digest", which storage of grids has, also with adler32; RFC 1864,
+"Content-MD5"; Amazon S3 API Reference, "Object": when an ETag is an MD5.
+"""
+
+import base64
+import binascii
+import hashlib
 import os
-from collections.abc import Callable
+import re
+import zlib
+from collections.abc import Callable, Mapping
 
 from headnode.adapters.staging.arrival import CHUNK
+from headnode.adapters.staging.failures import ChangedOnTheWay
 
 _LONGEST_NAME = 150  # characters of a name that is part of another
 
@@ -26,3 +36,78 @@ def same_so_far(file: int, size: int, there: int, end: Callable[[int], bytes]) -
     if 0 < there <= size and end(begin) == os.pread(file, there - begin, begin):
         return there
     return 0
+
+
+WANTED_CHECKSUMS = {
+    "Want-Repr-Digest": "sha-256=3, md5=1",
+    "Want-Digest": "sha-256, md5;q=0.5, adler32;q=0.3",
+}
+"""What a server is asked to tell in a HEAD."""
+
+_FIX = "see the server"
+_KINDS = {"sha-512": "sha512", "sha-256": "sha256", "sha": "sha1", "md5": "md5", "adler32": "adler32"}
+_DIGEST = re.compile(r"\s*([A-Za-z0-9-]+)\s*=\s*:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)")
+_MD5 = re.compile(r'"[0-9a-f]{32}"')
+
+
+def compare_upload(said: Mapping[str, str], file: int, size: int) -> None:
+    """Compare what a server says of a file, asked by HEAD, with the file that was sent.
+
+    A length counts only beside a time or a tag: servers that make up their answers have neither.
+    Raises:  ChangedOnTheWay.
+    """
+    length = said.get("Content-Length", "") if "ETag" in said or "Last-Modified" in said else ""
+    if length.isascii() and length.isdigit() and int(length[:19]) != size and "Content-Encoding" not in said:
+        raise ChangedOnTheWay(f"the server has {length[:19]} bytes of it, and should have {size}", _FIX)
+    _compare_first({**_told(said), **_told_by_s3(said)}, file, size)
+
+
+def compare_tag(said: Mapping[str, str], file: int, size: int) -> None:
+    """Compare the tag with which object storage answers a PUT; nothing else there is about the file.
+
+    Raises:  ChangedOnTheWay.
+    """
+    _compare_first(_told_by_s3(said), file, size)
+
+
+def _compare_first(told: dict[str, bytes], file: int, size: int) -> None:
+    """Compare the checksum that says most."""
+    kind = next((kind for kind in _KINDS.values() if kind in told), "")
+    if kind and told[kind] != (digest := _digest(kind, file, size)):
+        what = f"the server has the checksum {kind}:{told[kind].hex()[:128]}, and should have {digest.hex()}"
+        raise ChangedOnTheWay(what, _FIX)
+
+
+def _told(said: Mapping[str, str]) -> dict[str, bytes]:
+    pairs = _DIGEST.findall(said.get("Repr-Digest", "")) + _DIGEST.findall(said.get("Digest", ""))
+    known = [(_KINDS[name.lower()], text) for name, text in pairs if name.lower() in _KINDS]
+    if said.get("Content-MD5"):
+        known.append(("md5", said["Content-MD5"]))
+    return {kind: told for kind, text in known if (told := _bytes(kind, text))}
+
+
+def _told_by_s3(said: Mapping[str, str]) -> dict[str, bytes]:
+    tag = said.get("ETag", "")
+    encrypted = said.get("x-amz-server-side-encryption", "").startswith("aws:kms")
+    if "x-amz-request-id" not in said or encrypted or not _MD5.fullmatch(tag):
+        return {}
+    return {"md5": bytes.fromhex(tag[1:-1])}
+
+
+def _bytes(kind: str, text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.zfill(8)) if kind == "adler32" else base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return b""
+
+
+def _digest(kind: str, file: int, size: int) -> bytes:
+    """Return the checksum of a file."""
+    adler, found = 1, None if kind == "adler32" else hashlib.new(kind, usedforsecurity=False)
+    for at in range(0, size, CHUNK):
+        data = os.pread(file, min(CHUNK, size - at), at)
+        if found is None:
+            adler = zlib.adler32(data, adler)
+        else:
+            found.update(data)
+    return bytes.fromhex(f"{adler:08x}") if found is None else found.digest()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from headnode.apps.client.client import Client
     from headnode.core.model.errors import HeadnodeError
 
 HOW_TO_READ = (
@@ -77,6 +78,26 @@ def described_by(asked: Arguments, path: str) -> "dict[str, Any]":
         "lenient": asked.flag("lenient") or None,
         "strict": asked.flag("strict") or None,
         "values": values_given(asked) or None,
+    }
+
+
+def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str, Any] | None":
+    """Return the text of a batch script, and where it comes from; None if it has no options for a scheduler.
+
+    The head takes the directory and the variables of this shell if the scheduler of the script would.
+    Raises:  BadRequest ``job-file``.
+    """
+    from headnode.apps.client.submitter import EVERYTHING, current_directory, variables_for_tasks
+    from headnode.core.formats.batch import is_batch_script
+
+    text = read_job_file(path)
+    if not is_batch_script(text):
+        return None
+    return {
+        "jobfile": text,
+        "script": asked.words,
+        "directory": current_directory() if client.shares_directories else "",
+        "environment": variables_for_tasks(EVERYTHING),
     }
 
 

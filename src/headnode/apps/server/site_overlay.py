@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 
 from headnode.apps.server.predicted_starts import PredictorProcess
-from headnode.core.batch.site import SiteJob, SiteSnapshot
-from headnode.core.batch.site_past import past_snapshots
+from headnode.core.batch.site import SiteJob, SiteSnapshot, past_snapshots
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.resource import BatchResource
 from headnode.core.state.resources import overlay_of

@@ -1,7 +1,8 @@
 """The user of a request, by a token in its header or the session of a browser; and that a change is meant.
 
 A change that a browser asks for must come from a page of this gateway: `Sec-Fetch-Site` or `Origin` says so,
-and the page knows the secret of its session.
+and the page knows the secret of its session.  Users of this machine other than root may log in by a password
+or a provider; then they go on to a page of this gateway only.
 Source:  OWASP Cross-Site Request Forgery Prevention Cheat Sheet.
 """
 
@@ -10,13 +11,16 @@ import hmac
 import secrets
 import time
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from headnode.adapters.identity.users import account
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.problems import cross_site, not_logged_in
 from headnode.core.model.bounds import NAME, WEB_SESSIONS, WEB_SESSIONS_OF_USER
+from headnode.core.model.errors import NotAllowed, NotFound
 
 IDLE_END: Final = 4 * 3600.0  # seconds without a request
 LAST_END: Final = 24 * 3600.0  # seconds since the log-in
@@ -189,3 +193,34 @@ def _token_in(header: str) -> str:
     if scheme.lower() != "bearer" or not 0 < len(token) <= NAME.most or not token.isascii():
         raise not_logged_in()
     return token
+
+
+def user_to_log_in(name: str) -> str:
+    """Return the name of a user as this machine has it; root logs in with an address of `hn web` only.
+
+    Raises:  NotAllowed ``log-in``.
+    """
+    try:
+        found = account(name)
+    except NotFound:
+        found = None
+    if found is None or found.uid == 0:
+        raise NotAllowed(
+            code="log-in",
+            what=f"{name[:200]!r} is not a user who may log in here",
+            fix="ask an administrator, or log in as another user: /login",
+        )
+    return found.name
+
+
+def local_path(address: str) -> str:
+    r"""Return a path of this gateway to go on to; ``/`` for every other address.
+
+    >>> [local_path(each) for each in ("/jobs?page=2", "//evil.example/", "https://evil.example", "/\\evil")]
+    ['/jobs?page=2', '/', '/', '/']
+    """
+    plain = address.isascii() and address.isprintable() and "\\" not in address
+    if not plain or not address.startswith("/") or address.startswith("//"):
+        return "/"
+    parts = urlsplit(address)
+    return "/" if parts.scheme or parts.netloc else address

@@ -9,8 +9,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, spec_of
-from headnode.core.state.task_lines import TaskLines
-from headnode.core.state.task_parents import TaskParents, Waiter
+from headnode.core.state.task_lines import TaskLines, TaskParents, Waiter
 from headnode.core.state.transitions import NodePhase, phase_on
 
 

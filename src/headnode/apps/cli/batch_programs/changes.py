@@ -5,9 +5,8 @@ Source:  Slurm 22.05, scontrol(1), "SPECIFICATIONS FOR UPDATE COMMAND, JOBS".
 
 import time
 
-from headnode.apps.cli.batch_programs.moments import moment
 from headnode.apps.cli.batch_programs.values import ALL_NODES
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, moment
 from headnode.core.formats.batch.draft import OptionPlace
 from headnode.core.formats.batch.slurm import slurm_time
 from headnode.core.formats.text.source_text import SourceText

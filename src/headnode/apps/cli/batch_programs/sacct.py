@@ -8,7 +8,6 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.columns import MOST_WIDTH
-from headnode.apps.cli.batch_programs.moments import moment
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
 from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code
@@ -17,6 +16,7 @@ from headnode.apps.cli.batch_programs.words import (
     ProgramWords,
     acted_on,
     ignored,
+    moment,
     read_words,
     refused,
 )

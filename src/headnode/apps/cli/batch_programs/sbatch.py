@@ -7,7 +7,6 @@ import os
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.moments import moment
 from headnode.apps.cli.batch_programs.words import (
     ProgramOption,
     ProgramRefusal,
@@ -15,6 +14,7 @@ from headnode.apps.cli.batch_programs.words import (
     acted_on,
     errors_of_ours,
     ignored,
+    moment,
     read_words,
 )
 from headnode.apps.client.client import Client

@@ -1,4 +1,9 @@
-"""Read the command line of a program of another scheduler by a table of its options."""
+"""Read the command line of a program of another scheduler by a table of its options; and the times on it.
+
+Source:  Slurm 22.05, sacct(1), "--starttime"; sbatch(1), "--begin".
+"""
+
+import time
 
 from headnode.core.formats.option_words import option_words
 
@@ -164,3 +169,64 @@ def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable") -> N
         raise ProgramRefusal(f"--{name} is not supported here: {table[name].refused}")
     found.options.setdefault(name, []).append(value)
     found.given.append((name, value))
+
+
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+_CLOCKS = {"midnight": (0, 0), "noon": (12, 0), "elevenses": (11, 0), "fika": (15, 0), "teatime": (16, 0)}
+_DATES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H", "%Y-%m-%d", "%m/%d/%y", "%m/%d/%Y")
+
+
+def moment(text: str, now: float, *, ahead: bool = False) -> float:
+    """Return the time that is meant, in seconds since 1970; with `ahead` a time of day is that to come.
+
+    Raises:  ProgramRefusal.
+    """
+    word = text.strip()
+    lower = word.lower()
+    if lower.startswith("now"):
+        return now + _shift(lower[3:], text)
+    if lower in ("today", "tomorrow"):
+        return _of_day(now, 0, 0) + (86400 if lower == "tomorrow" else 0)
+    if lower in _CLOCKS:
+        return _next(now, *_CLOCKS[lower], ahead=ahead)
+    if ":" in word and "-" not in word and "/" not in word:
+        fields = word.split(":")
+        if len(fields) in (2, 3) and all(
+            each.isascii() and each.isdigit() and len(each) < 3 for each in fields
+        ):
+            hour, minute = int(fields[0]), int(fields[1])
+            if hour < 24 and minute < 60:
+                return _next(now, hour, minute, ahead=ahead)
+    for form in _DATES if word[:1].isdigit() else ():
+        try:
+            return time.mktime(time.strptime(word.replace("-T", "T"), form))
+        except (ValueError, OverflowError):
+            continue
+    if word.isascii() and word.isdigit() and len(word) < 12:
+        return float(word)
+    raise ProgramRefusal(f"Invalid time specification (pos=0): {text[:60]}")
+
+
+def _shift(text: str, whole: str) -> float:
+    """Return the seconds of ``+2days`` or ``-1hour``; a number alone is in seconds."""
+    if not text:
+        return 0.0
+    sign, rest = text[0], text[1:].strip()
+    digits = 0
+    while rest[digits : digits + 1].isdigit():
+        digits += 1
+    unit = rest[digits:].strip().rstrip("s") or "second"
+    meant = [size for name, size in _UNITS.items() if name.startswith(unit)]
+    if sign not in "+-" or not 0 < digits < 10 or not meant:
+        raise ProgramRefusal(f"Invalid time specification (pos=3): {whole[:60]}")
+    return (1 if sign == "+" else -1) * int(rest[:digits]) * meant[0]
+
+
+def _of_day(now: float, hour: int, minute: int) -> float:
+    today = time.localtime(now)
+    return time.mktime((today.tm_year, today.tm_mon, today.tm_mday, hour, minute, 0, 0, 0, -1))
+
+
+def _next(now: float, hour: int, minute: int, *, ahead: bool) -> float:
+    at = _of_day(now, hour, minute)
+    return at + 86400 if ahead and at < now else at

@@ -7,6 +7,7 @@ from headnode.apps.cli.job_files import (
     HOW_TO_READ,
     LINES,
     described_by,
+    described_script,
     job_file_among,
     looks_like_job_file,
     refuse_how,
@@ -156,8 +157,6 @@ def _batch_script(asked: Arguments, client: Client) -> "dict[str, Any] | None":
 
     if not any(f"\n{mark}".encode() in start for mark in SCRIPT_MARKS.values()):
         return None
-    from headnode.apps.cli.batch_scripts import described_script
-
     return described_script(program, asked, client)
 
 

@@ -42,7 +42,7 @@ def speak(asked: Arguments, client: Client, out: Output) -> int:
     """Send one message, and show it with its answer; the exit status is 1 if it fails."""
     import asyncio
 
-    from headnode.adapters.wire.sssrmap_client import exchange
+    from headnode.adapters.wire.sssrmap import exchange
     from headnode.core.formats.sss.sssrmap.messages import canonical, parsed_answer, read_response
 
     if asked.flag("serve"):
@@ -78,7 +78,7 @@ def _shown(what: str, found: "XmlElement") -> str:
 
 def _message(asked: Arguments) -> "tuple[bytes, XmlElement]":
     """Return what is sent, and its Body."""
-    from headnode.adapters.wire.sssrmap_client import read_site_key
+    from headnode.adapters.wire.sssrmap import read_site_key
     from headnode.core.formats.sss.sssrmap.messages import (
         canonical,
         child_of,

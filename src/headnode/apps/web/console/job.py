@@ -11,13 +11,11 @@ from starlette.responses import Response
 from headnode.apps.cli.screens.job import option_in_words, view
 from headnode.apps.readable_values import duration, elapsed, memory, time_limit
 from headnode.apps.web.console.explained import explained
-from headnode.apps.web.console.job_graph import task_graph
+from headnode.apps.web.console.job_drawings import task_graph, timeline
 from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output_of
 from headnode.apps.web.console.job_rows import job_mark, job_row
-from headnode.apps.web.console.job_timeline import timeline
 from headnode.apps.web.console.rendering import plain_text
-from headnode.apps.web.console.site import ConsolePage
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
 from headnode.core.formats.dialects import DIALECTS, SUBMITTED
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound
 from headnode.core.model.field_rows import QUEUED, RUNNING, JobOption

@@ -6,8 +6,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from headnode.apps.web.console.job_form import IN_ROW
-from headnode.apps.web.console.site import ConsoleAction, GoTo, numbers, texts
-from headnode.apps.web.console.visit import PageMessage, Visit
+from headnode.apps.web.console.visit import ConsoleAction, GoTo, PageMessage, Visit, numbers, texts
 from headnode.core.model.errors import BadRequest
 
 SIMPLE: Final[Mapping[str, tuple[str, str]]] = {

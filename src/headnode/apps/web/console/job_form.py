@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.web.console.site import texts
-from headnode.apps.web.console.visit import Model
+from headnode.apps.web.console.visit import Model, texts
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.field_rows import JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS

@@ -5,8 +5,7 @@ from typing import Final
 from headnode.apps.cli.screens.job import tasks_in_words
 from headnode.apps.web.console.job import frame, graph_of, may_read
 from headnode.apps.web.console.job_output import MOST_IN_PAGE, STREAMS, OutputOf, output_of, search_output
-from headnode.apps.web.console.site import ConsolePage
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
 
 ROWS: Final = 200
 CELLS: Final = 1000

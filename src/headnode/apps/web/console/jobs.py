@@ -18,8 +18,17 @@ from headnode.apps.web.console.job_rows import (
     columns_named,
     job_rows,
 )
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, GoTo, numbers, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    GoTo,
+    Model,
+    PageMessage,
+    Told,
+    Visit,
+    numbers,
+    texts,
+)
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
 ROWS: Final = 100

@@ -8,11 +8,21 @@ from starlette.responses import Response
 
 from headnode.apps.readable_values import duration
 from headnode.apps.web.console.explained import explained
+from headnode.apps.web.console.job_drawings import task_graph
 from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request, moved_up
-from headnode.apps.web.console.job_graph import task_graph
 from headnode.apps.web.console.rendering import plain_text
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, numbers, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    GoTo,
+    Model,
+    PageMessage,
+    Told,
+    Visit,
+    numbers,
+    texts,
+)
 from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, write
 from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.errors import BadRequest, HeadnodeError

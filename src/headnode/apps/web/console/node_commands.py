@@ -11,8 +11,16 @@ from starlette.datastructures import FormData
 
 from headnode.apps.web.console.ansi import styled
 from headnode.apps.web.console.job import frame
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, numbers, texts
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    Model,
+    Told,
+    Visit,
+    numbers,
+    texts,
+)
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.node import folded_names, natural_order
 

@@ -12,8 +12,16 @@ from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.readable_values import counted
 from headnode.apps.web.console.job_rows import as_listed, job_rows, node_mark
 from headnode.apps.web.console.load_chart import node_chart
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, GoTo, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    GoTo,
+    Model,
+    PageMessage,
+    Told,
+    Visit,
+    texts,
+)
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.node import folded_names, natural_order
 

@@ -8,8 +8,7 @@ from headnode.apps.readable_values import counted, duration, size_of_bytes
 from headnode.apps.web.console.job_rows import job_rows
 from headnode.apps.web.console.jobs import LIVING
 from headnode.apps.web.console.load_chart import load_chart
-from headnode.apps.web.console.site import ConsolePage, GoTo
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, GoTo, Model, Told, Visit
 from headnode.core.model.errors import NotFound
 
 MY_JOBS: Final = 10

@@ -5,8 +5,17 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, numbers, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    GoTo,
+    Model,
+    PageMessage,
+    Visit,
+    numbers,
+    texts,
+)
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 
 AUDIT_SHOWN: Final = 200

@@ -7,8 +7,7 @@ from zlib import crc32
 
 from headnode.apps.cli.screens.job_table import waits_in_words
 from headnode.apps.web.console.load_chart import PlannedBar, bars_of, classes_of, in_rows, lanes_of
-from headnode.apps.web.console.site import ConsolePage
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
 from headnode.core.model.node import natural_order
 
 HOUR: Final = 3600.0

@@ -8,8 +8,7 @@ from starlette.datastructures import FormData
 from headnode.apps.readable_values import counted, duration
 from headnode.apps.web.console.lab_runs import POINTS, SHARES, LabCurves, LabRun, LabVariant
 from headnode.apps.web.console.load_chart import Series, chart
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, GoTo, texts
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import ConsoleAction, ConsolePage, GoTo, Model, Told, Visit, texts
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 
 SIMULATED: Final = (

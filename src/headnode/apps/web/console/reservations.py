@@ -6,8 +6,16 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.cluster import later_start, reservation_row, reservation_view
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
-from headnode.apps.web.console.visit import Model, PageMessage, Visit
+from headnode.apps.web.console.visit import (
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    GoTo,
+    Model,
+    PageMessage,
+    Visit,
+    texts,
+)
 from headnode.core.formats.text.quantities import parse_span
 from headnode.core.model.errors import BadRequest, HeadnodeError
 

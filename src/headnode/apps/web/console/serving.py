@@ -1,14 +1,21 @@
-"""The routes of the console: each page at its address and as JSON beside it, each action by POST."""
+"""The routes of the console, and its visitors: found by their sessions, with forms within their bounds.
+
+Each page is at its address and as JSON beside it; each action is a POST.
+"""
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote
 
-from starlette.datastructures import FormData
+import msgspec
+from python_multipart.exceptions import FormParserError
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -29,20 +36,26 @@ from headnode.apps.web.console.plan import PLAN_PAGES
 from headnode.apps.web.console.policy_lab import LAB_ACTIONS, LAB_PAGES
 from headnode.apps.web.console.rendering import STATIC, STATIC_ADDRESS, render, templates
 from headnode.apps.web.console.reservations import RESERVATION_ACTIONS, RESERVATION_PAGES
-from headnode.apps.web.console.settings import SETTINGS_ACTIONS, SETTINGS_PAGES
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo
+from headnode.apps.web.console.settings import RULES_ACTIONS, RULES_PAGES, SETTINGS_ACTIONS, SETTINGS_PAGES
 from headnode.apps.web.console.site_queue import SITE_KEPT, SITE_PAGES, site_name
-from headnode.apps.web.console.site_rules import RULES_ACTIONS, RULES_PAGES
 from headnode.apps.web.console.visit import (
     AnswersForAll,
+    ConsoleAction,
+    ConsolePage,
+    FormAgain,
+    GoTo,
     Model,
     PageMessage,
     SharedByVisits,
+    Told,
     Visit,
     Visitor,
 )
-from headnode.apps.web.problems import status_of
-from headnode.core.model.errors import HeadnodeError, NotFound
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.head_client import WebCaller
+from headnode.apps.web.identity import CSRF_FIELD, address_of
+from headnode.apps.web.problems import not_logged_in, problem_response, status_of
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotFound
 
 PAGES: Final = (
     *OVERVIEW_PAGES,
@@ -78,21 +91,84 @@ ACTIONS: Final = (
 MESSAGE_COOKIE: Final = "headnode-message"
 MESSAGES_KEPT: Final = 1000
 MESSAGE_TIME: Final = 60.0  # seconds until a message that was not shown is forgotten
+MOST_FIELDS = 5000  # of a form: a page of 1,000 jobs and their filter
+LARGEST_FIELD = 16 * 1024 * 1024  # bytes: a job file
 
 
-class ConsoleDoor(Protocol):
-    """Where visitors come in."""
+class SessionDoor:
+    """Finds the visitor of a request by its session, and reads forms that a page of this session has sent."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
 
     def visitor(self, request: Request) -> Visitor | Response:
-        """Return the visitor; or what to answer a browser that has not logged in."""
-        ...
+        """Return the visitor; or what to answer a browser without a session."""
+        session = self._gateway.identity.session(request)
+        if session is None:
+            return _to_log_in(request)
+        caller = WebCaller(address_of(request), user=session.user)
+
+        async def ask(question: str, **fields: Any) -> Told:
+            given = {name: value for name, value in fields.items() if value is not None}
+            told: Told = msgspec.json.decode(await self._gateway.head.ask_fields(caller, question, given))
+            del told["ok"]
+            return told
+
+        head, conversations = self._gateway.head, self._gateway.conversations
+        run_on_nodes = partial(conversations.run_on_nodes, caller)
+        return Visitor(ask, run_on_nodes, session.csrf, head.redeem, session.began)
 
     async def form(self, request: Request) -> FormData:
-        """Return the form of a request, if a page of the visitor's session sent it.
+        """Return the form of a request.
 
-        Raises:  HeadnodeError.
+        Raises:  NotAllowed ``cross-site`` unless a page of this session sent it; BadRequest ``form``,
+        ``too-large``; Unavailable ``too-slow``, ``gateway-busy``.
         """
-        ...
+        session = self._gateway.identity.session(request)
+        if session is None:
+            raise not_logged_in()
+        async with self._gateway.bodies.body_of(request) as body:
+            form = await read_form(request, body)
+        secret = form.get(CSRF_FIELD)
+        self._gateway.identity.check_change(request, session, secret if isinstance(secret, str) else None)
+        return form
+
+
+def _to_log_in(request: Request) -> Response:
+    """Return the way to the log-in page; programs get the refusal itself."""
+    path = request.url.path
+    if path.endswith((".json", ".txt")) or request.method != "GET":
+        return problem_response(not_logged_in())
+    following = path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"/login?next={quote(following, safe='')}", 303)
+
+
+async def read_form(request: Request, body: bytes) -> FormData:
+    """Return the fields and files of a body.
+
+    Raises:  BadRequest ``form``.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind == "multipart/form-data":
+            return await MultiPartParser(
+                request.headers,
+                _in_one_piece(body),
+                max_files=4,
+                max_fields=MOST_FIELDS,
+                max_part_size=LARGEST_FIELD,
+            ).parse()
+        pairs: list[tuple[str, str | UploadFile]] = []
+        pairs += parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except (MultiPartException, FormParserError, ValueError, KeyError) as error:
+        raise BadRequest(
+            code="form", what=f"the form cannot be read: {error}", fix="send it from its page again"
+        ) from None
+    return FormData(pairs)
+
+
+async def _in_one_piece(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
 
 
 class MessagesForNextPage:
@@ -123,7 +199,7 @@ class MessagesForNextPage:
 class ConsoleSite:
     """Answers the requests of browsers for pages and actions."""
 
-    def __init__(self, door: ConsoleDoor, state: Path, colour: str) -> None:
+    def __init__(self, door: SessionDoor, state: Path, colour: str) -> None:
         """`state`: the state directory of the head; `colour`: of the cluster's name."""
         self._door, self._messages = door, MessagesForNextPage()
         self._shared = SharedByVisits(AnswersForAll(), LabRuns(state), colour)
@@ -230,3 +306,8 @@ def problem_page(visit: Visit, error: HeadnodeError) -> Response:
     title = dict(titles).get(status, "This did not work")
     model = {"title": title, **error.as_fields(), "back": visit.path}
     return render(visit, "error.html", model, status)
+
+
+def console_routes(gateway: Gateway, colour: str) -> list[BaseRoute]:
+    """Return the routes of the console's pages and actions; `colour` is that of the cluster's name."""
+    return ConsoleSite(SessionDoor(gateway), gateway.head.state, colour).routes()

@@ -3,8 +3,7 @@
 from typing import Final
 
 from headnode.apps.readable_values import counted, duration
-from headnode.apps.web.console.site import ConsolePage
-from headnode.apps.web.console.visit import HeadQuestions, Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, HeadQuestions, Model, Told, Visit
 from headnode.core.batch.slurm_reasons import reason_in_words
 from headnode.core.model.errors import Unavailable
 

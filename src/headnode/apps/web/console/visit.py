@@ -1,4 +1,4 @@
-"""One request of a browser to the console: its user, the head's answers, and the page it gets."""
+"""One request of a browser to the console: its user, the answers of the head, its page or action."""
 
 import asyncio
 import time
@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
+from starlette.responses import Response
 
 from headnode.apps.web.console.lab_runs import LabRuns
 
@@ -198,3 +200,49 @@ class Visit:
         """Return a parameter of the address as an integer; None when there is none, or no integer."""
         text = self.query.get(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+class GoTo(NamedTuple):
+    """The answer to an action, or to a search: go to another page, with a message there."""
+
+    path: str
+    message: PageMessage | None = None
+
+
+class FormAgain(NamedTuple):
+    """The answer to an action with a wrong field: its form again, with the error at the field."""
+
+    template: str
+    model: Model
+    status: int = 422
+
+
+ShowPage = Callable[[Visit], Awaitable[Model | GoTo | Response]]
+CarryOut = Callable[[Visit, FormData], Awaitable[GoTo | FormAgain | Response]]
+
+
+class ConsolePage(NamedTuple):
+    """A page: its address, its template, and what makes its model."""
+
+    path: str
+    template: str
+    show: ShowPage
+
+
+class ConsoleAction(NamedTuple):
+    """Something that a form does."""
+
+    path: str
+    carry_out: CarryOut
+
+
+def texts(form: FormData | Mapping[str, str], name: str) -> str:
+    """Return a field of a form as text, "" when it is missing or a file."""
+    value = form.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def numbers(values: Sequence[object]) -> list[int]:
+    """Return those of the values that are whole numbers of up to 15 digits, each once, in their order."""
+    found = [int(v) for v in values if isinstance(v, str) and v.isascii() and v.isdigit() and len(v) < 16]
+    return list(dict.fromkeys(found))

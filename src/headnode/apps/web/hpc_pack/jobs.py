@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headnode.apps.web.hpc_pack.nodes import members_of_groups
-from headnode.apps.web.hpc_pack.pages import MOST_ROWS, filters_of, in_order, objects, page
 from headnode.apps.web.hpc_pack.property_lists import (
     Properties,
     date_text,
@@ -14,7 +13,16 @@ from headnode.apps.web.hpc_pack.property_lists import (
     read_date,
     read_list,
 )
-from headnode.apps.web.hpc_pack.requests import DONE, HpcReply, HpcRequest
+from headnode.apps.web.hpc_pack.requests import (
+    DONE,
+    MOST_ROWS,
+    HpcReply,
+    HpcRequest,
+    filters_of,
+    in_order,
+    objects,
+    page,
+)
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import WrongState
 

@@ -4,9 +4,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from headnode.apps.web.hpc_pack.pages import filters_of, in_order, objects, page
 from headnode.apps.web.hpc_pack.property_lists import Properties, listed
-from headnode.apps.web.hpc_pack.requests import DONE, HpcReply, HpcRequest
+from headnode.apps.web.hpc_pack.requests import (
+    DONE,
+    HpcReply,
+    HpcRequest,
+    filters_of,
+    in_order,
+    objects,
+    page,
+)
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import NotFound, WrongState
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.hpc_pack import cluster, jobs, metrics, nodes, tasks
+from headnode.apps.web.hpc_pack import cluster, jobs, nodes, tasks
 from headnode.apps.web.hpc_pack.requests import HpcReply, HpcRequest, hpc_request
 from headnode.apps.web.problems import problem_response
 from headnode.core.model.errors import HeadnodeError
@@ -30,9 +30,9 @@ PATHS: Final[tuple[tuple[str, str, Function], ...]] = (
     ("GET", "/cluster/operations", cluster.operations),
     ("GET", "/cluster/operations/first", cluster.first_operation),
     ("GET", "/cluster/operations/{operation}", cluster.operation),
-    ("GET", "/cluster/metrics/definitions", metrics.definitions),
-    ("GET", "/cluster/metrics/history/{metric}", metrics.history),
-    ("GET", "/cluster/metrics/jobs", metrics.jobs),
+    ("GET", "/cluster/metrics/definitions", cluster.metric_definitions),
+    ("GET", "/cluster/metrics/history/{metric}", cluster.metric_history),
+    ("GET", "/cluster/metrics/jobs", cluster.job_counts),
     ("GET", "/cluster/nodes", nodes.nodes),
     ("GET", "/cluster/nodes/metrics", nodes.node_metrics),
     ("GET", "/cluster/nodes/stats/state", nodes.state_counts),

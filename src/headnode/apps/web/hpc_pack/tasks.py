@@ -6,7 +6,6 @@ from typing import Any, Final
 import msgspec
 
 from headnode.apps.web.hpc_pack.jobs import ENVIRONMENT, TERMS
-from headnode.apps.web.hpc_pack.pages import filters_of, in_order, objects, page
 from headnode.apps.web.hpc_pack.property_lists import (
     JobFile,
     Properties,
@@ -17,7 +16,15 @@ from headnode.apps.web.hpc_pack.property_lists import (
     task_file,
     task_terms,
 )
-from headnode.apps.web.hpc_pack.requests import DONE, HpcReply, HpcRequest
+from headnode.apps.web.hpc_pack.requests import (
+    DONE,
+    HpcReply,
+    HpcRequest,
+    filters_of,
+    in_order,
+    objects,
+    page,
+)
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import NotFound, WrongState
 

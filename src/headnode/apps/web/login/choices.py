@@ -37,8 +37,7 @@ def login_routes(gateway: Gateway, way: str, openid: OpenidOptions | None, addre
     if openid is None:
         return []
     try:
-        from headnode.apps.web.login.openid import OpenidPages, users_in
-        from headnode.apps.web.login.openid_provider import OpenidProvider
+        from headnode.apps.web.login.openid import OpenidPages, OpenidProvider, users_in
     except ImportError as missing:
         raise NotFound(
             code="no-library",

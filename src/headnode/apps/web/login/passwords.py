@@ -20,8 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.console.rendering import templates
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.identity import address_of
-from headnode.apps.web.login.accounts import local_path, user_to_log_in
+from headnode.apps.web.identity import address_of, local_path, user_to_log_in
 from headnode.apps.web.problems import answering, cross_site, status_of, wrong
 from headnode.core.model.bounds import NAME
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound, Unavailable

@@ -7,8 +7,7 @@ Source:  Pilot service, "delegations": a job is created with a delegation or wit
 import secrets
 from typing import Any, Final
 
-from headnode.apps.web.pilot.grid_jobs import GridJob, Object
-from headnode.apps.web.pilot.histories import time_text
+from headnode.apps.web.pilot.grid_jobs import GridJob, Object, time_text
 from headnode.apps.web.pilot.requests import GridReply, GridRequest
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import HeadnodeError, NotFound, Refused

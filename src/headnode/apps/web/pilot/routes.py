@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.pilot import delegations, service, use
+from headnode.apps.web.pilot import delegations, service
 from headnode.apps.web.pilot.records import GridRecords
 from headnode.apps.web.pilot.requests import PREFIX, GridReply, GridRequest, content_md5
 from headnode.apps.web.problems import status_of
@@ -26,16 +26,16 @@ PATHS: Final[tuple[tuple[str, str, Function], ...]] = (
     ("DELETE", "/jobs/{job}", service.delete_job),
     ("GET", "/jobs/{job}/{task}", service.task),
     ("PUT", "/jobs/{job}/{task}", service.define_task),
-    ("GET", "/v2/jobs/{job}/resources", use.resources),
-    ("GET", "/v2/accounting/last/{count}", use.last_jobs),
-    ("GET", "/v2/accounting/period/{since}-{until}", use.jobs_of_period),
+    ("GET", "/v2/jobs/{job}/resources", service.resources),
+    ("GET", "/v2/accounting/last/{count}", service.last_jobs),
+    ("GET", "/v2/accounting/period/{since}-{until}", service.jobs_of_period),
     ("GET", "/delegations", delegations.delegations),
     ("GET", "/delegations/{delegation}", delegations.delegation),
     ("PUT", "/delegations/{delegation}", delegations.keep),
     ("DELETE", "/delegations/{delegation}", delegations.forget),
     ("PUT", "/delegations/{delegation}/renew", delegations.renew),
-    ("GET", "/version", use.version),
-    ("GET", "/policy/job", use.policy),
+    ("GET", "/version", service.version),
+    ("GET", "/policy/job", service.policy),
 )
 
 

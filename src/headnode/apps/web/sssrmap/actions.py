@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headnode.apps.web.sssrmap import cluster_objects, job_actions, job_queries, named_by_jobs
+from headnode.apps.web.sssrmap import cluster_objects, job_actions, job_queries
 from headnode.apps.web.sssrmap.queries import Collector, join_of, query_of
 from headnode.apps.web.sssrmap.service import Actions
 
 COLLECTORS: Final[Mapping[str, Collector]] = {
     "Job": job_queries.collect_jobs,
-    "JobGroup": named_by_jobs.collect_groups,
+    "JobGroup": job_queries.collect_groups,
     "Node": cluster_objects.collect_nodes,
     "Queue": cluster_objects.collect_queues,
     "Reservation": cluster_objects.collect_reservations,
-    "User": named_by_jobs.collect_users,
-    "Project": named_by_jobs.collect_projects,
-    "Account": named_by_jobs.collect_projects,
+    "User": job_queries.collect_users,
+    "Project": job_queries.collect_projects,
+    "Account": job_queries.collect_projects,
 }
 JOIN: Final = join_of(COLLECTORS)
 ACTIONS: Final[Actions] = {

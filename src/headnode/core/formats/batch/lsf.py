@@ -1,4 +1,4 @@
-"""What each option of bsub asks for, but the resources of -R, which are in `lsf_resources`.
+"""What each option of bsub asks for, but the resources of -R, which are in `lsf_options`.
 
 Source:  IBM Spectrum LSF 10.1, bsub(1), "Options"; "Job arrays"; "Job dependency scheduling".
 """

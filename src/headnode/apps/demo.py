@@ -1,4 +1,4 @@
-"""The demo: commands as a user would type them, jobs followed to their end, nothing left behind."""
+"""The demo, ``python -m headnode.apps.demo``: commands as a user would type them, nothing left behind."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ from typing import Any, Final
 from headnode.adapters.own_python import module_command
 from headnode.apps.cli.progress import ShowJobs, bars, counts
 from headnode.apps.client.client import Client
-from headnode.core.model.errors import NotFound, Unavailable
+from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
 
 PATIENCE: Final = 10.0  # seconds for processes that were told to end
 PAUSE: Final = 0.02
@@ -141,7 +141,7 @@ def lines() -> Iterator[ShowJobs]:
     yield show
 
 
-EXAMPLES: Final = Path(__file__).parents[4] / "examples"
+EXAMPLES: Final = Path(__file__).parents[3] / "examples"
 JOB_FILES: Final = ("sweep/pi.xml", "flow/sort.xml", "parallel/heat.xml")
 _AT_HOME: Final = "%USERPROFILE%/headnode-examples"
 
@@ -240,3 +240,22 @@ def _farewell(shop: DemoFolder, seconds: float) -> None:
     say()
     say(f"That took {seconds:.1f} seconds. All output is in {shop.folder}; the job files are the examples.")
     say("Your own cluster: .venv/bin/hn up")
+
+
+INTERRUPTED = 130  # what shells say of a program that was interrupted from the keyboard
+
+
+def main() -> int:
+    """Run the demo; return 0 when all three jobs finished."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is stopped then, too
+    try:
+        return show()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except HeadnodeError as error:
+        print(f"make demo: {error}", file=sys.stderr)
+        return error.exit_status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""The process beside the head that hands jobs over to other schedulers."""
