@@ -311,5 +311,6 @@ int main(int argc, char **argv) {
     memcpy(words + 5, argv + 1, (size_t)argc * sizeof *words);
     if (forwarded) return end_by_signal();
     execv(python, words);
-    return fprintf(stderr, "hn: %s: %s; install Headnode again: make install\n", python, strerror(errno)), 127;
+    const char *fix = errno == EACCES ? "install Headnode and its Python where every user may read them" : "install Headnode again: make install";
+    return fprintf(stderr, "hn: %s: %s; %s\n", python, strerror(errno), fix), 127;
 }

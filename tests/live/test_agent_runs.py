@@ -127,6 +127,7 @@ def test_each_instance_of_a_sweep_has_its_value_and_its_files(scene: Scene) -> N
         ("/bin/true", {"standard_input": "absent.txt"}, "absent.txt' cannot be read", "create the file"),
         ("/bin/true", {"standard_output": "/proc/x/out"}, "'/proc/x/out' cannot be written", "name another"),
         ("/bin/true", {"standard_error": "no/err"}, "no/err' cannot be written", "create its directory"),
+        ("/bin/true", {"standard_output": "/tmp"}, "'/tmp' cannot be written", "name a file in it"),
     ],
 )
 def test_a_program_that_cannot_start_says_why_and_what_to_do(

@@ -76,6 +76,18 @@ def test_exit_codes_come_back(slurm: Programs, tmp_path: Path, command: str, sta
     assert slurm.run(command, tmp_path).returncode == status
 
 
+@pytest.mark.parametrize("options", ["", "-n 1", "-l"])
+def test_srun_says_once_that_its_task_failed(slurm: Programs, tmp_path: Path, options: str) -> None:
+    said = slurm.run(f"srun {options} sh -c 'exit 4'", tmp_path).stderr
+    assert said.count("Exited with exit code 4") == 1
+
+
+def test_programs_by_the_names_that_say_whose_they_are(head: RealHead, tmp_path: Path) -> None:
+    programs = Programs(head, tmp_path / "bin", "--only", "qsub")
+    assert programs.said("qsub.pbs --help", tmp_path).startswith("Usage: qsub ")
+    assert not programs.said("qstat.pbs", tmp_path)
+
+
 def test_a_job_that_runs_out_of_time_is_a_timeout(slurm: Programs, tmp_path: Path) -> None:
     number = slurm.said("sbatch --parsable --hold --wrap 'sleep 100'", tmp_path)
     slurm.head.ask("modify_job", job=int(number), terms={"runtime": "1s"})

@@ -120,7 +120,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
             "hn job new /jobname:a",
             "hn job add '!!' echo '!!'",
             "hn job submit '/id:!!'",
-            "hn job submit true",
+            "hn job submit --parentjobids '5,!!' true",
             "hn job requeue '!!'",
             "hn task cancel '!!.2'",
         )
@@ -139,6 +139,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
     )
     assert head.asked[1] == {"verb": "add_tasks", "job": 8, "tasks": [{"command": "echo '!!'"}]}
     assert head.asked[2] == {"verb": "submit_job", "job": 8}
+    assert head.asked[3]["terms"] == {"parentjobids": "5,8"}
     assert head.asked[4] == {"verb": "requeue_job", "job": 9}
 
 

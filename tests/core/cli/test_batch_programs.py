@@ -8,9 +8,10 @@ import pytest
 
 from headnode.adapters.processes.attempt_limits import above_its_memory
 from headnode.adapters.processes.limits import Bounds
-from headnode.apps.cli.batch_programs import sacct, scancel, scontrol, sinfo, sprio, squeue, srun
+from headnode.apps.cli.batch_programs import sacct, sbatch, scancel, scontrol, sinfo, sprio, squeue, srun
+from headnode.apps.cli.batch_programs.changes import terms_of
 from headnode.apps.cli.batch_programs.columns import letters, lines, named
-from headnode.apps.cli.batch_programs.programs import system_of_link
+from headnode.apps.cli.batch_programs.programs import run_as, system_of_link, wants_help
 from headnode.apps.cli.batch_programs.rows import (
     BatchRow,
     JobSource,
@@ -21,8 +22,18 @@ from headnode.apps.cli.batch_programs.rows import (
 )
 from headnode.apps.cli.batch_programs.step_tasks import output_name
 from headnode.apps.cli.batch_programs.steps import StepRequest, layout
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, moment, read_words, refused
+from headnode.apps.cli.batch_programs.values import expected_start
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    acted_on,
+    as_told,
+    moment,
+    read_words,
+    refused,
+)
+from headnode.apps.cli.catalogue import PBS, SLURM
 from headnode.apps.client.client import Client
+from headnode.core.formats.batch import read_script
 from headnode.core.formats.option_words import SBATCH
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.state.report import _words
@@ -231,6 +242,69 @@ def test_how_a_task_ended_is_read_from_what_the_cluster_says_of_it(
 ) -> None:
     task = {"state": "Failed", "message": message, "cause": cause}
     assert BatchRow(source(), listed(state="Running", array="1-2"), 1, task).state == state
+
+
+def test_no_element_of_an_array_runs_before_its_task_does() -> None:
+    job = listed(state="Running", array="1-3%2", tasks={"total": 3, "queued": 3}, started=5.0)
+    known = source()
+    known._tasks[7] = [{"state": "Queued", "started": None, "node": ""}] * 3
+    for expand, rows in ((False, ["1-3%2"]), (True, ["", "", ""])):
+        found = rows_of(known, job, expand=expand)
+        assert [row.numbers for row in found] == rows
+        assert {(row.state, row.started) for row in found} == {("PENDING", None)}
+
+
+def test_a_job_that_waits_for_a_date_is_expected_then() -> None:
+    known = source()
+    known._details[7] = {"hold_until": 9e8}
+    dated = listed(pending_kind="hold", pending_reason="it is held until x")
+    assert expected_start(BatchRow(known, dated)) == 9e8
+    held = listed(pending_kind="hold", pending_reason="it has the hold 'user'", expected=None)
+    assert expected_start(BatchRow(known, held)) is None
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_the_time_of_day_of_a_user_is_told_with_its_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        asked = read_words(["--begin=2030-01-31T18:00", "--deadline", "2030-02-01"], sbatch.OPTIONS)
+        at = time.mktime((2030, 1, 31, 18, 0, 0, 0, 0, -1))
+        midnight = at + 6 * 3600
+        assert sbatch.job_options(asked) == [f"--begin={as_told(at)}", f"--deadline={as_told(midnight)}"]
+        script = "\n".join(["#!/bin/sh", *(f"#SBATCH {each}" for each in sbatch.job_options(asked)), "true"])
+        zoned = read_script(script)[0]
+        text = "#!/bin/sh\n#SBATCH -b 2030-01-31T18:00\n#SBATCH --deadline=2030-02-01\ntrue\n"
+        local = read_script(text)[0]
+        assert (zoned.hold_until, zoned.end_by) == (local.hold_until, local.end_by) == (at, midnight)
+        assert terms_of({"starttime": "2030-01-31T18:00"}) == {"holduntil": as_told(at)}
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("program", [*SLURM, *PBS])
+def test_every_program_has_a_help_that_asks_no_head(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_as(program, ["--help"], source().client) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"Usage: {program} [OPTIONS]")
+    assert said.err == ""
+    for word in TABLES.get(program, {}):
+        assert f"--{word}" in said.out
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "asked"),
+    [
+        ("sbatch", ["-h"], True),
+        ("squeue", ["-h"], False),
+        ("squeue", ["-u", "ada", "--help"], True),
+        ("srun", ["prog", "--help"], False),
+        ("qsub", ["-h"], False),
+    ],
+)
+def test_only_options_of_the_program_ask_for_its_help(program: str, words: list[str], asked: bool) -> None:
+    assert wants_help(program, words) is asked
 
 
 def test_an_array_that_waits_is_one_line_and_is_not_asked_for() -> None:

@@ -30,3 +30,23 @@ def test_a_head_starts_in_the_directory_that_is_named(
         monkeypatch.delenv(name, raising=False)
     assert obey([word.replace("DIR", str(tmp_path)) for word in words]) == os.EX_OK
     assert started == [str(tmp_path)]
+
+
+def test_a_user_who_interrupts_the_start_learns_that_the_head_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(_directory: str, _settings: object, **_: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(daemons, "start_head", start)
+    with pytest.raises(KeyboardInterrupt):
+        obey(["up", "--state", str(tmp_path)])
+    assert "the head goes on starting in the background; to stop it: hn down" in capsys.readouterr().err
+
+
+def test_programs_are_installed_beside_a_path_that_cannot_be_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/{'x' * 300}")  # ENAMETOOLONG, as EACCES for another user
+    assert obey(["compat", "install", "--only", "slurm", str(tmp_path)]) == os.EX_OK
+    assert (tmp_path / "sbatch").is_symlink()

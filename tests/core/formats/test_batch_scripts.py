@@ -278,6 +278,17 @@ def test_a_field_comes_back_from_a_script_or_its_loss_is_reported(
     assert getattr(one, field) == getattr(other, field) or {*report} - {*usual}
 
 
+def test_a_variable_that_the_other_scheduler_does_not_set_is_reported_as_lost() -> None:
+    text = "#!/bin/sh\n#SBATCH -a 1-3\n# $SLURM_NTASKS\necho ${SLURM_ARRAY_TASK_ID} $SLURM_JOB_ID $HOME\n"
+    spec = read_script(text)[0]
+    said = {item.what for item in write_script(spec, BatchSystem.LSF)[1] if item.where == "script"}
+    assert said == {
+        "$SLURM_ARRAY_TASK_ID is not set there; write $LSB_JOBINDEX",
+        "$SLURM_JOB_ID is not set there",
+    }
+    assert not [item for item in write_script(spec, BatchSystem.SLURM)[1] if item.where == "script"]
+
+
 @given(
     processors=st.integers(1, 64),
     nodes=st.none() | st.integers(1, 8),

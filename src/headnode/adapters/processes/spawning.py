@@ -217,9 +217,13 @@ def _open_output(path: str, what: str, *, append: bool) -> int:
     try:
         return _blocking(os.open(path, _OUTPUT | os.O_APPEND if append else _NEW_FILE, 0o666))
     except OSError as error:
+        fix = (
+            "name a file in it"
+            if isinstance(error, IsADirectoryError)
+            else "create its directory and let the owner of the job write there, or name another file"
+        )
         raise _cannot(
-            f"the {what} {path!r} cannot be written: {_reason(error)}; "
-            "create its directory and let the owner of the job write there, or name another file",
+            f"the {what} {path!r} cannot be written: {_reason(error)}; {fix}",
             faults.FILES,
             error,
         ) from None

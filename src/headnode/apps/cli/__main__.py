@@ -37,7 +37,11 @@ class GuardedStdout:
         """Write; Raises StdoutFailed, BrokenPipeError."""
         if self._stream is None:
             raise StdoutFailed("it is closed")
-        written: int = self._guarded(self._stream.write, said)
+        try:
+            written: int = self._guarded(self._stream.write, said)
+        except UnicodeEncodeError:  # the locale has no such character
+            told = str(said).encode(self._stream.encoding, "backslashreplace").decode(self._stream.encoding)
+            written = self._guarded(self._stream.write, told)
         return written
 
     def flush(self) -> None:
@@ -106,6 +110,8 @@ def _ended(program: str) -> int:
 
 
 def _started(program: str, out: Output) -> int:
+    if program.endswith((".pbs", ".gridengine")):  # the links that say whose qsub it is
+        program = program.partition(".")[0]
     if program in SLURM or program in PBS:
         from headnode.apps.cli.batch_programs.programs import run_as
 
@@ -221,15 +227,21 @@ def _terminal_width() -> int | None:
 def _recall_last_job(asked: Arguments, positionals: int | None) -> None:
     """Put the id of the last job of this shell where ``!!`` or ``!!.1`` says so; not in a program's words."""
     ids = asked.words if positionals is None else asked.words[:positionals]
-    given = (*ids, asked.text("id") or "")
+    options = {
+        name: [word.split(",") for word in asked.options[name]] for name in _OF_IDS if name in asked.options
+    }
+    given = (*ids, *(word for lists in options.values() for words in lists for word in words))
     if not any(word.partition(".")[0] == "!!" for word in given):
         return
     from headnode.apps.cli.shell import recall
 
     job = str(recall())
     asked.words[: len(ids)] = [job + word[2:] if word.partition(".")[0] == "!!" else word for word in ids]
-    if asked.text("id") == "!!":
-        asked.options["id"] = [job]
+    for name, lists in options.items():
+        asked.options[name] = [",".join(job if word == "!!" else word for word in words) for words in lists]
+
+
+_OF_IDS = ("id", "parentjobids", "afterfailure", "afterexit", "afterstart")  # options with ids of jobs
 
 
 def _help(words: "Sequence[str]") -> int:
@@ -240,8 +252,17 @@ def _help(words: "Sequence[str]") -> int:
 
 
 def _no_such_word(word: str) -> "HeadnodeError":
-    near = nearest(word, [*NOUNS, *MODULES[""]])
+    if word.startswith("-"):
+        return usage(f"{word!r} is not a command", "options come behind the command: hn job list -q")
+    noun = next((noun for noun in NOUNS if word in MODULES[noun]), "")
+    near = _MEANT.get(word) or (f"{noun} {word}" if noun else nearest(word, [*NOUNS, *MODULES[""]]))
     return usage(f"there is no command {word!r}", f"did you mean: hn {near}" if near else "see: hn --help")
+
+
+_MEANT = {  # words that people try
+    "status": "job list", "queue": "job list", "jobs": "job list", "ps": "job list", "list": "job list",
+    "nodes": "node list", "start": "up", "stop": "down", "info": "cluster view",
+}  # fmt: skip
 
 
 def _refuse_unreadable(arguments: "Sequence[str]") -> None:

@@ -129,6 +129,17 @@ OLDER_WORDS = {  # the words of the older commands
 }
 
 
+_MEANT = {  # words that people try
+    **dict.fromkeys((("job", word) for word in ("output", "log", "logs")), "task output"),
+    **dict.fromkeys((("job", word) for word in ("delete", "kill", "stop", "remove", "rm", "del")), "cancel"),
+    **dict.fromkeys((("job", word) for word in ("show", "info", "status")), "view"),
+    **dict.fromkeys((("node", word) for word in ("show", "info", "status")), "view"),
+    ("cluster", "status"): "view",
+    ("task", "list"): "job listtasks",
+    ("job", "run"): "submit",
+}
+
+
 def find_command(noun: str, verb: str) -> CliCommand:
     """Return the command of these words; `noun` is "" for a verb that stands alone.
 
@@ -137,12 +148,11 @@ def find_command(noun: str, verb: str) -> CliCommand:
     noun, verb = OLDER_WORDS.get((noun, verb), (noun, verb))
     place = MODULES[noun].get(verb)
     if place is None:
-        near = nearest(verb, MODULES[noun])
+        near = _MEANT.get((noun, verb)) or nearest(verb, MODULES[noun])
+        near = near if " " in near else f"{noun} {near}".strip()
         words = f"{noun} {verb}".strip()
-        raise usage(
-            f"there is no command {words!r}",
-            f"did you mean: hn {f'{noun} {near}'.strip()}" if near else f"see: hn {noun} --help",
-        )
+        fix = f"did you mean: hn {near}" if near != noun else f"see: hn {noun} --help"
+        raise usage(f"there is no command {words!r}", fix)
     module = f"headnode.apps.cli.commands.{place}"
     __import__(module)  # importlib would take 0.2 ms more
     commands: tuple[CliCommand, ...] = sys.modules[module].COMMANDS

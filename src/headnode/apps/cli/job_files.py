@@ -93,7 +93,9 @@ def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str
     text = read_job_file(path)
     if not is_batch_script(text):
         return None
+    named = asked.text("from")
     return {
+        **({} if named is None else {"dialect": named}),
         "jobfile": text,
         "script": asked.words,
         "directory": current_directory() if client.shares_directories else "",

@@ -42,13 +42,38 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
 
         print(version())
         return 0
+    system = "" if program in SLURM else system or system_of_link(sys.argv[0])
+    if wants_help(program, words):
+        from headnode.apps.cli.batch_programs.program_help import print_help
+
+        return print_help(program, None if system else _module(program).OPTIONS, system)
     if program in SLURM:
         return int(_module(program).run(words, client))
-    system = system or system_of_link(sys.argv[0])
     if program == "qstat":
         return int(_module(f"qstat_{system}").run(words, client))
     qsub = _module("qsub")
     return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
+
+
+_WHOLE_LINE = ("squeue", "scancel", "sinfo", "sacct", "sprio")  # every word is an option or a name
+
+
+def wants_help(program: str, words: "Sequence[str]") -> bool:
+    """Return whether a command line asks for help; words behind a script or program are not the program's.
+
+    >>> wants_help("sbatch", ["-h"]), wants_help("squeue", ["-h"]), wants_help("sbatch", ["x.sh", "--help"])
+    (True, False, False)
+    """
+    if program in ("sbatch", "srun", "sacct", "scontrol") and list(words[:1]) == ["-h"]:
+        return True
+    if program.startswith("q"):
+        return list(words[:1]) in (["--help"], ["-help"])
+    for word in words:
+        if word in ("--help", "--usage"):
+            return True
+        if not word.startswith("-") and program not in _WHOLE_LINE:
+            return False
+    return False
 
 
 def _module(name: str) -> "Any":

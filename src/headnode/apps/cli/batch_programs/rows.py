@@ -234,7 +234,7 @@ def rows_of(source: JobSource, job: "Answer", *, expand: bool) -> "list[BatchRow
     if job["state"] == "Queued" and not expand:
         return [BatchRow(source, job, numbers=job["array"])]
     numbers = numbers_of(job["array"])
-    if job["tasks"]["total"] == job["tasks"]["queued"]:
+    if job["state"] != "Running" and job["tasks"]["total"] == job["tasks"]["queued"]:
         return [BatchRow(source, job, number) for number in numbers]
     rows = [
         BatchRow(source, job, number, task)

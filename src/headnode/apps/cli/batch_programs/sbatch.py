@@ -12,6 +12,7 @@ from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
     acted_on,
+    as_told,
     errors_of_ours,
     ignored,
     moment,
@@ -147,11 +148,10 @@ def job_options(asked: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM)
         told = value
         if name in ("begin", "deadline"):
             try:
-                at = moment(value, time.time(), ahead=True)
+                told = as_told(moment(value, time.time(), ahead=True))
             except ProgramRefusal as wrong:
                 lines = (*wrong.lines, f"Invalid --{name} specification")
                 raise ProgramRefusal(*lines, status=UNREADABLE) from None
-            told = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
         takes = OPTIONS[name].takes if name in OPTIONS else "always"
         found.append(f"--{name}={told}" if takes == "always" or told else f"--{name}")
     return found

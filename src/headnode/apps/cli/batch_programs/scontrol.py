@@ -285,7 +285,8 @@ def _update(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
             if name in given:
                 return _update_job(given.pop(name), given, client)
     except HeadnodeError as refusal:
-        raise ProgramRefusal(f"{in_words(refusal)}: {refusal.what}", prefix="bare") from None
+        lines = dict.fromkeys((in_words(refusal), refusal.what))  # often they are the same
+        raise ProgramRefusal(": ".join(lines), prefix="bare") from None
     raise ProgramRefusal("No valid entity in update command: write JobId= or NodeName=", prefix="bare")
 
 

@@ -117,10 +117,7 @@ def _as_job(asked: ProgramWords, client: Client) -> int:
 
 def _command(asked: ProgramWords) -> str:
     """Return the command line: the program itself, or `hn` as srun where there is more than one task."""
-    alone = not any(
-        asked.has(name) for name in ("ntasks", "nodes", "ntasks-per-node", "tasks-per-node", "label")
-    )
-    if alone or asked.has("pty"):
+    if _is_alone(asked):
         from headnode.apps.cli.batch_programs.step_tasks import start_or_fail
 
         return start_or_fail(asked.words)
@@ -128,6 +125,12 @@ def _command(asked: ProgramWords) -> str:
     own = quoted_line([os.path.realpath(sys.argv[0])])
     words = quoted_line(["compat", "run", "srun", *step, "--", *asked.words])
     return f"if [ -x {own} ]; then exec {own} {words}; else exec hn {words}; fi"
+
+
+def _is_alone(asked: ProgramWords) -> bool:
+    """Return whether the program is started without `hn` between it and its job."""
+    of_steps = ("ntasks", "nodes", "ntasks-per-node", "tasks-per-node", "label")
+    return asked.has("pty") or not any(map(asked.has, of_steps))
 
 
 def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -> int:
@@ -186,7 +189,7 @@ def _told_end(answer: "dict[str, Any]", node: str, asked: ProgramWords) -> int:
     status = int(answer["exit"])
     if answer["problem"]:
         raise ProgramRefusal(str(answer["problem"]), status=status or 1)
-    if status and not asked.has("quiet"):
+    if status and not asked.has("quiet") and _is_alone(asked):  # else the srun in the job has said it
         from headnode.apps.cli.batch_programs.step_tasks import ending
 
         sys.stderr.write(f"srun: error: {node}: task 0: {ending(status)}\n")

@@ -82,9 +82,12 @@ def _left(row: BatchRow) -> str:
 
 
 def expected_start(row: BatchRow) -> float | None:
-    """Return when it started or is expected to."""
+    """Return when it started or is expected to; of a job that waits for a date, that date."""
     if row.started is not None:
         return row.started
+    if row.reason == "BeginTime":
+        until: float | None = row.source.detail(row.id).get("hold_until")
+        return until
     expected = row.job.get("expected") or {}
     return expected.get("p50") or expected.get("promise")
 
@@ -116,6 +119,19 @@ def nodes(row: BatchRow) -> str:
     if row.task is None:
         return "" if row.number is not None or row.numbers else str(row.job["nodes"])
     return ",".join(str(row.task["node"]).split())
+
+
+def first_node(nodes: str) -> str:
+    """Return the first of folded names.
+
+    >>> first_node("n[08-11,20]-ib,x"), first_node("vm,n[1-2]"), first_node("")
+    ('n08-ib', 'vm', '')
+    """
+    before, bracket, rest = nodes.partition("[")
+    if not bracket or "," in before:
+        return before.partition(",")[0]
+    inside, _, behind = rest.partition("]")
+    return before + inside.partition(",")[0].partition("-")[0] + behind.partition(",")[0]
 
 
 def _node_count(row: BatchRow) -> int:
@@ -257,7 +273,7 @@ FIELDS: "Mapping[str, Value]" = {
     "account": lambda row: row.job["project"] or None,
     "arrayjobid": lambda row: str(row.id),
     "arraynumber": _array_number,
-    "batchhost": lambda row: nodes(row).partition(",")[0] or None,
+    "batchhost": lambda row: first_node(nodes(row)) or None,
     "command": lambda row: row.job["command"] or None,
     "comment": _text("description"),
     "contiguous": lambda _: "0",

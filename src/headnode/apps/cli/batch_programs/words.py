@@ -207,6 +207,15 @@ def moment(text: str, now: float, *, ahead: bool = False) -> float:
     raise ProgramRefusal(f"Invalid time specification (pos=0): {text[:60]}")
 
 
+def as_told(at: float) -> str:
+    """Return a time as the head is told it: with its time zone, for the head may be in another.
+
+    >>> as_told(0.0)
+    '1970-01-01T00:00:00Z'
+    """
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
 def _shift(text: str, whole: str) -> float:
     """Return the seconds of ``+2days`` or ``-1hour``; a number alone is in seconds."""
     if not text:

@@ -64,9 +64,14 @@ def _note_others(folder: Path, links: "Mapping[str, str]", out: Output) -> None:
     if str(folder) not in paths:
         out.note(f"{folder} is not in PATH: add it with: export PATH={folder}:$PATH")
     others = [Path(path, name) for path in paths if path for name in (*SLURM, *PBS) if name in links]
-    hidden = [path for path in others if path.parent != folder and path.exists() and not _is_ours(path)]
+    hidden = [path for path in others if path.parent != folder and _is_there(path) and not _is_ours(path)]
     if hidden:
         out.note(f"{hidden[0]} is the program of another scheduler: which one starts is decided by PATH")
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a program is there; what is in a directory that the user may not enter is not."""
+    return os.path.exists(path)  # noqa: PTH110 (Path.exists raises PermissionError)
 
 
 _SECOND_LINKS = tuple(f"{name}.{system}" for name in PBS for system in QSUB)
@@ -134,7 +139,7 @@ def run_program(asked: Arguments, client: Client, _out: Output) -> int:
 
 
 def _may_stand(path: Path) -> bool:
-    return _is_ours(path) or not (path.exists() or path.is_symlink())
+    return _is_ours(path) or not (_is_there(path) or path.is_symlink())
 
 
 def _taken(path: Path) -> "HeadnodeError":

@@ -70,6 +70,8 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if asked.flag("dryrun"):
         return _dry_run(asked, client, out)
     request = _request(asked, client)
+    if "script" in request and (more := [word for word in asked.words[1:] if _is_for_a_scheduler(word)]):
+        out.note(f"{more[0]!r} is an argument of {asked.words[0]!r}, not a job: submit each script alone")
     answer = client.ask("submit_job", idempotency=asked.text(KEY.name), **request)
     job = int(answer["job"])
     jobs = [int(one) for one in answer.get("jobs", [job])]
@@ -144,20 +146,25 @@ def _source(asked: Arguments, request: "dict[str, Any]") -> str:
 def _batch_script(asked: Arguments, client: Client) -> "dict[str, Any] | None":
     """Return the script as the head gets it, if the program is a batch script of another scheduler."""
     program = asked.words[0] if asked.words else ""
-    if not os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
+    if not _is_for_a_scheduler(program):
         return None
+    return described_script(program, asked, client)
+
+
+def _is_for_a_scheduler(program: str) -> bool:
+    """Return whether a word is the path of a script with options for a scheduler."""
+    if not os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
+        return False
     try:
         with open(program, "rb") as file:  # noqa: PTH123
             start = file.read(_BEGINNING)
     except OSError:
-        return None  # the node says what is wrong with it
+        return False  # the node says what is wrong with it
     if not start.startswith(b"#"):
-        return None
+        return False
     from headnode.core.formats.option_words import SCRIPT_MARKS
 
-    if not any(f"\n{mark}".encode() in start for mark in SCRIPT_MARKS.values()):
-        return None
-    return described_script(program, asked, client)
+    return any(f"\n{mark}".encode() in start for mark in SCRIPT_MARKS.values())
 
 
 def _submit_group(asked: Arguments, client: Client, out: Output) -> int:

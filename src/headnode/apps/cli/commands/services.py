@@ -138,7 +138,11 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     if asked.flag("foreground"):
         daemons.become_head(directory, settings)
     nodes = 0 if over is not None and asked.number("nodes") is None else _nodes(asked, directory)
-    started = daemons.start_head(directory, settings, nodes=nodes)
+    try:
+        started = daemons.start_head(directory, settings, nodes=nodes)
+    except KeyboardInterrupt:
+        out.note("no longer waiting; the head goes on starting in the background; to stop it: hn down")
+        raise
     said, told = _console(asked, directory)
     if over is not None:
         said = _over(client) + said

@@ -4,6 +4,7 @@ Source:  Slurm, sbatch(1), "OPTIONS" and "filename pattern"; the long names are 
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, add_feature, array_ranges
@@ -11,7 +12,7 @@ from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.text.quantities import parse_date_time, parse_nodes
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
-from headnode.core.model.quantities import FOREVER, Priority, Seconds
+from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
 
 _NOT, _KEPT, _TRANSLATED, _APPROXIMATED, _NOTE = (
     Fidelity.NOT_SUPPORTED,
@@ -21,6 +22,9 @@ _NOT, _KEPT, _TRANSLATED, _APPROXIMATED, _NOTE = (
     Fidelity.NOTE,
 )
 
+
+_ZONE: Final = re.compile(r"(?:Z|:\d\d(?:\.\d+)?\s*[+-]\d\d:?\d\d)\s*$", re.IGNORECASE)
+"""A date that has its time zone: ``2030-01-31T18:00:00Z``, ``2030-01-31T18:00+01:00``."""
 
 ALL_NODES: Final = "all"
 """The partition of all nodes, for programs that want to name one."""
@@ -173,19 +177,27 @@ def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    try:
-        draft.job["hold_until"] = parse_date_time(text)
-    except BadRequest:
-        place.refuse(f"{text[:60]!r} is not a date", "write YYYY-MM-DDTHH:MM:SS")
+    draft.job["hold_until"] = _date(place, text)
     place.tell(_TRANSLATED, "the job waits until then")
 
 
 def read_deadline(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    try:
-        draft.job["end_by"] = parse_date_time(text)
-    except BadRequest:
-        place.refuse(f"{text[:60]!r} is not a date", "write YYYY-MM-DDTHH:MM:SS")
+    draft.job["end_by"] = _date(place, text)
     place.tell(_TRANSLATED, "it is the latest end of the job")
+
+
+def _date(place: OptionPlace, text: str) -> Instant:
+    """Return an instant; without a time zone the date is local, as for sbatch.
+
+    Raises:  BadRequest ``value``.
+    """
+    try:
+        at = parse_date_time(text)
+        if _ZONE.search(text):
+            return at
+        return Instant(datetime.fromtimestamp(at, UTC).replace(tzinfo=None).astimezone().timestamp())
+    except (BadRequest, ValueError, OverflowError):
+        place.refuse(f"{text[:60]!r} is not a date", "write YYYY-MM-DDTHH:MM:SS")
 
 
 def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:

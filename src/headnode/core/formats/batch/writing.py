@@ -71,6 +71,7 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
     for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, _PARTS):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
     first, body = _program(task, system, losses)
+    _tell_foreign_variables(body if task.script else "", system, losses)
     variables = {**spec.environment, **task.environment}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in _own(variables, task).items()]
     if exports and task.script and not _is_shell(first):
@@ -117,6 +118,15 @@ def _program(task: TaskSpec, system: BatchSystem, losses: LossReport) -> tuple[s
     if "%" in command:
         losses.add(Fidelity.NOTE, "command", "names in percent signs are not replaced by other schedulers")
     return "#!/bin/sh", command + "\n"
+
+
+def _tell_foreign_variables(body: str, system: BatchSystem, losses: LossReport) -> None:
+    """Report each variable of another scheduler that a script reads: it is not set there."""
+    commands = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("#"))
+    known = "|".join(each for other, rules in RULES.items() if other is not system for each in rules.prefixes)
+    for name in dict.fromkeys(re.findall(rf"\$\{{?((?:{known})\w+)", commands)):
+        fix = f"; write ${ARRAY_INDEX[system.value]}" if name in ARRAY_INDEX.values() else ""
+        losses.add(Fidelity.NOT_SUPPORTED, "script", f"${name} is not set there{fix}")
 
 
 def _value_of(found: "re.Match[str]", system: BatchSystem) -> str:

@@ -16,6 +16,9 @@ def text_of_job_file(data: bytes, name: str) -> str:
     try:
         text = data.decode(encoding)
     except (UnicodeDecodeError, LookupError) as trouble:
+        if b"\0" in data and not mark and not declared:
+            what, fix = f"{name} is a program or other data, not a text", "name a job file or a script"
+            raise BadRequest(code="job-file", what=what, fix=fix) from None
         raise BadRequest(
             code="job-file", what=f"{name} is not {encoding}: {trouble}", fix="save it as UTF-8"
         ) from trouble

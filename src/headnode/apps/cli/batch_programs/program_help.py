@@ -1,0 +1,79 @@
+"""What the programs of other schedulers print for ``--help``: usage, and options from their tables."""
+
+import sys
+from textwrap import fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headnode.apps.cli.batch_programs.words import OptionTable
+
+_WIDTH = 100
+_PURPOSES = {
+    "sbatch": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
+    "squeue": ("[OPTIONS]", "List the jobs that wait and run."),
+    "scancel": ("[OPTIONS] [JOB[_ELEMENT]...]", "End jobs, or elements of arrays."),
+    "sinfo": ("[OPTIONS]", "List partitions and nodes."),
+    "sacct": ("[OPTIONS]", "List jobs with their ends, exit codes and used resources."),
+    "srun": ("[OPTIONS] PROGRAM [ARGUMENT...]", "Run a program in a new job, or in the job around it."),
+    "scontrol": ("[OPTIONS] KEYWORD [ARGUMENT...]", "Show or change jobs, nodes and partitions."),
+    "sprio": ("[OPTIONS]", "List the priorities of the jobs that wait."),
+    "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
+    "qstat": ("[OPTIONS] [JOB...]", "List jobs."),
+    "qdel": ("[OPTIONS] JOB...", "End jobs."),
+}
+_KEYWORDS = (
+    "Keywords: show job|node|partition|config|hostnames|hostlist, update, hold, release, requeue, suspend, "
+    "resume, ping"
+)
+_OF_QSTAT = {
+    "pbs": "-f -F -x -t -u -a -r -i -s -n -w",
+    "gridengine": "-u -s -j -g -xml -ext -urg -pri",
+}
+_OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}
+
+
+def help_of(program: str, table: "OptionTable | None", system: str) -> str:
+    """Return the help of a program; `table` has the options of one of Slurm, `system` is that of another."""
+    usage, purpose = _PURPOSES[program]
+    lines = [f"Usage: {program} {usage}", f"{purpose} This is {program} of Headnode."]
+    if program == "scontrol":
+        lines.append(fill(_KEYWORDS, _WIDTH, subsequent_indent="  "))
+    if table is None:
+        lines.append(_listed("Options", _options_of_others(program, system)))
+    else:
+        kinds = (
+            ("Options", [name for name, one in table.items() if not one.refused and not one.ignored]),
+            ("Without effect", [name for name, one in table.items() if one.ignored]),
+            ("Refused", [name for name, one in table.items() if one.refused]),
+        )
+        lines += [_listed(kind, [_spelled(name, table) for name in names]) for kind, names in kinds if names]
+    lines.append("More: docs/slurm-commands.md, docs/batch-scripts.md, hn --help")
+    return "\n".join(lines) + "\n"
+
+
+def print_help(program: str, table: "OptionTable | None", system: str) -> int:
+    """Print the help of a program; return its exit status."""
+    sys.stdout.write(help_of(program, table, system))
+    return 0
+
+
+def _spelled(name: str, table: "OptionTable") -> str:
+    one = table[name]
+    value = {"always": "=...", "by =": "[=...]"}.get(one.takes, "")
+    return f"-{one.letter}/--{name}{value}" if one.letter else f"--{name}{value}"
+
+
+def _listed(kind: str, options: "Iterable[str]") -> str:
+    text = f"{kind}: {' '.join(options)}"
+    return fill(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def _options_of_others(program: str, system: str) -> "list[str]":
+    if program != "qsub":
+        return (_OF_QSTAT if program == "qstat" else _OF_QDEL)[system].split()
+    from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS
+
+    table = PBS_OPTIONS if system == "pbs" else GRID_ENGINE_OPTIONS
+    return [f"-{name}" for name in sorted(table, key=str.lower)]
