@@ -32,6 +32,10 @@ def test_values_of_python_are_values_of_options() -> None:
     assert spec_of("x", work_directory=Path("/tmp/a")).tasks[0].work_directory == "/tmp/a"
 
 
+def test_numbers_may_be_arguments_of_a_command() -> None:
+    assert job_description(["./run", 1, 2.5, Path("/a b")], [], {})["command"] == "./run 1 2.5 '/a b'"
+
+
 @given(st.integers(0, 50), st.integers(1, 50), st.integers(1, 9), st.booleans())
 def test_a_range_is_the_sweep_of_its_numbers(low: int, count: int, step: int, backwards: bool) -> None:
     values = range(low, low + count, step)
@@ -56,6 +60,8 @@ def test_arguments_reach_the_program_as_they_are(words: list[str]) -> None:
         ("a", [], {"sweep": range(0)}, "value"),
         ("a", [], {"name": object()}, "value"),
         ("a", [], {"name": b"x"}, "value"),
+        (["a", None], [], {}, "value"),
+        (["a", b"x"], [], {}, "value"),
     ],
 )
 def test_what_no_job_can_have_is_refused(command: Any, tasks: Any, options: Any, code: str) -> None:

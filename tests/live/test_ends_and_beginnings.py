@@ -14,7 +14,7 @@ from agent_scene import Scene, alive
 
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.apps.agent.agent import ENDED, Agent
-from headnode.apps.agent.head_link import LocalTransport
+from headnode.apps.agent.head_link import HeadEnded, LocalTransport
 from headnode.apps.agent.places import Places
 from headnode.core.model.node import NodeFacts
 from heads import PATIENCE, RealHead, processes, real_head
@@ -61,6 +61,21 @@ def test_an_agent_of_this_machine_that_no_head_ever_welcomed_ends(tmp_path: Path
         await asyncio.wait_for(running, PATIENCE)
 
     asyncio.run(alone())
+
+
+def test_a_head_that_is_interrupted_from_the_keyboard_takes_its_agents_with_it(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        words = (b"headnode.apps.agent", str(head.state).encode())
+        assert list(processes(*words))
+        head.process.send_signal(signal.SIGINT)
+        assert head.process.wait(PATIENCE) == 0
+        head.until(lambda: not list(processes(*words)))
+        head.start_again()
+
+
+def test_a_head_whose_directory_was_removed_has_ended(tmp_path: Path) -> None:
+    with pytest.raises(HeadEnded):
+        asyncio.run(LocalTransport(tmp_path / "removed" / "nodes.sock").dial())
 
 
 def test_an_agent_that_begins_while_its_head_is_stopped_does_not_outlive_it(tmp_path: Path) -> None:

@@ -105,6 +105,14 @@ def test_a_job_file_is_sent_as_text_and_its_losses_are_told(tmp_path: Path) -> N
     assert (asked["jobfile"], asked["terms"], asked["strict"]) == (JOB_FILE, {"priority": "Lowest"}, True)
 
 
+def test_a_node_of_the_head_s_machine_is_said_to_return_when_it_is_removed(tmp_path: Path) -> None:
+    nodes = [{"name": "here", "remote": False}, {"name": "far", "remote": True}]
+    with ScriptedHead(tmp_path, {"nodes": {"nodes": nodes}, "remove_node": {}}):
+        far, here = (hn("node", "remove", name, state=tmp_path) for name in ("far", "here"))
+    assert (far.stdout, far.stderr) == ("Node far has been removed.\n", "")
+    assert "the head starts a node of its own machine again" in here.stderr
+
+
 def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
     script = {
         "create_job": submitted(8),

@@ -19,7 +19,7 @@ COMMAND, TASKS, WORK_DIRECTORY, SWEEP = "command", "tasks", "work_directory", "s
 MOST_JOBS = 1000  # in one request
 MOST_CHARACTERS = 4 * 1024 * 1024  # of one request, so that others need not wait long
 
-Command = str | Sequence[str | PurePath]
+Command = str | Sequence[str | PurePath | int | float]
 """A command line for the shell; or a program and its arguments, which no shell changes."""
 
 
@@ -82,8 +82,18 @@ def task_description(command: Command | None, options: Mapping[str, Any]) -> dic
     if not words:
         raise BadRequest(code="usage", what="a task without a command", fix="give it one: command='./run'")
     rest = {name: value for name, value in options.items() if name != COMMAND}
-    line = words if isinstance(words, str) else quoted_line([os.fspath(word) for word in words])
+    line = words if isinstance(words, str) else quoted_line([_argument(word) for word in words])
     return {COMMAND: line, **_plain_options(rest)}
+
+
+def _argument(word: Any) -> str:
+    """Return an argument of a command as text: a number is written as Python prints it."""
+    if isinstance(word, int | float):
+        return str(word)
+    if isinstance(word, str | PurePath):
+        return os.fspath(word)
+    what = f"the command has {word!r:.60}, which is no text, path or number"
+    raise BadRequest(code="value", what=what, fix="write it as text, for example with str()")
 
 
 def job_text(description: Mapping[str, Any]) -> str:

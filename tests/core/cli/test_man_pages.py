@@ -7,6 +7,7 @@ import pytest
 
 from headnode.apps.cli.catalogue import every_command
 from headnode.apps.cli.commands.help import every_page, man_page
+from headnode.core.model.errors import BadRequest
 
 PAGES = dict(every_page())
 
@@ -39,3 +40,12 @@ def test_a_typesetter_warns_of_nothing() -> None:
             ["groff", "-man", "-Tutf8", "-ww", "-z"], input=page.encode(), capture_output=True, check=True
         )
         assert said.stderr == b"", name
+
+
+def test_a_noun_has_no_page_and_says_how_to_name_one() -> None:
+    with pytest.raises(BadRequest) as refused:
+        man_page(["job"])
+    assert refused.value.fix == "write: hn man job submit, for example"
+    with pytest.raises(BadRequest) as refused:
+        man_page(["xyzzy"])
+    assert refused.value.fix == "see: hn --help"

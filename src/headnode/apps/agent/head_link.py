@@ -154,7 +154,10 @@ class LocalTransport:
 
         Raises:  OSError.
         """
-        folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as error:  # the state directory was removed
+            raise HeadEnded(*error.args) from None
         try:  # by way of a descriptor: the path itself may be too long for an address
             return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{self._path.name}")
         except FileNotFoundError as error:

@@ -151,7 +151,8 @@ def find_command(noun: str, verb: str) -> CliCommand:
         near = _MEANT.get((noun, verb)) or nearest(verb, MODULES[noun])
         near = near if " " in near else f"{noun} {near}".strip()
         words = f"{noun} {verb}".strip()
-        fix = f"did you mean: hn {near}" if near != noun else f"see: hn {noun} --help"
+        page = f"hn {noun} --help".replace("  ", " ")
+        fix = f"did you mean: hn {near}" if near != noun else f"see: {page}"
         raise usage(f"there is no command {words!r}", fix)
     module = f"headnode.apps.cli.commands.{place}"
     __import__(module)  # importlib would take 0.2 ms more

@@ -271,8 +271,9 @@ class Head:
         return self._status
 
     async def _until_ended(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._ended.set)  # agents wait for the next head
+        loop.add_signal_handler(signal.SIGINT, self._shut_down)  # of a person: as hn down
         log.info("head of cluster %s is ready in %s", self._options.name, self._options.state)
         await self._ended.wait()
 

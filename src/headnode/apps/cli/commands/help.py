@@ -172,6 +172,9 @@ def man_page(words: "Sequence[str]") -> str:
     if not words:
         return _page("hn", INTRODUCTION.rstrip("."), _of_program())
     noun, verb = words if len(words) == 2 else ("", words[0])
+    if not noun and verb in NOUNS:
+        first = next(iter(MODULES[verb]))
+        raise usage(f"{verb!r} has a page for each verb", f"write: hn man {verb} {first}, for example")
     command = find_command(noun, verb)
     return _page(_name(noun, command), command.summary, _of_command(noun, command))
 

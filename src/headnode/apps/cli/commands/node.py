@@ -140,6 +140,17 @@ def _change_nodes(verb: str, done: str) -> "Run":
     return run
 
 
+def remove_nodes(asked: Arguments, client: Client, out: Output) -> int:
+    """Remove each node; say of those of the head's machine that their agents bring them back."""
+    known = client.ask("nodes")["nodes"] if asked.words else []
+    here = [node["name"] for node in known if not node["remote"] and node["name"] in asked.words]
+    status = _change_nodes("remove_node", "removed")(asked, client, out)
+    if here:
+        what = f"{', '.join(here)}: the head starts a node of its own machine again"
+        out.note(f"{what}; for fewer nodes: hn down, then hn up --nodes N; for no jobs there: hn node drain")
+    return status
+
+
 def drain_nodes(asked: Arguments, client: Client, out: Output) -> int:
     """Drain each node."""
     names = all_or_named(asked, client)
@@ -254,7 +265,7 @@ COMMANDS = (
         "remove",
         "NODE...",
         "Remove nodes from the cluster; to return they need a new invitation",
-        _change_nodes("remove_node", "removed"),
+        remove_nodes,
         example="hn node remove node03",
     ),
     CliCommand(
