@@ -278,8 +278,8 @@ COMMANDS = (
             "dependencies on each other are those of the file. --wait then works as "
             "'hn job wait --group'.",
             "Several job files, and the lines of a file, are submitted in requests of 1,000. If a job is "
-            "refused, its file and line are printed, the others are submitted, and the exit status is 1. With "
-            "--idempotency-key the whole command can be repeated: no job is submitted twice.",
+            "refused, its file and line are printed, the others are submitted, and the exit status is 1. "
+            "With --idempotency-key the whole command can be repeated: no job is submitted twice.",
         ),
         positionals=0,
     ),
