@@ -65,7 +65,7 @@ def test_what_can_be_done_is_kept(spec: JobSpec) -> None:
         ),
         (JobSpec(tasks=(laid(per_node=1, nodes=2),)), "distribution", "more than one"),
         (JobSpec(tasks=(laid(nodes=4),)), "distribution", "3 processes for 4 nodes"),
-        (JobSpec(tasks=(laid(nodes=-1),)), "distribution", "not possible"),
+        (JobSpec(tasks=(laid(nodes=-1),)), "distribution", "is below 1"),
         (JobSpec(tasks=(laid(geometry=((1, 2),)),)), "distribution", "each number from 1 to 3 once"),
         (JobSpec(tasks=(laid(geometry=((1, 2), (2, 3))),)), "distribution", "each number"),
         (JobSpec(tasks=(laid(geometry=((1, 2, 3), ())),)), "distribution", "each number"),

@@ -101,7 +101,7 @@ def test_a_job_is_quoted_reserved_and_charged_for_what_it_used(
 def test_a_job_that_its_project_cannot_pay_is_refused_at_submission(head: RealHead, bank: AnyBank) -> None:
     with pytest.raises(NotAllowed, match="Insufficient balance"):
         submitted(head, "true", "poor")
-    with pytest.raises(NotAllowed, match="no limit"):
+    with pytest.raises(NotAllowed, match="has none"):
         submitted(head, "true", runtime="infinite")
     assert bank.told("Reserve") == {}
 

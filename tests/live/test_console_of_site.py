@@ -98,7 +98,7 @@ def test_the_pages_show_the_queue_the_nodes_and_why_a_job_waits(
         queue, nodes, job = (client.get(path).text for path in ("/site", "/site/nodes", f"/jobs/{waiting}"))
         rows = {row["id"]: row for row in client.get("/site.json").json()["rows"]}
     assert f'href="/jobs/{waiting}"' in queue
-    assert "jobs with a higher priority are before it" in queue
+    assert "jobs with a higher priority are ahead of it" in queue
     assert "<img src=x" not in queue
     assert rows[there]["job"] == waiting
     assert rows[there]["p50"] <= rows[there]["p90"]

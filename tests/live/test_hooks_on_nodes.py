@@ -252,9 +252,9 @@ WRONG = {
     "sys.exit(191)": "ended with exit code 191: the download of its input files failed",
     "sys.exit(192)": "ended with exit code 192: the upload of its output files failed",
     "print('no room', file=sys.stderr); sys.exit(1)": "ended with exit code 1; no room",
-    "print('what?'); sys.exit(0)": "writes no JSON: ",
+    "print('what?'); sys.exit(0)": "writes text that is not JSON: ",
     "asked['m_Item3'] = 'root2'": "changes the user from ",
-    "asked['m_Item2'] = 5": "writes no object m_Item2",
+    "asked['m_Item2'] = 5": "writes JSON without the object m_Item2",
     "import time; time.sleep(300)": "did not end within 2 s",
 }
 

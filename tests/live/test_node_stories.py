@@ -33,7 +33,7 @@ def test_what_becomes_of_a_node_is_told_in_its_history_on_its_page_and_in_its_lo
         assert away["last_heartbeat"] <= away["since"] + 1 < away["tasks_lost_at"]
         page = screen.view(away)
         assert {"Version", "Address", "Since", "Last Heartbeat", "Given Up"} <= page.keys()
-        assert "given up at" in page["Given Up"]
+        assert "are lost at" in page["Given Up"]
         red.start_agent()
         cluster.wait_for_nodes("Ready")
         said = [text.partition(" by ") for text in texts(cluster)[-4:]]

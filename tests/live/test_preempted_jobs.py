@@ -61,7 +61,7 @@ def test_gracefully_no_task_is_stopped_and_the_urgent_job_starts_as_they_end(tmp
         head.until(lambda: begun(tmp_path) == 2)
         urgent = submit(head, "true", priority=3000)
         told = head.ask("explain_job", job=urgent)["reasons"]
-        assert f"job {low} gives up processors for it as tasks end" in [reason["text"] for reason in told]
+        assert f"job {low} releases processors for it as tasks end" in [reason["text"] for reason in told]
         (tmp_path / "end1").touch()
         assert head.wait(urgent)["state"] == "Finished"
         for instance in (2, 3, 4):

@@ -219,7 +219,7 @@ def is_there(process: int) -> bool:
 
 def test_it_is_told_how_far_the_files_are(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
     job = staged(head, storage, tmp_path / "ran", stagein=f"{storage.url}/held/data=data")
-    head.until(lambda: head.task(job)["message"] == "1 of 2 files are brought, 0.1 MB of 0.2 MB")
+    head.until(lambda: head.task(job)["message"] == "1 of 2 input files are copied, 0.1 MB of 0.2 MB")
     types = [each["type"] for each in head.ask("events", jobs=[job], after=0)["events"]]
     assert "task.staging" in types
     storage.hold.set()

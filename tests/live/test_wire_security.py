@@ -307,7 +307,7 @@ def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead,
     asyncio.run(asyncio.wait_for(lie(), PATIENCE))
     task = head.task(job)
     assert (task["exit_code"], task["peak_memory"]) in ((None, 0), (None, None))
-    assert "impossible report" in task["message"]
+    assert "invalid report" in task["message"]
     assert head.ask("job", job=job)["job"]["state"] == "Failed"
     drain = head.ask("node", node="liar")["node"]["drains"][0]
     assert drain["cause"] == "bad-report"

@@ -181,7 +181,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to a head node 'FAR'; "),
         (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
-        (["completion", "tcsh"], 2, "hn: no shell we know is named; "),
+        (["completion", "tcsh"], 2, "hn: no supported shell is named; "),
         (["job", "submit", "\udcff"], 2, "hn: argument '\\udcff' is not UTF-8; "),
     ],
 )
@@ -681,7 +681,7 @@ def test_an_interrupted_wait_says_that_the_job_goes_on(tmp_path: Path) -> None:
         release.set()
     assert (said, error, process.returncode) == (
         "",
-        "hn: no longer waiting, job 12 goes on; wait again: hn job wait 12; or cancel: hn job cancel 12\n",
+        "hn: no longer waiting, job 12 continues; wait again: hn job wait 12; or cancel: hn job cancel 12\n",
         130,
     )
 

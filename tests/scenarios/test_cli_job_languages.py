@@ -236,7 +236,7 @@ def test_the_files_that_a_grid_job_names_are_read_beside_it(state: Path, tmp_pat
     assert "hello" in said.stdout, said.stderr
     (tmp_path / "task.js").unlink()
     said = hn("job", "submit", str(path), state=state)
-    assert "file 'task.js' with the definition is not there" in said.stderr
+    assert "file 'task.js' with the definition does not exist" in said.stderr
     assert said.returncode == 2
 
 
@@ -251,7 +251,7 @@ def test_values_are_put_in_for_the_names_of_a_grid_file(state: Path, tmp_path: P
         assert no.returncode, no
         assert "{where} has no value" in no.stderr + no.stdout, no
         wrong = hn(*command, "--set", "1=2", str(file), state=state)
-        assert "--set '1=2' gives no name a value" in wrong.stderr, wrong
+        assert "--set '1=2' is not a name with a value" in wrong.stderr, wrong
     assert "ada" in hn("convert", "--to", "sss", *sets, str(file), state=state).stdout
     other = tmp_path / "job.toml"
     other.write_text('command = "true"\n')

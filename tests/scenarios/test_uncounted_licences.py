@@ -30,7 +30,8 @@ def test_a_licence_that_is_not_counted_is_told_of_at_submission(tmp_path: Path, 
         else:
             there = "none" if counted is None else "mesher"
             assert [
-                "waits for no licence 'solver'" in what and f"it counts {there} " in what for what in found
+                "does not wait for licence 'solver'" in what and f"the cluster counts {there} " in what
+                for what in found
             ] == [True]
 
     run(tmp_path, story)

@@ -98,7 +98,9 @@ def _one(words: list[str], text: str) -> Filter:
     while left and "=" in left[0] and not left[0].startswith(("/", PLUG_IN)):
         name, _, value = left.pop(0).partition("=")
         if name.lower() not in _OPTIONS or name.lower() in options:
-            raise _wrong(f"{name}={value}", text, f"the options are {', '.join(_OPTIONS)}, each once")
+            raise _wrong(
+                f"{name}={value}", text, f"write one of the options {', '.join(_OPTIONS)}, each at most once"
+            )
         options[name.lower()] = value
     dialect = _chosen(options.pop("dialect", ""), _DIALECTS, text)
     rules = _chosen(options.pop("rules", "hpcpack"), ("hpcpack", "ccs"), text)
@@ -214,7 +216,7 @@ def describe_call(answer: FilterAnswer, seconds: float) -> str:
         CallOutcome.SIGNALLED: "a signal ended it",
         CallOutcome.TIMED_OUT: f"no answer within {seconds:g} s",
         CallOutcome.MISSING: "it could not be run",
-        CallOutcome.BROKEN: "it broke",
+        CallOutcome.BROKEN: "it failed with an error",
     }[answer.how]
     return f"{what}: {answer.words}" if answer.words else what
 

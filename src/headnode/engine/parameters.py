@@ -55,7 +55,7 @@ _DECLARED = (
         "share; Graceful: jobs release processors as their tasks end"),
     Parameter("HeartbeatInterval", "how often an agent sends a heartbeat",
         default="30", unit="s", least=1, most=3600),
-    Parameter("InactivityCount", "how many heartbeats a node may miss before its tasks are given up",
+    Parameter("InactivityCount", "how many heartbeats a node may miss before its tasks are lost",
         default="3", least=1, most=1000),
     Parameter("NodeLease", default="50", unit="%", least=0, most=80,
         doc="the part of HeartbeatInterval × InactivityCount for which a node without a connection to the "
@@ -90,15 +90,16 @@ _DECLARED = (
         doc="how long an activation filter may take; after that it counts as exit code 2"),
     Parameter("ActivationFilterInterval", default="10", unit="s", least=1, most=3600,
         doc="the time after a rejection until activation filters are called again for the same job"),
-    Parameter("DefaultHoldDuration", "how long an activation filter holds a job that has no date of its own",
+    Parameter("DefaultHoldDuration",
+        "how long exit code 3 of an activation filter holds a job that sets no HoldUntil",
         default="900", unit="s", least=60, most=604_800),
-    Parameter("FiltersAtOnce", "how many filters run at once, of each of the two kinds",
+    Parameter("FiltersAtOnce", "how many submission filters run at once, and how many activation filters",
         default="8", least=1, most=64),
     Parameter(BANK,
-        "the bank (Gold, Moab Accounting Manager) that jobs are paid at, as HOST or HOST:PORT; empty: none"),
+        "the bank (Gold, Moab Accounting Manager) that charges jobs, as HOST or HOST:PORT; empty: none"),
     Parameter("BankKeyFile",
         "absolute path of a file, private to the head, whose first line is the site key of the bank"),
-    Parameter("BankActor", "the user of the bank as whom the head asks it", default="headnode"),
+    Parameter("BankActor", "the user name that the head sends to the bank", default="headnode"),
     Parameter("BankAway", default="Hold", choices=("Hold", "Continue"),
         doc="when the bank does not answer: Hold: jobs stay queued; Continue: they start without a "
         "reservation, and are charged later"),
@@ -111,7 +112,7 @@ _DECLARED = (
     Parameter("EmailFrom",
         "the sender of notifications; empty: headnode@ and the name of the head's machine"),
     Parameter("EmailDomain",
-        "for jobs without an address: mail goes to OWNER@DOMAIN; empty: they get no mail"),
+        "if a job names no address, its notifications go to OWNER@DOMAIN; empty: it gets none"),
     Parameter("EmailCredentialsFile",
         "absolute path of a file with USER:PASSWORD for the mail server, private to the head"),
     Parameter("NotificationWebhooks",
@@ -136,11 +137,11 @@ _DECLARED = (
         "administrators, in addition to root and the user who started the head: user,@group"),
     Parameter("Operators", "operators, who may manage the jobs of all users: user,@group"),
     Parameter("SiteKeyRoles",
-        "users who keep their role when a peer with the SSSRMAP site key names them: user,@group; all others "
-        "are ordinary users there, and root is refused"),
+        "users who keep their role in requests that a peer makes for them with the SSSRMAP site key: "
+        "user,@group; all others are ordinary users there, and root is refused"),
     Parameter("UserMapping", default="name", choices=("name", "name-and-number"),
-        doc="the user as whom a job runs on another machine: the user with the name of its owner, or that "
-        "user only if the user id is the same too"),
+        doc="which user runs a job on another machine: name: the user with the name of its owner; "
+        "name-and-number: the same, and the job is refused there if the user id differs"),
     Parameter("DefaultWorkDirectory", default="Current", choices=("Current", "Home"),
         doc="work directory of jobs from the command line that name none: the current directory of the "
         "submitter, or the home directory; job files keep the rule of their language"),
@@ -163,7 +164,7 @@ _DECLARED = (
         doc="after how many tasks in a row that cannot start on a node, and can elsewhere, the node is "
         "drained; 0: never"),
     Parameter(HALF_LIFE_PARAMETER, default=str(HALF_LIFE), unit="s", least=60, most=3_153_600_000,
-        doc="the time after which used processor-seconds count half, in policies that share by usage"),
+        doc="the time after which past processor-seconds count half, in policies that share by usage"),
     Parameter("Licences",
         "licences of the whole cluster, counted by the scheduler: feature:number,feature:number"),
     Parameter(IDEMPOTENCY_LIFETIME, default=str(LIFETIME), unit="s", least=60, most=604800,
@@ -172,7 +173,7 @@ _DECLARED = (
         "the program on the head's machine that prints Licences, one feature:number on each line"),
     Parameter("TTLCompletedJobs", default="0", unit="days", least=0, most=36500,
         doc="how long after the end of a job nodes keep its captured output; 0: unlimited"),
-    Parameter("NodeGroups", "node groups that are there also while no node is in them: fast,large"),
+    Parameter("NodeGroups", "node groups that exist even if they have no node: fast,large"),
     Parameter("TransferNetworks",
         doc="networks that transfers of staged files may reach, in addition to public addresses: for example "
         "10.0.0.0/8,192.168.7.9; any: all"),
@@ -186,8 +187,8 @@ _DECLARED = (
         doc="how many tasks of the cluster transfer files with one storage host at once; each node has an "
         "equal share, at least one"),
     Parameter(TRANSFER_HOLD_PARAMETER, default=str(TRANSFER_HOLD_TIME), unit="s", least=0, most=31_536_000,
-        doc="how long a job holds processors for which it only waits for files; then other jobs may use them "
-        "until the files are there"),
+        doc="how long a job keeps its processors while it only waits for files; after that other jobs may "
+        "use them until the files have arrived"),
     Parameter("TransferTimeout", default="60", unit="s", least=1, most=3600,
         doc="how long a transfer may take without data, until it counts as failed and is tried again"),
     Parameter("LicenceInterval", "the time from the end of the licence program to its next run",

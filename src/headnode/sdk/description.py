@@ -80,7 +80,7 @@ def task_description(command: Command | None, options: Mapping[str, Any]) -> dic
     """
     words = options.get(COMMAND) if command is None else command
     if not words:
-        raise BadRequest(code="usage", what="a task without a command", fix="give it one: command='./run'")
+        raise BadRequest(code="usage", what="the task has no command", fix="write one: command='./run'")
     rest = {name: value for name, value in options.items() if name != COMMAND}
     line = words if isinstance(words, str) else quoted_line([_argument(word) for word in words])
     return {COMMAND: line, **_plain_options(rest)}

@@ -83,10 +83,10 @@ class TaskOptions(TypedDict, total=False):
     )
     stage_in: (
         Mapping[str, str] | Sequence[Mapping[str, Any]]
-    )  # files that are brought to the task before it starts
+    )  # files that are copied to the task before it starts
     stage_out: (
         Mapping[str, str] | Sequence[Mapping[str, Any]]
-    )  # files that are taken from the task after it has ended
+    )  # files that are copied from the task after it has ended
     environment: Mapping[str, str | int]  # environment of the task
     properties: Mapping[str, str | int]  # your own words
     extensions: Mapping[str, str | int]  # properties of another language: kept, without effect
@@ -205,7 +205,7 @@ class SingleTaskOptions(JobOptions, total=False):
     )
     stage_in: (
         Mapping[str, str] | Sequence[Mapping[str, Any]]
-    )  # files that are brought to the task before it starts
+    )  # files that are copied to the task before it starts
     stage_out: (
         Mapping[str, str] | Sequence[Mapping[str, Any]]
-    )  # files that are taken from the task after it has ended
+    )  # files that are copied from the task after it has ended

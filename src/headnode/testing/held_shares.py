@@ -41,7 +41,7 @@ class ResourceDemand(NamedTuple):
         Raises:  PromiseBroken when it has no such.
         """
         there = 0 <= option <= len(self.request.others)
-        broken_unless(there, f"job {self.job} is given its option {option}, which there is not")
+        broken_unless(there, f"job {self.job} gets option {option}, which does not exist")
         taken = msgspec.structs.replace(self.request.option(option), others=())
         return self._replace(request=taken, end=Instant(now + taken.run_time) if self.starts else self.end)
 
@@ -105,7 +105,7 @@ def world(view: View, held: Sequence[HeldShares]) -> World:
     taken: dict[str, list[tuple[HeldShares, int]]] = {name: [] for name in view.nodes}
     for each in held:
         for name, count in each.shares:
-            broken_unless(name in taken, f"job {each.job} is given node {name!r}, which is not there")
+            broken_unless(name in taken, f"job {each.job} gets node {name!r}, which does not exist")
             taken[name].append((each, count))
     nodes = tuple(_free_node(view, name, taken[name]) for name in view.nodes)
     return nodes, tuple(sorted(_licences(view.licences, held).items()))

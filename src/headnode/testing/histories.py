@@ -137,7 +137,7 @@ class _Life:
 
     def _start(self, start: Start) -> None:
         found = [each for each in self._waiting if each.job == start.job]
-        broken_unless(len(found) == 1, f"the plan starts job {start.job}, which does not wait")
+        broken_unless(len(found) == 1, f"the plan starts job {start.job}, which is not queued")
         arrival = found[0]
         self._waiting.remove(arrival)
         turn, taken = turn_of(arrival.job, arrival.priority), _taken(arrival, start)
@@ -149,7 +149,7 @@ class _Life:
     def _grow(self, grow: Grow) -> None:
         job = self._running.get(grow.job)
         if job is None:
-            broken_unless(False, f"the plan lets job {grow.job} grow, which does not run")
+            broken_unless(False, f"the plan grows job {grow.job}, which does not run")
             return
         held = _together(job.allocation, grow.allocation)
         more = sum(count for _, count in grow.allocation)
@@ -162,7 +162,7 @@ def _taken(arrival: Arrival, start: Start) -> JobRequest:
     """Return the request that a job is given, which ends with its limit when it is not the job's own."""
     request = arrival.request
     there = 0 <= start.option <= len(request.others)
-    broken_unless(there, f"the plan gives job {start.job} its option {start.option}, which there is not")
+    broken_unless(there, f"the plan gives job {start.job} option {start.option}, which does not exist")
     return msgspec.structs.replace(request.option(start.option), others=())
 
 

@@ -39,9 +39,7 @@ def everybody_is_decided(view: View, plan: Plan) -> None:
         left = [turn.job for turn in each.turns if turn.job not in begun]
         told = plan.waits.get(each.request)
         broken_unless(not left or told is not None, f"jobs {left} neither start nor wait")
-        broken_unless(
-            bool(left) or told is None, f"a request is told to wait though all its jobs start: {each}"
-        )
+        broken_unless(bool(left) or told is None, f"a request waits, but all its jobs start: {each}")
         broken_unless(told is None or bool(told.reasons), f"jobs {left} wait without a reason")
     for reservation in plan.reservations:
         owner = waiting.get(reservation.job)
@@ -82,7 +80,7 @@ def after_plan(view: View, plan: Plan) -> list[HeldShares]:
     for each, starts in given:
         demand = wished.pop((each.job, starts), None)
         if demand is None:
-            broken_unless(False, f"job {each.job} is given something, but wishes for nothing more")
+            broken_unless(False, f"job {each.job} gets more processors, but does not want any")
             return held
         if isinstance(each, Start):
             demand = demand.under(each.option, view.now)
@@ -107,7 +105,7 @@ def is_a_function(policy: Policy, view: View, plan: Plan) -> None:
     """
     before = msgspec.msgpack.encode(view)
     broken_unless(policy(view) == plan, "the same view gives another plan")
-    broken_unless(msgspec.msgpack.encode(view) == before, "the policy has changed its view")
+    broken_unless(msgspec.msgpack.encode(view) == before, "the policy has changed the view")
 
 
 def listing_does_not_matter(policy: Policy, view: View, plan: Plan) -> None:
@@ -263,7 +261,8 @@ class _BackfillCheck:
                     self._refused(self._head, each)
         promised = self._head is not None and self._head.at is not None
         broken_unless(
-            promised == bool(self._plan.reservations), "a reservation for nobody, or none for the first"
+            promised == bool(self._plan.reservations),
+            "a reservation although no job waits, or none for the first job",
         )
 
     def _preferred(self, demand: ResourceDemand, option: int) -> None:
@@ -273,7 +272,7 @@ class _BackfillCheck:
                 self._refused(self._head, better)
             elif self._head is None:
                 fits = ways(better.request, world(self._view, self._held))
-                broken_unless(not fits, f"job {demand.job} is not given the request it prefers, which fits")
+                broken_unless(not fits, f"job {demand.job} does not get its preferred request, which fits")
 
     def _given(self, demand: ResourceDemand, new: HeldShares) -> None:
         if self._head is not None:
@@ -285,9 +284,7 @@ class _BackfillCheck:
     def _blocked(self, demand: ResourceDemand) -> None:
         there, under = world(self._view, self._held), demand.options(self._view.now)
         fits = any(ways(option.request, there) for option in under)
-        broken_unless(
-            not fits, f"job {demand.job} fits with nobody waiting ahead of it, but is given nothing"
-        )
+        broken_unless(not fits, f"job {demand.job} fits and no job waits ahead of it, but it gets nothing")
         could = empty(self._view if self._overtaking else reopened(self._view))
         if demand.starts and any(ways(option.request, could) for option in under):
             self._head = self._promised(demand)
@@ -308,7 +305,7 @@ class _BackfillCheck:
                 fits = first is not None and allowed(one.request, ground, first.allocation)
                 broken_unless(fits, f"what is reserved for job {demand.job} is not free at {at}")
                 said = self._plan.waits[demand.request].not_before
-                broken_unless(said == at, f"job {demand.job} is told {said} instead of {at}")
+                broken_unless(said == at, f"job {demand.job} has the reservation {said} instead of {at}")
                 return FirstBlocked(demand.job, one.request, at, tuple(left))
         return FirstBlocked(demand.job, demand.request, None, ())
 

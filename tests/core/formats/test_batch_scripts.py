@@ -98,7 +98,7 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
         ("#SBATCH --job-name = x", "'x'"),
         ("#SBATCH -t 90s", "90s"),
         ("#SBATCH --mem=0.5G", "0.5G"),
-        ("#SBATCH -J 'open", "no partner"),
+        ("#SBATCH -J 'open", "is not closed"),
         ("#SBATCH --dependency=singleton", "singleton"),
         ("#SBATCH --array=3-1", "empty range"),
         ("#SBATCH --array=1-99999999", "99,999,999"),
@@ -110,7 +110,7 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
         ("#$ -l h_rt=5:30", "5:30"),
         ("#$ -t 0-3", "invalid task id"),
         ("#$ -nosuch 3", "-nosuch"),
-        ("#$ -soft", "cannot be said"),
+        ("#$ -soft", "are not supported"),
         ("#BSUB -nosuch 3", "-nosuch"),
     ],
 )

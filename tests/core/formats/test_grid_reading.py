@@ -549,7 +549,7 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
         (job(task("a"), queue="long"), "unknown-key", "not a key of a job", "in the 'requirements'"),
         (job(task("a"), xyzzy=1), "unknown-key", "not a key of a job", "'meta' may contain anything"),
         (job({**task("a"), "filename": "x"}), "given-twice", "a definition and a filename", "remove one"),
-        (job({"id": "a", "filename": "x"}), "no-file", "file 'x' with the definition is not there", ""),
+        (job({"id": "a", "filename": "x"}), "no-file", "file 'x' with the definition does not exist", ""),
         (
             job(task("a"), default_storage_base="/x/"),
             "storage-base",

@@ -90,7 +90,7 @@ def test_an_array_of_lsf_has_its_numbers_in_its_name_and_files() -> None:
         ("-R rusage[licence=1]", "licence"),
         ("-R 'rusage[mem=1||mem=2]'", "not an amount"),
         ("-R '2*{select[a]}+1*{select[b]}'", "several requirement strings"),
-        ("-R same[model]", "cannot be said"),
+        ("-R same[model]", "no equivalent"),
         ("-R span[stripe]", "stripe"),
         ("-R select[ut<0.5]", "ut<0.5"),
         ("-R select[mem>4", "not a section"),

@@ -755,5 +755,5 @@ def test_the_strictest_policy_of_a_file_is_that_of_what_the_cluster_lacks() -> N
 
 @pytest.mark.parametrize("asked", ["<Processors>0</Processors>", '<NodeCount op="LT">1</NodeCount>'])
 def test_a_job_on_nothing_is_refused(asked: str) -> None:
-    with pytest.raises(BadRequest, match="a job cannot run on none"):
+    with pytest.raises(BadRequest, match="a job needs at least one"):
         job(requested(asked))

@@ -53,12 +53,12 @@ WRONG = {
     "<JobGroup><Id>g</Id></JobGroup>": ("missing", "JobGroup: it holds no Job"),
     "<Job/>": ("not-a-job", "Job: it describes nothing"),
     "<Data><!-- none --></Data>": ("not-a-job", "Data: it holds no job"),
-    "<Jobs><Job/></Jobs>": ("not-a-job", "'Jobs' is no SSS job object"),
+    "<Jobs><Job/></Jobs>": ("not-a-job", "'Jobs' is not an SSS job object"),
     '<Job xmlns="http://schemas.microsoft.com/HPCS2008R2/scheduler/"><Id>1</Id></Job>': (
         "not-a-job",
-        "no SSS job",
+        "not an SSS job object",
     ),
-    "<Envelope><Body/></Envelope>": ("not-a-job", "'Envelope' is no SSS job object"),
+    "<Envelope><Body/></Envelope>": ("not-a-job", "'Envelope' is not an SSS job object"),
     "<JobGroup><Id>g</Id><Job/></JobGroup>": ("empty", "JobGroup/Job 1: it holds nothing"),
     job("\n <Processors>many</Processors>"): (
         "number",

@@ -30,7 +30,7 @@ def test_who_waits_is_told_who_gives_up_how_much() -> None:
     made = world.do_pass()
     assert made.starts == ()
     assert made.claims[0].why.why is Why.SHARE
-    assert made.claims[0].why.text == "it waits for its minimum of 3 processors: job 1 gives up 3"
+    assert made.claims[0].why.text == "it waits for its minimum of 3 processors: job 1 releases 3"
 
 
 def test_who_has_most_for_its_priority_gives_first() -> None:

@@ -192,7 +192,7 @@ def test_no_more_is_made_than_the_limits_allow_however_often_it_is_asked() -> No
     with pytest.raises(WrongState, match="have not become nodes"):
         make(world)
     join(world, JobId(1))
-    with pytest.raises(WrongState, match="node-hours do not suffice"):
+    with pytest.raises(WrongState, match="node-hours are not enough"):
         make(world)
     assert len(pool(world).allocations) == len(world.cluster.jobs) == 2
 
@@ -201,7 +201,7 @@ def test_no_more_is_spent_than_the_limit_of_cost_allows() -> None:
     """An allocation of an hour at 2 an hour: 5 allow two, and what an early end saves is left for others."""
     world = with_pool(most_nodes=9, most_queued=9, node_price=2.0, most_cost=5.0)
     first, _ = make(world), make(world)
-    with pytest.raises(WrongState, match=r"its cost of 5 does not suffice .* may cost 2: 0 is spent, and 2"):
+    with pytest.raises(WrongState, match=r"its cost of 5 is not enough .* may cost 2: 0 is spent, and 2"):
         make(world)
     join(world, first)
     world.wait(1800.0)

@@ -152,7 +152,7 @@ def test_what_waits_in_vain_is_canceled_down_the_graph_and_says_why() -> None:
     assert [world.record(job).message for job in (B, C)] == [
         "it waits for job 1 to fail (OnFailure), and job 1 finished",
         "it waits for job 2 to finish (OnSuccess), and job 2 was canceled before it started, "
-        "because its dependencies could not be met any more",
+        "because its dependencies could no longer be satisfied",
     ]
     archived = world.record(B)
     assert len(progress_of(archived, spec_of(archived), 1).canceled) == 1

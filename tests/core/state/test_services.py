@@ -124,10 +124,10 @@ def test_a_restarted_head_goes_on_with_the_service() -> None:
 
 def test_a_service_is_alone_with_what_prepares_and_releases_its_nodes() -> None:
     world = World(1)
-    with pytest.raises(BadRequest, match="a service task beside ordinary tasks"):
+    with pytest.raises(BadRequest, match="the job has a service task and ordinary tasks"):
         world.submit(SERVICE, TRUE)
     job = world.submit(SERVICE)
-    with pytest.raises(BadRequest, match="a service task beside ordinary tasks"):
+    with pytest.raises(BadRequest, match="the job has a service task and ordinary tasks"):
         world.do(ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(SERVICE, TRUE)), fields=("tasks",)))
     running = world.submit(run_until_canceled=True, minimum=1, maximum=1)
     spec = JobSpec(tasks=(SERVICE,), run_until_canceled=True, minimum=1, maximum=1)
@@ -142,7 +142,7 @@ def test_what_a_service_cannot_have_is_refused(wrong: dict[str, object]) -> None
 
 
 def test_a_service_does_not_start_together_with_anything() -> None:
-    with pytest.raises(BadRequest, match="a service task in a job whose tasks start together"):
+    with pytest.raises(BadRequest, match="the job has a service task, and its tasks start together"):
         World(1).submit(SERVICE, together=True)
 
 

@@ -56,15 +56,15 @@ class RunnerLink:
         try:
             answer = await self._service.ask(number, question)
         except OSError as error:
-            return {"how": "gone", "errors": f"the process that runs filters does not start: {error}"}
+            return {"how": "gone", "errors": f"the filter runner does not start: {error}"}
         try:
             async with asyncio.timeout(seconds + AFTER_THE_TIME_OUT):
                 return await answer
         except TimeoutError:
             await self.close()
-            return {"how": "gone", "errors": "the process that runs filters does not answer"}
+            return {"how": "gone", "errors": "the filter runner does not answer"}
         except ConnectionError:
-            return {"how": "gone", "errors": "the process that runs filters has ended"}
+            return {"how": "gone", "errors": "the filter runner has ended"}
 
     async def close(self) -> None:
         """End the runner, and with it every filter that runs."""

@@ -143,7 +143,7 @@ def proxy_end(proxy: str) -> float:
     if not fits:
         fix = "send the file of grid-proxy-init: certificate, key without a password, and chain"
         raise BadRequest(
-            code="proxy", what="the proxy is no certificate with its key in PEM", fix=fix, path=("proxy",)
+            code="proxy", what="the proxy is not a certificate with its key in PEM", fix=fix, path=("proxy",)
         )
     return min(each.not_valid_after_utc.timestamp() for each in chain)
 

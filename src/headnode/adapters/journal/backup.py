@@ -147,7 +147,11 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
     content = archive.extractfile(first) if first is not None and first.name == MANIFEST else None
     try:
         if content is None:
-            raise BadRequest(code="no-backup", what=f"{str(backup)!r} is not a backup of a head")
+            raise BadRequest(
+                code="no-backup",
+                what=f"{str(backup)!r} is not a backup of a head",
+                fix="name a file that `hn backup` wrote",
+            )
         text = content.read(LARGEST_MANIFEST)
         _see_that_its_version_is_read(backup, msgspec.json.decode(text, type=ManifestVersion))
         return msgspec.json.decode(text, type=Manifest)

@@ -154,7 +154,7 @@ class JoinDoor:
         if why_not := misunderstanding(message.protocol):
             return Goodbye(reason=why_not)
         if impossible := facts_objection(message.facts):
-            return Goodbye(reason=f"the machine reports impossible properties: {impossible}")
+            return Goodbye(reason=f"the machine reports invalid properties: {impossible}")
         name = message.facts.name
         certificate, key = self._authority.vouch_for(message.certificate_request, name)
         admit = AdmitNode(digest=digest_of(message.secret), facts=facts_of(message), key=key)

@@ -347,7 +347,7 @@ class NodeLinks:
         """Report how attempts ended, as far as it can be believed."""
         results, problem = checked_results(message.results, time_for_nodes())
         if problem:
-            strangers.warning("node %s sent an impossible report: %s", link.node, problem)
+            strangers.warning("node %s sent an invalid report: %s", link.node, problem)
             self._report(ReportNonsense(node=link.node, reason=problem), link, None)
         self._report(attempt_report(link.node, replace(message, results=results)), link, message.number)
 

@@ -225,7 +225,7 @@ async def _ask(streams: Streams, question: FromStranger) -> ToStranger:
     await writer.drain()
     answer = await read_frame(reader, LARGEST_GREETING)
     if answer is None:
-        raise ConnectionResetError("it hung up")
+        raise ConnectionResetError("it closed the connection")
     return _decoder.decode(answer)
 
 

@@ -223,7 +223,9 @@ class Sessions:
         if stream is not None and stream.route.target == node and message.from_target:
             stream.hear(message)
         elif not isinstance(message, LaunchData) or message.kind != "failed":
-            self._say(node, LaunchData(message.route, False, 0, "failed", b"nobody listens any more"))
+            self._say(
+                node, LaunchData(message.route, False, 0, "failed", b"the command that launched it has ended")
+            )
 
     def here(self, node: str, job: JobId) -> bool:
         """Tell whether a job has conversations with a node."""

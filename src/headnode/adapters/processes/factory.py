@@ -101,7 +101,9 @@ class ShepherdFactory:
                 return await answer
         except TimeoutError:
             raise Unavailable(
-                code="factory", what=f"{path!r} was not opened within {_PATIENCE:.0f} s", fix="see the node"
+                code="factory",
+                what=f"{path!r} was not opened within {_PATIENCE:.0f} s",
+                fix="see the log of the agent on that node",
             ) from None
         finally:
             del self._opening[order.number]
@@ -123,7 +125,9 @@ class ShepherdFactory:
         except OSError as error:
             ours.close()
             raise Unavailable(
-                code="factory", what=f"the shepherd factory cannot be started: {error}", fix="see the node"
+                code="factory",
+                what=f"the shepherd factory cannot be started: {error}",
+                fix="see the log of the agent on that node",
             ) from None
         finally:
             theirs.close()
@@ -191,6 +195,7 @@ class ShepherdFactory:
                     raise Unavailable(
                         code="factory",
                         what=f"the shepherd factory was killed {self._losses[marker]} times in a row",
+                        fix="see the log of the agent on that node",
                     )
                 self.order(order)
             except Unavailable as error:

@@ -216,7 +216,9 @@ class Shepherd:
             try:
                 self._launches.begin(order)
             except OSError as error:
-                self._link.say(["launch-failed", order.number, f"no process could be made: {error.strerror}"])
+                self._link.say(
+                    ["launch-failed", order.number, f"no process could be created: {error.strerror}"]
+                )
 
     def _suspend(self, number: int) -> None:
         self._suspension.begin(number)

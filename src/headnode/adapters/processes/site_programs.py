@@ -214,7 +214,7 @@ async def run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
             return told_of_hook(kept, told)
         outcome.unlink(missing_ok=True)
     return ProgramResult(
-        trouble=f"{kept.called} {kept.program!r} was tried {MOST_KILLED} times; its keeper was killed"
+        trouble=f"{kept.called} {kept.program!r} was tried {MOST_KILLED} times; its hook runner was killed"
     )
 
 

@@ -72,7 +72,9 @@ def read_credential(name: str, home: str, scheme: str, host: str) -> Credential:
         return NOBODY
     path = directory_of(home) / f"{name}.toml"
     if not _NAME.fullmatch(name):
-        raise NeverTransferred("the credential has no proper name", "write the name of a file without path")
+        raise NeverTransferred(
+            "the name of the credential is not valid", "write the name of a file, without a path"
+        )
     found = Credential(name, _read(path, name))
     if found.get(PROXY_TEXT):  # it is shown to nobody: only its holder proves who he is
         if scheme == _PROXY_SCHEME:
@@ -175,6 +177,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(found) < size:
         piece = connection.recv(size - len(found))
         if not piece:
-            raise EOFError("it hung up")
+            raise EOFError("it closed the connection")
         found += piece
     return bytes(found)

@@ -3,6 +3,9 @@
 import errno
 import os
 
+CHECK_SERVER = (
+    "check the files on the server, or ask its administrator"  # what to do about a fault of a server
+)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headnode.adapters.staging.arrival import ArrivingFile
 from headnode.adapters.staging.credentials import PROXY_TEXT, Credential
-from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed
+from headnode.adapters.staging.failures import CHECK_SERVER, ChangedOnTheWay, NeverTransferred, TransferFailed
 from headnode.adapters.staging.storage import Seen
 from headnode.core.model.staging import file_url
 
@@ -86,7 +86,7 @@ class GridFtp:
             return
         said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
         if "checksum verification failure" in said.lower():
-            raise ChangedOnTheWay(f"{PROGRAM}: {said}", "see the server")
+            raise ChangedOnTheWay(f"{PROGRAM}: {said}", CHECK_SERVER)
         if self._verifies and " cksm" in f" {said.lower()}":
             self._verifies = False
             self._copy(source, target)

@@ -42,9 +42,9 @@ _PARTIAL, _NOT_SATISFIABLE, _NO_ROOM = 206, 416, 507
 _LOGIN = (401, 403, 407)
 _REMEDIES = {
     401: "name a credential for the host that has not expired",
-    403: "ask for the right to it, or name another credential",
+    403: "request access to it, or name another credential",
     404: "correct the URL",
-    405: "take a server that lets files be written, or another scheme",
+    405: "use a server that accepts uploads, or another scheme",
     410: "correct the URL",
     413: "the server takes no file of this size",
     507: "free some space there",
@@ -196,7 +196,7 @@ class HttpStorage:
         answer = self._once("HEAD", url, WANTED_CHECKSUMS, None)
         answer.close()
         if answer.status in _GONE:
-            raise TransferFailed(f"{urlsplit(url).hostname} has taken {shown(url)}, and does not have it")
+            raise TransferFailed(f"{urlsplit(url).hostname} accepted {shown(url)}, but does not have it")
         return answer.headers if answer.status < 300 else None
 
     def _stored(self, file: int, size: int, url: str) -> int:

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from headnode.adapters.staging.arrival import CHUNK, ArrivingFile, copied, pieces_of
 from headnode.adapters.staging.credentials import Credential
-from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed
+from headnode.adapters.staging.failures import CHECK_SERVER, ChangedOnTheWay, NeverTransferred, TransferFailed
 from headnode.adapters.staging.storage import Seen, Storage
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
@@ -83,7 +83,7 @@ def _refuse_part(path: str, there: int | None, size: int) -> None:
     if there != size:
         name = posixpath.basename(path)
         raise ChangedOnTheWay(
-            f"the server has {there} bytes of {name!r}, and should have {size}", "see the server"
+            f"the server has {there} bytes of {name!r}, and should have {size}", CHECK_SERVER
         )
 
 
@@ -100,7 +100,7 @@ def walked(top: str, entries: Callable[[str], Iterable[tuple[str, bool]]]) -> It
         for name, is_folder in entries(posixpath.join(top, folder) if folder else top):
             count += 1
             if name in ("", ".", "..") or "/" in name or "\0" in name:
-                raise NeverTransferred(f"the server lists {name[:80]!r} in {folder[:80]!r}", "see the server")
+                raise NeverTransferred(f"the server lists {name[:80]!r} in {folder[:80]!r}", CHECK_SERVER)
             if count > MOST_ENTRIES or folder.count("/") >= DEEPEST:
                 raise NeverTransferred(
                     f"the server lists more than {MOST_ENTRIES:,} names below {top[:80]!r}, "
@@ -171,7 +171,7 @@ class SftpStorage:
             raise NeverTransferred(f"{host} does not let user {login['username']} in", fix) from None
         except paramiko.BadHostKeyException:
             raise NeverTransferred(
-                f"{host} has another key than it had", "see the server; then correct ~/.ssh/known_hosts"
+                f"{host} has another key than it had", "ask its owner; then correct ~/.ssh/known_hosts"
             ) from None
         except paramiko.SSHException as error:
             if "known_hosts" in str(error):

@@ -24,6 +24,7 @@ import msgspec
 from headnode.adapters.staging.arrival import ArrivingFile
 from headnode.adapters.staging.credentials import Credential, read_credential
 from headnode.adapters.staging.failures import (
+    CHECK_SERVER,
     ChangedOnTheWay,
     NeverTransferred,
     TransferFailed,
@@ -217,7 +218,7 @@ class Transfers:
             places[plain] = name
             found.append(name)
             if len(found) > MOST_FILES:
-                raise NeverTransferred(f"{shown(url)} has more than {MOST_FILES:,} files", "name less")
+                raise NeverTransferred(f"{shown(url)} has more than {MOST_FILES:,} files", "name fewer files")
         return found
 
     def _path(self, name: str) -> str:
@@ -281,7 +282,7 @@ class Transfers:
             return of_error(error, (error.filename and repr(error.filename)) or shown(file.url))
         if isinstance(error, MemoryError):
             return NeverTransferred(
-                f"{shown(file.url)}: its server sends more than fits in memory", "see the server"
+                f"{shown(file.url)}: its server sends more than fits in memory", CHECK_SERVER
             )
         if isinstance(error, ValueError):  # no request can be made of it, such as one with a line end
             return NeverTransferred(f"{shown(file.url)}: {str(error)[:200]}", "correct the URL")

@@ -44,7 +44,7 @@ WANTED_CHECKSUMS = {
 }
 """What a server is asked to tell in a HEAD."""
 
-_FIX = "see the server"
+_FIX = "check the files on the server, or ask its administrator"
 _KINDS = {"sha-512": "sha512", "sha-256": "sha256", "sha": "sha1", "md5": "md5", "adler32": "adler32"}
 _DIGEST = re.compile(r"\s*([A-Za-z0-9-]+)\s*=\s*:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)")
 _MD5 = re.compile(r'"[0-9a-f]{32}"')

@@ -130,7 +130,7 @@ def checked_results(results: tuple[AttemptResult, ...], now: float) -> tuple[tup
 
 
 def _lost(result: AttemptResult, problem: str) -> AttemptResult:
-    message = f"the node sent an impossible report ({problem}), so the result of the task is unknown"
+    message = f"the node sent an invalid report ({problem}), so the result of the task is unknown"
     return replace(result, outcome=AttemptOutcome("lost", message=message))
 
 

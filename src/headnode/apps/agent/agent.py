@@ -192,7 +192,7 @@ class Agent:
         self._results.welcome = False
         self._alone_since = self._alone_since or boot_time()
         if self._allocation and self._jobs.is_empty and boot_time() - self._alone_since > ALONE:
-            log.warning("the head has been away for too long: the allocation is given back")
+            log.warning("the head was unreachable for too long: the allocation is released")
             self.leave()
         if self._lease.is_over and not self._told_of_lease and not self._jobs.is_empty:
             log.warning("the lease of this node has expired: jobs that may run elsewhere are stopped here")

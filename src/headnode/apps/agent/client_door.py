@@ -116,7 +116,11 @@ class AgentClientDoor:
         try:
             entry = msgspec.json.decode(first, type=TaskEntry)
         except UNREADABLE as error:
-            raise BadRequest(code="request", what=f"the request was not understood: {error}") from None
+            raise BadRequest(
+                code="request",
+                what=f"the request was not understood: {error}",
+                fix="use a client of the same version as the agent",
+            ) from None
         found = self._services.attempt_of(uid, entry.task)
         if found is None:
             raise NotAllowed(
@@ -140,7 +144,7 @@ class AgentClientDoor:
                 answer = await read_frame(streams[0], LARGEST_GREETING)
             if answer is not None:
                 return streams, answer
-            why = "it hung up"
+            why = "it closed the connection"
         except TimeoutError:
             pass
         except (OSError, BadRequest) as error:

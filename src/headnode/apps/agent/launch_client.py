@@ -167,7 +167,11 @@ class LaunchClient:
         try:
             return msgspec.json.decode(text, type=Request)
         except UNREADABLE as error:
-            raise BadRequest(code="launch", what=f"the request was not understood: {error}") from None
+            raise BadRequest(
+                code="launch",
+                what=f"the request was not understood: {error}",
+                fix="use the launcher of the task: $HEADNODE_LAUNCH",
+            ) from None
 
     def _attempt_of(self, request: Request, uid: int) -> tuple[JobId, Key]:
         """Return the attempt that asks.

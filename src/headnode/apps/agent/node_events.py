@@ -201,7 +201,11 @@ class JobStarts:
         """
         opened, facts = job.opened, self._parts.facts
         if opened is None:
-            raise Unavailable(code="not-open", what=f"job {job.id} is not open on node {facts.name!r}")
+            raise Unavailable(
+                code="not-open",
+                what=f"job {job.id} is not open on node {facts.name!r}",
+                fix=f"see where it runs: hn job view {job.id}",
+            )
         if not self._parts.visits.is_ready(job.id):
             raise Unavailable(
                 code="not-ready",
@@ -213,7 +217,11 @@ class JobStarts:
         if job.orders is None:
             job.orders = TaskOrders(here, facts, self._table.head, tended.marker, self._parts.access)
         if not job.orders.has(task):
-            raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
+            raise Unavailable(
+                code="no-such-task",
+                what=f"job {job.id} has no task {task}",
+                fix=f"see its tasks: hn job listtasks {job.id}",
+            )
         return tended, job.orders
 
     def start_launched(self, launch: Launch) -> int:

@@ -81,7 +81,9 @@ def registered(directory: str) -> dict[str, str]:
                 continue
             if why_not := why_not_run([str(path)]):
                 raise Unavailable(
-                    code="node-filters", what=f"the node filter {str(path)!r} cannot be run: {why_not}"
+                    code="node-filters",
+                    what=f"the node filter {str(path)!r} cannot be run: {why_not}",
+                    fix="an administrator can correct it",
                 )
             found.setdefault(name, str(path))
     return found

@@ -38,7 +38,9 @@ def read_captured(job_directory: Path, name: str, offset: int, most: int) -> tup
         return b"", 0
     except OSError as error:
         raise NotFound(
-            code="no-output", what=f"captured output {name!r} cannot be read: {os.strerror(error.errno or 0)}"
+            code="no-output",
+            what=f"captured output {name!r} cannot be read: {os.strerror(error.errno or 0)}",
+            fix="an administrator can look at the file on the node",
         ) from None
 
 
@@ -70,7 +72,9 @@ def _open(job_directory: Path, name: str, opened: contextlib.ExitStack) -> int:
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != owner:
         raise NotFound(
-            code="no-output", what=f"captured output {name!r} is not a regular file of the job's user"
+            code="no-output",
+            what=f"captured output {name!r} is not a regular file of the job's user",
+            fix="an administrator can look at the file on the node",
         )
     return file
 

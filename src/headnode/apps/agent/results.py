@@ -132,7 +132,7 @@ class ResultSender:
         """
         results, problem = checked_results(tuple([entry.result for entry in entries]), time.time())
         if problem:
-            log.warning("the shepherd of job %d sent an impossible report: %s", job, problem)
+            log.warning("the shepherd of job %d sent an invalid report: %s", job, problem)
         fresh = False
         for entry, result in zip(entries, results, strict=True):
             believed = entry if result is entry.result else entry._replace(result=result)

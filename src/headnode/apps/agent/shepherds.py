@@ -273,7 +273,7 @@ class Shepherds:
         following = self._vacant.introduced(last.marker)
         if following is None or (following.job, following.marker) != (said.job, said.marker):
             process, _, _ = peer_ids(writer.socket)
-            log.warning("the shepherd of job %d serves another job than it was told; it is killed", last.job)
+            log.warning("the shepherd of job %d serves another job than requested; it is killed", last.job)
             process_tree.send([process], signal.SIGKILL)
             if following is not None:
                 self._bury_next(following)
@@ -340,7 +340,7 @@ class Shepherds:
             case shepherd_protocol.ShepherdLaunchesEnded():
                 self._services.launches_over(tended.job, said)
             case shepherd_protocol.Introduction() | shepherd_protocol.ShepherdVacant():
-                raise BadRequest(code="shepherd-message", what="a shepherd spoke out of turn")
+                raise BadRequest(code="shepherd-message", what="a shepherd sent an unexpected message")
 
     # The dead.
 

@@ -21,10 +21,8 @@ COMMON_OPTIONS = (
     CliOption("help", "", "Show what the command does and its options", ("?",), short="h"),
     CliOption("json", "", "Print the answer of the head as one JSON document"),
     CliOption("quiet", "", "Print only ids, one on a line", short="q"),
-    CliOption("state-directory", "DIRECTORY", "State directory of the head to talk to", ("state",)),
-    CliOption(
-        "scheduler", "NAME", "Head to talk to: one that hn login knows, a state directory or localhost"
-    ),
+    CliOption("state-directory", "DIRECTORY", "State directory of the head to use", ("state",)),
+    CliOption("scheduler", "NAME", "Head to use: one that hn login knows, a state directory or localhost"),
 )
 STATE = CliOption("state", "STATE,...", "Only those in these states; * for all", repeats=True)
 KEY = CliOption(
@@ -111,11 +109,11 @@ NOUNS = {
     "journal": "The journal of the head",
     "reservation": "Reservations of nodes: for maintenance, users, projects",
     "resource": "Other schedulers to which jobs are handed over: Slurm, Grid Engine",
-    "elastic": "Nodes that are allocations at another scheduler, made as jobs want them",
+    "elastic": "Nodes that are allocations at another scheduler, requested while jobs wait",
     "template": "Job templates: defaults and limits for kinds of jobs",
     "filter": "Submission and activation filters of the site",
     "compat": "The programs of HPC Pack, Slurm, PBS and Grid Engine, as links to hn",
-    "token": "Using the cluster from other machines",
+    "token": "Tokens for the use of the cluster from other machines",
     "grid": "Jobs at a Pilot service",
 }
 OLDER_WORDS = {  # the words of the older commands

@@ -112,7 +112,9 @@ def values_given(asked: Arguments) -> "dict[str, str]":
     for text in asked.options.get("set", ()):
         name, equals, value = text.partition("=")
         if not equals or not (name.isascii() and name.isidentifier()):
-            raise usage(f"--set {text!r} gives no name a value", "write --set who=ada, for {who} in the file")
+            raise usage(
+                f"--set {text!r} is not a name with a value", "write --set who=ada, for {who} in the file"
+            )
         if values.setdefault(name, value) != value:
             raise usage(f"--set gives {name!r} two values", "give one")
     return values

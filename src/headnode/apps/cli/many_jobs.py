@@ -34,7 +34,7 @@ def submissions(asked: Arguments, client: Client) -> "Iterator[Submission]":
     terms = job_terms(asked) or None
     for option in ("id", "jobfile", "group"):
         if option in asked.options:
-            raise usage(f"many jobs, and option {option!r} names another", "give one of them")
+            raise usage(f"several jobs are named, and option {option!r} names another", "give one of them")
     lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
     lost = [name for name in lost if name not in {option.name for option in JOB_OPTIONS}]
     if LINES not in asked.options:

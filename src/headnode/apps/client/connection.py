@@ -162,7 +162,7 @@ class Connection:
         while size:
             part = self._socket.recv(min(size, 1 << 20))
             if not part:
-                raise EOFError("the head hung up")
+                raise EOFError("the head closed the connection")
             parts.append(part)
             size -= len(part)
         return b"".join(parts)

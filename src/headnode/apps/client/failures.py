@@ -24,7 +24,7 @@ def refusal_in(answer: dict[str, Any]) -> HeadnodeError:
     kind = _REFUSALS.get(str(answer.get("class")), Refused)
     return kind(
         code=str(answer.get("code", "refused")),
-        what=str(answer.get("what", "the head refused without saying why")),
+        what=str(answer.get("what", "the head refused the request without a reason")),
         fix=str(answer.get("fix", "")),
         path=tuple(answer.get("path") or ()),
     )

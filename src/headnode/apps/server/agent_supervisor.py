@@ -173,7 +173,7 @@ async def watch_for_lost_nodes(
             absences.forgive(looked - before)
         limits = NodeLimits(engine, links.leases)
         for name in links.silent(limits.least, limits.silence):
-            log.warning("node %s is silent: its tasks are given up", name)
+            log.warning("node %s sends no heartbeats: its tasks are lost", name)
             await _record(batcher, NodeVanished(node=name), unrecorded)
             await _record(batcher, GiveUpNode(node=name), unrecorded)
         limits = NodeLimits(engine, links.leases)
@@ -181,7 +181,7 @@ async def watch_for_lost_nodes(
         for name in absences.too_long(states, limits.absence, time.monotonic()):
             if engine.cluster.on_node(name):
                 if GiveUpNode(node=name) not in unrecorded:
-                    log.warning("node %s has been away too long: its tasks are given up", name)
+                    log.warning("node %s was unreachable for too long: its tasks are lost", name)
                 await _record(batcher, GiveUpNode(node=name), unrecorded)
 
 

@@ -217,7 +217,7 @@ class BankDesk:
         try:
             await self._context.ask(NoteBank(job=JobId(run.job), run=run.run, step=step, amount=amount))
         except (Refused, Unavailable) as error:
-            log.error("what the bank said of run %s is not recorded: %s", run.name, error)
+            log.error("the answer of the bank about run %s could not be recorded: %s", run.name, error)
             return False
         return True
 
@@ -253,7 +253,7 @@ class BankDesk:
         return BankReply(order.number, "away", words="the process that asks the bank was lost")
 
 
-_ENDLESS = "a bank is paid for the time that a job may run, and this one has no limit; set one: /runtime"
+_ENDLESS = "the bank charges the run time limit of a job, and this job has none; set one: /runtime"
 
 
 def _said(code: int, words: str) -> FilterReturn:

@@ -163,7 +163,7 @@ class PlaceDesk:
         index = self._engine.cluster.resource_index
         if not index.room(known.key):
             return (
-                f"it has {index.handed.get(known.key, 0)} of our tasks, and takes {known.most_jobs} at a time"
+                f"it has {index.handed.get(known.key, 0)} tasks of Headnode; its limit is {known.most_jobs}"
             )
         status = self._seen.statuses.get(known.key)
         if status is not None and status.problem and now - status.polled < OLD_STATUS:

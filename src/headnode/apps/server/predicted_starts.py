@@ -67,8 +67,8 @@ class PredictorProcess:
             await self.end()
             raise Unavailable(
                 code="lookout",
-                what=f"the process that looks ahead was lost: {str(trouble) or type(trouble).__name__}",
-                fix="another is started for the next look; see the head's log",
+                what=f"the process that predicts starts has ended: {str(trouble) or type(trouble).__name__}",
+                fix="another one starts for the next prediction; see the log of the head",
             ) from trouble
 
     async def end(self) -> None:
@@ -145,11 +145,11 @@ class PredictedStarts:
         """Return when a job goes on whose files come: with its processors, or when it has them again."""
         first, whole = files_arrive(self._links(), record, self._engine.clock.now())
         after = ExpectedStart(p50=first, p90=first)
-        reason = "there is no promise: nobody knows at which rate the rest of its files comes"
+        reason = "there is no promise: the transfer rate of its remaining files is not known"
         if record.state is JobState.SUSPENDED:
             after = self.foreseer.expected(record.id) or ExpectedStart()
         if first is None:
-            reason = "how large its files are, or at which rate they come, is not known yet"
+            reason = "the size or the transfer rate of its files is not known yet"
         elif self.foreseer.expected(record.id) is None and record.state is JobState.SUSPENDED:
             reason = "its wait for processors after that is not predicted yet"
             self.foreseer.changed = True  # the rate is known now

@@ -367,7 +367,7 @@ class ServerContext:
                 return [Reason(Why.RESOURCE, f"there is no resource {wanted!r} any more")]
             return self.reasons_of_places(record) if self.goes_elsewhere(record) else []
         there = self.cluster.resource_index.handed.get(wanted, 0)
-        words = f"{known.name} has {there} of our tasks, and takes {known.most_jobs} at a time"
+        words = f"{known.name} has {there} tasks of Headnode; its limit is {known.most_jobs}"
         return [Reason(Why.RESOURCE, words, known.name), *self.reasons_of_places(record)]
 
     def missing_to_resume(self, record: JobRecord) -> list[Reason]:

@@ -81,7 +81,7 @@ def why_unpredictable(cluster: ClusterState, offers: PendingOffers, record: JobR
     if record.filter_reply is not None and offers.chains.of(cluster, record):
         return f"the activation filter {record.filter_reply.filter!r} keeps it waiting"
     behind = _behind_blocker(cluster, offers, record)
-    return f"job {behind[0].what} blocks the queue before it" if behind else ""
+    return f"job {behind[0].what} blocks the queue ahead of it" if behind else ""
 
 
 def _filter_answer(record: JobRecord) -> list[Reason]:
@@ -153,9 +153,9 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     names = ", ".join(map(str, run.recalled_for))
     jobs = f"job{'s' if len(run.recalled_for) > 1 else ''} {names}"
     left = sum(run.recalled.values())
-    text = f"it gives up {left} processor{'s' if left > 1 else ''} for {jobs} as its tasks end"
+    text = f"it releases {left} processor{'s' if left > 1 else ''} for {jobs} as its tasks end"
     if sum(map(len, run.allocation.values())) == left:
-        text = f"it gives up all its processors for {jobs} as its tasks end and will be requeued"
+        text = f"it releases all its processors for {jobs} as its tasks end and will be requeued"
     return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]
 
 
@@ -287,11 +287,11 @@ def transfer_words(said: AttemptTransfers) -> str:
     """Return in one sentence how far the transfers of an attempt are.
 
     >>> transfer_words(AttemptTransfers(1, 1, 1, "in", 0.0, 2, 5, 3_000_000, 0, "example.org"))
-    '2 of 5 files are brought, 3.0 MB; it waits for example.org'
+    '2 of 5 input files are copied, 3.0 MB; it waits for example.org'
     """
     if said.direction == "ready":
-        return f"{said.files} of {said.of_files} files are brought; it waits for its processors"
-    way = "brought" if said.direction == "in" else "taken away"
+        return f"{said.files} of {said.of_files} input files are copied; it waits for its processors"
+    which = "input" if said.direction == "in" else "output"
     size = f"{said.size / 1e6:.1f} MB" + (f" of {said.of_size / 1e6:.1f} MB" if said.of_size else "")
     waits = f"; it waits for {said.waits_for}" if said.waits_for else ""
-    return f"{said.files} of {said.of_files} files are {way}, {size}{waits}"
+    return f"{said.files} of {said.of_files} {which} files are copied, {size}{waits}"

@@ -342,7 +342,9 @@ async def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG00
     """Return an error of ours as a problem that tells nothing of our inside; the log has the rest."""
     return problem_response(
         Broken(
-            code="gateway-fault", what="the gateway has a fault", fix="an administrator finds it in its log"
+            code="gateway-fault",
+            what="the gateway failed",
+            fix="an administrator finds the reason in web.log",
         )
     )
 

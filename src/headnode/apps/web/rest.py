@@ -47,6 +47,7 @@ async def output_response(
         raise NotFound(
             code="no-output",
             what=f"task {asked.task} of job {asked.job} has written no {asked.stream.replace('_', ' ')} yet",
+            fix="ask again when it has written some; see the state of the task",
         )
     said = None if "if-range" in request.headers else request.headers.get("range")
     part = _part_of(said, begin.size)

@@ -82,7 +82,11 @@ class HostCheck:
         if scope["type"] in ("http", "websocket"):
             headers = [value for name, value in scope["headers"] if name == b"host"]
             if self._hosts and not self._is_ours(headers):
-                refused = wrong("wrong-host", "this gateway has another name", "see: hn web --url")
+                refused = wrong(
+                    "wrong-host",
+                    "the Host of the request is not a name of this gateway",
+                    "an administrator can add it: hn web --url URL",
+                )
                 await problem_response(refused)(scope, receive, send)
                 return
             if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > WEB_QUERY.most:

@@ -330,8 +330,8 @@ class HandOffTable:
             ran = files.has_started or one.said_started
             return [self._over(one, AttemptOutcome("stopped" if ran else "never-ran"), now)]
         words = (
-            f"{self.title} has not listed job {one.id or one.marker} for {one.absent_for:.0f} seconds, knows "
-            "no end of it, and it left no exit file"
+            f"{self.title} has not listed job {one.id or one.marker} for {one.absent_for:.0f} seconds, has "
+            "no record of its end, and the job left no exit file"
         )
         return [self._over(one, AttemptOutcome("lost", message=words), now)]
 

@@ -7,10 +7,10 @@ import re
 from typing import Final
 
 _WORDS: Final = {
-    "Priority": "jobs with a higher priority are before it in its partition",
-    "Resources": "it is first in line, and waits until enough processors, memory or nodes are free",
-    "Dependency": "a job that it depends on has not ended as it must",
-    "DependencyNeverSatisfied": "a job that it depends on ended in another way: cancel it",
+    "Priority": "jobs with a higher priority are ahead of it in its partition",
+    "Resources": "it is first in its partition, and waits until enough processors, memory or nodes are free",
+    "Dependency": "a job that it depends on has not satisfied the dependency yet",
+    "DependencyNeverSatisfied": "its dependency can no longer be satisfied: cancel it",
     "BeginTime": "its earliest start time has not come, or Slurm waits before it starts it again",
     "JobHeldUser": "its user holds it there: scontrol release ID",
     "JobHeldAdmin": "an administrator there holds it",
@@ -18,12 +18,12 @@ _WORDS: Final = {
     "JobArrayTaskLimit": "its array has as many elements running as its limit allows",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is inactive",
-    "PartitionNodeLimit": "it asks for more nodes than its partition allows: it will never start so",
-    "PartitionTimeLimit": "its time limit is longer than its partition allows: it will never start so",
-    "PartitionConfig": "it asks for what its partition cannot give: it will never start so",
-    "BadConstraints": "no node has what it asks for: it will never start so",
+    "PartitionNodeLimit": "it requests more nodes than its partition allows, so it cannot start",
+    "PartitionTimeLimit": "its time limit is longer than its partition allows, so it cannot start",
+    "PartitionConfig": "it requests more than its partition has, so it cannot start",
+    "BadConstraints": "no node meets its requirements, so it cannot start",
     "ReqNodeNotAvail": "nodes that it needs are down, drained, or reserved for maintenance",
-    "Reservation": "its reservation has not begun, or has no room",
+    "Reservation": "its reservation has not begun, or has no free resources",
     "ReservationDeleted": "its reservation was removed",
     "Licenses": "it waits for licences",
     "InvalidAccount": "its account is not valid there",
@@ -32,7 +32,7 @@ _WORDS: Final = {
     "Prolog": "the prolog of its nodes runs",
     "Cleaning": "it is being cleaned up after an earlier run",
     "SchedDefer": "Slurm considers it in the next pass only",
-    "FrontEndDown": "no front end node is there to start it",
+    "FrontEndDown": "no front end node is available to start it",
     "AccountNotAllowed": "its account may not use this partition or QOS",
     "QOSNotAllowed": "its QOS may not be used in this partition",
     "QOSUsageThreshold": "its QOS has used more than its threshold",
@@ -58,7 +58,7 @@ def reason_in_words(reason: str) -> str:
     """Return why a job waits, in a sentence that goes on; empty for no reason.
 
     >>> reason_in_words("Priority")
-    'jobs with a higher priority are before it in its partition (Priority)'
+    'jobs with a higher priority are ahead of it in its partition (Priority)'
     >>> reason_in_words("AssocGrpCpuLimit")
     'its account has reached a limit of processors for all its users (AssocGrpCpuLimit)'
     """

@@ -26,7 +26,7 @@ def read_template(data: bytes | str) -> tuple[JobTemplate, FidelityReport]:
             code="template",
             what=f"the file begins with {local_name(document.root.tag)}",
             place=document.place(document.root),
-            fix="export the template from HPC Pack again: it begins with JobTemplate",
+            fix="export the template from HPC Pack again: its file begins with JobTemplate",
         )
     return _TemplateXmlReader(document).template()
 
@@ -51,7 +51,7 @@ class _TemplateXmlReader:
         found = _lower(element)
         named = found.get("propertyname", "").strip()
         if local_name(element.tag) != "TemplateItem" or not named:
-            self._tell(element, local_name(element.tag), "is no TemplateItem with a PropertyName")
+            self._tell(element, local_name(element.tag), "is not a TemplateItem with a PropertyName")
             return []
         about = BY_HPC_NAME.get(named.lower())
         if about is None or about.words is None:

@@ -174,7 +174,9 @@ def read_distribution(text: str) -> Distribution | None:
     if numbered:
         number = int(numbered[2])
         if number == 0:
-            raise BadRequest(code="distribution", what=f"{text!r} leaves no place", fix="write 1 or more")
+            raise BadRequest(
+                code="distribution", what=f"{text!r} places no process on a node", fix="write 1 or more"
+            )
         evenly = numbered[1].lower() == "nodes"
         return Distribution(nodes=number) if evenly else Distribution(per_node=number)
     blocks = [parse_names(block) for block in _BLOCK.findall(text)] if _GEOMETRY.match(text) else []

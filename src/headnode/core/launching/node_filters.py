@@ -112,15 +112,15 @@ def _start_of(asked: NodeFilterInput, answer: bytes) -> Mapping[str, Any]:
     try:
         said = msgspec.json.decode(answer)
     except msgspec.DecodeError as error:
-        raise _wrong(f"writes no JSON: {error}") from None
+        raise _wrong(f"writes text that is not JSON: {error}") from None
     if not isinstance(said, dict):
-        raise _wrong("writes no JSON object")
+        raise _wrong("writes JSON that is not an object")
     user = said.get("m_Item3")
     if user not in (None, asked.user):
         raise _wrong(f"changes the user from {asked.user!r} to {user!r}, which no filter may")
     start = said.get("m_Item2")
     if not isinstance(start, dict):
-        raise _wrong("writes no object m_Item2")
+        raise _wrong("writes JSON without the object m_Item2")
     return start
 
 

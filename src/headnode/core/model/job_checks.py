@@ -43,7 +43,7 @@ def check_interactive(spec: JobSpec) -> None:
         return
     if len(spec.tasks) != 1:
         what = f"an interactive job has one task, not {len(spec.tasks)}"
-        THE_JOB.refuse("interactive", what, "submit others apart", "tasks")
+        THE_JOB.refuse("interactive", what, "submit the other tasks as jobs of their own", "tasks")
     task = spec.tasks[0]
     part = task_part(1, task)
     if task.kind is not TaskType.BASIC:
@@ -52,13 +52,13 @@ def check_interactive(spec: JobSpec) -> None:
     for field in ("standard_input", "standard_output", "standard_error"):
         if getattr(task, field):
             what = (
-                "the task of an interactive job has its streams in files, and cannot have them in a terminal"
+                "the task of an interactive job redirects its streams to files, so it cannot use a terminal"
             )
             part.refuse("interactive", what, "leave out standard input, output and error", field)
     if spec.task_retry_limit:
         THE_JOB.refuse(
             "interactive",
-            "an interactive program is not run again when it fails",
+            "an interactive job cannot retry its program",
             "leave out the retry limit",
             "task_retry_limit",
         )
@@ -75,7 +75,7 @@ def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
     """
     count = len(spec.alternatives)
     if count > MOST_ALTERNATIVES:
-        what = f"the job has {count} alternatives; {MOST_ALTERNATIVES} are the most"
+        what = f"the job has {count} alternatives; {MOST_ALTERNATIVES} are possible"
         THE_JOB.refuse("too-many-alternatives", what, "remove the least preferred ones", "alternatives")
     for number, other in enumerate(spec.alternatives, start=1):
         part = THE_JOB.inside("alternatives", number - 1)
@@ -206,8 +206,8 @@ def _check_limits(spec: JobSpec) -> None:
     if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
         THE_JOB.refuse(
             "run-until-canceled",
-            "a job that runs until it is canceled leaves its minimum or maximum to be calculated",
-            "write both, for example 2-4 processors",
+            "a job that runs until it is canceled needs a minimum and a maximum",
+            "write both, for example --numprocessors 2-4",
             "run_until_canceled",
         )
 
@@ -284,10 +284,10 @@ def _check_kinds(spec: JobSpec) -> None:
             what = f"{kinds[kind]} {kind.value} tasks in a job"
             THE_JOB.refuse("special-task", what, "one is possible", "tasks")
     if kinds[TaskType.SERVICE] and (kinds[TaskType.BASIC] or kinds[TaskType.SWEEP]):
-        what = "a service task beside ordinary tasks"
-        THE_JOB.refuse("special-task", what, "put it in a job of its own", "tasks")
+        what = "the job has a service task and ordinary tasks"
+        THE_JOB.refuse("special-task", what, "put the service task into a job of its own", "tasks")
     if kinds[TaskType.SERVICE] and spec.together:
-        what = "a service task in a job whose tasks start together"
+        what = "the job has a service task, and its tasks start together"
         fix = "let the tasks start separately: a service starts as many instances as fit"
         THE_JOB.refuse("special-task", what, fix, "tasks")
 

@@ -83,7 +83,7 @@ def _list_problems(facts: NodeFacts) -> Iterator[str]:
         if len(entries) > most:
             yield f"it has {len(entries):,} {what}, not {most:,} at most"
     if any(not 0 <= number < 64 * b.PROCESSORS.most for number in facts.machine_processors):
-        yield "it has a processor of an impossible number"
+        yield "it has a processor number that is not valid"
 
 
 def _text_problems(facts: NodeFacts) -> Iterator[str]:

@@ -123,19 +123,19 @@ def check_resource(wish: BatchResource) -> None:
         if text and not form.match(text):
             raise BadRequest(
                 code=f"resource-{field}",
-                what=f"{text!r} is no {field} of a resource",
+                what=f"{text!r} is not a valid {field} of a resource",
                 fix="use letters, digits, dots, dashes and underscores",
             )
     if not _MARK.match(wish.mark):
         raise BadRequest(
-            code="resource-mark", what=f"{wish.mark!r} is no mark of a resource", fix="use 8 hex digits"
+            code="resource-mark", what=f"{wish.mark!r} is not a mark of a resource", fix="use 8 hex digits"
         )
     for field in ("programs", "settings", "directory"):
         text = getattr(wish, field)
         if text and (not text.startswith("/") or "\0" in text or "\n" in text or len(text) > LONGEST_PATH):
             raise BadRequest(
                 code=f"resource-{field}",
-                what=f"{text[:200]!r} is no absolute path",
+                what=f"{text[:200]!r} is not an absolute path",
                 fix="begin it with a slash",
             )
     _check_limits("resource", wish, _LIMITS)
@@ -271,7 +271,7 @@ def check_elastic_pool(wish: ElasticPool) -> None:
     if wish.most_node_hours is not None and not 0 < wish.most_node_hours <= 10**9:
         raise BadRequest(
             code="elastic-most-node-hours",
-            what=f"most node hours is {wish.most_node_hours:g}",
+            what=f"the limit of node-hours is {wish.most_node_hours:g}",
             fix="choose a number above 0",
         )
     _check_cost(wish)
@@ -284,7 +284,7 @@ def check_elastic_pool(wish: ElasticPool) -> None:
     if wish.python and not _PATH.match(wish.python):
         raise BadRequest(
             code="elastic-python",
-            what=f"{wish.python[:80]!r} is no absolute path",
+            what=f"{wish.python[:80]!r} is not an absolute path",
             fix="begin it with a slash",
         )
 
@@ -300,13 +300,15 @@ def _check_cost(wish: ElasticPool) -> None:
         return
     if not 0 < wish.most_cost <= MOST_MONEY:
         raise BadRequest(
-            code="elastic-most-cost", what=f"most cost is {wish.most_cost:g}", fix="choose a number above 0"
+            code="elastic-most-cost",
+            what=f"the limit of cost is {wish.most_cost:g}",
+            fix="choose a number above 0",
         )
     if not wish.node_price:
         raise BadRequest(
             code="elastic-most-cost",
-            what="a limit of cost has no meaning without the price of a node-hour",
-            fix="say what a node-hour costs: --price N",
+            what="a limit of cost needs the price of a node-hour",
+            fix="add the price: --price N",
         )
 
 

@@ -293,7 +293,7 @@ def _check_files(
         _check_path(inside, part, one.path)
         name = one.path.rstrip("/") if field == "stage_in" else url
         if name in seen:
-            what = f"{name[:80]!r} is there twice in {field} of {part}"
+            what = f"{name[:80]!r} is listed twice in {field} of {part}"
             inside.refuse("staging", what, "name each file once", "path")
         seen.add(name)
         _check_details(inside, part, one, field)
@@ -313,8 +313,8 @@ def _check_details(inside: JobPart, part: JobPart, one: StagedFile, field: str) 
             kinds = ", ".join(CHECKSUMS)
             inside.refuse("staging", what, f"write KIND:DIGITS; kinds are {kinds}", "checksum")
     if field == "stage_out" and (one.mode is not None or one.size is not None or one.checksum):
-        what = f"{one.path[:80]!r} of {part} leaves the node, and has a mode, a size or a checksum"
-        inside.refuse("staging", what, "leave them out: they are compared with what is brought")
+        what = f"{one.path[:80]!r} of {part} is copied from the node, and has a mode, a size or a checksum"
+        inside.refuse("staging", what, "leave them out: they apply only to files that are copied to the task")
     _check_credential(inside, one.credential, "credential")
 
 
@@ -333,7 +333,7 @@ def _check_url(part: JobPart, url: str, whose: str, field: str) -> None:
     parts = _PARTS.fullmatch(url)
     place = (parts[2] or "") if parts else ""
     if ":" in place.rpartition("@")[0][2:]:
-        what = f"the URL of {whose} of {part} has a password in it, which all users can read"
+        what = f"the URL of {whose} of {part} has a password in it, and all users can read it"
         part.refuse("staging-url", what, 'name a file of credentials: credential = "NAME"', field)
     if any(ord(letter) < 33 or ord(letter) == 127 for letter in url):
         part.refuse("staging-url", f"the URL of {whose} of {part} has a blank", "write %20 for it", field)

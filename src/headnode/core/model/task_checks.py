@@ -132,7 +132,7 @@ def check_distribution(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     inside = part.inside("distribution")
     if min(layout.per_node, layout.nodes) < 0 or max(layout.per_node, layout.nodes) > MOST_CODE:
         field = "nodes" if 0 <= layout.per_node <= MOST_CODE else "per_node"
-        what = f"a number in the distribution of {part} is not possible"
+        what = f"a number in the distribution of {part} is below 1"
         inside.refuse("distribution", what, "write 1 or more", field)
     if sum(map(bool, (layout.per_node, layout.nodes, layout.geometry))) > 1:
         what = f"{part} is distributed by more than one of per node, nodes and geometry"
@@ -283,8 +283,8 @@ def _check_required(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if wrong:
         part.refuse(
             "required-nodes",
-            f"{part} requires {wrong[0]!r}, which the job does not take",
-            "ask for it in the job",
+            f"{part} requires {wrong[0]!r}, which the job does not request",
+            "request it in the job",
             "required_nodes",
             task.required_nodes.index(wrong[0]),
         )

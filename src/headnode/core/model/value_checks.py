@@ -98,8 +98,8 @@ def check_environment(part: JobPart, environment: Mapping[str, str]) -> None:
         if not name or "=" in name or name != name.strip():
             part.refuse(
                 "environment-name",
-                f"environment variable {name!r} of {part} cannot exist",
-                "a name is not empty, contains no '=' and no blank at its ends",
+                f"environment variable {name!r} of {part} has an invalid name",
+                "write a name without '=' and without blanks at its ends",
                 "environment",
                 name,
             )

@@ -382,7 +382,7 @@ def preemption_reason(jobs: Sequence[JobId], *, graceful: bool) -> Reason:
     names = ", ".join(map(str, jobs[:5])) + (" and others" if len(jobs) > 5 else "")
     who = f"job{'s' if len(jobs) > 1 else ''} {names}"
     if graceful:
-        text = f"{who} give{'s' if len(jobs) == 1 else ''} up processors for it as tasks end"
+        text = f"{who} release{'s' if len(jobs) == 1 else ''} processors for it as tasks end"
     else:
         text = f"{who} {'is' if len(jobs) == 1 else 'are'} being preempted for it"
     return Reason(Why.PREEMPTION, text, str(jobs[0]) if jobs else "")

@@ -37,7 +37,7 @@ def wrongly_divided(
 ) -> str:
     """Return what is wrong with how a gang's share are divided among its tasks; nothing if all is well."""
     if not need.together:
-        return "it has parts, but is no gang" if parts else ""
+        return "it has parts, but is not a gang" if parts else ""
     if len(parts) != len(need.parts):
         return f"it needs {len(need.parts)} parts, one for each task"
     given = Counter[int]()
@@ -144,7 +144,7 @@ def allocation_violation(
     """
     known = resources.node_table.numbers
     if not all(name.casefold() in known for each in (shares, *divided) for name, _ in each):
-        return "a node that is not there"
+        return "a node that does not exist"
     parts = _parts(shares, resources)
     nodes = {number for number, _ in parts}
     if len(nodes) < len(parts):
@@ -217,7 +217,7 @@ def _size(need: ResolvedRequest, parts: Sequence[_Part], resources: FreeResource
         if part[1] == resources.node_table.processors[part[0]] and resources.is_idle(part[0])
     ]
     if sum(_units(need, part, resources) for part in alone) < need.share:
-        return "too little of it is on nodes that it would have alone"
+        return "it has too few processors on exclusive nodes"
     return ""
 
 

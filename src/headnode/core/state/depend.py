@@ -30,9 +30,9 @@ class ParentOutcome(msgspec.Struct, frozen=True, gc=False):
 class DependencyState(Enum):
     """The state of one dependency of a job."""
 
-    MET = "it is met"
-    OPEN = "it may still be met"
-    NEVER = "it can never be met: the job has ended"
+    MET = "it is satisfied"
+    OPEN = "it is not satisfied yet"
+    NEVER = "it can no longer be satisfied: the job has ended"
 
 
 def outcome_of(record: JobRecord) -> ParentOutcome:
@@ -100,7 +100,7 @@ def condition_words(condition: Condition) -> str:
 def outcome_words(fate: ParentOutcome) -> str:
     """Return what has become of a parent, such as ``is running``."""
     if fate.skipped:
-        return "was canceled before it started, because its dependencies could not be met any more"
+        return "was canceled before it started, because its dependencies could no longer be satisfied"
     match fate.state:
         case JobState.CONFIGURING:
             return "is not submitted"

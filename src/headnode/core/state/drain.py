@@ -117,7 +117,7 @@ def nonsense(cluster: ClusterState, command: ReportNonsense, now: Instant) -> li
     known = cluster.nodes.get(command.node)
     if known is None or _of("bad-report", known) is not None:
         return []
-    reason = f"it sent an impossible report: {command.reason}"[:LONGEST_REASON]
+    reason = f"it sent an invalid report: {command.reason}"[:LONGEST_REASON]
     return [e.NodeDrained(at=now, node=command.node, closes=now, cause="bad-report", reason=reason)]
 
 

@@ -160,7 +160,9 @@ def resume_pool(cluster: ClusterState, command: ResumeElasticPool, now: Instant)
     record = pool_named(cluster, command.name)
     if record.removing:
         raise WrongState(
-            code="elastic-removing", what=f"the elastic pool {record.pool.name!r} is being removed"
+            code="elastic-removing",
+            what=f"the elastic pool {record.pool.name!r} is being removed",
+            fix="add it again when it is gone: hn elastic list",
         )
     if not record.paused and not record.failures:
         return []

@@ -105,12 +105,12 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
     def too_dear(self) -> str:
         """Which limit allows no further allocation; empty if there is one more."""
         if self._within_hours < 1:
-            return f"its {self.pool.most_node_hours:g} node-hours do not suffice for another allocation"
+            return f"its {self.pool.most_node_hours:g} node-hours are not enough for another allocation"
         if self._within_cost < 1:
             costs = self.pool.allocation_time / 3600.0 * self.pool.node_price
             return (
-                f"its cost of {self.pool.most_cost:g} does not suffice for another allocation, which may "
-                f"cost {costs:g}: {self.spent:g} is spent, and {len(self.allocations)} allocations are there"
+                f"its cost of {self.pool.most_cost:g} is not enough for another allocation, which may "
+                f"cost {costs:g}: {self.spent:g} is spent, and {len(self.allocations)} allocations exist"
             )
         return ""
 

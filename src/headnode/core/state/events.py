@@ -51,7 +51,7 @@ class NodeResumed(NodeEvent, frozen=True, gc=False, tag="NodeResumed"):
 
 DrainCause = Literal["request", "health", "hook", "bad-report", "fault", "failures"]
 """Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, an
-impossible report, a fault of its own, or attempts that fail to start there again and again."""
+invalid report, a fault of its own, or attempts that fail to start there again and again."""
 
 
 class SuspectJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

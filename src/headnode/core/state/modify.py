@@ -255,7 +255,7 @@ def _check_running(record: JobRecord, command: ModifyJob) -> None:
     if "tasks" in command.fields and run is not None and run.parts:
         raise WrongState(
             code="gang-is-whole",
-            what=f"job {record.id} accepts no more tasks: all its tasks start together",
+            what=f"job {record.id} accepts no more tasks: it is a gang, whose tasks start together",
             fix="make a changed copy of it: hn job clone, or submit the task as a job of its own",
             path=("tasks",),
         )

@@ -103,7 +103,7 @@ def _check_segment(text: str, segment: str) -> None:
 def _wrong(text: str, why: str) -> BadRequest:
     return BadRequest(
         code="hook-address",
-        what=f"{text!r} is not an address of a hook: {why}",
+        what=f"{text!r} is not an address of a webhook: {why}",
         fix="write it as https://chat.example.org/hooks/T1",
     )
 

@@ -105,7 +105,7 @@ def check_may_be_handed(resources: Mapping[str, BatchResource], spec: JobSpec) -
         for what, field in _obstacles(spec_at(spec, place), known):
             raise BadRequest(
                 code="resource",
-                what=f"a job at the resource {known.name!r} has {what}",
+                what=f"resource {known.name!r} does not support {what}",
                 fix="leave that out, or run the job on own nodes: /resource:here",
                 path=("alternatives", option - 1, field) if option else (field,),
             )
@@ -114,26 +114,26 @@ def check_may_be_handed(resources: Mapping[str, BatchResource], spec: JobSpec) -
 def why_not_there(spec: JobSpec, known: BatchResource) -> str:
     """Return what of a job a resource cannot do, in words; empty if it can run the job."""
     there = _obstacles(spec_at(spec, known.key), known)
-    return next((f"there it would have {what}" for what, _ in there), "")
+    return next((f"it does not support {what}" for what, _ in there), "")
 
 
 def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
     if any(task.kind not in (TaskType.BASIC, TaskType.SWEEP) for task in spec.tasks):
-        yield "only basic tasks and sweeps", "tasks"
+        yield "tasks other than basic tasks and sweeps", "tasks"
     if any(task.stages for task in spec.tasks):
-        yield "no files that are staged: it reads and writes directories that are there", "tasks"
+        yield "staged files: its tasks use directories that exist there", "tasks"
     if any(task.distribution is not None and task.distribution.geometry for task in spec.tasks):
-        yield "no drawn geometry", "tasks"
+        yield "a distribution with a geometry", "tasks"
     for field in _OURS_OF_JOBS:
         if getattr(spec, field) != getattr(_PLAIN_JOB, field):
-            yield f"no {field.replace('_', ' ')}: that is for own nodes", field
+            yield f"{field.replace('_', ' ')}: that is for own nodes", field
     for field in _OURS_OF_TASKS:
         if any(getattr(task, field) != getattr(_PLAIN_TASK, field) for task in spec.tasks):
-            yield f"no {field.replace('_', ' ')} in its tasks: that is for own nodes", "tasks"
+            yield f"{field.replace('_', ' ')} of tasks: that is for own nodes", "tasks"
     if replace(spec.needs, features=()) != ANY_NODE:
-        yield "no demands on nodes but features", "needs"
+        yield "node requirements other than features", "needs"
     if not all(_FEATURE.match(name) for choice in spec.needs.features for name in choice):
-        yield "no features but of letters, digits and _ . : = + -", "needs"
+        yield "features with characters other than letters, digits and _ . : = + -", "needs"
     if known.system is ResourceSystem.GRID_ENGINE:
         yield from _obstacles_of_grid_engine(spec, known)
     if known.system is ResourceSystem.PBS:
@@ -142,25 +142,26 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
 
 def _obstacles_of_pbs(spec: JobSpec) -> Iterator[tuple[str, str]]:
     if spec.exclusive:
-        yield "no nodes of its own: the systems of the PBS family have no common word for it", "exclusive"
+        yield "exclusive nodes: the systems of the PBS family have no common word for them", "exclusive"
     if any(len(choice) > 1 or not _PROPERTY.match(choice[0]) for choice in spec.needs.features):
-        yield "no choice of features, and letters, digits, dots, dashes and underscores in them", "needs"
+        what = "features with characters other than letters, digits, dots, dashes and underscores"
+        yield f"alternative features, or {what}", "needs"
 
 
 def _obstacles_of_grid_engine(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
     if spec.needs.features:
-        yield "no features: Grid Engine has none", "needs"
+        yield "features: Grid Engine has none", "needs"
     if spec.exclusive:
-        yield "no nodes of its own: that is a complex of the site", "exclusive"
+        yield "exclusive nodes: they are a complex of the site", "exclusive"
     if spec.held.memory:
         yield (
-            "no memory of each node: Grid Engine counts it for each slot; use /estimatedprocessmemory",
+            "memory of each node: Grid Engine counts it for each slot; use /estimatedprocessmemory",
             "held",
         )
     if any(task.distribution is not None for task in spec.tasks):
-        yield "no distribution: the parallel environment of the site decides it", "tasks"
+        yield "a distribution: the parallel environment of the site sets it", "tasks"
     if any(task.minimum > 1 for task in spec.tasks) and not known.parallel:
-        yield "one processor for each task: the resource has no parallel environment", "tasks"
+        yield "tasks with several processors: it has no parallel environment", "tasks"
 
 
 def set_resource(cluster: ClusterState, command: SetResource, now: Instant) -> list[Event]:

@@ -70,7 +70,7 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
     if record.run.detached:
         raise WrongState(
             code="only-transfers",
-            what=f"nothing is left of job {record.id} but transfers, which hold no processors",
+            what=f"only transfers of job {record.id} are left, and they hold no processors",
             fix=f"wait for their end: hn job wait {record.id}",
         )
     _must_be_suspendable(cluster, record)
@@ -93,7 +93,7 @@ def _may_be_kept_from_start(cluster: ClusterState, record: JobRecord) -> None:
         raise WrongState(
             code="staging-in",
             what=f"the input files of job {record.id} are being copied, and it holds no processors",
-            fix=f"hold it, so that it does not go on when they are there: hn job hold {record.id}",
+            fix=f"hold it, so that it does not continue when they have arrived: hn job hold {record.id}",
         )
 
 

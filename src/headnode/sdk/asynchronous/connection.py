@@ -247,7 +247,7 @@ class AsyncHeadTransport:
         connected = self._connection is not None
         await self.close()
         if isinstance(trouble, asyncio.IncompleteReadError):
-            trouble = EOFError("the head hung up")
+            trouble = EOFError("the head closed the connection")
         state = self.head if isinstance(self.head, str) else ""
         address = "" if isinstance(self.head, str) else self.head.address
         return failure_of(trouble, state, connected=connected, address=address)

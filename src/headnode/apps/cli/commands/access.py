@@ -32,7 +32,7 @@ def log_in(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
     )
     if isinstance(head := head_to_ask(os.environ, os.geteuid()), str):
         out.note(f"commands still go to the head in {head}; for this cluster add: --scheduler {login.host}")
-    out.note(f"the token is in {path}, for you alone; hn logout ends it")
+    out.note(f"the token is in {path}, which only you can read; hn logout ends it")
     return 0
 
 
@@ -126,7 +126,7 @@ def _new_web_token(client: "Client", wish: "dict[str, object]", out: "Output") -
             connection.close()
     except (OSError, EOFError, ValueError) as trouble:
         raise Unavailable(
-            code="head-gone", what=f"the head has not given the token: {trouble}", fix="try again"
+            code="head-gone", what=f"the head did not return the token: {trouble}", fix="try again"
         ) from trouble
     out.text(f"{token['token']}\n", token)
     return 0
@@ -198,7 +198,7 @@ COMMANDS = (
             CliOption(
                 "expires", "SPAN", "How long the token is valid, such as 30d (default: 90d; at most 366d)"
             ),
-            CliOption("name", "TEXT", "What the token is for; it is in hn token list"),
+            CliOption("name", "TEXT", "Description of the token, shown by hn token list"),
             CliOption(
                 "role",
                 "ROLE",

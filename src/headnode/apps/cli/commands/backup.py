@@ -246,7 +246,7 @@ COMMANDS = (
     CliCommand(
         "restore",
         "FILE",
-        "Make a state directory from a backup; nothing is overwritten",
+        "Create a state directory from a backup; nothing is overwritten",
         restore,
         options=(
             CliOption(
@@ -255,7 +255,8 @@ COMMANDS = (
         ),
         example="hn restore /backup/headnode-monday.tar.gz",
         notes=(
-            "Each file is compared with its digest and the journal is replayed before it is put in place.",
+            "Each file is compared with its digest, and the journal is replayed, before the directory "
+            "is created.",
         ),
     ),
     CliCommand(
@@ -265,8 +266,9 @@ COMMANDS = (
         back_up,
         example="hn backup /backup/headnode-monday.tar.gz",
         notes=(
-            "In it: the journal, the keys and certificates, the name, the address for other machines, the",
-            "nodes of this machine, and the audit log. Captured output and programs of the site are not.",
+            "The backup contains the journal, the keys and certificates, the name, the address for "
+            "other machines, the nodes of this machine, and the audit log. It does not contain "
+            "captured output and programs of the site.",
             "For root and the user of the head. hn restore FILE makes a state directory of it.",
         ),
     ),

@@ -259,7 +259,7 @@ COMMANDS = (
         example="hn check sweep.xml flow.toml",
         notes=(
             "The job language is detected from the content; - is standard input. Nothing is sent to a head.",
-            "Exit status 0, or 2 when a file is wrong.",
+            "Exit status 0, or 2 if a file is wrong.",
             "hn check --schema native > native.schema.json lets an editor check and complete a job file; "
             "there are schemas of native, grid and grid-task (JSON), ccs, hpcpack-2008 and hpcpack (XML).",
         ),
@@ -285,9 +285,9 @@ COMMANDS = (
         notes=(
             "The job goes to standard output, the report to standard error; - is standard input.",
             "A file of several jobs becomes one in native, native-json, sss and sss-3.0; a file in another "
-            "language holds one job, so they need --directory, and what they wait for is lost.",
-            "Exit status 1 when awareness reject refuses it, 2 when the file is wrong or the language cannot "
-            "hold such a job.",
+            "language holds one job, so they need --directory, and dependencies between them are lost.",
+            "Exit status 1 if --awareness reject refuses it, 2 if the file is wrong or the language cannot "
+            "express the job.",
         ),
     ),
 )

@@ -236,7 +236,7 @@ COMMANDS = (
     CliCommand(
         "params",
         "[NAME | NAME=VALUE | NAME=]...",
-        "List or set the cluster's parameters; NAME= sets the default",
+        "List or set the cluster's parameters; NAME= restores the default",
         params,
         options=(
             CliOption(

@@ -154,18 +154,20 @@ COMMANDS = (
     CliCommand(
         "install",
         "DIRECTORY",
-        "Make the programs of HPC Pack, Slurm and PBS or Grid Engine in a directory",
+        "Create the programs of HPC Pack, Slurm and PBS or Grid Engine in a directory",
         install,
         options=(
             CliOption("only", "NAME,...", f"Only these: {', '.join(FAMILIES)} (default: all)"),
-            CliOption("qsub", "pbs|gridengine", "Whose qsub, qstat and qdel they are (default pbs)"),
+            CliOption(
+                "qsub", "pbs|gridengine", "Scheduler whose qsub, qstat and qdel to make (default: pbs)"
+            ),
         ),
         example="hn compat install ~/bin --only slurm",
         notes=(
             "They are links to hn. Those of HPC Pack and Compute Cluster Server are job, task, node, cluscfg "
             "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun and scontrol.",
-            "The cluster parameter CommandSentences chooses whose sentences they print: HPCPack or CCS.",
-            "job /? lists every option and what becomes of it; so do the others.",
+            "The cluster parameter CommandSentences selects the wording that they print: HPCPack or CCS.",
+            "job /? lists every option and its effect; so do the others.",
         ),
     ),
     CliCommand(
@@ -173,7 +175,7 @@ COMMANDS = (
         "[--qsub pbs|gridengine] PROGRAM [ARGUMENT...]",
         "Run one of the programs of Slurm, PBS or Grid Engine without a link",
         run_program,
-        options=(CliOption("qsub", "pbs|gridengine", "Whose command line it is (default pbs)"),),
+        options=(CliOption("qsub", "pbs|gridengine", "Scheduler whose command line it is (default: pbs)"),),
         example="hn compat run squeue --me",
         positionals=0,
     ),

@@ -214,7 +214,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
         return 0
     shell = asked.words[0] if len(asked.words) == 1 else ""
     if shell not in SCRIPTS:
-        raise usage("no shell we know is named", f"write: hn completion {'|'.join(SCRIPTS)}")
+        raise usage("no supported shell is named", f"write: hn completion {'|'.join(SCRIPTS)}")
     out.text(SCRIPTS[shell], {"shell": shell, "script": SCRIPTS[shell]})
     return 0
 

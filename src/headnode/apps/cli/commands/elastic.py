@@ -125,9 +125,9 @@ _OPTIONS = (
     CliOption("queued-most", "N", "Most allocations that have not become nodes yet (default: 2)"),
     CliOption("allocation-time", "SPAN", "Length of an allocation, such as 4h (default: 1h)"),
     CliOption("processors", "N", "Processors of each node (default: 1)"),
-    CliOption("memory", "MB", "Memory of each node that is asked for (default: none)"),
-    CliOption("idle", "SPAN", "A node without a job for so long is given back (default: 5m)"),
-    CliOption("margin", "SPAN", "Last part of an allocation, in which no job runs (default: 1m)"),
+    CliOption("memory", "MB", "Memory that each node requests (default: none)"),
+    CliOption("idle", "SPAN", "Time after which a node without a job is released (default: 5m)"),
+    CliOption("margin", "SPAN", "Time at the end of an allocation in which no job runs (default: 1m)"),
     CliOption("retry", "SPAN", "Pause after a failed allocation; doubled for the next (default: 1m)"),
     CliOption("python", "PATH", "Python with Headnode at the resource (default: that of the head)"),
 )
@@ -145,7 +145,7 @@ COMMANDS = (
     CliCommand(
         "view",
         "NAME",
-        "Show one elastic pool, its allocations, and why it makes no more",
+        "Show one elastic pool, its allocations, and why it requests no more",
         view,
         options=(FORMAT,),
         example="hn elastic view burst",
@@ -153,7 +153,7 @@ COMMANDS = (
     CliCommand(
         "pause",
         "NAME...",
-        "Make no more allocations; administrators only",
+        "Request no more allocations; administrators only",
         _change("pause_elastic_pool", "has been paused"),
         options=(CliOption("reason", "TEXT", "Reason, shown where a job waits"),),
         example="hn elastic pause burst --reason 'the budget is spent'",
@@ -161,7 +161,7 @@ COMMANDS = (
     CliCommand(
         "resume",
         "NAME...",
-        "Make allocations again, and forget failures; administrators only",
+        "Request allocations again, and forget failures; administrators only",
         _change("resume_elastic_pool", "has been resumed"),
         example="hn elastic resume burst",
     ),

@@ -79,7 +79,7 @@ COMMANDS = (
     CliCommand(
         "list",
         "",
-        "List the submission and activation filters, in the order in which they are asked",
+        "List the submission and activation filters, in the order in which they are called",
         listing,
         options=(FORMAT,),
         example="hn filter list",
@@ -87,10 +87,10 @@ COMMANDS = (
     CliCommand(
         "test",
         "FILTER JOBFILE",
-        "Call a filter about a job file outside the queue, and print what would happen; administrators only",
+        "Test a filter with a job file, outside the queue, and print what would happen; administrators only",
         test,
         options=(
-            CliOption("kind", "KIND", "submission or activation, for what is not registered"),
+            CliOption("kind", "KIND", "submission or activation, if the filter is not registered"),
             CliOption("from", "LANGUAGE", "The language of the job file, if it is not detected"),
             CliOption("resources", "N", "Number of units passed to an activation filter (default: 1)"),
             CliOption("backfill", "", "As if the job would be backfilled"),
@@ -98,8 +98,9 @@ COMMANDS = (
         ),
         example="hn filter test /opt/filters/names.sh job.xml",
         notes=(
-            "FILTER is the name of a registered one, or what would be registered: /PATH/PROGRAM "
-            "[ARGUMENT ...] in quotes, or plugin:NAME. It is called again to undo its changes.",
+            "FILTER is the name of a registered filter, or a filter as it would be registered: "
+            "/PATH/PROGRAM [ARGUMENT ...] in quotes, or plugin:NAME. It is called again to undo its "
+            "changes.",
             "Exit status 0 if the filter would accept the job, else 1.",
         ),
     ),

@@ -139,7 +139,11 @@ class PilotService:
         match made:
             case [{"job_id": str(job)}] if job.isprintable() and 0 < len(job) <= 100:
                 return job
-        raise Unavailable(code="no-answer", what=f"{self._route.address} tells no id of the job it has made")
+        raise Unavailable(
+            code="no-answer",
+            what=f"{self._route.address} returned no id of the new job",
+            fix="look for the job at the service before you submit it again",
+        )
 
     def operate(self, job: str, operation: str, name: str) -> None:
         """Start, pause or abort a job; `name` is the id of the operation, which is carried out once."""
@@ -179,13 +183,17 @@ class PilotService:
             self._pool.clear()
         said = answer.headers.get("Content-MD5")
         if len(data) > LARGEST or (said is not None and said != _md5(data)):
-            raise Unavailable(code="no-answer", what=f"the answer of {address} is too long, or was changed")
+            raise Unavailable(
+                code="no-answer",
+                what=f"the answer of {address} is too long, or was changed",
+                fix="check --service, and try again",
+            )
         if answer.status >= 300:
             raise self._refusal(answer.status, data)
         return _read(data, address)
 
     def _refusal(self, status: int, data: bytes) -> HeadnodeError:
-        said = " ".join(data.decode(errors="replace").split())[:500] or "it says no more"
+        said = " ".join(data.decode(errors="replace").split())[:500] or "no reason was given"
         what = f"{self._route.address} answers {status}: {said}"
         return _REFUSALS.get(status, Unavailable if status >= 500 else BadRequest)(code="service", what=what)
 
@@ -200,4 +208,8 @@ def _read(data: bytes, address: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise Unavailable(code="no-answer", what=f"{address} answers no JSON") from None
+        raise Unavailable(
+            code="no-answer",
+            what=f"{address} answers no JSON",
+            fix="check --service: it is the address of a Pilot service",
+        ) from None

@@ -152,15 +152,15 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 _ENVIRONMENT = (
-    ("HEADNODE_STATE", "State directory of the head to talk to."),
-    ("CCP_SCHEDULER", "Head to talk to, as --scheduler names it."),
+    ("HEADNODE_STATE", "State directory of the head to use."),
+    ("CCP_SCHEDULER", "Head to use, as --scheduler names it."),
     ("NO_COLOR", "If it is set and not empty, nothing is coloured."),
 )
 _STATUS = (
     ("0", "Done; of commands that wait, the job finished."),
     ("1", "Refused, or failed."),
     ("2", "Wrong usage, or bad input."),
-    ("130", "Interrupted from the keyboard; jobs go on."),
+    ("130", "Interrupted from the keyboard; jobs continue."),
 )
 
 

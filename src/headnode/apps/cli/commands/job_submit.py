@@ -274,11 +274,12 @@ COMMANDS = (
             "the job would be accepted; 1: it would be refused; 2: it is wrong, or could never run on this "
             "cluster.",
             "With --wait, Ctrl-C stops waiting; the job continues.",
-            "All jobs of a file are submitted in one step, or none is. Their dependencies on each other are "
-            "those of the file. --wait then works as 'hn job wait --group'.",
-            "Several job files, and the lines of a file, are submitted in requests of 1,000. What is refused "
-            "is named by its file and line, and the others are submitted; the exit status is then 1. With "
-            "--idempotency-key the whole command can be repeated: no job is submitted twice.",
+            "All jobs of a file are submitted in one step; if one is refused, none is submitted. Their "
+            "dependencies on each other are those of the file. --wait then works as "
+            "'hn job wait --group'.",
+            "Several job files, and the lines of a file, are submitted in requests of 1,000. If a job is "
+            "refused, its file and line are printed, the others are submitted, and the exit status is 1. "
+            "With --idempotency-key the whole command can be repeated: no job is submitted twice.",
         ),
         positionals=0,
     ),

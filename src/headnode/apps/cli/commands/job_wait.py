@@ -57,8 +57,8 @@ def wait_for_jobs(
 def _left_alone(jobs: "Sequence[int]") -> str:
     """Return the message after an interrupted wait: the job, and the command that waits for it again."""
     ids = " ".join(map(str, jobs[:MOST_NAMED])) + (" ..." if len(jobs) > MOST_NAMED else "")
-    what = f"job {ids} goes" if len(jobs) == 1 else f"jobs {ids} go"
-    return f"no longer waiting, {what} on; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
+    what = f"job {ids} continues" if len(jobs) == 1 else f"jobs {ids} continue"
+    return f"no longer waiting, {what}; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
 
 
 def _tell_why(ended: "dict[str, Any]", client: Client, out: Output) -> None:

@@ -107,7 +107,7 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
         refuse_ambiguous_time(text)
         fields["duration"] = parse_time_limit(text)
         if fields["duration"] == float("inf"):
-            raise usage("a reservation has an end", "write --for 2h, for example")
+            raise usage("a reservation needs an end", "write --for 2h, for example")
     for option, field in (("nodes", "nodes"), ("reason", "reason"), ("atend", "at_end")):
         if (text := asked.text(option)) is not None:
             fields[field] = text.lower() if option == "atend" else text

@@ -21,7 +21,7 @@ CHECK = "check of a resource"
 def add(asked: Arguments, client: Client, out: Output) -> int:
     """Add a resource, or change one."""
     if len(asked.words) not in (1, 2):
-        raise usage("a resource has a name and a system", "for example: hn resource add physics slurm")
+        raise usage("a resource needs a name and a system", "for example: hn resource add physics slurm")
     fields: dict[str, Any] = {name: text for name in _TEXTS if (text := asked.text(name)) is not None}
     if len(asked.words) == 2:
         fields["system"] = asked.words[1]
@@ -75,7 +75,7 @@ def view(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def check(asked: Arguments, client: Client, out: Output) -> int:
-    """Take a small job through a resource, and say how far it comes."""
+    """Run a small test job at a resource, and report each step."""
     name = client.ask("resource", name=the_name(asked, "resource", "see: hn resource list"))["resource"][
         "name"
     ]
@@ -117,10 +117,14 @@ _OPTIONS = (
     CliOption("directory", "DIR", "Shared directory for files of attempts (default: in each user's home)"),
     CliOption("queue", "NAME", "Partition or queue (default: that of the site)"),
     CliOption("parallel", "NAME", "Parallel environment of Grid Engine, for tasks with several cores"),
-    CliOption("jobs", "N", "Most jobs of ours there at a time (default: 100)"),
-    CliOption("poll", "SECONDS", "Time between two polls, at least (default: 30)"),
-    CliOption("settle", "SECONDS", "Repeat a submission without an answer no earlier (default: 90)"),
-    CliOption("lostafter", "SECONDS", "Call a job lost that is not listed any more (default: 600)"),
+    CliOption("jobs", "N", "Most jobs of Headnode there at a time (default: 100)"),
+    CliOption("poll", "SECONDS", "Shortest time between two polls (default: 30)"),
+    CliOption("settle", "SECONDS", "Time before a submission without an answer is repeated (default: 90)"),
+    CliOption(
+        "lostafter",
+        "SECONDS",
+        "Time after which a job that is no longer listed counts as lost (default: 600)",
+    ),
 )
 COMMANDS = (
     CliCommand(
@@ -144,14 +148,14 @@ COMMANDS = (
     CliCommand(
         "check",
         "NAME",
-        "Take a small job through a resource, and say how far it comes",
+        "Run a small test job at a resource, and report each step",
         check,
         example="hn resource check physics",
     ),
     CliCommand(
         "remove",
         "NAME...",
-        "Remove resources where none of our jobs are; administrators only",
+        "Remove resources that have no jobs of Headnode; administrators only",
         remove,
         example="hn resource remove physics",
     ),

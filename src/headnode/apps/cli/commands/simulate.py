@@ -308,7 +308,7 @@ COMMANDS = (
             CliOption(
                 "least",
                 "PERCENT",
-                "With --engine or --nodes: the minimum of each job, as a part of its processors, such as 50%",
+                "With --engine or --nodes: the minimum of each job, as a percentage of its processors: 50%",
             ),
             CliOption(
                 "once",

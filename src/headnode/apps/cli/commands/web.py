@@ -69,14 +69,15 @@ COMMANDS = (
             CliOption("port", "N", "Listen at this port (default: 8170, or a free one)"),
             CliOption("certificate", "FILE", "Use TLS with this certificate chain (PEM)"),
             CliOption("key", "FILE", "Private key of the certificate (PEM)"),
-            CliOption("url", "URL", "Address of the gateway for browsers, if a proxy is before it"),
+            CliOption("url", "URL", "Address of the gateway for browsers, if a proxy is in front of it"),
             CliOption(
                 "trusted-proxy", "ADDRESS,...", "Proxies (or networks) whose X-Forwarded-For names the client"
             ),
             CliOption(
                 "login",
                 "one-user|local|pam|oidc",
-                "Who may log in: you (default); all users, by hn web; and by password, or OpenID Connect",
+                "Who may log in: only you (one-user, default); all users with hn web (local), also by "
+                "password (pam) or OpenID Connect (oidc)",
             ),
             CliOption("oidc-issuer", "URL", "Provider of OpenID Connect"),
             CliOption("oidc-client", "ID", "Client id of this gateway at the provider"),

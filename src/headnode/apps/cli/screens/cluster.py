@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 RESERVATION_COLUMNS = ("Name", "State", "From", "To", "Nodes", "For")
 _AT_END = {
     "limit": "jobs inside must end by then",
-    "run-on": "jobs inside go on",
+    "run-on": "jobs inside continue",
     "cancel": "jobs inside are canceled",
 }
 

@@ -163,7 +163,7 @@ def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) ->
 def heading(job: "Told", *, dry_run: bool = False) -> str:
     """Return the heading of the reasons."""
     if job["state"] == "Running":
-        return "Processors it gives up"
+        return "Processors it releases"
     return "Why it would wait" if dry_run else "Why it waits"
 
 

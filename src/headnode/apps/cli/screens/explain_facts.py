@@ -197,12 +197,12 @@ def _site_start(told: "Told", now: float) -> str:
         "expects no start yet" if at is None else f"expects {instant(at)} (in {duration(max(0.0, at - now))})"
     )
     if not expected or expected["p50"] is None:
-        why = f"; no start of ours: {expected['reason']}" if expected and expected["reason"] else ""
+        why = f"; no predicted start: {expected['reason']}" if expected and expected["reason"] else ""
         return printable(f"{site['resource']} itself {own}{why}")
     learned = (
         f"corrected by {counted(site['judged'], 'start')} seen" if site["judged"] else "not corrected yet"
     )
-    return printable(f"{site['resource']} itself {own}; our times are {learned}")
+    return printable(f"{site['resource']} itself {own}; predicted times are {learned}")
 
 
 def _other(job: "Told") -> str:

@@ -128,7 +128,7 @@ def _given_up(node: "Node") -> str:
     """Return what becomes of the tasks of a node that is away, and when."""
     if node["state"] != "Unreachable" or node.get("tasks_lost_at") is None:
         return ""
-    return f"its tasks are given up at {instant(node['tasks_lost_at'])}, unless it is back by then"
+    return f"its tasks are lost at {instant(node['tasks_lost_at'])}, unless it reconnects before"
 
 
 def history(entries: "Sequence[Mapping[str, Any]]") -> str:
@@ -148,7 +148,7 @@ _PREP_STATES = ("hook", "fault", "failures", "bad-report")  # causes that nobody
 _BY = {
     "health": "by its health check",
     "hook": "by a hook",
-    "bad-report": "for an impossible report",
+    "bad-report": "for an invalid report",
     "fault": "by a fault of the node",
     "failures": "because attempts fail to start there",
 }

@@ -151,11 +151,15 @@ def audit_page(
                     break
     except FileNotFoundError:
         raise NotFound(
-            code="no-audit", what=f"the audit log {str(path)!r} is empty or does not exist"
+            code="no-audit",
+            what=f"the audit log {str(path)!r} is empty or does not exist",
+            fix="if it was moved away, read the moved file; the next change begins a new one",
         ) from None
     except OSError as error:
         raise Unavailable(
-            code="audit", what=f"the audit log {str(path)!r} cannot be read: {error.strerror}"
+            code="audit",
+            what=f"the audit log {str(path)!r} cannot be read: {error.strerror}",
+            fix="make it readable for the user of the head",
         ) from None
     return found[::-1]
 
@@ -200,7 +204,12 @@ async def create_token(context: ServerContext, by: User, request: NewTokenReques
     secret = secrets.token_urlsafe(18)
     lifetime = Seconds(request.lifetime)
     if not request.name.isprintable():
-        raise BadRequest(code="name", what="the name of the token is not printable text", path=("name",))
+        raise BadRequest(
+            code="name",
+            what="the name of the token is not printable text",
+            fix="write letters, digits and punctuation",
+            path=("name",),
+        )
     offer = c.OfferLogin(
         by=by,
         digest=digest_of(secret),

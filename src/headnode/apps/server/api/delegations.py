@@ -39,7 +39,12 @@ async def keep_delegation(
 
     now = context.now()
     if not CREDENTIAL.fullmatch(request.name):
-        raise BadRequest(code="name", what="the delegation has no proper name", path=("name",))
+        raise BadRequest(
+            code="name",
+            what="the name of the delegation is not valid",
+            fix="write the name of a file, without a path",
+            path=("name",),
+        )
     if bool(request.proxy) == bool(request.bearer):
         what, fix = "a delegation is a proxy or a token", "send one of them"
         raise BadRequest(code="delegation", what=what, fix=fix)
@@ -68,9 +73,13 @@ async def keep_delegation(
 def _refuse_other_job(context: ServerContext, by: User, job: int) -> None:
     record = context.lookups.record(job)
     if record is None or job not in context.cluster.jobs:
-        raise NotFound(code="no-such-job", what=f"there is no job {job} that may still run")
+        raise NotFound(
+            code="no-such-job", what=f"there is no job {job} that may still run", fix="see `hn job list`"
+        )
     if record.owner != by.name:
-        raise NotAllowed(code="not-owner", what=f"job {job} is a job of another user")
+        raise NotAllowed(
+            code="not-owner", what=f"job {job} is a job of another user", fix="name a job of your own"
+        )
 
 
 @verb(READS)

@@ -59,7 +59,7 @@ def _uncounted_licences(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]
     wishes = [*spec.licences, *(request for other in spec.alternatives for request in other.licences or ())]
     for feature in sorted({request.feature for request in wishes} - counted):
         yield (
-            f"the job waits for no licence {feature!r}, which this cluster does not count; it counts {there} "
+            f"the job does not wait for licence {feature!r}: the cluster counts {there} "
             "(hn cluster params Licences)"
         )
 

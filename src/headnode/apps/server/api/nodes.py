@@ -171,7 +171,7 @@ _TOLD_LATER = ("version", "address")  # a machine that joins has not dialed as a
 _DRAINED = {
     "health": "Drained by its health check",
     "hook": "Drained by a hook",
-    "bad-report": "Drained for an impossible report",
+    "bad-report": "Drained for an invalid report",
     "fault": "Drained by a fault of the node",
     "failures": "Drained by start failures",
 }

@@ -49,8 +49,8 @@ async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> St
     if not (0 <= request.rows <= _LARGEST and 0 <= request.columns <= _LARGEST) or " " in request.kind:
         raise BadRequest(
             code="terminal",
-            what="there is no terminal of that size and kind",
-            fix="set a terminal type and size",
+            what="the size or type of the terminal is not valid",
+            fix="set TERM and the size of the terminal",
         )
     visit = _TerminalVisit(context, by, request)
     if found.spec.interactive and found.record.id not in context.attended:

@@ -217,7 +217,9 @@ def read_value(data: bytes) -> Any:
             _refuse(f"the request has more than {VALUES}", "divide it into several requests")
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(code="request", what=f"the request is not JSON: {error}") from None
+        raise BadRequest(
+            code="request", what=f"the request is not JSON: {error}", fix="send a JSON object with `verb`"
+        ) from None
     except RecursionError:
         _refuse_depth()
     _refuse_excess(value)
@@ -254,7 +256,7 @@ def _refuse_excess(value: Any) -> None:
 
 
 def _refuse_depth() -> NoReturn:
-    _refuse(f"the request is deeper than {DEPTH}", "no verb needs as many")
+    _refuse(f"the request is deeper than {DEPTH}", "nest fewer lists and objects")
 
 
 def _refuse(what: str, fix: str) -> NoReturn:

@@ -111,7 +111,7 @@ class TokenDesk:
         """
         request = read_fields(TakeLoginRequest, "exchange_login", fields)
         if not isinstance(request, TakeLoginRequest):
-            raise BadRequest(code="request", what="no login is shown")
+            raise BadRequest(code="request", what="the request has no secret of a login line")
         self._context.audit.make_ready()
         token = secrets.token_urlsafe(32)
         take = c.TakeLogin(login=digest_of(request.secret), digest=digest_of(token), address=address)

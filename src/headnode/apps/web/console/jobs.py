@@ -219,7 +219,7 @@ ACTIONS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
     "hold": ("Hold", "hold_job", "do not start until the hold is released", ("Configuring", "Queued")),
     "release": ("Release", "release_job", "lose the hold 'user'", ("Configuring", "Queued")),
     "suspend": ("Suspend", "suspend_job", "stop and release their processors", ("Running",)),
-    "resume": ("Resume", "resume_job", "go on when their processors are free", ("Suspended",)),
+    "resume": ("Resume", "resume_job", "continue when their processors are free", ("Suspended",)),
 }
 """The word -> the button, the verb, what happens to the jobs, and the states in which they may be."""
 

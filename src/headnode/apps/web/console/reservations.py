@@ -21,7 +21,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 
 AT_END: Final = (
     ("limit", "jobs inside must end by then"),
-    ("run-on", "jobs inside go on"),
+    ("run-on", "jobs inside continue"),
     ("cancel", "jobs inside are canceled"),
 )
 

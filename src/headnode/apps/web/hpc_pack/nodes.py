@@ -201,7 +201,9 @@ async def create_group(request: HpcRequest) -> HpcReply:
     """Make a group without nodes; it has no description here."""
     name = _group_named(request)
     if name in await members_of_groups(request):
-        raise WrongState(code="group-exists", what=f"there is a group {name[:64]!r} already")
+        raise WrongState(
+            code="group-exists", what=f"there is a group {name[:64]!r} already", fix="choose another name"
+        )
     await _keep_groups(request, [*await _kept_groups(request), name])
     return HpcReply(_group(name))
 
@@ -212,7 +214,9 @@ async def rename_group(request: HpcRequest) -> HpcReply:
     members = await _members(request)
     if before == ALL_NODES:
         raise WrongState(
-            code="managed-group", what=f"the group {ALL_NODES} has every node and keeps its name"
+            code="managed-group",
+            what=f"the group {ALL_NODES} has every node and keeps its name",
+            fix="rename another group",
         )
     if before != after:
         kept = await _kept_groups(request)
@@ -253,7 +257,9 @@ async def _members(request: HpcRequest) -> list[str]:
     name = request.path("group")
     members = await members_of_groups(request)
     if name not in members:
-        raise NotFound(code="no-such-group", what=f"there is no group {name[:64]!r}")
+        raise NotFound(
+            code="no-such-group", what=f"there is no group {name[:64]!r}", fix="see /cluster/nodeGroups"
+        )
     return members[name]
 
 
@@ -266,7 +272,7 @@ async def move_nodes(request: HpcRequest) -> HpcReply:
     known = {each["name"]: each["groups"] for each in await _nodes(request)}
     for node_name in map(str, names):
         if node_name not in known:
-            raise NotFound(code="no-such-node", what=f"there is no node {node_name[:64]!r}")
+            raise NotFound(code="no-such-node", what=f"there is no node {node_name[:64]!r}", fix="see /nodes")
         rest = [each for each in known[node_name] if each != name]
         await request.ask("modify_node", node=node_name, groups=[*rest, name] if operation == "add" else rest)
     return HpcReply((await members_of_groups(request)).get(name, []))

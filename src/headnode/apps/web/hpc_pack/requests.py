@@ -69,7 +69,11 @@ class HpcRequest:
         Raises:  NotFound ``no-path``.
         """
         if not _NUMBER.fullmatch(text := self.path(name)):
-            raise NotFound(code="no-path", what=f"{text[:64]!r} is not a number")
+            raise NotFound(
+                code="no-path",
+                what=f"{text[:64]!r} is not a number",
+                fix="write the number of the job, task or instance",
+            )
         return int(text)
 
     def names(self, parameter: str = "properties") -> list[str]:
@@ -113,7 +117,11 @@ class HpcRequest:
         if self.as_user:
             owner = (await self.ask("job", job=job))["job"]["owner"]
             if owner.lower() != self.as_user.lower():
-                raise NotAllowed(code="not-owner", what=f"job {job} is not a job of {self.as_user!r}")
+                raise NotAllowed(
+                    code="not-owner",
+                    what=f"job {job} is not a job of {self.as_user!r}",
+                    fix="name a job of that user",
+                )
 
 
 async def hpc_request(gateway: Gateway, request: Request, content: bytes) -> HpcRequest:
@@ -150,7 +158,11 @@ async def _check_as_user(gateway: Gateway, caller: WebCaller, as_user: str) -> N
     if len(as_user) > NAME.most or not as_user.isprintable():
         raise wrong("as-user", f"{AS_USER} is not the name of a user")
     if (await gateway.head.ask_plain(caller, "whoami"))["role"] != "administrator":
-        raise NotAllowed(code="as-user", what=f"only administrators may send {AS_USER}")
+        raise NotAllowed(
+            code="as-user",
+            what=f"only administrators may send {AS_USER}",
+            fix="leave it out, or ask an administrator",
+        )
 
 
 def _json(content: bytes) -> Any:

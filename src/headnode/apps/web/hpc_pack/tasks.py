@@ -144,7 +144,9 @@ def _place(request: HpcRequest) -> tuple[int, int, int | None]:
 
 def _task_of(file: JobFile, job: int, number: int) -> Properties:
     if (found := file.task(number)) is None:
-        raise NotFound(code="no-such-task", what=f"job {job} has no task {number}")
+        raise NotFound(
+            code="no-such-task", what=f"job {job} has no task {number}", fix=f"see /jobs/{job}/tasks"
+        )
     return found
 
 
@@ -224,7 +226,9 @@ async def _pairs(request: HpcRequest, kind: str) -> HpcReply:
     await request.admit_to(job)
     found = (await request.job_file(job)).pairs(kind, number)
     if found is None:
-        raise NotFound(code="no-such-task", what=f"job {job} has no task {number}")
+        raise NotFound(
+            code="no-such-task", what=f"job {job} has no task {number}", fix=f"see /jobs/{job}/tasks"
+        )
     return HpcReply(listed(found, request.names("names")))
 
 

@@ -56,4 +56,8 @@ def _text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(code="openid-file", what=f"{path!r} cannot be read: {error}") from None
+        raise BadRequest(
+            code="openid-file",
+            what=f"{path!r} cannot be read: {error}",
+            fix="name a file that the user of the gateway can read",
+        ) from None

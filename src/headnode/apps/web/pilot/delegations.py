@@ -145,7 +145,11 @@ async def _found(request: GridRequest, name: Any) -> Object:
     for one in await _all(request):
         if one["name"] == name:
             return one
-    raise NotFound(code="no-delegation", what=f"you have no delegation {str(name)[:64]!r}")
+    raise NotFound(
+        code="no-delegation",
+        what=f"you have no delegation {str(name)[:64]!r}",
+        fix="create it: PUT /pilot/delegations/NAME",
+    )
 
 
 def _shown(request: GridRequest, one: Object) -> Object:

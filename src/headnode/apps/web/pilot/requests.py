@@ -44,7 +44,7 @@ class GridRequest:
         self._origin = gateway.identity.origin_of(request)
         said = request.headers.get("content-md5")
         if said is not None and said.strip() != content_md5(content):
-            raise wrong("content-md5", "the body is not the one that Content-MD5 tells of", "send it again")
+            raise wrong("content-md5", "the body does not match Content-MD5", "send it again")
 
     async def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
         """Return the answer of the head to a verb.
@@ -68,7 +68,9 @@ class GridRequest:
         Raises:  NotFound ``no-path``.
         """
         if not _NUMBER.fullmatch(text := self.path(name)):
-            raise NotFound(code="no-path", what=f"{text[:64]!r} is not a number")
+            raise NotFound(
+                code="no-path", what=f"{text[:64]!r} is not a number", fix="write the number of the job"
+            )
         return int(text)
 
     def job_number(self) -> int:
@@ -86,7 +88,9 @@ class GridRequest:
         """
         user = (await self.ask("whoami"))["user"]
         if user != owner:
-            raise NotAllowed(code="not-owner", what=f"job {job} is a job of another user")
+            raise NotAllowed(
+                code="not-owner", what=f"job {job} is a job of another user", fix="name a job of your own"
+            )
 
     def json_object(self, *required: str, optional: tuple[str, ...] | None = None) -> dict[str, Any]:
         """Return the body; with `optional`, other keys than these are refused.

@@ -136,7 +136,11 @@ async def start(call: RmapCall) -> RmapResponse:
     async def begin(job: int) -> str:
         shown = (await call.ask("job", job=job))["job"]
         if shown["state"] not in ("Configuring", "Queued"):
-            raise WrongState(code="job-started", what=f"job {job} is not waiting: it is {shown['state']}")
+            raise WrongState(
+                code="job-started",
+                what=f"job {job} is not waiting: it is {shown['state']}",
+                fix="only queued jobs can be started",
+            )
         other = sorted({hold["name"] for hold in shown["holds"]} - {SCHEDULER_HOLD})
         if other:
             raise WrongState(

@@ -228,7 +228,7 @@ def ignored(why: str, kind: Fidelity = Fidelity.NOT_SUPPORTED) -> Reader:
 
 
 def refused(what: str, fix: str) -> Reader:
-    """Return the reader of an option that decides when or where a job runs, and cannot be said here."""
+    """Return the reader of an option that decides when or where a job runs and has no equivalent."""
 
     def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
         place.refuse(what, fix, "not-supported")
@@ -239,7 +239,7 @@ def refused(what: str, fix: str) -> Reader:
 def read_hold(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     """Hold the job until it is released."""
     draft.job["holds"] = ("user",)
-    place.tell(Fidelity.TRANSLATED, "the job waits for: hn job release ID")
+    place.tell(Fidelity.TRANSLATED, "the job is held until: hn job release ID")
 
 
 def add_feature(draft: BatchDraft, *names: str) -> None:

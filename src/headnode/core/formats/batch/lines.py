@@ -165,11 +165,11 @@ def _words(script: SourceText, line: str, start: int, at: int) -> Iterator[Word]
             return
         found = _WORD.match(line, start)
         if found is None:
-            script.refuse(at + start, "quote", "this quote has no partner", "close the quote in this line")
+            script.refuse(at + start, "quote", "this quote is not closed", "close the quote in this line")
         yield Word(_QUOTED.sub(_unquoted, found[0]), at + start)
         start = found.end()
         if start < len(line) and not line[start].isspace():
-            script.refuse(at + start, "quote", "this quote has no partner", "close the quote in this line")
+            script.refuse(at + start, "quote", "this quote is not closed", "close the quote in this line")
 
 
 def _unquoted(found: re.Match[str]) -> str:

@@ -102,7 +102,7 @@ def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if "%" in text:
-        place.refuse(f"patterns in {text[:60]!r} cannot be said here", "write a plain path")
+        place.refuse(f"name patterns such as {text[:60]!r} are not supported", "write a plain path")
     draft.task["work_directory"] = text
     place.tell(_TRANSLATED, "it is the work directory")
 
@@ -131,12 +131,12 @@ def read_notice(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # no
 
 def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.job["exclusive"] = True
-    place.tell(_TRANSLATED, "the job has its nodes alone")
+    place.tell(_TRANSLATED, "the job has its nodes exclusively")
 
 
 def read_rerunnable(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.task["rerunnable"] = place.name == "-r"
-    place.tell(_TRANSLATED, "it says whether the program may run again after a fault of a node")
+    place.tell(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
 
 
 def read_hosts(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -144,7 +144,7 @@ def read_hosts(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     names = [re.sub(r"\+\d*\Z", "", name) for name in text.split()]
     others = [name for name in names if re.search(r"[!~@+]", name) or name in ("all", "others", "allremote")]
     if others or not names:
-        place.refuse(f"{text[:60]!r} cannot be said here", "write names of nodes")
+        place.refuse(f"{text[:60]!r} has no equivalent in Headnode", "write names of nodes")
     draft.job["requested_nodes"] = tuple(names)
     if "+" in text:
         place.tell(_APPROXIMATED, "the job runs on some of these nodes; none of them is preferred")
@@ -197,7 +197,7 @@ def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         kind = (found and found[1]) or "done"
         if found is None or kind not in _CONDITIONS or bool(found[1]) != bool(found[6]):
             known = ", ".join(_CONDITIONS)
-            place.refuse(f"{term.strip()[:60]!r} is not known here", f"write {known}, joined by &&: done(12)")
+            place.refuse(f"{term.strip()[:60]!r} is not supported", f"write {known}, joined by &&: done(12)")
         field, condition = _CONDITIONS[kind]
         name = found[3] or found[4] or found[5]
         if name:

@@ -31,7 +31,7 @@ def read_resources(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     Several -R are one string.
     """
     if "{" in text:
-        place.refuse("several requirement strings in one cannot be said here", "write one of them")
+        place.refuse("several requirement strings are not supported", "write one of them")
     at = 0
     for found in _SECTION.finditer(text):
         _select_plainly(draft, place, text[at : found.start()], first=at == 0)
@@ -75,13 +75,13 @@ def _select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             add_feature(draft, *names)
         elif found is None or not _compared(draft, place, *found.groups()):
             place.refuse(
-                f"{term[:60]!r} is not known here",
+                f"{term[:60]!r} is not supported",
                 f"write features, hname, or one of {', '.join(_TOTALS)} with >=, joined by &&",
                 "resource",
             )
         elif found[1] in ("mem", "swp", "tmp"):
             kind = Fidelity.APPROXIMATED
-            what = f"the nodes have so much in all, free or not; {_UNIT}"
+            what = f"the nodes have this in total, free or used; {_UNIT}"
     place.tell(kind, what)
 
 
@@ -116,13 +116,15 @@ def _usage(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             _hold(draft, inner, amount, each_task=method == "task")
         elif name in ("tmp", "swp") and method in ("", "host"):
             draft.needs[_TOTALS[name]] = inner.megabytes(amount)
-            inner.tell(Fidelity.APPROXIMATED, f"nodes with so much in all; the job does not hold it; {_UNIT}")
+            inner.tell(
+                Fidelity.APPROXIMATED, f"nodes with this in total; the job does not reserve it; {_UNIT}"
+            )
         elif name.startswith("ngpus"):
             add_feature(draft, "gpu")
             inner.tell(Fidelity.APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
         else:
             inner.refuse(
-                "this resource is not known here", "the known ones are mem, swp, tmp, ngpus", "resource"
+                "this resource is not supported", "the supported ones are mem, swp, tmp, ngpus", "resource"
             )
     if not whole:
         place.tell(Fidelity.APPROXIMATED, "the job holds the resources as long as it runs")
@@ -132,10 +134,10 @@ def _hold(draft: BatchDraft, place: OptionPlace, amount: str, *, each_task: bool
     size = place.megabytes(amount)
     if each_task:
         draft.job["process_memory"] = size
-        what = "the job holds so much memory with each of its processors"
+        what = "the job reserves this memory for each of its processors"
     else:
         draft.memory = size
-        what = "the job holds so much memory on each of its nodes"
+        what = "the job reserves this memory on each of its nodes"
     if amount.isdigit():
         place.tell(Fidelity.APPROXIMATED, f"{what}; {_UNIT}")
     else:
@@ -146,14 +148,14 @@ def _span(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     name, _, value = (each.strip() for each in text.partition("="))
     if name == "ptile" and value.isdigit():
         draft.tasks_per_node = place.number(value, 1)
-        place.tell(Fidelity.TRANSLATED, "so many processors of the job are on each node")
+        place.tell(Fidelity.TRANSLATED, "this many processors of the job are on each node")
     elif (name, value) == ("hosts", "1"):
         draft.packed = True
         place.tell(Fidelity.TRANSLATED, "all processors of the job are on one node")
     elif (name, value) == ("hosts", "-1"):
         place.tell(Fidelity.NOTE, "the processors are on any nodes")
     else:
-        place.refuse(f"{text[:60]!r} is not known here", "write hosts=1 or ptile=N", "resource")
+        place.refuse(f"{text[:60]!r} is not supported", "write hosts=1 or ptile=N", "resource")
 
 
 def _no_effect(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
@@ -164,7 +166,9 @@ def _no_effect(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noq
 
 def _refused(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     place.refuse(
-        "it cannot be said here", "leave it out, or name a feature that such nodes have", "not-supported"
+        "it has no equivalent in Headnode",
+        "leave it out, or name a feature that such nodes have",
+        "not-supported",
     )
 
 
@@ -187,9 +191,9 @@ class BsubOption(NamedTuple):
 
 
 _NOTE = Fidelity.NOTE
-_SITE = ignored("it is of the site: nothing here has such a name")
+_SITE = ignored("it is a name of the site, and Headnode has no equivalent")
 _NO_TERMINAL = BsubOption(refused("an interactive job has no script", "use: hn job shell"), argument=False)
-_STEPS = refused("commands around the program cannot be said here", "write them into the script")
+_STEPS = refused("commands before or after the program are not supported", "write them into the script")
 BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
     "B": BsubOption(r.read_notice, argument=False),
     "C": BsubOption(r.read_limit),
@@ -206,7 +210,7 @@ BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
     "Jd": BsubOption(job_field("description", "it is the description of the job")),
     "K": BsubOption(ignored("use: hn job submit --wait", _NOTE), argument=False),
     "L": BsubOption(ignored("the program starts without a login shell")),
-    "M": BsubOption(ignored("a process may use more memory; what the job holds is -R rusage[mem=...]")),
+    "M": BsubOption(ignored("a process may use more memory; to reserve memory use -R rusage[mem=...]")),
     "N": BsubOption(r.read_notice, argument=False),
     "P": BsubOption(job_field("project", "it is the project of the job")),
     "Q": BsubOption(ignored("the job is not requeued for an exit code")),
@@ -215,7 +219,7 @@ BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
     "T": BsubOption(ignored("the number of threads is not limited")),
     "U": BsubOption(job_field("reservation", "the job runs in this reservation")),
     "W": BsubOption(r.read_run_time),
-    "We": BsubOption(ignored("run times are predicted by those of earlier jobs")),
+    "We": BsubOption(ignored("run times are predicted from earlier jobs")),
     "XF": BsubOption(ignored("windows are not forwarded"), argument=False),
     "Zs": BsubOption(ignored("the script is always stored", _NOTE), argument=False),
     "a": BsubOption(_SITE),
@@ -239,7 +243,7 @@ BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
     "m": BsubOption(r.read_hosts),
     "mig": BsubOption(ignored("a job stays on its nodes")),
     "n": BsubOption(r.read_processors),
-    "network": BsubOption(ignored("the network is not known here")),
+    "network": BsubOption(ignored("networks are not selected")),
     "o": BsubOption(r.output_file(append=True)),
     "oo": BsubOption(r.output_file(append=False)),
     "outdir": BsubOption(refused("the directory of output is that of its file", "write it into -o and -e")),
@@ -254,9 +258,11 @@ BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
         ignored("the numbers of priorities are those of the site; use: hn job submit --priority")
     ),
     "t": BsubOption(r.read_end),
-    "ti": BsubOption(ignored("jobs whose dependencies cannot be met are all treated alike"), argument=False),
+    "ti": BsubOption(
+        ignored("a job whose dependency cannot be satisfied is always canceled"), argument=False
+    ),
     "u": BsubOption(job_field("email", "it is the address for messages")),
-    "ul": BsubOption(ignored("limits of the shell are not sent"), argument=False),
+    "ul": BsubOption(ignored("limits of the submitting shell are not passed"), argument=False),
     "v": BsubOption(ignored("memory with swap is not limited")),
     "w": BsubOption(r.read_dependency),
     "wa": BsubOption(ignored("the program gets SIGTERM when its time is over, and no signal before")),

@@ -43,7 +43,7 @@ def read_join(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if text not in ("oe", "eo", "n", "y", "yes", "no"):
         place.refuse(f"{text[:60]!r} is not known", "write -j oe for PBS, -j y for Grid Engine")
     draft.merged = text in ("oe", "eo", "y", "yes")
-    place.tell(_TRANSLATED, "it says whether errors go where output goes")
+    place.tell(_TRANSLATED, "it sets whether errors go into the file of the output")
 
 
 def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -83,7 +83,7 @@ def read_at_once(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_rerunnable(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["rerunnable"] = text.lower() in ("y", "yes")
-    place.tell(_TRANSLATED, "it says whether the program may run again after a fault of a node")
+    place.tell(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -120,11 +120,11 @@ def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.tell(_NOT, "the umask is the node's")
         return
     if name != "depend":
-        place.refuse(f"attribute {name[:60]!r} is not known here", "leave it out", "not-supported")
+        place.refuse(f"attribute {name[:60]!r} is not supported", "leave it out", "not-supported")
     for part in value.split(","):
         kind, _, jobs = part.partition(":")
         if kind not in _WHEN or not jobs:
-            place.refuse(f"{part[:60]!r} is not known here", f"write one of {', '.join(_WHEN)}: afterok:12")
+            place.refuse(f"{part[:60]!r} is not supported", f"write one of {', '.join(_WHEN)}: afterok:12")
         ids = tuple(place.number(job.partition(".")[0], 1) for job in jobs.split(":"))
         draft.job[_WHEN[kind]] = (*draft.job.get(_WHEN[kind], ()), *ids)
     place.tell(_TRANSLATED, "the job waits for those jobs")
@@ -174,7 +174,7 @@ def read_parallel(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         draft.nodes = 1
         what = "the slots are processors of one node"
     else:
-        what = f"the slots are processors of any nodes: the parallel environment {name!r} is not known here"
+        what = f"the slots are processors of any nodes: the parallel environment {name!r} has no equivalent"
     if most and most != least:
         place.tell(_APPROXIMATED, f"{what}; the job has {least}, and never more")
     else:
@@ -190,7 +190,7 @@ def read_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_slot_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["process_memory"] = place.megabytes(text, plain="b")
-    place.tell(_TRANSLATED, "the job holds so much memory with each of its processors")
+    place.tell(_TRANSLATED, "the job reserves this memory for each of its processors")
 
 
 def read_job_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -207,7 +207,7 @@ def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if "+" in text:
-        place.refuse("nodes of several kinds cannot be said here", "write one kind: nodes=2:ppn=8")
+        place.refuse("nodes of several kinds are not supported", "write one kind: nodes=2:ppn=8")
     first, *more = text.split(":")
     if first.isdigit():
         draft.nodes = place.number(first, 1)
@@ -220,7 +220,7 @@ def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         elif name == "gpus":
             add_feature(draft, "gpu")
         elif equals:
-            place.refuse(f"{part[:60]!r} is not known here", "write ppn=N")
+            place.refuse(f"{part[:60]!r} is not supported", "write ppn=N")
         else:
             add_feature(draft, part)
     place.tell(_TRANSLATED, "this many nodes, with ppn processors each")
@@ -229,7 +229,7 @@ def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read chunks: each has its processors on a node; `place` says whether several share one."""
     if "+" in text:
-        place.refuse("chunks of several kinds cannot be said here", "write one kind: select=2:ncpus=8")
+        place.refuse("chunks of several kinds are not supported", "write one kind: select=2:ncpus=8")
     first, *more = text.split(":")
     numbered = first.isdigit()
     draft.tasks, draft.tasks_per_node = place.number(first, 1) if numbered else 1, 1
@@ -251,7 +251,7 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             case _ if value.lower() in ("true", "1", "t"):
                 add_feature(draft, name)
             case _:
-                place.refuse(f"{part[:60]!r} is not known here", "write ncpus, mem, host or NAME=true")
+                place.refuse(f"{part[:60]!r} is not supported", "write ncpus, mem, host or NAME=true")
     if counted:
         place.tell(_TRANSLATED, "each chunk has its processors and its memory on a node of its own")
     else:
@@ -270,8 +270,8 @@ def read_place(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             case "free" | "shared":
                 pass  # chunks have nodes of their own
             case _:
-                place.refuse(f"{part[:60]!r} is not known here", "write free, pack, scatter, excl")
-    place.tell(_TRANSLATED, "it says whether chunks share a node, and other jobs too")
+                place.refuse(f"{part[:60]!r} is not supported", "write free, pack, scatter, excl")
+    place.tell(_TRANSLATED, "it sets whether chunks share a node, and whether other jobs may use it")
 
 
 def read_host(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -286,7 +286,7 @@ def read_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa:
 
 def read_alone(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["exclusive"] = text.lower() in ("true", "1", "t", "")
-    place.tell(_TRANSLATED, "it says whether the job has its nodes alone")
+    place.tell(_TRANSLATED, "it sets whether the job has its nodes exclusively")
 
 
 _GRID_ENGINE_NAMES: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")

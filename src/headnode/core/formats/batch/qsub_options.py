@@ -48,7 +48,7 @@ PBS_RESOURCES: Final[Mapping[str, Reader]] = {
     "file": ignored("the size of files is not limited"),
     "nice": ignored("the nice value is the node's"),
     "ngpus": r.read_gpu,
-    "filesystems": ignored("file systems are not known here"),
+    "filesystems": ignored("file systems are not selected"),
 }
 GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
     "h_rt": r.read_seconds,
@@ -74,7 +74,7 @@ def _resources(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         inner = place.named(f"-l {name}")
         if name not in table:
             inner.refuse(
-                "this resource is not known here", f"the known ones are {', '.join(table)}", "resource"
+                "this resource is not supported", f"the supported ones are {', '.join(table)}", "resource"
             )
         table[name](draft, inner, value)
 
@@ -108,7 +108,7 @@ PBS_OPTIONS: Final[Mapping[str, QsubOption]] = {
     "c": QsubOption(ignored("jobs have no checkpoints")),
     "d": QsubOption(r.read_work_directory),
     "h": QsubOption(read_hold, argument=False),
-    "k": QsubOption(ignored("output is where -o and -e say", _NOTE)),
+    "k": QsubOption(ignored("-o and -e name the files of output", _NOTE)),
     "t": QsubOption(r.read_array),
     "w": QsubOption(r.read_work_directory),
     "z": QsubOption(ignored(_TOOL, _NOTE), argument=False),
@@ -129,9 +129,7 @@ GRID_ENGINE_OPTIONS: Final[Mapping[str, QsubOption]] = {
     "now": QsubOption(ignored("the job waits in the queue")),
     "pe": QsubOption(r.read_parallel),
     "shell": QsubOption(ignored("a shell runs the script", _NOTE)),
-    "soft": QsubOption(
-        refused("wishes that may be left out cannot be said here", "leave -soft out"), argument=False
-    ),
+    "soft": QsubOption(refused("optional requests are not supported", "leave -soft out"), argument=False),
     "sync": QsubOption(ignored("use: hn job submit --wait", _NOTE)),
     "t": QsubOption(r.read_array),
     "w": QsubOption(ignored(_TOOL, _NOTE)),

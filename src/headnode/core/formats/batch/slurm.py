@@ -89,15 +89,15 @@ def read_per_task(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.memory = place.megabytes(text, whole=True)
     if draft.memory:
-        place.tell(_TRANSLATED, "the job holds so much memory of each of its nodes")
+        place.tell(_TRANSLATED, "the job reserves this memory on each of its nodes")
     else:
         draft.job["exclusive"] = True
-        place.tell(_TRANSLATED, "all memory of a node: the job has its nodes alone")
+        place.tell(_TRANSLATED, "all memory of a node: the job has its nodes exclusively")
 
 
 def read_memory_per_processor(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["process_memory"] = place.megabytes(text, whole=True)
-    place.tell(_TRANSLATED, "the job holds so much memory with each of its processors")
+    place.tell(_TRANSLATED, "the job reserves this memory for each of its processors")
 
 
 def read_groups(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -144,7 +144,7 @@ def read_open_mode(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if text not in ("append", "truncate"):
         place.refuse(f"{text[:60]!r} is not append or truncate", "write one of them")
     draft.task["append_output"] = draft.task["append_error"] = text == "append"
-    place.tell(_TRANSLATED, "it says what becomes of what the files hold")
+    place.tell(_TRANSLATED, "it sets whether output replaces the files or is appended")
 
 
 def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -164,13 +164,13 @@ _WHEN: Final = {
 
 def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if "?" in text:
-        place.refuse("a dependency on any one of several jobs is not possible", "write them with commas")
+        place.refuse("a dependency on any one of several jobs is not supported", "write them with commas")
     for part in text.split(","):
         kind, _, jobs = part.partition(":")
         field = _WHEN.get(kind)
         if field is None or not jobs:
             known = ", ".join(_WHEN)
-            place.refuse(f"{part[:60]!r} is not known here", f"write one of {known}, and ids: afterok:12")
+            place.refuse(f"{part[:60]!r} is not supported", f"write one of {known}, and ids: afterok:12")
         ids = tuple(place.number(job, 1) for job in jobs.split(":"))
         draft.job[field] = (*draft.job.get(field, ()), *ids)
     place.tell(_TRANSLATED, "the job waits for those jobs")
@@ -203,9 +203,9 @@ def _date(place: OptionPlace, text: str) -> Instant:
 def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["exclusive"] = True
     if text:
-        place.tell(_APPROXIMATED, f"{text[:60]!r}: the job has its nodes alone")
+        place.tell(_APPROXIMATED, f"{text[:60]!r}: the job has its nodes exclusively")
     else:
-        place.tell(_TRANSLATED, "the job has its nodes alone")
+        place.tell(_TRANSLATED, "the job has its nodes exclusively")
 
 
 def read_shared(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
@@ -215,7 +215,9 @@ def read_shared(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # no
 
 def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if not re.fullmatch(r"[\w.|&,-]+", text):
-        place.refuse(f"{text[:60]!r} cannot be said here", "write names with & and |: intel&(no brackets)")
+        place.refuse(
+            f"{text[:60]!r} has no equivalent in Headnode", "write names with & and |: intel&(no brackets)"
+        )
     draft.needs["features"] = tuple(tuple(part.split("|")) for part in re.split("[&,]", text))
     place.tell(_TRANSLATED, "they are features of the nodes")
 
@@ -259,7 +261,7 @@ def read_reservation(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_requeue(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.task["rerunnable"] = place.name == "--requeue"
-    place.tell(_TRANSLATED, "it says whether the program may run again after a fault of a node")
+    place.tell(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
 
 
 def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -292,7 +294,7 @@ def read_nice(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_distribution(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     first = text.split(":")[0].split(",")[0]
     if first not in ("block", "cyclic", "*"):
-        place.refuse(f"{text[:60]!r} cannot be said here", "write block or cyclic")
+        place.refuse(f"{text[:60]!r} has no equivalent in Headnode", "write block or cyclic")
     draft.round_robin = first == "cyclic"
     place.tell(_TRANSLATED, "it is the order of processes over nodes")
 
@@ -312,4 +314,4 @@ def read_export(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.needs["minimum_disk"] = place.megabytes(text)
-    place.tell(_TRANSLATED, "nodes with so much disk")
+    place.tell(_TRANSLATED, "nodes with at least this disk")

@@ -25,7 +25,7 @@ class SlurmOption(NamedTuple):
     argument: str
 
 
-_HINT = "it is advice for the node's hardware, which is not taken"
+_HINT = "it is a hint for the hardware of nodes, and is ignored"
 _OURS = "it is for the sbatch command, not for the job"
 _CORES = "processors are counted, not cores or sockets of a kind"
 _READERS: Final[Mapping[str, Reader]] = {
@@ -79,14 +79,14 @@ _READERS: Final[Mapping[str, Reader]] = {
     "parsable": ignored(_OURS, _NOTE),
     "partition": r.read_groups,
     "priority": ignored("only Slurm's administrators set it; use nice"),
-    "propagate": ignored("limits of the shell are not sent"),
+    "propagate": ignored("limits of the submitting shell are not passed"),
     "qos": r.read_template,
     "quiet": ignored(_OURS, _NOTE),
     "requeue": r.read_requeue,
     "reservation": r.read_reservation,
     "signal": ignored("the program gets SIGTERM when its time is over, and no signal before"),
     "sockets-per-node": ignored(_CORES),
-    "switches": ignored("the network is not known here"),
+    "switches": ignored("networks are not selected"),
     "tasks-per-node": r.read_per_node,
     "test-only": refused("the script only tests", "use: hn job submit --dry-run"),
     "threads-per-core": ignored(_CORES),
@@ -100,12 +100,12 @@ _READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(
         """batch bb bbf cluster-constraint container contiguous core-spec gid mem-per-gpu no-kill
         ntasks-per-gpu overcommit reboot spread-job thread-spec uid use-min-nodes x11""".split(),  # noqa: SIM905
-        refused("it cannot be said here", "leave it out"),
+        refused("it has no equivalent in Headnode", "leave it out"),
     ),
     **dict.fromkeys(
         """acctg-freq delay-boot extra-node-info gpu-freq gres-flags kill-on-invalid-dep mcs-label network
         power profile""".split(),  # noqa: SIM905
-        ignored("it is not known here"),
+        ignored("it is not supported"),
     ),
 }
 OPTIONS: Final = {name: SlurmOption(read, *SBATCH[name]) for name, read in _READERS.items()}

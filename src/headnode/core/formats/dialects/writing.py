@@ -34,7 +34,11 @@ def write(spec: JobSpec, dialect: str, live: "ExportedJob | None" = None) -> Wri
     found = dialect_named(dialect)
     writer = _WRITERS.get(found.language)
     if writer is None:
-        raise BadRequest(code="dialect", what=f"{found.title} is only read", fix="write another job language")
+        raise BadRequest(
+            code="dialect",
+            what=f"Headnode reads {found.title}, but does not write it",
+            fix="write another job language",
+        )
     return writer(spec, found, live)
 
 

@@ -57,7 +57,7 @@ def refuse_other_batch(spec: JobSpec) -> None:
     if other:
         raise BadRequest(
             code="batch-system",
-            what=f"the job is for the batch system {other!r} (lrms), and no one resource has it",
+            what=f"the job is for the batch system {other!r} (lrms), and not exactly one resource has it",
             fix=f"name a resource: hn job submit --resource NAME; or write {FORK!r} to run it on own nodes",
             path=path,
         )

@@ -289,7 +289,7 @@ class _GridReader:
     def _from_file(self, item: GridObject) -> GridObject:
         name = item.found["filename"]
         if name not in self._options.files:
-            what = f"file {name[:80]!r} with the definition is not there"
+            what = f"file {name[:80]!r} with the definition does not exist"
             item.refuse(
                 "filename", "no-file", what, "put it beside the file of the job, or write a definition"
             )

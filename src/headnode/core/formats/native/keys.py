@@ -182,8 +182,8 @@ _STAGED = KeyTable(
     [
         KeyRow(key="url", value=_TEXT, help="URL, or path below the storage base"),
         KeyRow(key="path", value=_TEXT, help="path on the node; default: the last part of the URL"),
-        KeyRow(key="mode", value=_PERMISSIONS, help="permissions of a file that is brought"),
-        KeyRow(key="size", value=_BYTES, help="bytes that a file that is brought must have"),
+        KeyRow(key="mode", value=_PERMISSIONS, help="permissions of a file that is copied to the task"),
+        KeyRow(key="size", value=_BYTES, help="size in bytes that a file copied to the task must have"),
         KeyRow(key="checksum", value=_TEXT, help="md5:, sha1:, sha256: or sha512: and hexadecimal digits"),
         KeyRow(key="credential", value=_TEXT, help="name of the owner's file with credentials"),
     ],

@@ -332,7 +332,7 @@ def bounds_in(found: Found) -> Bounds:
         raise BadRequest(code="size", what=what, fix=f"ask for {MOST_CODE} or less", path=(name,))
     high = least if math.isinf(most) else min(int(most), MOST_CODE)
     if high < 1:
-        what = f"{name} {high}: a job cannot run on none"
+        what = f"{name} {high}: a job needs at least one"
         raise BadRequest(code="size", what=what, fix=f"ask for 1 or more, or leave {name} out", path=(name,))
     return (least, high)
 

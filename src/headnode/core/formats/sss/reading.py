@@ -137,7 +137,7 @@ class _DocumentReader:
         fix = "write a Job, a JobGroup, or several of them in a Data element"
         if local(self._root) in _MESSAGES:
             fix = f"take the Data element out of {local(self._root)}: messages are not job files"
-        self._findings.refuse("not-a-job", self._root, f"{name!r} is no SSS job object", fix)
+        self._findings.refuse("not-a-job", self._root, f"{name!r} is not an SSS job object", fix)
 
     def _alone(self, name: str, awareness: Awareness) -> Fields:
         if not len(self._root) and not (self._root.text or "").strip():

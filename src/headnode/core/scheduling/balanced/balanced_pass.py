@@ -186,7 +186,7 @@ def _for_minimum(named: Iterable[tuple[str, int]], taken: Iterable[Spare], how: 
     by_job: dict[JobId, int] = {}
     for spare in taken:
         by_job[spare.job] = by_job.get(spare.job, 0) + spare.processors
-    who = ", ".join(f"job {job} gives up {count}" for job, count in sorted(by_job.items())[:5])
+    who = ", ".join(f"job {job} releases {count}" for job, count in sorted(by_job.items())[:5])
     more = f" and {len(by_job) - 5} more jobs" if len(by_job) > 5 else ""
     wanted = sum(count for _, count in named)
     counted = f"{wanted} processor{'s' if wanted > 1 else ''}"

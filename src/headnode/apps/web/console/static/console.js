@@ -118,7 +118,7 @@ function lose() {
   if (lostAt || !lost) return;
   lostAt = seen;
   const at = new Date(seen).toLocaleTimeString(undefined, { hourCycle: "h23" });
-  lost.textContent = `The gateway does not answer. This page is as it was at ${at}; it goes on by itself.`;
+  lost.textContent = `The gateway does not answer. This page is as it was at ${at}; it updates itself when the gateway answers again.`;
   lost.hidden = false;
   age();
 }

@@ -156,7 +156,9 @@ def requested_of_job(
             own = [_both(job, one, fields, named, findings) for one in own]
             job = {field: value for field, value in job.items() if field not in fields}
             for field in _FIELDS_OF.get(name, ()):
-                findings.translated(f"{field}: what job and tasks ask for of {name}, is said of each task")
+                findings.translated(
+                    f"{field}: requests of job and tasks for {name} are written for each task"
+                )
     found = (job, *(_possible(one, findings.at(f"task {number}")) for number, one in enumerate(own, 1)))
     _tell_held(spec, found, findings)
     return found

@@ -90,14 +90,14 @@ def done_before(order: BankOrder, response: RmapResponse) -> BankReply | None:
     An answer that cannot be believed is a reply, too: the order must not be given.
     """
     if response.status.word == "Failure":
-        return _away(order, f"the bank does not tell what it has charged: {response.status.message}")
+        return _away(order, f"the answer of the bank has no charged amount: {response.status.message}")
     names = [text_of(one, "JobId") for one in response.data if one.name == "Job"]
     if any(name != order.name for name in names) or len(names) != len(response.data):
-        return _away(order, "the bank told of another job than it was asked about")
+        return _away(order, "the answer of the bank is about another job than the request")
     amounts = [_read_amount(text_of(one, "Charge") or "0") for one in response.data]
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
-        return _away(order, "the bank told an amount that is none")
+        return _away(order, "the amount in the answer of the bank is not a number")
     stages = {text_of(one, "Stage") for one in response.data}
     nothing_left = order.action == "refund" and bool(names) and not any(known)
     if nothing_left or not stages.isdisjoint(_STAGES[order.action]):
@@ -109,17 +109,17 @@ def judged(order: BankOrder, response: RmapResponse) -> BankReply:
     """Return what an answer means."""
     status, words = response.status, last_words(response.status.message)
     if response.id not in ("", request_of(order).id):
-        return _away(order, "the bank answered another message than it was sent")
+        return _away(order, "the answer of the bank belongs to another request")
     if status.word == "Failure":
         if _REFUSED.match(status.code) or _SHORT_OF_MONEY.search(status.message):
             done = order.action == "release"  # there is nothing to release
             return BankReply(order.number, "done" if done else "refused", words=words)
         return _away(order, f"the bank answered {status.code} {words}".rstrip())
     if any(text_of(one, "JobId") not in ("", order.name) for one in response.data):
-        return _away(order, "the bank answered about another job than it was asked about")
+        return _away(order, "the answer of the bank is about another job than the request")
     amount = 0 if order.action == "release" else _amount(response)
     if amount is None:
-        return _away(order, "the bank answered without an amount")
+        return _away(order, "the answer of the bank has no amount")
     return BankReply(order.number, "done", amount, words)
 
 

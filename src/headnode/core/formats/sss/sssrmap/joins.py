@@ -84,7 +84,7 @@ def refuse_wrong_join(request: RmapRequest) -> None:
         if place_of(request, field.object) is None:
             raise MessageFault(
                 StatusCode.WRONG_OBJECT,
-                f"object {field.object[:64]!r} is none of the request",
+                f"object {field.object[:64]!r} is not an Object of the request",
                 "name an Object of the request, or its alias",
             )
 

@@ -204,7 +204,7 @@ def read_request(body: XmlElement) -> RmapRequest:
         missing = "action" if not action else "actor"
         raise MessageFault(StatusCode.NO_ACTION, f"the Request has no {missing}", f'write {missing}="..."')
     if not _WORD.match(action):
-        raise MessageFault(StatusCode.WRONG_ACTION, f"{action[:64]!r} is no action")
+        raise MessageFault(StatusCode.WRONG_ACTION, f"{action[:64]!r} is not an action")
     fields = {kind: tuple(_fields(request, kind)) for kind in ("Get", "Set", "Where", "Option")}
     named = [one for one in elements(request) if one.name == "Object" and one.text.strip()]
     objects = [one.text.strip() for one in named]

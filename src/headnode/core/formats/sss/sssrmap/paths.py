@@ -119,7 +119,9 @@ def _test(name: str, text: str) -> PathTest:
 
 def _wrong(name: str) -> MessageFault:
     return MessageFault(
-        StatusCode.WRONG_ATTRIBUTE, f"{name[:80]!r} is no name of a property", "write Name, A/B or /Object/A"
+        StatusCode.WRONG_ATTRIBUTE,
+        f"{name[:80]!r} is not the name of a property",
+        "write Name, A/B or /Object/A",
     )
 
 
