@@ -116,7 +116,7 @@ def test_a_file_that_changes_between_two_attempts_is_never_put_together(
     [
         ("longer", "was cut"),
         ("404", "answers GET with 404 .*; correct the URL"),
-        ("403", "403 .*; ask for the right to it"),
+        ("403", "403 .*; request access to it"),
         ("401", "401 .*; name a credential"),
         ("507", "507"),
         ("circle", "leads in a circle"),
