@@ -69,7 +69,7 @@ def test_everything_our_policies_give_is_lawful(policy: str) -> None:
         ([], [Grow(1, (("a", 1),))], "waits for nothing"),
         ([], [Grow(5, (("a", 2),))], "at most 1"),
         ([start(2, ("a", 1), ("A", 1))], [], "a node twice"),
-        ([start(2, ("z", 1))], [], "not there"),
+        ([start(2, ("z", 1))], [], "does not exist"),
         ([start(2, ("c", 1))], [], "that is not eligible"),
         ([start(2, ("b", 1))], [], "'b' does not have that much"),
         ([start(3, ("a", 1))], [], "'a' does not have that much"),

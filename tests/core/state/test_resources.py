@@ -120,7 +120,7 @@ def test_no_change_makes_a_job_of_it_that_the_resource_cannot_run() -> None:
     world = with_resource()
     job = world.submit(ONE, resource="peer", hold_until=Instant(world.clock.now() + 1000.0))
     spec = replace(decode_spec(world.record(job).spec), licences=(Licence("solver", 1),))
-    with pytest.raises(BadRequest, match="no licences"):
+    with pytest.raises(BadRequest, match="does not support licences"):
         world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("licences",)))
 
 
@@ -401,7 +401,7 @@ def test_a_job_that_names_no_resource_goes_to_the_one_under_the_overlay() -> Non
     assert decode_spec(world.record(job).spec).resource == "Peer"
     assert live(world, job) == {(1, 1): 1}
     assert world.dispatched(own) == [(1, 1)]
-    with pytest.raises(BadRequest, match="no licences"):
+    with pytest.raises(BadRequest, match="does not support licences"):
         world.submit(ONE, licences=(Licence("solver", 1),))
     world.check_replay()
 
@@ -535,7 +535,7 @@ def test_every_place_that_a_job_names_must_be_there_and_run_it() -> None:
     world = with_resource(1)
     with pytest.raises(NotFound, match="no resource 'nosuch'"):
         world.submit(ONE, resource="here,nosuch")
-    with pytest.raises(BadRequest, match="has no licences"):
+    with pytest.raises(BadRequest, match="does not support licences"):
         world.submit(ONE, resource="here,peer", licences=(Licence("solver", 1),))
     assert world.submit(ONE, resource="any", licences=(Licence("solver", 1),))
 
@@ -595,7 +595,7 @@ def test_a_job_for_a_resource_takes_its_own_request_there_and_that_of_the_other_
         ((Alternative(resource="any"),), "alternative 1 is for 'any'"),
         ((Alternative(resource=""),), "alternative 1 is for ''"),
         ((Alternative(resource="peer"), Alternative(minimum=1)), "one for a resource is before it"),
-        ((Alternative(resource="peer", licences=(Licence("a", 1),)),), "has no licences"),
+        ((Alternative(resource="peer", licences=(Licence("a", 1),)),), "does not support licences"),
     ],
 )
 def test_an_alternative_that_cannot_act_is_refused(alternatives: tuple[Alternative, ...], words: str) -> None:
