@@ -35,6 +35,7 @@ from headnode.apps.cli.catalogue import PBS, SLURM
 from headnode.apps.client.client import Client
 from headnode.core.formats.batch import read_script
 from headnode.core.formats.option_words import SBATCH
+from headnode.core.model.errors import Unavailable
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.state.report import _words
 
@@ -342,3 +343,13 @@ def test_the_page_names_every_refused_option(program: str) -> None:
     (row,) = [line for line in section.splitlines() if line.startswith(f"| `{program}`")]
     wanted = {name for name, one in TABLES[program].items() if one.refused and name not in SBATCH}
     assert {name for name in wanted if f"`--{name}`" not in row} == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "reached"), [("no-head", False), ("head-gone", False), ("journal-full", True)]
+)
+def test_a_head_that_refuses_a_job_for_want_of_something_was_contacted(code: str, *, reached: bool) -> None:
+    refusal = Unavailable(code=code, what="no room is left", fix="free some")
+    said = sbatch.in_words_of_slurm(refusal).lines
+    assert ("Unable to contact slurm controller" not in said[0]) is reached
+    assert any("no room is left" in line for line in said)

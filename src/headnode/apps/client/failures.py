@@ -59,6 +59,14 @@ def failure_of(
     )
 
 
+_AWAY = ("no-head", "head-gone", "head-away", "agent-away", "no-answer")
+
+
+def is_away(error: HeadnodeError) -> bool:
+    """Whether the head was not reached, or gave no answer; else it has refused the request."""
+    return error.code in _AWAY
+
+
 def _lost_far_away(trouble: Exception, address: str) -> HeadnodeError:
     if isinstance(trouble, TimeoutError):
         return Unavailable(code="no-answer", what=f"the head at {address} does not answer", fix="try again")

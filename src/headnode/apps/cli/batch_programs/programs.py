@@ -108,8 +108,8 @@ def _tell(program: str, refusal: ProgramRefusal) -> int:
 
 def _in_words_of(program: str, error: "HeadnodeError") -> ProgramRefusal:
     """Return a refusal of the head as the program would write it."""
-    from headnode.core.model.errors import Unavailable
+    from headnode.apps.client.failures import is_away
 
-    away = isinstance(error, Unavailable) and program in SLURM
+    away = is_away(error) and program in SLURM
     known = ("Unable to contact slurm controller (connect failure)",) if away else ()
     return ProgramRefusal(*known, error.what, error.fix)

@@ -181,9 +181,9 @@ def submitted(
 
 def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
     """Return the refusal of a job as sbatch says it: 255 for what it cannot read, 1 for what cannot be."""
-    from headnode.core.model.errors import Unavailable
+    from headnode.apps.client.failures import is_away
 
-    if isinstance(refused, Unavailable):
+    if is_away(refused):
         away = "Unable to contact slurm controller (connect failure)"
         return ProgramRefusal(f"Batch job submission failed: {away}", refused.what, refused.fix)
     option = refused.path[-1] if refused.path else ""

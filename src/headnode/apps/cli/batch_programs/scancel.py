@@ -107,20 +107,20 @@ def _is_meant(row: BatchRow, asked: ProgramWords, users: "set[str]", states: "se
 
 def _end(target: str, client: Client, asked: ProgramWords) -> int:
     """End a job, or elements of an array; return the exit status."""
-    from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable, WrongState
+    from headnode.apps.client.failures import is_away
+    from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 
     if asked.has("verbose"):
         sys.stderr.write(f"scancel: Terminating job {target}\n")
     try:
         _end_parts(target, client)
-    except Unavailable as away:
-        raise ProgramRefusal(
-            "Unable to contact slurm controller (connect failure)", away.what, status=UNREACHABLE
-        ) from None
     except (NotFound, WrongState) as refusal:  # Slurm counts what has ended, or never was, as ended
         if asked.has("verbose"):
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {in_words(refusal)}\n")
     except HeadnodeError as refusal:
+        if is_away(refusal):
+            away = "Unable to contact slurm controller (connect failure)"
+            raise ProgramRefusal(away, refusal.what, status=UNREACHABLE) from None
         if not asked.has("quiet"):
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {refusal.what}\n")
         return 1
