@@ -255,8 +255,8 @@ def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
 
 PAGE = """# Speed over size
 
-Throughput, latency and memory of Headnode as jobs and queues grow, measured on {machine}. All figures are
-of one run of `python benchmarks/curves.py --most {most} --page docs`. The task is `/bin/true`. A node has
+Throughput, latency and memory of Headnode as jobs and queues grow, measured on {machine}, by
+`python benchmarks/curves.py --most {most} --page docs{kept}`. The task is `/bin/true`. A node has
 two processors; four nodes are four agents on this machine, so they share its processors. The peers run in
 the same run, where they are installed: `xargs`, a shell loop of 500 submissions to task-spooler, and
 HyperQueue by its API for Python.
@@ -347,7 +347,9 @@ def main() -> None:
     if given.page:
         draw(together, queue, given.page / "pictures" / "curves.svg")
         tables = {"together": "\n".join(rows(together)), "queue": "\n".join(rows(queue))}
-        (given.page / "speed.md").write_text(PAGE.format(machine=machine(), most=given.most, **tables))
+        (given.page / "speed.md").write_text(
+            PAGE.format(machine=machine(), most=given.most, kept=" --kept FILE" * bool(given.kept), **tables)
+        )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from headnode.adapters.processes.agent_link import AGENT_SOCKET, AgentLink
+from headnode.adapters.processes.attempts import Lanes
 from headnode.adapters.processes.job_journal import EndedRecord, Header, Writer, read
 from headnode.adapters.processes.shepherd_reports import COALESCE, SUPPLIED, WELL_SUPPLIED, ShepherdReports
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
@@ -67,6 +68,24 @@ def test_a_result_waits_the_longer_the_more_its_lane_has_to_run(
     scene.reports.ended(ended(3), waiting)
     scene.reports.ended(ended(4), 8)
     assert before + pause <= scene.reports.next_moment() <= after + pause
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_agent_that_gave_the_job_hears_the_introduction_with_the_first_report(
+    scene: Scene, *, known: bool
+) -> None:
+    scene.reports.introduce(1, "marker", Lanes(), 0, known=known)
+    heard, _, _ = select.select([scene.agent], [], [], 0)
+    assert bool(heard) is not known
+    scene.reports.ended(ended(1))
+    scene.reports.write_down()
+    scene.reports.tell_ended()
+    data, words = scene.agent.recv(65536), []
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        words.append(json.loads(data[4 : 4 + size])[0])
+        data = data[4 + size :]
+    assert words == ["hello", "ended"]
 
 
 def test_the_agent_hears_what_the_journal_has(scene: Scene) -> None:

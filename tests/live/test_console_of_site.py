@@ -106,7 +106,7 @@ def test_the_pages_show_the_queue_the_nodes_and_why_a_job_waits(
     assert "main (default)" in nodes
     assert "In the queue of site" in job
     assert "1 ahead of it there" in job
-    assert re.search(r"Our times are (not corrected yet|corrected by \d+ starts? seen)\.", job)
+    assert re.search(r"Predicted times are (not corrected yet|corrected by \d+ starts? seen)\.", job)
     assert 'href="/site"' in job
 
 

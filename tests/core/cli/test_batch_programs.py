@@ -278,6 +278,8 @@ def test_the_time_of_day_of_a_user_is_told_with_its_zone(zone: str, monkeypatch:
         text = "#!/bin/sh\n#SBATCH -b 2030-01-31T18:00\n#SBATCH --deadline=2030-02-01\ntrue\n"
         local = read_script(text)[0]
         assert (zoned.hold_until, zoned.end_by) == (local.hold_until, local.end_by) == (at, midnight)
+        named = read_script("#!/bin/sh\n#SBATCH -b 2030-01-31T18:00UTC\ntrue\n")[0]
+        assert named.hold_until == 1896112800
         assert terms_of({"starttime": "2030-01-31T18:00"}) == {"holduntil": as_told(at)}
     finally:
         monkeypatch.undo()

@@ -138,8 +138,7 @@ class ShepherdReports:
     ) -> None:
         """Tell a new agent all that is here; `suspension`: the number of that in force, 0 for none.
 
-        An agent that has made this the shepherd of the job, and so has `known` it, learns that with the next
-        message.
+        `known`: the agent has given this shepherd the job, so the message waits for the next one.
         `coming` and `leaving` are attempts whose files are transferred, before and after they run.
         """
         self._untold = []

@@ -3,8 +3,17 @@
 import os
 import sys
 
-from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, PBS, SLURM, CliCommand, find_command
-from headnode.apps.cli.options import Arguments, nearest, read_arguments, usage
+from headnode.apps.cli.catalogue import (
+    MODULES,
+    NOUNS,
+    OLDER_WORDS,
+    PBS,
+    SLURM,
+    CliCommand,
+    find_command,
+    nearest_command,
+)
+from headnode.apps.cli.options import Arguments, read_arguments, usage
 from headnode.apps.cli.output import KINDS, Output, TableOutput
 from headnode.apps.client.client import Client
 from headnode.apps.client.head_location import head_to_ask
@@ -254,15 +263,8 @@ def _help(words: "Sequence[str]") -> int:
 def _no_such_word(word: str) -> "HeadnodeError":
     if word.startswith("-"):
         return usage(f"{word!r} is not a command", "options come behind the command: hn job list -q")
-    noun = next((noun for noun in NOUNS if word in MODULES[noun]), "")
-    near = _MEANT.get(word) or (f"{noun} {word}" if noun else nearest(word, [*NOUNS, *MODULES[""]]))
+    near = nearest_command("", word)
     return usage(f"there is no command {word!r}", f"did you mean: hn {near}" if near else "see: hn --help")
-
-
-_MEANT = {  # words that people try
-    "status": "job list", "queue": "job list", "jobs": "job list", "ps": "job list", "list": "job list",
-    "nodes": "node list", "start": "up", "stop": "down", "info": "cluster view",
-}  # fmt: skip
 
 
 def _refuse_unreadable(arguments: "Sequence[str]") -> None:

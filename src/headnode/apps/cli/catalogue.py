@@ -128,14 +128,31 @@ OLDER_WORDS = {  # the words of the older commands
 
 
 _MEANT = {  # words that people try
+    **dict.fromkeys((("", word) for word in ("status", "queue", "jobs", "ps", "list")), "job list"),
+    ("", "nodes"): "node list",
+    ("", "start"): "up",
+    ("", "stop"): "down",
+    ("", "info"): "cluster view",
     **dict.fromkeys((("job", word) for word in ("output", "log", "logs")), "task output"),
-    **dict.fromkeys((("job", word) for word in ("delete", "kill", "stop", "remove", "rm", "del")), "cancel"),
-    **dict.fromkeys((("job", word) for word in ("show", "info", "status")), "view"),
-    **dict.fromkeys((("node", word) for word in ("show", "info", "status")), "view"),
-    ("cluster", "status"): "view",
+    **dict.fromkeys(
+        (("job", word) for word in ("delete", "kill", "stop", "remove", "rm", "del")), "job cancel"
+    ),
+    **dict.fromkeys((("job", word) for word in ("show", "info", "status")), "job view"),
+    **dict.fromkeys((("node", word) for word in ("show", "info", "status")), "node view"),
+    ("cluster", "status"): "cluster view",
     ("task", "list"): "job listtasks",
-    ("job", "run"): "submit",
+    ("job", "run"): "job submit",
 }
+
+
+def nearest_command(noun: str, verb: str) -> str:
+    """Return the command that these words probably mean, or nothing; `noun` is "" for a first word."""
+    if (noun, verb) in _MEANT:
+        return _MEANT[noun, verb]
+    others = () if noun else tuple(other for other in NOUNS if verb in MODULES[other])
+    known = MODULES[noun] if noun else [*NOUNS, *MODULES[""]]
+    near = f"{others[0]} {verb}" if others else nearest(verb, known)
+    return f"{noun} {near}".strip() if near else ""
 
 
 def find_command(noun: str, verb: str) -> CliCommand:
@@ -146,12 +163,10 @@ def find_command(noun: str, verb: str) -> CliCommand:
     noun, verb = OLDER_WORDS.get((noun, verb), (noun, verb))
     place = MODULES[noun].get(verb)
     if place is None:
-        near = _MEANT.get((noun, verb)) or nearest(verb, MODULES[noun])
-        near = near if " " in near else f"{noun} {near}".strip()
-        words = f"{noun} {verb}".strip()
-        page = f"hn {noun} --help".replace("  ", " ")
-        fix = f"did you mean: hn {near}" if near != noun else f"see: {page}"
-        raise usage(f"there is no command {words!r}", fix)
+        near = nearest_command(noun, verb)
+        page = " ".join(filter(None, ("hn", noun, "--help")))
+        fix = f"did you mean: hn {near}" if near else f"see: {page}"
+        raise usage(f"there is no command {f'{noun} {verb}'.strip()!r}", fix)
     module = f"headnode.apps.cli.commands.{place}"
     __import__(module)  # importlib would take 0.2 ms more
     commands: tuple[CliCommand, ...] = sys.modules[module].COMMANDS

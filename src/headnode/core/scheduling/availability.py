@@ -103,9 +103,9 @@ class Availability:
             useful = self._useful(least, kinds, span)
             courses = self._courses(least, useful, span) if useful else ()
             for at in first_instants(courses, after, until) if useful else ():
-                then, table = least, self._resources.node_table
+                then = least
                 if need.access is not None:
-                    then = resolved_later(least, table, at - self._now)
+                    then = resolved_later(least, self._resources.node_table, at - self._now)
                 found = self._placement(then, at, at + duration)
                 if found is not None:
                     best, until = Slot(Instant(at), found), at
@@ -142,11 +142,11 @@ class Availability:
         """
         if not self._is_one_kind or self._only_kind(need) is None or duration == inf:
             return None
-        stairs, number = self._free[0], need.minimum
+        stairs, number = self._free[0], sum([processors for _, processors in slot.fit])
         at = stairs.first_fit(number, duration, self._now, slot.at)
         if at == slot.at:
             return slot
-        if at <= self._now or number != sum([processors for _, processors in slot.fit]):
+        if at <= self._now:
             return None
         stairs.take(at, min(at + duration, slot.at), number)
         stairs.give(max(at + duration, slot.at), slot.at + duration, number)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, errors_of_ours
+from headnode.apps.cli.batch_programs.words import NOT_REACHED, ProgramRefusal, errors_of_ours
 from headnode.apps.cli.catalogue import SLURM
 from headnode.apps.client.client import Client
 from headnode.apps.client.head_location import head_to_ask
@@ -111,5 +111,5 @@ def _in_words_of(program: str, error: "HeadnodeError") -> ProgramRefusal:
     from headnode.apps.client.failures import is_away
 
     away = is_away(error) and program in SLURM
-    known = ("Unable to contact slurm controller (connect failure)",) if away else ()
+    known = (NOT_REACHED,) if away else ()
     return ProgramRefusal(*known, error.what, error.fix)

@@ -8,6 +8,7 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.words import (
+    NOT_REACHED,
     ProgramOption,
     ProgramRefusal,
     ProgramWords,
@@ -184,8 +185,7 @@ def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
     from headnode.apps.client.failures import is_away
 
     if is_away(refused):
-        away = "Unable to contact slurm controller (connect failure)"
-        return ProgramRefusal(f"Batch job submission failed: {away}", refused.what, refused.fix)
+        return ProgramRefusal(f"Batch job submission failed: {NOT_REACHED}", refused.what, refused.fix)
     option = refused.path[-1] if refused.path else ""
     unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
     return ProgramRefusal(

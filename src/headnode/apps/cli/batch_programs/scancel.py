@@ -18,6 +18,7 @@ from headnode.apps.cli.batch_programs.scontrol import in_words
 from headnode.apps.cli.batch_programs.squeue import job_numbers, own_user, states_asked, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS
 from headnode.apps.cli.batch_programs.words import (
+    NOT_REACHED,
     ProgramRefusal,
     ProgramWords,
     acted_on,
@@ -119,8 +120,7 @@ def _end(target: str, client: Client, asked: ProgramWords) -> int:
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {in_words(refusal)}\n")
     except HeadnodeError as refusal:
         if is_away(refusal):
-            away = "Unable to contact slurm controller (connect failure)"
-            raise ProgramRefusal(away, refusal.what, status=UNREACHABLE) from None
+            raise ProgramRefusal(NOT_REACHED, refusal.what, status=UNREACHABLE) from None
         if not asked.has("quiet"):
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {refusal.what}\n")
         return 1

@@ -171,6 +171,7 @@ def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable") -> N
     found.given.append((name, value))
 
 
+NOT_REACHED = "Unable to contact slurm controller (connect failure)"
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 _CLOCKS = {"midnight": (0, 0), "noon": (12, 0), "elevenses": (11, 0), "fika": (15, 0), "teatime": (16, 0)}
 _DATES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H", "%Y-%m-%d", "%m/%d/%y", "%m/%d/%Y")

@@ -52,7 +52,7 @@ def _there(told: Told) -> Model | None:
     return {
         **site,
         "jobs_ahead": [queue_row(job) for job in site["jobs_ahead"]],
-        "learned": f"Our times are {learned}.",
+        "learned": f"Predicted times are {learned}.",
     }
 
 

@@ -4,7 +4,6 @@ Source:  Slurm, sbatch(1), "OPTIONS" and "filename pattern"; the long names are 
 """
 
 import re
-from datetime import UTC, datetime
 from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, add_feature, array_ranges
@@ -22,9 +21,6 @@ _NOT, _KEPT, _TRANSLATED, _APPROXIMATED, _NOTE = (
     Fidelity.NOTE,
 )
 
-
-_ZONE: Final = re.compile(r"(?:Z|:\d\d(?:\.\d+)?\s*[+-]\d\d:?\d\d)\s*$", re.IGNORECASE)
-"""A date that has its time zone: ``2030-01-31T18:00:00Z``, ``2030-01-31T18:00+01:00``."""
 
 ALL_NODES: Final = "all"
 """The partition of all nodes, for programs that want to name one."""
@@ -192,11 +188,8 @@ def _date(place: OptionPlace, text: str) -> Instant:
     Raises:  BadRequest ``value``.
     """
     try:
-        at = parse_date_time(text)
-        if _ZONE.search(text):
-            return at
-        return Instant(datetime.fromtimestamp(at, UTC).replace(tzinfo=None).astimezone().timestamp())
-    except (BadRequest, ValueError, OverflowError):
+        return parse_date_time(text, local=True)
+    except BadRequest:
         place.refuse(f"{text[:60]!r} is not a date", "write YYYY-MM-DDTHH:MM:SS")
 
 

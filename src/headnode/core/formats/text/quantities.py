@@ -20,7 +20,7 @@ from headnode.core.model.quantities import FOREVER, Instant, Seconds
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK = r"(?:[T ]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
 _NOON = r"(?:\s*(?P<half>[AP]M))?"
-_ZONE = r"\s*(?:Z|UTC|(?P<sign>[+-])(?P<off_hour>\d{2}):?(?P<off_minute>\d{2}))?\Z"
+_ZONE = r"\s*(?P<zone>Z|UTC|(?P<sign>[+-])(?P<off_hour>\d{2}):?(?P<off_minute>\d{2}))?\Z"
 _FORMS = tuple(
     re.compile(day + _CLOCK + _NOON + _ZONE, re.ASCII | re.IGNORECASE)
     for day in (
@@ -30,8 +30,10 @@ _FORMS = tuple(
 )
 
 
-def parse_date_time(text: str) -> Instant:
+def parse_date_time(text: str, *, local: bool = False) -> Instant:
     """Read a date, with or without a time of day; without a time zone it is UTC.
+
+    `local`: without one it is in the time zone of this machine, as schedulers read their scripts.
 
     Unit:    seconds since 1970-01-01 00:00 UTC.
     Raises:  BadRequest ``date-time``.
@@ -40,7 +42,7 @@ def parse_date_time(text: str) -> Instant:
     True
     """
     found = next((match for form in _FORMS if (match := form.match(text.strip()))), None)
-    moment = _moment(found) if found else None
+    moment = _moment(found, local=local) if found else None
     if moment is None:
         raise BadRequest(
             code="date-time",
@@ -63,15 +65,17 @@ def format_date_time(instant: Instant) -> str:
     return f"{text}{fraction}Z"
 
 
-def _moment(found: re.Match[str]) -> Instant | None:
+def _moment(found: re.Match[str], *, local: bool) -> Instant | None:
     part = {name: int(found[name] or 0) for name in ("year", "month", "day", "minute", "second")}
     hour = _hour(int(found["hour"] or 0), (found["half"] or "").upper())
     try:
-        local = datetime(**part, hour=hour, tzinfo=UTC)
-    except ValueError:
+        wall = datetime(**part, hour=hour, tzinfo=UTC)
+        if local and not found["zone"]:
+            wall = wall.replace(tzinfo=None).astimezone()
+    except (ValueError, OverflowError):  # of the first and last days there are
         return None
     fraction = float(f"0.{found['fraction'] or 0}")
-    return Instant((local - _START).total_seconds() + fraction - _offset(found))
+    return Instant((wall - _START).total_seconds() + fraction - _offset(found))
 
 
 def _hour(hour: int, half: str) -> int:
