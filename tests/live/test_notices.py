@@ -1,5 +1,6 @@
 """Notices: real heads tell real mail servers and hooks, and nothing of that makes a job wait."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -15,8 +16,13 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 
+from headnode.adapters.notify.outbox import Delivery, DeliveryResult, DeliverySettings
+from headnode.apps.server.job_notices import NotifierProcess
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.notices import Notice
 from heads import PATIENCE, RealHead, real_head
 
+NOTICE = Notice(7, "ended", "c", JobId(1), "ann", "", "", "finished", Instant(0.0))
 TOLD = {"notifyonstart": "true", "notifyoncompletion": "true"}
 
 
@@ -144,6 +150,41 @@ def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
         0,
     )
     assert told["text"].endswith(f"job {answer['job']} is finished")
+
+
+def test_a_hook_whose_answer_is_no_http_is_a_problem_that_is_told(head: RealHead) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        root = f"http://127.0.0.1:{door.getsockname()[1]}/"
+
+        def answer() -> None:
+            with door.accept()[0] as caller:
+                caller.recv(65_536)
+                caller.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+
+        server = threading.Thread(target=answer)
+        server.start()
+        head.ask("set_parameters", values={"NotificationWebhooks": root})
+        head.submit("/bin/true", terms={"notifyoncompletion": "true", "emailaddress": root})
+        head.until(lambda: "not HTTP" in head.ask("cluster")["cluster"]["notices"]["problem"])
+        server.join()
+    assert waiting(head) == 1  # it will be tried again
+
+
+def test_what_is_being_brought_is_known_until_it_is_told_what_became_of_it() -> None:
+    told: list[DeliveryResult] = []
+
+    async def bring() -> None:
+        notifier = NotifierProcess(told.append)
+        await notifier.send(Delivery(NOTICE, "nowhere", DeliverySettings()))
+        async with asyncio.timeout(PATIENCE):
+            while not told:  # a step of the event loop each: else it would be brought twice
+                assert (NOTICE.number, "nowhere") in notifier.busy
+                await asyncio.sleep(0)
+        assert not notifier.busy
+        await notifier.end()
+
+    asyncio.run(bring())
+    assert [(one.number, one.became) for one in told] == [(NOTICE.number, "never")]
 
 
 def test_a_server_that_wants_it_later_gets_it_later(head: RealHead) -> None:

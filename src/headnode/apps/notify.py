@@ -7,7 +7,8 @@ not sent by then is sent again.
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
@@ -31,6 +32,14 @@ def _carried_out(order: Order) -> DeliveryResult | BankReply:
     return deliver(order) if isinstance(order, Delivery) else send_events(order)
 
 
+def _end_on_fault(bringing: "Future[None]") -> None:
+    """End the process when something was not answered: the head notices that, and asks again."""
+    fault = bringing.exception()
+    if fault is not None:
+        traceback.print_exception(fault)
+        os._exit(1)
+
+
 def main() -> None:
     """Bring what the head gives, until it gives no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
@@ -45,7 +54,7 @@ def main() -> None:
 
     pool = ThreadPoolExecutor(AT_ONCE)
     for message in messages(channel):
-        pool.submit(bring_one, message)
+        pool.submit(bring_one, message).add_done_callback(_end_on_fault)
     os._exit(0)  # without waiting for servers that do not answer
 
 

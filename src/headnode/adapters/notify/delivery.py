@@ -7,6 +7,7 @@ import base64
 import errno
 import hashlib
 import hmac
+import http.client
 import smtplib
 import socket
 import ssl
@@ -29,6 +30,7 @@ from headnode.core.state.notices import Notice, is_hook, is_mail
 
 SHORTEST_SECRET = 24  # bytes
 LONGEST_SECRET = 4096  # bytes
+LONGEST_PROBLEM = 200  # letters of what a server said instead of an answer
 
 
 def mail(notice: Notice, sender: str, to: str) -> EmailMessage:
@@ -173,6 +175,10 @@ def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tupl
         with error:
             final = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
             return "never" if final else "later", f"it answered {error.code} {error.reason}"
+    except http.client.InvalidURL as error:
+        return "never", str(error)
+    except http.client.HTTPException as error:
+        return "later", f"its answer is not HTTP: {type(error).__name__}: {str(error)[:LONGEST_PROBLEM]!r}"
 
 
 def send_events(post: EventPost) -> DeliveryResult:

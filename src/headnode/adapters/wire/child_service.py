@@ -9,7 +9,7 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -70,11 +70,6 @@ class ChildService(Generic[Answer]):
     def is_up(self) -> bool:
         """Whether there is a process, and it has not hung up."""
         return self._line is not None and not self._line.is_lost
-
-    @property
-    def unanswered(self) -> Collection[Hashable]:
-        """The keys of the questions that are not answered yet."""
-        return self._line.unanswered.keys() if self._line is not None else ()
 
     async def ask(self, key: Hashable, question: bytes) -> "asyncio.Future[Answer]":
         """Send a question, to a new process if there is none; return the future of its answer.

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -40,7 +41,8 @@ class NotifierProcess:
     """Gives deliveries to a process, and tells what became of them; it is started again when it was lost."""
 
     def __init__(self, told: Callable[[DeliveryResult], None]) -> None:
-        self._pending_notices = told
+        self._told = told
+        self._given: set[NoticeKey] = set()
         results = msgspec.msgpack.Decoder(DeliveryResult)
 
         def read(message: bytes) -> tuple[NoticeKey, DeliveryResult]:
@@ -51,16 +53,19 @@ class NotifierProcess:
         self._silence: asyncio.TimerHandle | None = None
 
     @property
-    def busy(self) -> Collection[Hashable]:
-        """The numbers and addresses of what it has to bring."""
-        return self._service.unanswered
+    def busy(self) -> Collection[NoticeKey]:
+        """The numbers and addresses of what was given to it, until it was told what became of them."""
+        return self._given
 
     async def send(self, delivery: Delivery) -> None:
         """Let it bring something.
 
         Raises:  OSError when it cannot be started.
         """
-        (await self._ask((delivery.notice.number, delivery.address), delivery)).add_done_callback(self._hear)
+        key = (delivery.notice.number, delivery.address)
+        answer = await self._ask(key, delivery)
+        self._given.add(key)
+        answer.add_done_callback(partial(self._hear, key))
 
     async def post(self, post: EventPost) -> DeliveryResult:
         """Let it post events; return what became of them.
@@ -83,11 +88,12 @@ class NotifierProcess:
             self._silence.cancel()
         self._silence = asyncio.get_running_loop().call_later(LONGEST_SILENCE, self._service.kill)
 
-    def _hear(self, answer: "asyncio.Future[DeliveryResult]") -> None:
+    def _hear(self, key: NoticeKey, answer: "asyncio.Future[DeliveryResult]") -> None:
+        self._given.discard(key)
         if answer.cancelled() or answer.exception() is not None:
             return
         self._listen()
-        self._pending_notices(answer.result())
+        self._told(answer.result())
 
     async def end(self) -> None:
         """End the process; what it had to bring is still to be brought."""
