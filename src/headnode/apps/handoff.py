@@ -7,7 +7,6 @@ has hung up, or is gone.
 import os
 import queue
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from headnode.adapters.batch.orders import (
 )
 from headnode.adapters.batch.resource_worker import ResourceWorker
 from headnode.adapters.batch.site_poller import SitePoller
-from headnode.adapters.wire.child_end import messages, parent_channel
+from headnode.adapters.wire.child_end import end_on_fault, end_with, messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 from headnode.core.batch.dialect import Dialect
 from headnode.core.batch.gridengine import GridEngine
@@ -123,16 +122,10 @@ class HandOffProcess:
         return HandOffAnswer(number, news, statuses, site)
 
 
-def _end_with(failure: threading.ExceptHookArgs) -> None:
-    """End the process where one of its threads fails: the head starts another, which finds everything."""
-    sys.excepthook(failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
-    os._exit(70)
-
-
 def main() -> None:
     """Carry out what the head says, until it says no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
-    threading.excepthook = _end_with
+    threading.excepthook = lambda failure: end_with(failure.exc_value or failure.exc_type())
     process, channel = HandOffProcess(), parent_channel()
     asked_for: msgspec.msgpack.Decoder[HandOffRound | AttemptFileQuestion]
     asked_for, speaking = msgspec.msgpack.Decoder(HandOffRound | AttemptFileQuestion), threading.Lock()
@@ -153,7 +146,8 @@ def main() -> None:
     for message in messages(channel):
         asked = asked_for.decode(message)
         if isinstance(asked, AttemptFileQuestion):
-            readers.submit(lambda asked=asked: reply(process.read(asked)))  # type: ignore[misc]
+            reading = readers.submit(lambda asked=asked: reply(process.read(asked)))  # type: ignore[misc]
+            reading.add_done_callback(end_on_fault)
             continue
         process.carry_out(asked)
         if asked.waits:

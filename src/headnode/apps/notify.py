@@ -7,14 +7,13 @@ not sent by then is sent again.
 import os
 import signal
 import threading
-import traceback
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from headnode.adapters.notify.delivery import deliver, send_events
 from headnode.adapters.notify.outbox import Delivery, DeliveryResult, EventPost
-from headnode.adapters.wire.child_end import messages, parent_channel
+from headnode.adapters.wire.child_end import end_on_fault, messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 from headnode.core.model.bank import BankOrder, BankReply
 
@@ -32,14 +31,6 @@ def _carried_out(order: Order) -> DeliveryResult | BankReply:
     return deliver(order) if isinstance(order, Delivery) else send_events(order)
 
 
-def _end_on_fault(bringing: "Future[None]") -> None:
-    """End the process when something was not answered: the head notices that, and asks again."""
-    fault = bringing.exception()
-    if fault is not None:
-        traceback.print_exception(fault)
-        os._exit(1)
-
-
 def main() -> None:
     """Bring what the head gives, until it gives no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
@@ -54,7 +45,7 @@ def main() -> None:
 
     pool = ThreadPoolExecutor(AT_ONCE)
     for message in messages(channel):
-        pool.submit(bring_one, message).add_done_callback(_end_on_fault)
+        pool.submit(bring_one, message).add_done_callback(end_on_fault)
     os._exit(0)  # without waiting for servers that do not answer
 
 

@@ -3,11 +3,16 @@
 Standard library only: filter processes start quickly and stay small.
 """
 
+import os
 import socket
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder
+
+if TYPE_CHECKING:  # filter processes need no pools
+    from concurrent.futures import Future
 
 _READ = 1 << 18  # bytes
 
@@ -34,3 +39,16 @@ def _received(channel: socket.socket) -> bytes:
         return channel.recv(_READ)
     except ConnectionResetError:  # it is gone, and has not read all
         return b""
+
+
+def end_on_fault(work: "Future[Any]") -> None:
+    """End this process if a thread of a pool has failed: the parent notices that, and asks another."""
+    fault = work.exception()
+    if fault is not None:
+        end_with(fault)
+
+
+def end_with(fault: BaseException) -> None:
+    """Show the fault where the output of this process goes, and end it, whatever its other threads do."""
+    sys.excepthook(type(fault), fault, fault.__traceback__)
+    os._exit(70)
