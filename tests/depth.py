@@ -4,7 +4,11 @@ A test states the depth of a whole run.  `make test-all` runs all of it.
 """
 
 import math
-from itertools import count
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
+from typing import TypeVar
+
+Case = TypeVar("Case")
 
 _percent = 25.0
 
@@ -33,6 +37,11 @@ def every(whole: int = 1) -> int:
     if _percent >= 100:
         return max(1, round(whole * 100 / _percent))
     return next(step for step in count(round(whole * 100 / _percent)) if _is_prime(step))
+
+
+def thinned(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the cases of an enumeration that are tried: a whole run tries all of them."""
+    return islice(cases, 0, None, every())
 
 
 def _is_prime(number: int) -> bool:

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from depth import every, thinned
 from headnode.core.model.job import UnitType
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
@@ -37,8 +38,8 @@ def keeps_to_the_closing(view: View, plan: Plan) -> bool:
 def test_nothing_is_given_or_promised_that_may_not_be_over_when_its_node_closes(policy: str) -> None:
     """Every small world of a node that closes beside one that does not, both partly held."""
     seen = 0
-    for closing, held, ends, first, second, wide, whole in product(
-        (0, 5, 10, INF), (0, 1, 2), (5, 15, INF), SPANS, SPANS, (1, 2, 4), (False, True)
+    for closing, held, ends, first, second, wide, whole in thinned(
+        product((0, 5, 10, INF), (0, 1, 2), (5, 15, INF), SPANS, SPANS, (1, 2, 4), (False, True))
     ):
         nodes = [node("a", 2, minutes_open=closing), node("b", 2)]
         running = [runs(1, asks(1), ("a", held), minutes_left=ends)] if held else []
@@ -53,7 +54,7 @@ def test_nothing_is_given_or_promised_that_may_not_be_over_when_its_node_closes(
         seen += len(plan.starts)
         assert keeps_to_the_closing(view, plan), view
         assert not plan_violation(plan, view)
-    assert seen > 500
+    assert seen > 500 / every()
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

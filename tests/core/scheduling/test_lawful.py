@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from depth import every, thinned
 from headnode.core.model.job import Licence, UnitType
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
@@ -22,7 +23,7 @@ from .test_placement_is_exact import as_world, grounds, requests
 
 def test_exactly_what_the_specification_allows_is_lawful() -> None:
     seen = {True: 0, False: 0}
-    for number, (request, nodes) in enumerate(product(list(requests()), list(grounds()))):
+    for number, (request, nodes) in enumerate(thinned(product(list(requests()), list(grounds())))):
         if number % 7:
             continue
         licences = {"x": 3} if request.licences else {}
@@ -33,7 +34,7 @@ def test_exactly_what_the_specification_allows_is_lawful() -> None:
             lawful = not allocation_violation(need, shares, resources)
             assert lawful == allowed(request, world, shares), (request, world, shares)
             seen[lawful] += 1
-    assert min(seen.values()) > 1000
+    assert min(seen.values()) > 1000 / every()
 
 
 def every_allocation(nodes: dict[str, NodeView]) -> list[Shares]:

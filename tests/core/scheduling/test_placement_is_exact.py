@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from depth import every, thinned
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.placement import place
@@ -18,7 +19,7 @@ GROUPS = (("a",), ("a", "b"), ("b",))
 
 def test_a_job_is_placed_exactly_when_some_way_to_place_it_exists_and_lawfully() -> None:
     seen = {True: 0, False: 0}
-    for request, nodes in product(list(requests()), list(grounds())):
+    for request, nodes in thinned(product(list(requests()), list(grounds()))):
         for licences in ({}, {"x": 3}) if request.licences else ({},):
             world = as_world(nodes, licences)
             found = place(request, nodes, {name: (9, free) for name, free in licences.items()})
@@ -27,7 +28,7 @@ def test_a_job_is_placed_exactly_when_some_way_to_place_it_exists_and_lawfully()
             if found is not None:
                 check(request, world, found, possible)
             seen[bool(possible)] += 1
-    assert min(seen.values()) > 1000, "both outcomes must be well represented"
+    assert min(seen.values()) > 1000 / every(), "both outcomes must be well represented"
 
 
 def check(request: JobRequest, world: World, found: Shares, possible: tuple[Shares, ...]) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from depth import seeds
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
@@ -41,7 +42,7 @@ def counted(history: History, policy: str) -> list[float]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_job_starts_at_the_same_instant(policy: str) -> None:
-    for seed in range(25):
+    for seed in seeds(25):
         history = crowded(seed)
         starts = {
             start.job: (moment.view.now - NOW) / 60

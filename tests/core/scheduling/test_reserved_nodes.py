@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from depth import every, thinned
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.policies import POLICIES
@@ -81,14 +82,16 @@ def earliest(view: View, request: JobRequest) -> float:
 def test_nobody_is_given_or_promised_what_is_kept_for_others_in_any_small_world(policy: str) -> None:
     """A reserved node, before, in and after its time, beside another, both partly held."""
     seen = 0
-    for (begins, ends), held, left, first, second, wide, limits in product(
-        ((-5, 10), (10, 20), (0, 5), (30, 60)),
-        (0, 1),
-        (5, 15, INF),
-        (5, 10, 10.1, INF),
-        (10, INF),
-        (1, 2, 4),
-        (False, True),
+    for (begins, ends), held, left, first, second, wide, limits in thinned(
+        product(
+            ((-5, 10), (10, 20), (0, 5), (30, 60)),
+            (0, 1),
+            (5, 15, INF),
+            (5, 10, 10.1, INF),
+            (10, INF),
+            (1, 2, 4),
+            (False, True),
+        )
     ):
         times = [kept_for("r", begins, ends, limits=limits)]
         nodes = [node("a", 2, kept=times), node("b", 2)]
@@ -105,21 +108,23 @@ def test_nobody_is_given_or_promised_what_is_kept_for_others_in_any_small_world(
         plan = POLICIES[policy](view)
         seen += len(plan.starts)
         keeps_all_reservations(view, plan)
-    assert seen > 100
+    assert seen > 100 / every()
 
 
 @pytest.mark.parametrize("policy", ALL)
 def test_a_job_alone_starts_or_is_promised_the_first_instant_that_there_is_in_any_small_world(
     policy: str,
 ) -> None:
-    for (begins, ends), (again, until), held, left, minutes, wide, kind in product(
-        ((-5, 10), (10, 20), (0, 5)),
-        ((25, 40), (20, 30)),
-        (0, 1),
-        (5, 12, 50),
-        SPANS,
-        (1, 2, 3, 4),
-        range(5),
+    for (begins, ends), (again, until), held, left, minutes, wide, kind in thinned(
+        product(
+            ((-5, 10), (10, 20), (0, 5)),
+            ((25, 40), (20, 30)),
+            (0, 1),
+            (5, 12, 50),
+            SPANS,
+            (1, 2, 3, 4),
+            range(5),
+        )
     ):
         times = [kept_for("r", begins, ends), kept_for("s", again, until, limits=False)]
         nodes = [node("a", 2, kept=times), node("b", 2, kept=times[1:])]

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
+from depth import thinned
 from headnode.apps.server.api.job_objects import progress_of
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, DependencyLink, JobSpec
@@ -120,14 +121,13 @@ def what_became(record: JobRecord) -> str:
 
 @pytest.mark.parametrize("first", WAYS)
 def test_every_graph_of_three_jobs_ends_as_its_conditions_say(first: str) -> None:
-    for links in GRAPHS:
-        for second, third in product(WAYS, repeat=2):
-            ways = (first, second, third)
-            world = live_through(links, ways)
-            found = [what_became(world.record(job)) for job in (A, B, C)]
-            assert found == expected(links, ways), (links, ways)
-            no_job_started_too_soon(world)
-            world.check_replay()
+    for links, second, third in thinned(product(GRAPHS, WAYS, WAYS)):
+        ways = (first, second, third)
+        world = live_through(links, ways)
+        found = [what_became(world.record(job)) for job in (A, B, C)]
+        assert found == expected(links, ways), (links, ways)
+        no_job_started_too_soon(world)
+        world.check_replay()
 
 
 def no_job_started_too_soon(world: World) -> None:

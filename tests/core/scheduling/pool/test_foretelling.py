@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pool_worlds import crowded_worlds, random_worlds
 
+from depth import share_of
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.late_jobs import LateJobs, RoomLeft
@@ -34,9 +35,9 @@ EVERY_POLICY = pytest.mark.parametrize("policy", POOL_POLICIES)
 EVERY_ORDER = pytest.mark.parametrize("ties", Ties)
 
 
-def worlds(seed: int) -> Iterator[Workload]:
-    yield from random_worlds(25, jobs=25, size=SIZE, seed=seed)
-    yield from crowded_worlds(25, jobs=40, size=SIZE, seed=seed + 1)
+def worlds(seed: int, each: int = share_of(25)) -> Iterator[Workload]:
+    yield from random_worlds(each, jobs=25, size=SIZE, seed=seed)
+    yield from crowded_worlds(each, jobs=40, size=SIZE, seed=seed + 1)
 
 
 def made(policy: str, world: Workload, ties: Ties = Ties.ENDS_FIRST) -> ForkablePolicy:
@@ -96,7 +97,7 @@ def test_looking_ahead_over_the_true_run_times_shows_what_happens(policy: str) -
         starts = replay(world, watch, Ties.ENDS_FIRST)
         assert watch.seen == {job: starts[job] for job in watch.seen}, world
         looked += len(watch.seen)
-    assert looked > 200
+    assert looked > share_of(200)
 
 
 @EVERY_POLICY
@@ -170,7 +171,7 @@ def test_the_firm_promise_holds(policy: str) -> None:
             assert one.started <= one.promise, world
             assert one.p90 <= one.promise
             waited += one.waited
-    assert waited > 500
+    assert waited > share_of(500)
 
 
 def test_it_learns_less_from_a_crowd_that_waits_together() -> None:
@@ -212,7 +213,7 @@ def test_one_who_joins_behind_all_others_is_foreseen_as_in_a_new_look() -> None:
 
 def test_a_job_that_comes_late_under_easy_starts_in_every_future_as_in_a_new_look() -> None:
     overtook = waited = 0
-    for world in worlds(seed=19):
+    for world in worlds(seed=19, each=25):
         last = len(world.submits) - 1
         policy = made("easy", world)
         for job in range(last):

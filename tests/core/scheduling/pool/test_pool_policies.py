@@ -6,6 +6,7 @@ import pytest
 from naive_rules import starts_by_the_rules
 from pool_worlds import crowded_worlds, every_small_world, random_worlds, workload
 
+from depth import share_of
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import STEP, Ties, replay, schedule_figures
@@ -28,7 +29,10 @@ def test_every_small_world_goes_by_the_rules(policy: str, ties: Ties) -> None:
 @EVERY_ORDER
 @EVERY_POLICY
 def test_long_random_worlds_go_by_the_rules(policy: str, ties: Ties) -> None:
-    worlds = [*random_worlds(30, jobs=20, size=5, seed=1998), *crowded_worlds(25, jobs=25, size=5, seed=93)]
+    worlds = [
+        *random_worlds(share_of(30), jobs=20, size=5, seed=1998),
+        *crowded_worlds(share_of(25), jobs=25, size=5, seed=93),
+    ]
     for world in worlds:
         assert starts(world, 5, policy, ties) == starts_by_the_rules(world, 5, policy, ties), world
 
@@ -36,7 +40,7 @@ def test_long_random_worlds_go_by_the_rules(policy: str, ties: Ties) -> None:
 @EVERY_ORDER
 @EVERY_POLICY
 def test_the_machine_is_never_overfull(policy: str, ties: Ties) -> None:
-    for world in random_worlds(100, jobs=60, size=6, seed=7):
+    for world in random_worlds(share_of(100), jobs=60, size=6, seed=7):
         changes = []
         for job, start in enumerate(starts(world, 6, policy, ties)):
             assert start >= world.submits[job]
@@ -61,7 +65,7 @@ def as_known_at(world: Workload, began: Sequence[float], now: float) -> Workload
 
 
 def test_conservative_starts_no_job_later_than_it_was_promised_on_arrival() -> None:
-    for world in random_worlds(40, jobs=25, size=5, seed=3):
+    for world in random_worlds(share_of(40), jobs=25, size=5, seed=3):
         began = starts(world, 5, "conservative")
         for job, submit in enumerate(world.submits):
             promised = starts(as_known_at(world, began, submit), 5, "conservative")[job]
@@ -69,7 +73,7 @@ def test_conservative_starts_no_job_later_than_it_was_promised_on_arrival() -> N
 
 
 def test_easy_starts_the_first_job_no_later_than_promised_when_it_became_the_first() -> None:
-    for world in random_worlds(40, jobs=25, size=5, seed=4):
+    for world in random_worlds(share_of(40), jobs=25, size=5, seed=4):
         began = starts(world, 5, "easy")
         for job, submit in enumerate(world.submits):
             first_at = max([submit, *began[:job]])
