@@ -162,6 +162,7 @@ async def watch_for_lost_nodes(
     """
     looked = time.monotonic()
     unrecorded: set[Command] = set()  # of what the journal could not write, and that was told
+    unconnected: set[str] = set()
     while True:
         await asyncio.sleep(BETWEEN_HEARTBEAT_CHECKS)
         looked, before = time.monotonic(), looked
@@ -172,10 +173,15 @@ async def watch_for_lost_nodes(
             links.forgive(looked - before)
             absences.forgive(looked - before)
         limits = NodeLimits(engine, links.leases)
+        lost: list[NodeVanished | GiveUpNode] = []
         for name in links.silent(limits.least, limits.silence):
             log.warning("node %s sends no heartbeats: its tasks are lost", name)
-            await _record(batcher, NodeVanished(node=name), unrecorded)
-            await _record(batcher, GiveUpNode(node=name), unrecorded)
+            lost += [NodeVanished(node=name), GiveUpNode(node=name)]
+        hang_up_on_absent_nodes(engine.cluster, links)
+        unconnected, before_that = unconnected_nodes(engine.cluster, links), unconnected
+        lost += [NodeVanished(node=name) for name in sorted(unconnected & before_that)]
+        # In one batch: none can connect again between two of these.
+        await asyncio.gather(*(_record(batcher, command, unrecorded) for command in lost))
         limits = NodeLimits(engine, links.leases)
         states = {name: node.state for name, node in engine.cluster.nodes.items()}
         for name in absences.too_long(states, limits.absence, time.monotonic()):
@@ -183,6 +189,32 @@ async def watch_for_lost_nodes(
                 if GiveUpNode(node=name) not in unrecorded:
                     log.warning("node %s was unreachable for too long: its tasks are lost", name)
                 await _record(batcher, GiveUpNode(node=name), unrecorded)
+
+
+def hang_up_on_absent_nodes(cluster: ClusterState, links: NodeLinks) -> None:
+    """Abort the connections of nodes that are recorded as away or removed; the agents connect again.
+
+    The end of an older connection may be recorded after the node has greeted on a newer one.  Such a node
+    would go on with its tasks, and they would be given up and started elsewhere.
+    """
+    for name, link in links.links.items():
+        node = cluster.nodes.get(name)
+        if node is None or node.state in LOST:
+            log.warning("node %s is connected but not recorded as such; it has to connect again", name)
+            link.abort()
+
+
+def unconnected_nodes(cluster: ClusterState, links: NodeLinks) -> set[str]:
+    """Return the nodes that are recorded as here and have no connection.
+
+    One is on its way if the node greets right now.  If it stays so, the greeting was recorded after its
+    connection was closed, or the report of the lost connection was left out.
+    """
+    return {
+        name
+        for name, node in cluster.nodes.items()
+        if node.state in (NodeState.READY, NodeState.PAUSED) and name not in links.links
+    }
 
 
 class NodeLimits:
