@@ -5,6 +5,7 @@ Source: HPC filters: a filter may change properties of the job, and none of a ta
 """
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headnode.core import filtering
-from headnode.core.filtering import FilterDialect, FilterKind, FilterOffer, FilterRequest, FilterReturn
+from headnode.core.filtering import (
+    CallOutcome,
+    FilterAnswer,
+    FilterDialect,
+    FilterKind,
+    FilterOffer,
+    FilterRequest,
+    FilterReturn,
+)
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.state.filters import changes, refuse_changed_tasks
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
     from headnode.adapters.filters.plug_ins import PlugIn
     from headnode.adapters.filters.programs import Programs
     from headnode.core.formats.job_views import ExportedJob
+
+log = logging.getLogger("headnode.filters")
 
 LARGE_DOCUMENT = 64 * 1024  # bytes of a description that is written and read beside the event loop
 ABOUT = "about"  # in JSON: what only the scheduler knows of the job
@@ -118,7 +129,18 @@ class FilterCaller:
         self.bank: Callable[[FilterRequest], Awaitable[FilterReturn]] | None = None
 
     async def call(self, call: FilterRequest) -> FilterReturn:
-        """Call one filter."""
+        """Call one filter; one that cannot be run now, as on a full disk, counts as missing."""
+        try:
+            return await self._called(call)
+        except OSError as error:
+            log.error("filter %r could not be run for job %d: %s", call.filter.name, call.job, error)
+            return FilterReturn(FilterAnswer(CallOutcome.MISSING, words=str(error)), call.paper)
+
+    async def _called(self, call: FilterRequest) -> FilterReturn:
+        """Call one filter.
+
+        Raises:  OSError.
+        """
         if call.filter == filtering.BANK_FILTER and self.bank is not None:
             return await self.bank(call)
         if self._programs is None:
