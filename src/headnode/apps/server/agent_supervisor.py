@@ -57,7 +57,7 @@ class AgentSupervisor:
                 if name in connected:
                     self._pauses.pop(name, None)
                 else:
-                    self._start_if_missing(name)
+                    self._try_to_start(name)
             await asyncio.sleep(BETWEEN_AGENT_CHECKS)
 
     def dismiss(self, connected: Container[str]) -> None:
@@ -67,6 +67,14 @@ class AgentSupervisor:
                 agent.terminate()
         (self._state / NODE_SOCKET).unlink(missing_ok=True)  # others see it, and end
 
+    def _try_to_start(self, name: str) -> None:
+        """Start an agent if there is none; where that fails, as without memory, try again after a pause."""
+        try:
+            self._start_if_missing(name)
+        except OSError as error:
+            log.error("the agent of node %s cannot be started now; it is tried again: %s", name, error)
+            self._pauses.setdefault(name, BETWEEN_AGENT_CHECKS)
+
     def _start_if_missing(self, name: str) -> None:
         before = self._started.get(name)
         if before is not None and before.poll() is None:
@@ -75,14 +83,14 @@ class AgentSupervisor:
         directory.mkdir(parents=True, exist_ok=True)
         if is_agent_locked(directory):
             return  # an agent of an earlier head; it will dial in
-        if before is not None and not self._may_start_again(name):
+        if (before is not None or name in self._pauses) and not self._may_start_again(name):
             return
         if before is not None:
             log.warning("the agent of node %s ended with %s; starting another", name, before.returncode)
         self._started[name] = self._start(name, directory)
 
     def _may_start_again(self, name: str) -> bool:
-        """Whether the pause after an agent that ended is over; pauses grow while none stays."""
+        """Whether the pause after an agent that ended or did not start is over; pauses grow."""
         now = time.monotonic()
         if name not in self._not_before:
             pause = self._pauses.get(name, 0.0)
