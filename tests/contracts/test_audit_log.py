@@ -3,6 +3,7 @@
 import asyncio
 import json
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,23 @@ def test_failed_logins_are_written_one_by_one_only_up_to_a_number_and_counted_th
     assert failed.note(1060.0) == 5
     assert failed.note(1060.0) == 0
     assert failed.note(10.0) == 0  # a clock that was set back does not silence it
+
+
+def test_a_machine_that_can_start_no_thread_delays_the_log_and_does_not_stop_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write() -> None:
+        log = AuditLog(tmp_path / "audit.log")
+
+        def start(_: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as without_threads:
+            without_threads.setattr(threading.Thread, "start", start)
+            with pytest.raises(Unavailable, match="audit-late"):
+                await asyncio.wait_for(log.append({"n": 1}), 5)
+        await asyncio.wait_for(log.append({"n": 2}), 5)
+        log.close()
+
+    asyncio.run(write())
+    assert [entry["n"] for entry in written(tmp_path / "audit.log")] == [1, 2]

@@ -63,7 +63,11 @@ class AuditLog:
         except OSError as error:
             self._written(waiting, error)
             return
-        settled = asyncio.get_running_loop().run_in_executor(None, _settle, own)
+        try:
+            settled = asyncio.get_running_loop().run_in_executor(None, _settle, own)
+        except RuntimeError as error:  # no thread can be started; the next one that can closes the descriptor
+            self._written(waiting, error)
+            return
         settled.add_done_callback(lambda done: self._written(waiting, done.exception()))
 
     def _written(self, waiting: list[asyncio.Future[None]], error: BaseException | None) -> None:
