@@ -7,7 +7,7 @@ Source:  HPC Pack cluster parameter TTLCompletedJobs.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +165,18 @@ class OutputRetention:
                 log.info("node %s was not asked for old output: it is away; the next round does it", node)
 
     async def _clean(self, link: NodeLink, before: Instant) -> None:
+        """Remove old output of a node; one that lists the output of no job of ours is done.
+
+        Raises:  Unavailable ``node-away``.
+        """
         after = JobId(0)
-        while jobs := await link.list_output(after, JOBS_AT_ONCE):
+        while jobs := self._ours(await link.list_output(after, JOBS_AT_ONCE), after):
             link.remove_output(over_before(self._lookups, jobs, before))
-            after = jobs[-1]
+            after = max(jobs)
+
+    def _ours(self, jobs: Sequence[JobId], after: JobId) -> list[JobId]:
+        """Return the jobs that there have been, with ids above `after`, no more than were asked for."""
+        return [job for job in jobs[:JOBS_AT_ONCE] if after < job < self._engine.cluster.next_job]
 
 
 def over_before(lookups: JobLookup, jobs: Iterable[JobId], before: Instant) -> tuple[JobId, ...]:
