@@ -6,6 +6,7 @@ import errno
 import json
 import socket
 import subprocess
+from collections import deque
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,6 +65,7 @@ class ShepherdFactory:
         self._log, self._listener = log, listener
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._unsent: deque[bytes] = deque()  # orders for which there was no room yet
         self._waiting: dict[str, ShepherdOrder] = {}  # of shepherds that are being made, by marker
         self._losses: dict[str, int] = {}  # factories that were killed with an order, by its marker
         self._markers: dict[int, str] = {}  # of shepherds that live, by process
@@ -77,8 +79,8 @@ class ShepherdFactory:
         """
         channel = self._channel or self._start()
         self._waiting[order.marker] = order
-        with contextlib.suppress(OSError):  # it was killed: we hear that next, and order again
-            channel.send(msgspec.json.encode(order))
+        self._unsent.append(msgspec.json.encode(order))
+        self._send(channel)
 
     def serves(self, before: str, now: str) -> None:
         """Know a shepherd by the marker of its next job."""
@@ -96,8 +98,8 @@ class ShepherdFactory:
         self._opening[order.number] = answer
         try:
             async with asyncio.timeout(_PATIENCE):
-                with contextlib.suppress(OSError):  # it was killed and does not answer
-                    channel.send(msgspec.json.encode(order))
+                self._unsent.append(msgspec.json.encode(order))
+                self._send(channel)
                 return await answer
         except TimeoutError:
             raise Unavailable(
@@ -108,33 +110,50 @@ class ShepherdFactory:
         finally:
             del self._opening[order.number]
 
+    def _send(self, channel: socket.socket) -> None:
+        """Send what waits, as far as there is room; the rest goes when the factory has taken some."""
+        while self._unsent:
+            try:
+                channel.send(self._unsent[0])
+            except BlockingIOError:
+                asyncio.get_running_loop().add_writer(channel, self._send, channel)
+                return
+            except OSError:  # it was killed: we hear that next, and order shepherds again
+                pass
+            self._unsent.popleft()
+        asyncio.get_running_loop().remove_writer(channel)
+
     def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = function_command("headnode.adapters.processes.fork_server", "main", str(theirs.fileno()))
         try:
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    arguments,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(theirs.fileno(),),
-                    start_new_session=True,
-                    cwd="/",
-                )
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs, contextlib.ExitStack() as opened:
+                opened.callback(ours.close)
+                self._process = self._start_process(theirs)
+                opened.pop_all()
         except OSError as error:
-            ours.close()
             raise Unavailable(
                 code="factory",
                 what=f"the shepherd factory cannot be started: {error}",
                 fix="see the log of the agent on that node",
             ) from None
-        finally:
-            theirs.close()
         ours.setblocking(False)
         self._channel = ours
         asyncio.get_running_loop().add_reader(ours, self._hear)
         return ours
+
+    def _start_process(self, channel: socket.socket) -> "subprocess.Popen[bytes]":
+        number = channel.fileno()
+        arguments = function_command("headnode.adapters.processes.fork_server", "main", str(number))
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(number,),
+                start_new_session=True,
+                cwd="/",
+            )
 
     def start(self) -> None:
         """Start the factory now, so that the first job need not wait for it."""
@@ -206,8 +225,10 @@ class ShepherdFactory:
         """Let the factory end; the shepherds live on."""
         if self._channel is not None:
             asyncio.get_running_loop().remove_reader(self._channel)
+            asyncio.get_running_loop().remove_writer(self._channel)
             self._channel.close()
             self._channel = None
+        self._unsent.clear()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(2)
