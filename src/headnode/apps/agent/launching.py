@@ -17,12 +17,13 @@ from headnode.adapters.wire.agent_messages import (
     LaunchesEnded,
     ReportedAttempt,
 )
-from headnode.adapters.wire.frames import listen, read_frame
+from headnode.adapters.wire.frames import listen
 from headnode.adapters.wire.messages import KillLaunches, Launching
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent import launch_client, launch_server
 from headnode.apps.agent.launch_client import with_remote_usage
 from headnode.apps.agent.node_services import NodeServices
+from headnode.apps.agent.silent_peers import SilentPeers
 from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.outcome import RemoteUsage
@@ -33,7 +34,6 @@ from headnode.core.state.job_events import NodeCores
 log = logging.getLogger("headnode.agent")
 
 LARGEST_REQUEST = 4 * 1024 * 1024  # bytes
-PATIENCE = 20.0  # seconds for a connection to say who it is
 _MISSED = 3  # heartbeats in which nothing came from the other side
 _LEAST_LOST = 30.0  # seconds
 
@@ -48,6 +48,7 @@ class LaunchRouter:
         self._listening: set[Path] = set()
         self._servers: list[asyncio.Server] = []
         self._work: set[asyncio.Task[None]] = set()
+        self._silent = SilentPeers()
         self._lost_after = _LEAST_LOST
 
     async def open(self) -> None:
@@ -151,8 +152,7 @@ class LaunchRouter:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Serve a launcher, or hand the connection over to the conversation of its command."""
-        async with asyncio.timeout(PATIENCE):
-            first = await read_frame(reader, LARGEST_REQUEST)
+        first = await self._silent.first_frame(reader, writer, LARGEST_REQUEST)
         _, uid, _ = peer_ids(writer.get_extra_info("socket"))
         kind, rest = (first[:1], first[1:]) if first is not None else (b"", b"")
         if kind == wire.ASK:

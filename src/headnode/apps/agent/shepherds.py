@@ -3,22 +3,19 @@
 import asyncio
 import logging
 import os
-import pwd
 import secrets
 import signal
-import subprocess
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes import cgroups, job_journal, shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
 from headnode.adapters.processes.job_journal import JournalContent, Key
-from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.frames import FrameWriter, listen, read_frame
 from headnode.adapters.wire.peers import peer_ids
+from headnode.apps.agent.leftovers import remove_leftovers
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
@@ -29,6 +26,7 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdPlace,
     records_of,
 )
+from headnode.apps.agent.silent_peers import SilentPeers
 from headnode.apps.agent.vacant_shepherds import DISMISSAL, VacantShepherds, kind_of
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest, Unavailable
@@ -37,32 +35,8 @@ from headnode.core.model.quantities import JobId
 log = logging.getLogger("headnode.agent")
 
 
-def remove_leftovers(paths: Iterable[str], uid: int) -> None:
-    """Remove those of the directories that are still there, as the user whose tasks had them.
-
-    Not as root: links on the path may be the user's, and lead anywhere.
-    """
-    for path in paths:
-        if os.path.lexists(path):  # a link is there even if it leads nowhere
-            user, group, others = _identity(uid)
-            command = [SHELL, "-c", REMOVE, path]
-            try:
-                subprocess.run(command, env=PATH, check=False, user=user, group=group, extra_groups=others)
-            except OSError as error:  # the user has as many processes as it may have
-                log.error("%s was not removed: %s; remove it by hand", path, error)
-
-
-def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:
-    """Return the user and groups to become; None where we are that user already."""
-    if uid == os.geteuid():
-        return None, None, None
-    try:
-        return uid, pwd.getpwuid(uid).pw_gid, []
-    except KeyError:  # a user of the head without a name on this machine
-        return uid, uid, []
-
-
 _LOOK = 0.02  # seconds between two looks at what is about to change
+_AGAIN = 1.0  # seconds until the death of a shepherd is looked into again
 _KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
 
 
@@ -76,6 +50,7 @@ class Shepherds:
         self._herd: dict[str, ShepherdHandle] = {}
         self._funerals: dict[str, asyncio.Task[None]] = {}
         self._conversations: set[asyncio.Task[None]] = set()
+        self._silent = SilentPeers()
         self._server: asyncio.Server | None = None
 
     async def open(self, patience: float) -> None:
@@ -230,7 +205,9 @@ class Shepherds:
         self._conversations.add(task)
         channel = FrameWriter(writer)
         try:
-            await self._converse(reader, channel)
+            if self._is_awaited(channel):
+                first = await self._silent.first_frame(reader, writer, shepherd_protocol.LARGEST)
+                await self._converse(first, reader, channel)
         except asyncio.CancelledError:
             return  # we are leaving
         except (BadRequest, OSError) as error:
@@ -239,11 +216,17 @@ class Shepherds:
             self._conversations.discard(task)
             channel.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: FrameWriter) -> None:
+    def _is_awaited(self, writer: FrameWriter) -> bool:
+        """Whether a shepherd of the user who has connected is on its way."""
+        _, uid, _ = peer_ids(writer.socket)
+        return any(each.uid == uid and each.phase is ShepherdPhase.AWAITED for each in self._herd.values())
+
+    async def _converse(self, data: bytes | None, reader: asyncio.StreamReader, writer: FrameWriter) -> None:
+        """Hear a shepherd from its first message on."""
         tended: ShepherdHandle | None = None
         last: ShepherdHandle | None = None  # whose job this shepherd has cleared away
         try:
-            while (data := await read_frame(reader, shepherd_protocol.LARGEST)) is not None:
+            while data is not None:
                 match shepherd_protocol.read_shepherd_message(data):
                     case shepherd_protocol.Introduction() as said if tended is None:
                         tended = self._known(said, writer) if last is None else self._next(said, last, writer)
@@ -259,6 +242,7 @@ class Shepherds:
                         self._hear(tended, said)
                     case _:
                         return
+                data = await read_frame(reader, shepherd_protocol.LARGEST)
         finally:
             if tended is not None and tended.phase is ShepherdPhase.HERE:
                 tended.has_hung_up()
@@ -352,21 +336,40 @@ class Shepherds:
             funeral.add_done_callback(lambda _: self._funerals.pop(tended.marker, None))
 
     async def _funeral(self, tended: ShepherdHandle, failure: Failure | None) -> None:
-        """Make sure that nothing of a dead shepherd runs, then read what it wrote and say what became."""
-        while tended.journal.exists() and job_journal.lives(tended.journal):
-            if tended.phase is ShepherdPhase.HERE:
-                return  # it has dialed again
-            await asyncio.sleep(_LOOK)
-        tended.phase = ShepherdPhase.BURYING
-        await self._end_what_is_left(tended)
-        story = job_journal.read(tended.journal) if tended.journal.exists() else None
+        """Make sure that nothing of a dead shepherd runs, then read what it wrote and say what became.
+
+        Nobody else settles its attempts: where no file can be opened now, it is tried again.
+        """
+        while True:
+            try:
+                story = await self._left_by(tended)
+                break
+            except OSError as error:
+                log.error("it is not known yet how job %d ended here: %s; trying on", tended.job, error)
+                await asyncio.sleep(_AGAIN)
+        if tended.phase is ShepherdPhase.HERE:
+            return  # it has dialed again
         if story is not None:
-            if story.private:
-                await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
             self._services.ended(tended, records_of(story))
         tended.phase = ShepherdPhase.GONE
         rebooted = story is not None and story.header.boot != self._boot
         self._services.vanished(tended, _started(story), failure, rebooted=rebooted)
+
+    async def _left_by(self, tended: ShepherdHandle) -> JournalContent | None:
+        """End what a shepherd has left when it is dead, and return its journal, unless it dials again.
+
+        Raises:  OSError.
+        """
+        while tended.journal.exists() and job_journal.lives(tended.journal):
+            if tended.phase is ShepherdPhase.HERE:
+                return None
+            await asyncio.sleep(_LOOK)
+        tended.phase = ShepherdPhase.BURYING
+        await self._end_what_is_left(tended)
+        story = job_journal.read(tended.journal) if tended.journal.exists() else None
+        if story is not None and story.private:
+            await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
+        return story
 
     async def _end_what_is_left(self, tended: ShepherdHandle) -> None:
         group = tended.place.group
