@@ -186,7 +186,11 @@ class AsyncHeadTransport:
             except BaseException:
                 await self.close()  # interrupted: the answer to this request must not answer another one
                 raise
-            return granted(await self._ask_again(request, failure))
+            try:
+                return granted(await self._ask_again(request, failure))
+            except asyncio.CancelledError:
+                await self.close()
+                raise
 
     async def _connected(self) -> AsyncConnection:
         if self._connection is not None and self._connection.ended:
