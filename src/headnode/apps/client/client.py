@@ -176,12 +176,14 @@ def answer_again(client: Client, request: "dict[str, Any]", failure: "HeadnodeEr
 
     Raises:  Unavailable with the code of `failure` and the key, when the head does not come back in time.
     """
+    from headnode.core.model.errors import Unavailable
+
     deadline = time.monotonic() + RETRY_TIME
     while time.monotonic() < deadline:
         time.sleep(RETRY_PAUSE)
         try:
             return client._answer_to(request)
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError, ValueError, Unavailable):  # Unavailable: it cannot be connected to yet
             client.close()
     raise lost_answer(failure, request)
 

@@ -140,9 +140,11 @@ class Connection:
     @property
     def ended(self) -> bool:
         """Whether the head has hung up.  Between an answer and the next request it sends nothing."""
-        from select import select
+        from select import POLLIN, poll
 
-        return bool(select([self._socket.fileno()], [], [], 0)[0])
+        looking = poll()  # select() takes no descriptor above 1023
+        looking.register(self._socket.fileno(), POLLIN)
+        return bool(looking.poll(0))
 
     def detach(self) -> int:
         """Return the descriptor of a plain socket, which belongs to the caller now."""

@@ -14,7 +14,7 @@ from headnode.apps.client.client import KEY, RETRY_PAUSE, RETRY_TIME, lost_answe
 from headnode.apps.client.connection import LARGEST_FRAME, PATIENCE, Connection, granted
 from headnode.apps.client.failures import failure_of
 from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRoute
-from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.errors import HeadnodeError, Unavailable
 
 if TYPE_CHECKING:
     from headnode.apps.client.head_location import Head
@@ -211,7 +211,7 @@ class AsyncHeadTransport:
                 connection = await self._connected()
                 await connection.send(request)
                 return await connection.receive()
-            except TROUBLE:
+            except (*TROUBLE, Unavailable):  # Unavailable: it cannot be connected to yet
                 await self.close()
         raise lost_answer(failure, request)
 
