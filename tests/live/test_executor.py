@@ -1,7 +1,9 @@
 """Functions as tasks on a real head: values, exceptions, cancels, many calls, a head that is killed."""
 
 import os
+import pickle
 import signal
+import socket
 import stat
 import threading
 from collections.abc import Iterator
@@ -12,9 +14,13 @@ from typing import Any
 import pytest
 
 from depth import share_of
+from headnode.adapters.wire.frame_codec import HEADER, frame
 from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, WrongState
+from headnode.sdk.executor.call_files import RESULT, CallDirectory, ResultHeader
+from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
+from headnode.sdk.executor.jobs_of_calls import JobsOfCalls
 from heads import RealHead, real_head
-from testbed.request_relay import request_relay
+from testbed.request_relay import RequestRelay, request_relay
 
 PATIENCE = 60.0  # seconds
 
@@ -70,7 +76,7 @@ def test_many_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_pat
             assert [future.result(5 * PATIENCE) for future in futures] == [n**2 for n in range(calls)]
         jobs = relay.asked["submit_job"]
         assert jobs + relay.asked["add_tasks"] <= 20
-        assert relay.asked["watch_jobs"] == jobs
+        assert jobs <= relay.asked["watch_jobs"] <= jobs + relay.asked["add_tasks"]
         assert set(relay.asked) <= {"submission_defaults", "submit_job", "add_tasks", "watch_jobs"}
         assert sum(job.tasks.finished for job in client.jobs(name="many")) == calls
 
@@ -196,3 +202,50 @@ def test_an_option_that_the_head_refuses_is_the_result_of_the_calls(
 def test_a_python_without_headnode_is_told_by_its_output(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, python="/usr/bin/python3") as executor:
         assert "hn task output" in str(executor.submit(abs, 1).exception(PATIENCE))
+
+
+class LateRelay(RequestRelay):
+    """Answers that tasks were added when their job has ended, and is followed no more."""
+
+    go: Path  # what the first task of the job waits for
+
+    def _pass(self, message: bytes, head: socket.socket, client: socket.socket) -> None:
+        if b'"add_tasks"' not in message:
+            return super()._pass(message, head, client)
+        self.asked["add_tasks"] += 1
+        with socket.socket(socket.AF_UNIX) as own:
+            own.connect(str(self._head / "head.sock"))
+            own.sendall(frame(message))
+            size = int.from_bytes(own.recv(HEADER, socket.MSG_WAITALL), "big")
+            answer = own.recv(size, socket.MSG_WAITALL)
+        self.go.touch()
+        for thread in threading.enumerate():
+            if thread.name.startswith("headnode job"):
+                thread.join(PATIENCE)
+        return client.sendall(frame(answer))
+
+
+def test_a_call_that_was_added_to_a_job_that_has_ended_meanwhile_gets_a_result(
+    head: RealHead, tmp_path: Path
+) -> None:
+    calls_of, relayed = tmp_path / "calls", tmp_path / "relay"
+    calls_of.mkdir(0o700)
+    relayed.mkdir()
+    relay = LateRelay(relayed, head.state)
+    relay.go = tmp_path / "go"
+    waiting = f"while [ ! -e {relay.go} ]; do sleep 0.05; done"
+    command = f"sh -c 'if [ * = 1 ]; then {waiting}; else exit 1; fi'"
+    with HeadnodeClient(relay.state) as client:
+        calls = OpenCalls(CallDirectory(str(calls_of)), 1000)
+        jobs = JobsOfCalls(client, calls, {"command": command}, {"exclusive": True})
+        first, second = (HeadnodeFuture(number, lambda _: None) for number in (1, 2))
+        calls.open(first)
+        calls.directory.write(f"1{RESULT}", ResultHeader("value"), pickle.dumps("well"))
+        jobs.submit([1])
+        head.until(lambda: all(job.has_room(2) for job in jobs._jobs))
+        calls.open(second)
+        jobs.submit([2])
+        assert relay.asked["add_tasks"] == 1
+        assert first.result(PATIENCE) == "well"
+        assert isinstance(second.exception(PATIENCE), WrongState)
+    relay.close()

@@ -1,11 +1,13 @@
 """The calls of an executor: which are open, in which task each is, and how a result file becomes a result."""
 
+import contextlib
+import errno
 import pickle
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple
 
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
@@ -40,6 +42,16 @@ class HeadnodeFuture(Future[Any]):
                 self._dropped(self.number)
         return True
 
+    def set_result(self, result: Any) -> None:
+        """Give the call its result, unless it was canceled meanwhile."""
+        with contextlib.suppress(InvalidStateError):
+            super().set_result(result)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Give the call its exception, unless it was canceled meanwhile."""
+        with contextlib.suppress(InvalidStateError):
+            super().set_exception(exception)
+
 
 class RemoteTraceback(Exception):
     """The traceback of an exception, as the task has seen it: the cause of the exception."""
@@ -57,7 +69,7 @@ def settle(future: HeadnodeFuture, header: ResultHeader, body: bytes) -> None:
     if header.kind == "value":
         try:
             value = pickle.loads(body)  # noqa: S301  (from a private file of this user)
-        except Exception as error:  # noqa: BLE001  (whatever its classes raise)
+        except BaseException as error:  # noqa: BLE001  (whatever its classes raise, also SystemExit)
             future.set_exception(_unreadable(future, error))
         else:
             future.set_result(value)
@@ -71,7 +83,7 @@ def _exception(header: ResultHeader, body: bytes) -> BaseException:
     """Return the exception of the function with its traceback; if it was not pickled, what it said."""
     try:
         error = pickle.loads(body) if body else None  # noqa: S301  (from a private file of this user)
-    except Exception:  # noqa: BLE001  (whatever its classes raise)
+    except BaseException:  # noqa: BLE001  (whatever its classes raise, also SystemExit)
         error = None
     if not isinstance(error, BaseException):
         error = WrongState(
@@ -83,7 +95,7 @@ def _exception(header: ResultHeader, body: bytes) -> BaseException:
     return error
 
 
-def _unreadable(future: HeadnodeFuture, error: Exception) -> HeadnodeError:
+def _unreadable(future: HeadnodeFuture, error: BaseException) -> HeadnodeError:
     return BadRequest(
         code="result-unreadable",
         what=f"the result of call {future.place} cannot be unpickled here: {type(error).__name__}: {error}",
@@ -166,13 +178,17 @@ class OpenCalls:
     def fail(self, numbers: Iterable[int], error: HeadnodeError) -> None:
         """Give calls an error as their result."""
         for number in list(numbers):
-            if (future := self.close(number)) is not None and not future.cancelled():
+            if (future := self.close(number)) is not None:
                 future.set_exception(error)
 
     def collect(self) -> None:
-        """Read the results that are there."""
+        """Read the results that are there.  If the directory cannot be read now, the next look finds them."""
         with self._collecting:
-            for name in sorted(self.directory.names()):
+            try:
+                names = sorted(self.directory.names())
+            except OSError:
+                return
+            for name in names:
                 number, _, kind = name.partition(".")
                 if number.isdigit() and f".{kind}" == STARTED:
                     self._mark_started(int(number))
@@ -188,13 +204,13 @@ class OpenCalls:
     def _take(self, number: int, name: str) -> None:
         try:
             header, body = self.directory.read(name, RESULTS, self.largest_result)
-        except FileNotFoundError:
-            return  # it is seen in the directory before it can be opened: the next look finds it
         except (OSError, HeadnodeError) as error:
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                return  # the next look finds it
             self.fail([number], _unread(name, error))
             return
         future = self.close(number)
-        if future is not None and not future.cancelled():
+        if future is not None and not future.cancelled():  # a pickle that nobody wants is not read
             settle(future, header, body)
 
     def collect_until(self, numbers: Iterable[int], patience: float) -> list[int]:
@@ -211,6 +227,10 @@ class OpenCalls:
                 return wanted
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+
+_PASSING = (errno.ENOENT, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Why a result cannot be opened now: it is only seen in the directory yet, or too many files are open here."""
 
 
 def _unread(name: str, error: OSError | HeadnodeError) -> HeadnodeError:

@@ -30,14 +30,15 @@ class CallJob:
     def _follow(self) -> None:
         """Collect results when the head reports a change, up to the end of the job."""
         try:
-            for now in self._pool.client.watch(self.id):
-                self._changed(now)
-            self.state = "Finished"
+            try:
+                for now in self._pool.client.watch(self.id):
+                    self._changed(now)
+                self.state = "Finished"
+            finally:
+                self._pool.forget(self)  # first: calls that are placed from now on are followed by another
             self._pool.settle_rest(self.id)
         except HeadnodeError as error:
             self._pool.give_up(self.id, error)
-        finally:
-            self._pool.forget(self)
 
     def _changed(self, now: WatchedJob) -> None:
         self.state, self.allocated = now.state, now.allocated
@@ -89,13 +90,20 @@ class JobsOfCalls:
         except Refused:
             return False  # it has ended meanwhile
         self._place(job.id, answer.tasks, sweeps)
+        with self._lock:
+            is_followed = job in self._jobs
+        if not is_followed:  # it has ended since it took the tasks
+            self._begin(CallJob(job.id, self))
         return True
 
     def _submitted(self, sweeps: list[range], text: str) -> None:
         key, verbs = new_key(), self.client.verbs
         answer = self._patiently(lambda: verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=key))
         self._place(answer.job, list(range(1, len(sweeps) + 1)), sweeps)
-        job = CallJob(answer.job, self)
+        self._begin(CallJob(answer.job, self))
+
+    def _begin(self, job: CallJob) -> None:
+        """Follow a job."""
         with self._lock:
             self._jobs.append(job)
             self._threads = [each for each in self._threads if each.is_alive()] + [job.thread]
