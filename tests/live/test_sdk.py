@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -17,6 +18,7 @@ from headnode.sdk import (
     Unavailable,
     WrongState,
 )
+from headnode.sdk.following import JobFollower
 from heads import RealHead, real_head
 from testbed.request_relay import request_relay
 
@@ -210,3 +212,19 @@ def test_a_submission_whose_answer_is_lost_is_carried_out_once(head: RealHead, t
             relay.lost["submit_job"] = 1
             client.submit("true", name="once").wait(timeout=30)
             assert len(list(client.jobs(name="once"))) == 2
+
+
+def test_a_follower_goes_on_when_the_answer_about_a_job_is_lost(head: RealHead, tmp_path: Path) -> None:
+    told: SimpleQueue[str] = SimpleQueue()
+    with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
+        follower = JobFollower(client, lambda job: told.put(job.state), lambda error: told.put(error.code))
+        job = client.submit(f"until test -e {tmp_path}/go; do sleep 0.1; done")
+        follower.add(job.id)
+        relay.lost["job"] = 1  # as if the head was started anew now
+        (tmp_path / "go").touch()
+        states = []
+        while states[-1:] not in (["Finished"], ["head-gone"]):
+            states.append(told.get(timeout=30))
+        assert states[-1] == "Finished"
+        assert relay.lost["job"] == 0
+        follower.close()

@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Callable
 
-from headnode.core.model.errors import Broken, HeadnodeError
+from headnode.core.model.errors import Broken, HeadnodeError, Unavailable
 from headnode.protocol.answers import DetailedJob
+from headnode.sdk.patience import Patience
 from headnode.sdk.synchronous.client import HeadnodeClient
+from headnode.sdk.synchronous.connection import pause
 from headnode.sdk.synchronous.session import FINAL
 
 Changed = Callable[[DetailedJob], None]
@@ -59,7 +61,7 @@ class JobFollower:
                 if self._closed:
                     return
                 if isinstance(event.job, int) and isinstance(event.state, str):
-                    self._look(event.job)
+                    self._look_patiently(event.job)
         except HeadnodeError as error:
             if not self._closed:
                 self._failed(error)
@@ -67,6 +69,20 @@ class JobFollower:
             what = f"jobs are no longer followed: {error!r}"
             self._failed(Broken(code="follower", what=what, fix="report it"))
             raise
+
+    def _look_patiently(self, number: int) -> None:
+        """Look at a job; if the head has gone since its event, ask again as long as events are waited for.
+
+        Raises:  Unavailable after the patience of the client.
+        """
+        patience = Patience(self._client.patience, None)
+        while not self._closed:
+            try:
+                self._look(number)
+            except Unavailable as away:
+                pause(patience.pause_after(away))
+            else:
+                return
 
     def _look(self, number: int) -> None:
         """Ask for a job, and tell how it is if its state is another than the last that was told."""

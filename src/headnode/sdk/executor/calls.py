@@ -230,7 +230,7 @@ class OpenCalls:
 
 
 _PASSING = (errno.ENOENT, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Why a result cannot be opened now: it is only seen in the directory yet, or too many files are open here."""
+"""Why a result cannot be opened now: it is only seen in the directory yet, or too many files are open."""
 
 
 def _unread(name: str, error: OSError | HeadnodeError) -> HeadnodeError:
