@@ -180,6 +180,8 @@ def test_what_it_reads_goes_to_every_node_whole(cluster: Cluster, tmp_path: Path
     piped = json.loads(hn(cluster, "run", "/stdin:-", "/json", "sha256sum", input=sent.read_bytes()).stdout)
     assert {each["output"] for each in piped["nodes"]} == {expected.decode()}
     assert piped["succeeded"] == len(NODES)
+    of_pipe = hn(cluster, "run", "/stdin:/dev/stdin", "/json", "sha256sum", input=sent.read_bytes())
+    assert {each["output"] for each in json.loads(of_pipe.stdout)["nodes"]} == {expected.decode()}
 
 
 def test_a_command_that_does_not_read_its_input_holds_up_nobody(cluster: Cluster, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import json
 import os
 import queue
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from headnode.adapters.files.opening import open_named, open_plain
 from headnode.apps.client.client import Client
@@ -341,27 +342,45 @@ def _send_input(say: Callable[..., None], stdin: int | None, offset: int) -> int
 
 @contextmanager
 def input_of(name: str | None) -> Iterator[int | None]:
-    """Open what all commands read: a file, or standard input (``-``), which is copied first.
+    """Open what all commands read: a file; standard input (``-``), a pipe or a device is copied first.
 
     Raises:  BadRequest ``stdin``.
     """
     if name is None:
         yield None
         return
+    file = 0
     if name != "-":
         try:
             file = open_named(name)
         except OSError as error:
-            raise BadRequest(
-                code="stdin", what=f"{name!r} cannot be read: {error.strerror or error}", fix="name another"
-            ) from None
-        try:
+            raise _unread(name, error) from None
+    try:
+        if file and stat.S_ISREG(os.fstat(file).st_mode):
             yield file
-        finally:
+            return
+        with tempfile.TemporaryFile() as copy:  # each node reads it from the beginning; a pipe has it once
+            _copy(name, file, copy)
+            yield copy.fileno()
+    finally:
+        if file:
             os.close(file)
-        return
-    with tempfile.TemporaryFile() as copy:
-        while data := os.read(0, _COPY_SIZE):
-            copy.write(data)
-        copy.flush()
-        yield copy.fileno()
+
+
+def _copy(name: str, file: int, to: IO[bytes]) -> None:
+    """Copy what can be read once.
+
+    Raises:  BadRequest ``stdin``.
+    """
+    try:
+        while data := os.read(file, _COPY_SIZE):
+            to.write(data)
+        to.flush()
+    except OSError as error:
+        raise _unread(name, error) from None
+
+
+def _unread(name: str, error: OSError) -> BadRequest:
+    return BadRequest(
+        code="stdin", what=f"{name!r} cannot be read: {error.strerror or error}", fix="name another"
+    )
