@@ -132,8 +132,8 @@ def group_text(group: "dict[str, Any]") -> str:
 
 
 AGO = "or 90m, 1h, 2d, 1w before now"
-SINCE = CliOption("since", "TIME", f"Only jobs submitted from this date and time on (UTC), {AGO}")
-UNTIL = CliOption("until", "TIME", f"Only jobs submitted before this date and time (UTC), {AGO}")
+SINCE = CliOption("since", "TIME", f"Only jobs submitted from this date and time on (local), {AGO}")
+UNTIL = CliOption("until", "TIME", f"Only jobs submitted before this date and time (local), {AGO}")
 DAY = 86400.0  # seconds
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 
@@ -152,11 +152,9 @@ def moment(asked: Arguments, name: str, *, ahead: bool = False) -> float | None:
         import time
 
         return time.time() + (1 if ahead else -1) * int(count) * _UNITS[unit]
-    from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_date
-    from headnode.core.formats.text.quantities import parse_date_time
+    from headnode.apps.cli.typed_dates import typed_date
 
-    refuse_ambiguous_date(text)
-    return parse_date_time(text)
+    return typed_date(name, text, ahead=ahead)
 
 
 def period(asked: Arguments) -> tuple[float | None, float | None]:

@@ -48,21 +48,26 @@ def _options(catalogue: "Iterable[JobOption]") -> "Iterator[CliOption]":
 JOB_OPTIONS = tuple(_options(OPTIONS_OF_JOBS))
 TASK_OPTIONS = tuple(_options(OPTIONS_OF_TASKS))
 
+MOMENTS = tuple(
+    option.slash.name for option in OPTIONS_OF_JOBS if option.slash is not None and option.form == "moment"
+)
+
 SIZES = ("numprocessors", "numnodes", "numsockets")
 
 
 def job_terms(asked: Arguments) -> "dict[str, str]":
-    """Return the terms of the job.
+    """Return the terms of the job; dates have their time zone.
 
-    Raises:  BadRequest ``usage`` for a time with two readings.
+    Raises:  BadRequest ``usage`` for a time with two readings, ``date-time``.
     """
     _check_run_time(asked)
-    for name in ("holduntil", "endby"):
-        if not asked.hpc_pack and "/" in (asked.text(name) or ""):
-            from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_date
+    terms = {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
+    for name in MOMENTS:
+        if name in terms:
+            from headnode.apps.cli.typed_dates import with_time_zone
 
-            refuse_ambiguous_date(asked.options[name][-1])
-    return {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
+            terms[name] = with_time_zone(name, terms[name], month_first=asked.hpc_pack)
+    return terms
 
 
 def _check_run_time(asked: Arguments) -> None:

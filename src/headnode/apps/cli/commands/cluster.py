@@ -213,7 +213,7 @@ COMMANDS = (
         options=(
             CliOption("job", "ID", "Only about this job"),
             CliOption("user", "NAME", "Only changes by this user, or of jobs made for this user"),
-            CliOption("since", "TIME", f"Only from this date and time on (UTC), {AGO}"),
+            CliOption("since", "TIME", f"Only from this date and time on (local), {AGO}"),
             CliOption("limit", "N", "The newest N (default: 1000)"),
             FORMAT,
         ),

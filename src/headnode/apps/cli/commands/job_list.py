@@ -178,13 +178,13 @@ COMMANDS = (
             CliOption(
                 "since",
                 "TIME",
-                f"Only jobs created from this date and time on (UTC), {AGO}; in all states",
+                f"Only jobs created from this date and time on (local), {AGO}; in all states",
                 short="S",
             ),
             CliOption(
                 "until",
                 "TIME",
-                f"Only jobs created before this date and time (UTC), {AGO}; in all states",
+                f"Only jobs created before this date and time (local), {AGO}; in all states",
                 short="E",
             ),
             CliOption(

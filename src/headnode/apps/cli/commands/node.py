@@ -280,7 +280,7 @@ COMMANDS = (
             CliOption(
                 "at",
                 "TIME",
-                "Drain at this date and time (UTC), or 2h: in two hours; jobs that end before may start",
+                "Drain at this date and time (local), or 2h: in two hours; jobs that end before may start",
             ),
         ),
         example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",

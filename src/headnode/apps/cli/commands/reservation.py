@@ -99,7 +99,7 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
         raise usage("an end and a length were given", "leave out --to or --for")
     for option, field in (("from", "start"), ("to", "end")):
         if (text := asked.text(option)) is not None:
-            fields[field] = _moment(text)
+            fields[field] = _moment(option, text)
     if (text := asked.text("for")) is not None:
         from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_time
         from headnode.core.model.quantities import parse_time_limit
@@ -120,15 +120,15 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
     return fields | {"ignore_running": asked.flag("ignore-running")}
 
 
-def _moment(text: str) -> float:
-    """Return a point of time in seconds since 1970: a date and time, or minutes from now."""
+def _moment(option: str, text: str) -> float:
+    """Return a point of time in seconds since 1970: a date and time (local), or minutes from now."""
     if text.isascii() and text.isdigit() and len(text) <= 9:
         import time
 
         return time.time() + int(text) * MINUTE
-    from headnode.core.formats.text.quantities import parse_date_time
+    from headnode.apps.cli.typed_dates import typed_date
 
-    return parse_date_time(text)
+    return typed_date(option, text, ahead=True)
 
 
 _OPTIONS = (
@@ -136,8 +136,8 @@ _OPTIONS = (
     CliOption("count", "N", "Reserve N nodes of any name; a lost node is replaced"),
     CliOption("nodegroup", "NAME,...", "With --count: nodes in all of these groups", ("nodegroups",)),
     CliOption("features", "NAME,...", "With --count: nodes with all of these features"),
-    CliOption("from", "TIME", "Start: a date and time (UTC), or minutes from now (default: now)"),
-    CliOption("to", "TIME", "End: a date and time (UTC), or minutes from now"),
+    CliOption("from", "TIME", "Start: a date and time (local), or minutes from now (default: now)"),
+    CliOption("to", "TIME", "End: a date and time (local), or minutes from now"),
     CliOption("for", "TIME", "Duration: 90 (minutes), 1h30m, 2d"),
     CliOption("users", "NAME,...", "These users may run jobs in it"),
     CliOption("groups", "NAME,...", "Members of these system groups, as of now, may run jobs in it"),

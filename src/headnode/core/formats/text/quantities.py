@@ -44,10 +44,11 @@ def parse_date_time(text: str, *, local: bool = False) -> Instant:
     found = next((match for form in _FORMS if (match := form.match(text.strip()))), None)
     moment = _moment(found, local=local) if found else None
     if moment is None:
+        zone = "in local time" if local else "UTC"
         raise BadRequest(
             code="date-time",
             what=f"{text!r} is not a date and time",
-            fix="write it as 2030-01-31T18:00:00Z; without a time zone it is UTC",
+            fix=f"write it as 2030-01-31T18:00:00Z; without a time zone it is {zone}",
         )
     return moment
 

@@ -1,0 +1,86 @@
+"""Dates that people type: without a time zone they are in local time, as `hn` shows dates."""
+
+import re
+import time
+from datetime import UTC, date, datetime, timedelta
+
+from headnode.core.formats.text.quantities import format_date_time, parse_date_time
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant
+
+_START = datetime(1970, 1, 1)  # noqa: DTZ001 (a clock without a zone)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_IN_TABLES = re.compile(rf"(?:({'|'.join(_MONTHS)}) (\d\d?) )?(\d\d:\d\d)", re.ASCII | re.IGNORECASE)
+
+
+def typed_date(option: str, text: str, *, ahead: bool = False, month_first: bool = False) -> Instant:
+    """Return the instant that the value of an option means, in seconds since 1970.
+
+    `ahead`: a time of day alone is the next one; otherwise it is the last one.
+    `month_first`: 1/2/2030 is in January, as in HPC Pack; otherwise it is refused.
+    Raises:  BadRequest ``date-time``, ``usage``.
+    """
+    text = _with_day(text.strip(), datetime.fromtimestamp(time.time(), UTC).astimezone(), ahead=ahead)
+    if not month_first:
+        from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_date
+
+        refuse_ambiguous_date(text)
+    try:
+        at = parse_date_time(text, local=True)
+        if not _names_zone(text):
+            _refuse_changed_clocks(text)
+    except BadRequest as wrong:
+        what = f"option {option!r}: {wrong.what}"
+        raise BadRequest(code=wrong.code, what=what, fix=wrong.fix, path=(option,)) from wrong
+    return at
+
+
+def with_time_zone(option: str, text: str, *, month_first: bool = False) -> str:
+    """Return the date of an option in UTC, for the head may be in another zone; minutes stay as they are.
+
+    Raises:  BadRequest as `typed_date`.
+    """
+    if not text.strip() or (text.strip().isascii() and text.strip().isdigit()):
+        return text
+    return format_date_time(typed_date(option, text, ahead=True, month_first=month_first))
+
+
+def _with_day(text: str, now: datetime, *, ahead: bool) -> str:
+    """Return the whole date for one as tables show it: ``14:05`` of this day, ``Jan 31 14:05`` of this year."""
+    found = _IN_TABLES.fullmatch(text)
+    if not found:
+        return text
+    month, day_of_month, clock = found.groups()
+    if month:
+        return f"{now.year}-{_MONTHS.index(month.title()) + 1:02}-{int(day_of_month):02}T{clock}"
+    day: date = now.date()
+    if ahead and clock < now.strftime("%H:%M"):
+        day += timedelta(days=1)
+    elif not ahead and clock > now.strftime("%H:%M"):
+        day -= timedelta(days=1)
+    return f"{day.isoformat()}T{clock}"
+
+
+def _names_zone(date: str) -> bool:
+    try:
+        parse_date_time(f"{date}Z")
+    except BadRequest:
+        return True
+    return False
+
+
+def _refuse_changed_clocks(date: str) -> None:
+    """Refuse a time of day that the clocks skip on this day, or show twice.
+
+    Raises:  BadRequest ``date-time``.
+    """
+    wall = _START + timedelta(seconds=parse_date_time(date))
+    readings = sorted(wall.replace(fold=fold).astimezone() for fold in (0, 1))
+    if readings[0].utcoffset() == readings[1].utcoffset():
+        return
+    happens = "is there twice" if readings[0].replace(tzinfo=None) == wall else "does not exist"
+    raise BadRequest(
+        code="date-time",
+        what=f"{date!r} {happens} in local time: the clocks are changed",
+        fix=f"write {readings[0].isoformat()} or {readings[1].isoformat()}",
+    )
