@@ -245,6 +245,14 @@ def test_a_range_behind_the_end_of_the_output_is_refused(client: httpx.Client, p
         ("GET", "/api/v1/jobs/seven", 400, "field"),
         ("GET", "/api/v1/jobs?limits=5", 400, "field"),
         ("GET", "/api/v1/jobs?limit=many", 400, "field"),
+        ("GET", "/api/v1/jobs?limit=-1", 400, "field"),
+        ("GET", "/api/v1/jobs?limit=0", 400, "field"),
+        ("GET", "/api/v1/jobs?limit=1001", 400, "field"),
+        ("GET", "/api/v1/jobs?limit=1&limit=2", 400, "field"),
+        ("GET", "/api/v1/queue?limit=1.5", 400, "field"),
+        ("GET", "/api/v1/events?limit=0", 400, "field"),
+        ("POST", "/api/v1/jobs", 400, "nothing-to-submit"),
+        ("POST", "/api/v1/job-checks", 400, "nothing-to-submit"),
         ("GET", "/api/v1/nothing", 404, "no-path"),
         ("DELETE", "/api/v1/jobs", 405, "no-method"),
         ("GET", "/api/v1/jobs/99999999999999999999", 400, "request"),
@@ -258,6 +266,42 @@ def test_a_wrong_request_is_a_problem_that_says_what_to_do(
     assert (answer.status_code, told["status"], told["code"]) == (status, status, code)
     assert answer.headers["content-type"] == "application/problem+json"
     assert told["what"]
+
+
+@pytest.mark.parametrize("body", [{}, {"terms": {"jobname": "x"}}, {"tasks": [], "jobfile": None}])
+def test_a_job_without_a_task_is_not_submitted(client: httpx.Client, body: dict[str, Any]) -> None:
+    before = client.get("/api/v1/jobs?limit=1").json()["jobs"]
+    answer = client.post("/api/v1/jobs", json=body)
+    told = answer.json()
+    assert (answer.status_code, told["code"], told["path"]) == (400, "nothing-to-submit", ["tasks"])
+    many = client.post("/api/v1/job-submissions", json={"submissions": [body]}).json()
+    assert many["submissions"][0]["refused"]["code"] == "nothing-to-submit"
+    assert client.get("/api/v1/jobs?limit=1").json()["jobs"] == before
+
+
+def test_a_job_without_a_task_may_wait_for_tasks(client: httpx.Client) -> None:
+    assert client.post("/api/v1/created-jobs").status_code == 201
+    endless = client.post(
+        "/api/v1/jobs", json={"terms": {"rununtilcanceled": "true", "numprocessors": "1-1"}}
+    )
+    assert endless.status_code == 201
+    client.post(f"/api/v1/jobs/{endless.json()['job']}/cancel", json={})
+
+
+def test_the_refusal_of_a_token_says_how_to_get_one_for_the_rest_api(client: httpx.Client) -> None:
+    answer = client.get("/api/v1/jobs", headers={"Authorization": "Bearer x"}, auth=None)
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (401, "token")
+    assert told["fix"] == (
+        "get another on the head node: hn token new --web; then send it: Authorization: Bearer TOKEN"
+    )
+
+
+def test_the_refusal_of_a_limit_says_what_is_possible(client: httpx.Client) -> None:
+    told = client.get("/api/v1/jobs?limit=5000").json()
+    assert told["what"] == "limit is '5000', and an answer has 1 to 1,000 jobs here"
+    assert told["fix"].startswith("write a whole number from 1 to 1000; for the next page, send `more`")
+    assert told["path"] == ["limit"]
 
 
 def test_a_body_of_a_strange_type_is_refused(client: httpx.Client) -> None:

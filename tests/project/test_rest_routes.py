@@ -14,6 +14,7 @@ from headnode.apps.server.api.verbs import VerbKind
 from headnode.apps.web.openapi import document, page
 from headnode.apps.web.problems import problem_of
 from headnode.core.model.errors import ErrorClass, NotFound
+from headnode.protocol.list_pages import LIST_PAGES
 from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES, RestForm
 from headnode.protocol.stream_frames import NodeCommandLine
 
@@ -118,6 +119,23 @@ def test_what_would_break_programs_is_noticed() -> None:
         new = copy.deepcopy(old)
         change(new)
         assert what in broken_promises(old, new)
+
+
+def test_the_document_has_the_limits_of_lists_and_the_bodies_that_are_required() -> None:
+    limits = {
+        (path, each["schema"]["minimum"], each["schema"]["maximum"])
+        for path, methods in document()["paths"].items()
+        for each in methods.get("get", {}).get("parameters", ())
+        if each["name"] == "limit" and not path.endswith("/output/{stream}")
+    }
+    assert (f"{PREFIX}/jobs", 1, 1000) in limits
+    assert {route.verb for route in ROUTES if "limit" in route.request.__struct_fields__} <= {
+        *LIST_PAGES,
+        "read_output",
+    }
+    paths = document()["paths"]
+    assert paths[f"{PREFIX}/jobs"]["post"]["requestBody"]["required"]
+    assert not paths[f"{PREFIX}/created-jobs"]["post"]["requestBody"]["required"]
 
 
 def _parameter(new: Any, name: str) -> Any:

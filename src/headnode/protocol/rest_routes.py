@@ -43,7 +43,7 @@ class RestRoute(NamedTuple):
     """One method of one path.
 
     `fields` are set by the route itself; `guard` is the path of the GET route whose entity tag `If-Match`
-    is compared with: "" if the route takes none.
+    is compared with: "" if the route takes none; `needs_body`: a request without a body is refused.
     """
 
     method: str
@@ -57,6 +57,7 @@ class RestRoute(NamedTuple):
     status: int = 200
     fields: Mapping[str, Any] = {}
     guard: str = ""
+    needs_body: bool = False
 
     @property
     def name(self) -> str:
@@ -89,6 +90,7 @@ _JOBS: Final = (
         a.SubmitAnswer,
         "Submit jobs",
         body=RestBody.JOB_FILE,
+        needs_body=True,
         status=201,
     ),
     _post(
@@ -114,6 +116,7 @@ _JOBS: Final = (
         e.CheckAnswer,
         "Show the result of a submission; nothing is created",
         body=RestBody.JOB_FILE,
+        needs_body=True,
     ),
     _get(
         "/job-updates",

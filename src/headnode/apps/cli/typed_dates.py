@@ -8,7 +8,7 @@ from headnode.core.formats.text.quantities import format_date_time, parse_date_t
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant
 
-_START = datetime(1970, 1, 1)  # noqa: DTZ001 (a clock without a zone)
+_START = datetime(1970, 1, 1)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _IN_TABLES = re.compile(rf"(?:({'|'.join(_MONTHS)}) (\d\d?) )?(\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
@@ -46,7 +46,7 @@ def with_time_zone(option: str, text: str, *, month_first: bool = False) -> str:
 
 
 def _with_day(text: str, now: datetime, *, ahead: bool) -> str:
-    """Return the whole date for one as tables show it: ``14:05`` of this day, ``Jan 31 14:05`` of this year."""
+    """Return the whole date for one of tables: ``14:05`` of this day, ``Jan 31 14:05`` of this year."""
     found = _IN_TABLES.fullmatch(text)
     if not found:
         return text

@@ -17,6 +17,7 @@ from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.web.problems import MEDIA_TYPE, Problem
 from headnode.apps.web.request_fields import JOB_FILE_TYPES, JSON
 from headnode.core.model.errors import ErrorClass
+from headnode.protocol.list_pages import LIST_PAGES
 from headnode.protocol.requests import VerbRequest
 from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, RestRoute
 
@@ -75,10 +76,15 @@ def _fields(route: RestRoute, *, in_path: bool) -> dict[str, Schema]:
     """Return the schemas of the fields that are in the path, or of those that are elsewhere."""
     schema = _inlined(route.request)
     return {
-        name: each
+        name: _with_page(route, each) if name == "limit" else each
         for name, each in schema["properties"].items()
         if name not in route.fields and (f"{{{name}}}" in route.path) is in_path
     }
+
+
+def _with_page(route: RestRoute, limit: Schema) -> Schema:
+    page_of = LIST_PAGES.get(route.verb)
+    return limit if page_of is None else limit | {"minimum": 1, "maximum": page_of.most}
 
 
 @cache
@@ -156,7 +162,7 @@ def _body(route: RestRoute) -> Schema:
     content: Schema = {JSON: {"schema": schema}}
     if route.body in (RestBody.JOB_FILE, RestBody.TEXT):
         content |= {kind: {"schema": {"type": "string"}} for kind in JOB_FILE_TYPES}
-    return {"required": bool(required), "content": content}
+    return {"required": bool(required) or route.needs_body, "content": content}
 
 
 def _answer(route: RestRoute) -> Schema:

@@ -1,5 +1,6 @@
 """The fields of a verb in an HTTP request: from its path, its query and its body, as the route says."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from headnode.core.formats.text.encodings import text_of_job_file
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest
+from headnode.protocol.list_pages import LIST_PAGES
 from headnode.protocol.requests import VerbRequest
 from headnode.protocol.rest_routes import RestBody, RestRoute
 
@@ -25,7 +27,17 @@ JOB_FILE_TYPES: Final = (
 """The media types of job files; the job language is recognized by the content."""
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_WHOLE: Final = re.compile(r"-?[0-9]+", re.ASCII)
 Fields = dict[str, Any]
+
+_FURTHER: Final = {
+    "jobs": "for the next page, send `more` of the answer as `before`",
+    "tasks": "for the next page, send `more` of the answer as `after`",
+    "ended_jobs": "for the next page, send `more` of the answer as `after`",
+    "events": "for those that follow, send `after` of the answer",
+    "job_states": "for those that follow, send `after` of the answer",
+}
+"""How the rest of a list is read."""
 
 
 def fields_of(route: RestRoute, request: Request, body: bytes) -> Fields:
@@ -38,6 +50,7 @@ def fields_of(route: RestRoute, request: Request, body: bytes) -> Fields:
     query: dict[str, list[str]] = {}
     for name, text in request.query_params.multi_items():
         query.setdefault(name, []).append(text)
+    _refuse_limit(route, query)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_text = route.body in (RestBody.JOB_FILE, RestBody.TEXT) and media_type not in (JSON, "")
     if route.body is RestBody.QUERY or is_text:
@@ -49,6 +62,24 @@ def fields_of(route: RestRoute, request: Request, body: bytes) -> Fields:
     elif route.body is not RestBody.QUERY:
         _add(fields, _object(media_type, body), "the body")
     return fields
+
+
+def _refuse_limit(route: RestRoute, query: Mapping[str, list[str]]) -> None:
+    """Refuse a number of entries that an answer with a list cannot have.
+
+    Raises:  BadRequest ``field``.
+    """
+    most = LIST_PAGES.get(route.verb)
+    if most is None or "limit" not in query:
+        return
+    text = ", ".join(query["limit"])
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and 1 <= int(text) <= most.most):
+        raise wrong(
+            "field",
+            f"limit is {text[:64]!r}, and an answer has 1 to {most} here",
+            f"write a whole number from 1 to {most.most}; {_FURTHER.get(route.verb, 'narrow the question')}",
+            ("limit",),
+        )
 
 
 def _text(route: RestRoute, media_type: str, body: bytes) -> Fields:
@@ -123,6 +154,10 @@ def _value(name: str, kind: Any, texts: list[str]) -> Any:
             return msgspec.convert(candidate, kind, strict=False)
         except msgspec.ValidationError as error:
             trouble = trouble or error
+    if trouble is not None and "Expected `int" in str(trouble) and not _WHOLE.fullmatch(texts[0]):
+        raise wrong(
+            "field", f"{name} is {texts[0][:64]!r}, and no whole number", "write digits alone", path=(name,)
+        )
     raise wrong("field", f"{name} is wrong: {trouble}", path=(name,))
 
 

@@ -127,6 +127,12 @@ EVENT_BYTES = Bound(
     "older events are left out; an event may have a description",
 )
 TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "tasks", "as jobs on a page")
+PAST_PAGE = Bound(
+    "ended jobs, or changes of parameters, that are read for an answer", 5000, "entries", "as jobs on a page"
+)
+EVENT_PAGE = Bound("events in an answer", 1000, "events", "as jobs on a page")
+HISTORY_PAGE = Bound("entries of the history of a job or node", 10_000, "entries", "as jobs on a page")
+AUDIT_PAGE = Bound("lines of the audit log in an answer", 10_000, "lines", "older ones are left out")
 TASK_COMMAND = Bound("a command line in a list of tasks", 4096, "characters", "cut; a task shows all of it")
 CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
 CONNECTIONS_OF_ADMINISTRATOR = Bound(

@@ -52,6 +52,8 @@ MOST_OFFERS = 1_000  # logins that were not taken yet
 MOST_TOKENS = 100  # of one user
 BETWEEN_USES = 600.0  # seconds from a use that was written down to the next that is
 _LOG_IN = "get another on the head node: hn token new"
+LOG_IN_AGAIN = f"{_LOG_IN}; then hn login"
+NEW_WEB_TOKEN = f"{_LOG_IN} --web; then send it: Authorization: Bearer TOKEN"
 
 
 def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Event]:
@@ -112,12 +114,12 @@ def take(cluster: ClusterState, command: TakeLogin, now: Instant) -> list[e.Even
     ]
 
 
-def valid(cluster: ClusterState, digest: str, now: Instant) -> TokenRecord:
-    """Return the token of this digest.
+def valid(cluster: ClusterState, digest: str, now: Instant, fix: str = LOG_IN_AGAIN) -> TokenRecord:
+    """Return the token of this digest; `fix` is how its user gets another.
 
     Raises:  NotAllowed ``token`` when there is none, or it has expired.
     """
-    return valid_secret(cluster.tokens, digest, now, "token", f"{_LOG_IN}; then hn login")
+    return valid_secret(cluster.tokens, digest, now, "token", fix)
 
 
 def use(cluster: ClusterState, command: UseToken, now: Instant) -> list[e.Event]:

@@ -17,6 +17,7 @@ from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, VerbUsers
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
+from headnode.core.model.bounds import AUDIT_PAGE
 from headnode.core.model.errors import BadRequest, NotFound, Unavailable, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, Seconds
@@ -109,7 +110,6 @@ _LONGEST_VALUE = 1000  # characters, or things, that a line says of a field
 
 
 AUDIT_BLOCK = 1 << 16  # bytes
-LONGEST_AUDIT_PAGE = 10_000  # lines
 
 
 def lines_from_end(path: Path) -> Iterator[bytes]:
@@ -147,7 +147,7 @@ def audit_page(
                 break
             if _is_wanted(entry, job, user):
                 found.append(entry)
-                if len(found) >= min(max(1, limit), LONGEST_AUDIT_PAGE):
+                if len(found) >= min(max(1, limit), AUDIT_PAGE.most):
                     break
     except FileNotFoundError:
         raise NotFound(

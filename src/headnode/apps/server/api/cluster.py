@@ -17,6 +17,7 @@ from headnode.apps.server.api.job_objects import Object, count_by_state
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.predicted_starts import judged_predictions, prediction_scores
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bounds import PAST_PAGE
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import FOREVER, Instant
 from headnode.core.model.user import User
@@ -197,9 +198,6 @@ async def stop_head(context: ServerContext, by: User, request: w.StopHeadRequest
     return DownAnswer(running, left)
 
 
-LONGEST_PAGE = 5000  # ended jobs looked at for one answer
-
-
 @verb(READS)
 async def ended_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> PastJobsAnswer:  # noqa: ARG001  (everybody sees all)
     """Show a page of the jobs that have ended, in the order of their ids.
@@ -211,7 +209,7 @@ async def ended_jobs(context: ServerContext, by: User, request: w.PastJobsReques
     # it reads beside the event loop: a page of a thousand takes some 50 ms
     since = None if request.since is None else Instant(request.since)
     until = None if request.until is None else Instant(request.until)
-    limit = min(max(1, request.limit), LONGEST_PAGE)
+    limit = min(max(1, request.limit), PAST_PAGE.most)
     archive = context.lookups.archive
     page = await asyncio.to_thread(page_of_past_jobs, archive, request.after, limit, since, until)
     about = _about(context) if request.after == 0 else {}
@@ -225,7 +223,7 @@ async def parameter_history(
     """Show the newest changes of cluster parameters; `by` and `from` only to administrators."""
     there_are = parameters_with(context.engine.policies)
     names = {check_parameter(name, None, there_are).name for name in request.names}
-    limit = min(max(1, request.limit), LONGEST_PAGE)
+    limit = min(max(1, request.limit), PAST_PAGE.most)
     archive = context.lookups.archive
 
     def read() -> list[ParameterChange]:

@@ -12,7 +12,7 @@ from headnode.apps.server.api.watch import WatchingClient, all_instances, state_
 from headnode.apps.server.job_lookup import JobLookup
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.model.bounds import PAGE_BYTES
+from headnode.core.model.bounds import EVENT_PAGE, PAGE_BYTES
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -27,7 +27,6 @@ from headnode.protocol.event_answers import (
     JobStatesRequest,
 )
 
-MOST_EVENTS: Final = 1_000  # in one answer
 MOST_SEEN: Final = 5_000  # events that are looked at for one answer
 MOST_OWNERS: Final = 65_536  # jobs whose owners are remembered: those that are over are in the archive
 BETWEEN_ANSWERS: Final = 0.1  # seconds
@@ -45,7 +44,7 @@ class EventPages:
         Raises:  BadRequest ``event-type``; WrongState ``events-gone`` for a number that is not known here.
         """
         self._context = context
-        self._limit = min(max(1, request.limit), MOST_EVENTS)
+        self._limit = min(max(1, request.limit), EVENT_PAGE.most)
         self._fits = _condition(context, request)
         newest = context.engine.number
         self.after = newest if request.after is None else request.after
@@ -222,7 +221,7 @@ async def job_states(context: ServerContext, by: User, request: JobStatesRequest
     """Show when a job and the instances of its tasks came into each state, and why, oldest first."""
     known = context.lookups.job(request.job)
     job, whole = known.record.id, all_instances(known.spec)
-    limit = min(max(1, request.limit), MOST_EVENTS)
+    limit = min(max(1, request.limit), EVENT_PAGE.most)
     found = context.lookups.archive.job_events(job, request.after, limit)
     changes = [
         change

@@ -186,7 +186,7 @@ async def _read(context: ServerContext, by: User, request: w.SubmitJobsRequest) 
         numbers = range(first, min(first + READ_IN_A_TURN, len(request.submissions)))
         for number in numbers:
             try:
-                described = await read_jobs(context, by, request.submissions[number], site)
+                described = await read_jobs(context, by, request.submissions[number], site, to_submit=True)
                 batch.described[number] = await with_parents(context, by, described)
             except Refused as no:
                 batch.refuse(number, no)

@@ -241,17 +241,25 @@ LARGE_JOB_FILE = 16_384  # characters of job files that are read beside the even
 
 
 async def read_jobs(
-    context: ServerContext, by: User, request: CreateJobRequest, site: SiteFeatures | None = None
+    context: ServerContext,
+    by: User,
+    request: CreateJobRequest,
+    site: SiteFeatures | None = None,
+    *,
+    to_submit: bool = False,
 ) -> DescribedJobs:
     """Return the descriptions that a client means: a job file, changed and added to by options.
 
     A job that is for a cluster of another name is refused.  `site` is that of the context, if it is known.
+    to_submit: the request must describe a job file or a task, or a job that runs until it is canceled.
     Raises:  BadRequest, with line and column for a job file.
     """
     now, site = context.now(), site or context.site
     refuse_too_many(len(request.tasks))
     if request.jobfile is None:
         described = DescribedJobs([with_terms(request.terms, request.tasks, None, now=now)], (), ())
+        if to_submit and not (request.tasks or described.specs[0].run_until_canceled):
+            raise _nothing_to_submit()
     elif len(request.jobfile) + sum(map(len, request.files.values())) > LARGE_JOB_FILE:
         async with context.reading:  # reading takes many times the memory of the text
             described = await asyncio.to_thread(_read_file, request.jobfile, request, site, by.name)
@@ -265,6 +273,16 @@ async def read_jobs(
     policy = described.awareness or parse_awareness(request.awareness)
     kept = [item for spec in described.specs for item in unsupported_features(spec, site)]
     return described._replace(report=described.report + apply_awareness(policy, dict.fromkeys(kept)))
+
+
+def _nothing_to_submit() -> BadRequest:
+    return BadRequest(
+        code="nothing-to-submit",
+        what="the request describes no task: a job without one would end at once",
+        fix="send tasks or a job file, or the id of a created job; to add the tasks later, create the job "
+        "without submitting it",
+        path=("tasks",),
+    )
 
 
 def with_terms(

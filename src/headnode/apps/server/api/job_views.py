@@ -17,7 +17,7 @@ from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import awaits_files, why_unpredictable
-from headnode.core.model.bounds import PAGE, PAGE_BYTES
+from headnode.core.model.bounds import HISTORY_PAGE, PAGE, PAGE_BYTES
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import Instant, JobId
@@ -397,4 +397,5 @@ def history_of(context: ServerContext, job: JobId, limit: int) -> list[HistoryEn
 @verb(READS)
 async def job_history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
     """Show what happened to a job."""
-    return HistoryAnswer(history_of(context, context.lookups.job(request.job).record.id, request.limit))
+    limit = min(max(1, request.limit), HISTORY_PAGE.most)
+    return HistoryAnswer(history_of(context, context.lookups.job(request.job).record.id, limit))

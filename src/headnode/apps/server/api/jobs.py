@@ -91,7 +91,7 @@ async def submit_job(context: ServerContext, by: User, request: w.SubmitJobReque
     """Put a job into the queue: a created one, or a new one, or all jobs of a job file, all or none."""
     if request.job is not None:
         return await _submit_created(context, by, request, request.job)
-    described = await with_parents(context, by, await read_jobs(context, by, request))
+    described = await with_parents(context, by, await read_jobs(context, by, request, to_submit=True))
     refuse_unfit_now(context, by, *described.specs)
     ids = await create_all(context, by, described, submit=True)
     await context.submission_chain.wait(ids)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, secret_again, verb
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bounds import HISTORY_PAGE
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant
@@ -239,7 +240,6 @@ def _moment(at: Instant) -> str:
     return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
 
 
-LONGEST_HISTORY = 10_000  # events of a node in one answer
 EMPTYING_TIME = 5.0  # seconds for a node that is taken offline by force to tell that nothing runs there
 BETWEEN_EMPTY_CHECKS = 0.02  # seconds
 
@@ -290,7 +290,7 @@ def node_answer(context: ServerContext, name: str) -> DetailedNode:
 @verb(READS)
 async def node_history(context: ServerContext, by: User, request: w.NodeHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
     """Show what happened to a node, also to one that was removed."""
-    events = context.lookups.archive.node_history(request.node, min(request.limit, LONGEST_HISTORY))
+    events = context.lookups.archive.node_history(request.node, min(max(1, request.limit), HISTORY_PAGE.most))
     if not events:
         context.cluster.node(request.node)  # refuses an unknown name
     return HistoryAnswer([HistoryEntry(at, text) for at, text in node_sentences(events)])

@@ -21,7 +21,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, No
 from headnode.core.model.user import User
 from headnode.core.state import tokens as c
 from headnode.core.state.events import TokenCreated
-from headnode.core.state.tokens import valid
+from headnode.core.state.tokens import LOG_IN_AGAIN, valid
 from headnode.protocol.requests import Name, VerbRequest
 
 
@@ -67,14 +67,17 @@ class TokenCaller:
     near = False
     session = False
 
-    def __init__(self, context: ServerContext, roles: Roles, digest: str, address: str) -> None:
-        """Look up the user of the token.
+    def __init__(
+        self, context: ServerContext, roles: Roles, digest: str, address: str, fix: str = LOG_IN_AGAIN
+    ) -> None:
+        """Look up the user of the token; `fix` is how the user gets another.
 
         Raises:  NotAllowed ``token``, also when its user is no user of this machine any more.
         """
         self._context, self._roles, self._digest = context, roles, digest
         self.origin = self.host = address
-        name = valid(context.cluster, digest, context.now()).user
+        self._fix = fix
+        name = valid(context.cluster, digest, context.now(), fix).user
         try:
             self._account = account(name)
         except NotFound:
@@ -89,7 +92,7 @@ class TokenCaller:
 
         Raises:  NotAllowed ``token``.
         """
-        token = valid(self._context.cluster, self._digest, self._context.now())
+        token = valid(self._context.cluster, self._digest, self._context.now(), self._fix)
         return self._roles.of(self._account).limited_to(token.role)
 
 

@@ -175,8 +175,8 @@ class GatewayDoor:
         Raises:  NotAllowed ``token`` or ``no-root-by-web``.
         """
         digest = digest_of(token)
+        caller = TokenCaller(self._context, self._context.roles, digest, address, c.NEW_WEB_TOKEN)
         await self._context.ask(c.UseToken(digest=digest, address=address))
-        caller = TokenCaller(self._context, self._context.roles, digest, address)
         user = caller.user()
         _refuse_root(uid, user.uid, user.name)
         caller.origin = f"web {address}"

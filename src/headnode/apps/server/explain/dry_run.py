@@ -77,7 +77,7 @@ async def dry_run(context: ServerContext, by: User, request: w.SubmitJobRequest)
     if request.job is not None:
         predicted = await _predicted(context, by, _created_before(context, by, request, request.job))
         return CheckAnswer((), predicted.job, predicted.explanation)
-    described = await with_parents(context, by, await read_jobs(context, by, request))
+    described = await with_parents(context, by, await read_jobs(context, by, request, to_submit=True))
     candidates = _candidates(context, by, described, written=request.jobfile is not None)
     told = [await _predicted(context, by, candidate) for candidate in candidates[:MOST_PREDICTED]]
     if len(candidates) == 1:
