@@ -386,7 +386,7 @@ def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest,
 
 def history_of(context: ServerContext, job: JobId, limit: int) -> list[HistoryEntry]:
     """Return what happened to a job: the newest events, oldest first."""
-    events = context.lookups.archive.history(job, limit)
+    events = context.lookups.archive.history(job, min(max(1, limit), HISTORY_PAGE.most))
     return [
         HistoryEntry(event.at, text)
         for event in events
@@ -397,5 +397,4 @@ def history_of(context: ServerContext, job: JobId, limit: int) -> list[HistoryEn
 @verb(READS)
 async def job_history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
     """Show what happened to a job."""
-    limit = min(max(1, request.limit), HISTORY_PAGE.most)
-    return HistoryAnswer(history_of(context, context.lookups.job(request.job).record.id, limit))
+    return HistoryAnswer(history_of(context, context.lookups.job(request.job).record.id, request.limit))
