@@ -11,6 +11,7 @@ from headnode.apps.cli.output import TableOutput
 from headnode.apps.cli.terms import job_terms, only_task_terms, task_terms
 from headnode.apps.client.client import Client
 from headnode.core.formats.slash_terms import read_terms
+from headnode.core.formats.text.quantities import parse_date_time
 from headnode.core.model.errors import BadRequest, Unavailable
 
 NO_HEAD = Client("/nonexistent")
@@ -80,7 +81,8 @@ def test_a_date_with_two_readings_is_refused_with_both(option: str) -> None:
 
 @pytest.mark.parametrize("date", ["1/31/2030", "2/2/2030", "2030-01-02", "2030/1/2"])
 def test_a_date_with_one_reading_is_taken(date: str) -> None:
-    assert job_terms(submit("--holduntil", date, "true")) == {"holduntil": date}
+    terms = job_terms(submit("--holduntil", date, "true"))
+    assert parse_date_time(terms["holduntil"]) == parse_date_time(date, local=True)
 
 
 def test_a_job_on_hold_keeps_its_program() -> None:

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.model.errors import Path, Refused
-from headnode.core.model.job import JobSpec, NamedParent
+from headnode.core.model.job import JobSpec, NamedParent, UnitType
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.task import TaskSpec, TaskType
@@ -106,3 +107,29 @@ def test_a_refused_change_leads_to_the_field(
     with pytest.raises(Refused) as refused:
         world.do(ModifyJob(by=by, job=JobId(1), spec=spec, fields=tuple(fields), known=known))
     assert (refused.value.code, refused.value.path) == (code, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"parents": (2,)}, "option 'parentjobids' of job 1 cannot"),
+        ({"needs": NodeNeeds(features=(("gpu",),))}, "option 'feature' of job 1 cannot"),
+        ({"minimum": 2, "maximum": 2}, "option 'numprocessors' of job 1 cannot"),
+        (
+            {"minimum": 2, "unit": UnitType.NODE, "exclusive": True},
+            "options 'exclusive' and 'numnodes' of",
+        ),
+    ],
+)
+def test_a_refused_change_names_the_options(world: World, change: dict[str, Any], named: str) -> None:
+    spec = replace(world.cluster.written(world.record(JobId(1))), **change)
+    with pytest.raises(Refused) as refused:
+        world.do(ModifyJob(by=ADA, job=JobId(1), spec=spec, fields=tuple(change)))
+    assert refused.value.what.startswith(named)
+    assert "endby, holduntil, jobname" in refused.value.fix
+
+
+def test_what_an_operator_may_not_change_is_named_by_its_option(world: World) -> None:
+    spec = replace(world.cluster.written(world.record(JobId(1))), environment={"A": "1"})
+    with pytest.raises(Refused, match="an operator may not change jobenv of job 1"):
+        world.do(ModifyJob(by=OPERATOR, job=JobId(1), spec=spec, fields=("environment",)))

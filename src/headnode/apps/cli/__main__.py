@@ -179,6 +179,11 @@ def _carry_out(command: CliCommand, asked: Arguments, state: str | None) -> int:
     out = _output(asked)
     try:
         status = command.run(asked, client, out)
+    except _errors_of_ours() as error:
+        from headnode.apps.cli.typed_options import name_typed_options
+
+        name_typed_options(error, asked)
+        raise
     finally:
         client.close()
     out.close()

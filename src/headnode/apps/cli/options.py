@@ -53,11 +53,12 @@ class Arguments:
     `hpc_pack`: it was typed for a program of HPC Pack, such as ``job``; a value means what it means there.
     """
 
-    __slots__ = ("hpc_pack", "options", "words")
+    __slots__ = ("hpc_pack", "options", "spelled", "words")
 
     def __init__(self) -> None:
         self.hpc_pack = False
         self.options: dict[str, list[str]] = {}
+        self.spelled: dict[str, str] = {}  # {name of an option: as it was typed last}
         self.words: list[str] = []
 
     def text(self, name: str) -> str | None:
@@ -176,6 +177,9 @@ class _ArgumentReader:
         if given and not option.repeats and given[-1] != value:
             raise usage(f"{argument!r} was given before as {given[-1]!r}", "give it once")
         given.append(value)
+        typed = argument.replace("=", ":").partition(":")[0]
+        is_short = typed[1:2] in self._shorts and _plain(typed.lstrip("-/")) not in self._known
+        self._asked.spelled[option.name] = typed[:2] if is_short else typed
 
     def _unknown(self, spelling: str, prefix: str) -> "BadRequest":
         from headnode.apps.cli.other_schedulers import advice_on

@@ -83,7 +83,8 @@ def advice_on(spelling: str, known: "Container[str]") -> str:
 
     `known`: the names of the command's own options.
     """
-    name = spelling.lstrip("/-").replace("-", "").lower()
+    name = spelling.lstrip("/-").replace("-", "")
+    name = name if len(name) == 1 else name.lower()
     needed, advice = _ADVICE.get(name, ("", ""))
     if not advice or needed not in known:
         return ""

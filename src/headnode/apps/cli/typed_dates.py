@@ -40,7 +40,7 @@ def with_time_zone(option: str, text: str, *, month_first: bool = False) -> str:
 
     Raises:  BadRequest as `typed_date`.
     """
-    if not text.strip() or (text.strip().isascii() and text.strip().isdigit()):
+    if re.fullmatch(r"\s*[0-9]{0,9}\s*", text):
         return text
     return format_date_time(typed_date(option, text, ahead=True, month_first=month_first))
 

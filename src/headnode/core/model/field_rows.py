@@ -91,6 +91,20 @@ class JobOption:
         self.limits = limits
 
 
+def option_names(fields: "Iterable[str]", options: "Iterable[JobOption]") -> "list[str]":
+    """Return the command-line options that set fields, sorted; a field that none sets is named itself.
+
+    A field such as ``needs`` stands for all options of its parts, ``needs.features`` for that of one part.
+    """
+    names: dict[str, set[str]] = {}
+    for option in options:
+        if option.slash is not None:
+            for field in option.fields:
+                names.setdefault(field, set()).add(option.slash.name)
+                names.setdefault(field.partition(".")[0], set()).add(option.slash.name)
+    return sorted({name for field in fields for name in names.get(field, (field,))})
+
+
 def fields_that(allowed: str, options: "Iterable[JobOption]") -> "frozenset[str]":
     """Return the fields that `options` allow to change: `QUEUED`, `RUNNING` or `OPERATORS`."""
     return frozenset(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.model.field_rows import QUEUED, RUNNING, fields_that
+from headnode.core.model.field_rows import QUEUED, RUNNING, fields_that, option_names
 from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.job_checks import check_job, check_runnable
@@ -113,7 +113,7 @@ def _check_change(
     cluster: ClusterState, record: JobRecord, spec: JobSpec, command: ModifyJob, now: Instant
 ) -> None:
     """Refuse what the state of the job does not let change, or what it could not be submitted with."""
-    _refuse_fields(record, _changeable(record), command.fields)
+    _refuse_fields(record, cluster.written(record), spec, _changeable(record), command.fields)
     if "tasks" in command.fields and record.state is not JobState.CONFIGURING:
         _check_places_of_added(cluster, record, command)
     if record.state.is_active:
@@ -235,19 +235,32 @@ def _changeable(record: JobRecord) -> frozenset[str] | None:
     return WHEN_RUNNING if record.state.is_active else frozenset()
 
 
-def _refuse_fields(record: JobRecord, allowed: frozenset[str] | None, fields: tuple[str, ...]) -> None:
+def _refuse_fields(
+    record: JobRecord, was: JobSpec, wished: JobSpec, allowed: frozenset[str] | None, fields: tuple[str, ...]
+) -> None:
     if allowed is None:
         return
     wrong = sorted(set(fields) - allowed)
     if wrong:
+        found = _options_changed(wrong, was, wished)
+        names, options = " and ".join(map(repr, found)), "option" if len(found) == 1 else "options"
         raise WrongState(
             code="not-modifiable",
-            what=f"{', '.join(wrong)} of job {record.id} cannot change while it is {record.state.value}",
+            what=f"{options} {names} of job {record.id} cannot change while it is {record.state.value}",
             fix=f"make a changed copy: hn job clone {record.id}"
             if not allowed
-            else f"in this state only these can: {', '.join(sorted(allowed))}",
+            else f"in this state only these can: {', '.join(option_names(allowed, OPTIONS_OF_JOBS))}",
             path=(wrong[0],),
         )
+
+
+def _options_changed(fields: list[str], was: JobSpec, wished: JobSpec) -> list[str]:
+    """Return the command-line options of the changed fields; the unit of a size tells which one it is."""
+    parts = type(was.needs).__struct_fields__ if "needs" in fields else ()
+    found = [f"needs.{part}" for part in parts if getattr(was.needs, part) != getattr(wished.needs, part)]
+    sizes = {"minimum", "maximum", "unit"} & set(fields)
+    names = option_names({*found, *fields} - sizes - {"needs"}, OPTIONS_OF_JOBS)
+    return sorted([*names, f"num{wished.unit.value}s"] if sizes else names)
 
 
 def _check_running(record: JobRecord, command: ModifyJob) -> None:

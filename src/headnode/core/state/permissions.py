@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from headnode.core.model.errors import NotAllowed, NotFound, WrongState
-from headnode.core.model.field_rows import OPERATORS, fields_that
+from headnode.core.model.field_rows import OPERATORS, fields_that, option_names
 from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
@@ -35,9 +35,10 @@ def may_rewrite(by: User, record: JobRecord, fields: Collection[str]) -> None:
     """
     may_change(by, record)
     if by.uid != record.uid and not by.administrator and (kept := sorted(set(fields) - OPERATORS_CHANGE)):
+        names = ", ".join(option_names(kept, OPTIONS_OF_JOBS))
         raise NotAllowed(
             code="not-owner",
-            what=f"an operator may not change {', '.join(kept)} of job {record.id} of {record.owner!r}",
+            what=f"an operator may not change {names} of job {record.id} of {record.owner!r}",
             fix="ask its owner or an administrator",
             path=(kept[0],),
         )
