@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from headnode.apps.cli.batch_programs.accounting_fields import EMPTY_FIELDS, LENGTHS, TITLES
 from headnode.apps.cli.batch_programs.columns import MOST_WIDTH
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
 from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
@@ -48,35 +49,6 @@ OPTIONS = {
 for _name in ("associations", "group", "gid"):
     OPTIONS[_name].refused = "filter what is printed"
 MARGIN = 7 * 86400.0  # seconds before --starttime in which a job may have been submitted that is shown
-_LENGTHS = {
-    "account": 10, "alloccpus": 10, "allocnodes": 10, "alloctres": 10, "avecpu": 10, "averss": 10,
-    "cluster": 10, "comment": 14, "consumedenergy": 14, "cputime": 10, "cputimeraw": 10,
-    "derivedexitcode": 15, "elapsed": 10, "elapsedraw": 10, "eligible": 19, "end": 19, "exitcode": 8,
-    "flags": 20, "group": 9, "jobid": -12, "jobidraw": -12, "jobname": 10, "maxrss": 10, "maxvmsize": 10,
-    "ncpus": 10, "nnodes": 8, "nodelist": 15, "ntasks": 8, "partition": 10, "priority": 10, "qos": 10,
-    "qosraw": 10, "reason": 22, "reqcpus": 8, "reqmem": 10, "reqnodes": 8, "reqtres": 10,
-    "reservation": 20, "resvcpu": 10, "start": 19, "state": 10, "submit": 19, "submitline": 20,
-    "suspended": 10, "systemcpu": 10, "timelimit": 10, "timelimitraw": 12, "totalcpu": 10, "uid": 6,
-    "user": 9, "usercpu": 10, "workdir": 20, "admincomment": 19, "associd": 7, "blockid": 16,
-    "constraints": 20, "dbindex": 10, "gid": 6, "jobidraw ": 12, "maxdiskread": 12, "maxdiskwrite": 12,
-    "avediskread": 14, "avediskwrite": 14, "wckey": 10, "layout": 9, "mcslabel": 10, "avevmsize": 10,
-    "aveve": 10,
-}  # fmt: skip
-_TITLES = {
-    "account": "Account", "alloccpus": "AllocCPUS", "allocnodes": "AllocNodes", "alloctres": "AllocTRES",
-    "avecpu": "AveCPU", "averss": "AveRSS", "cluster": "Cluster", "comment": "Comment",
-    "cputime": "CPUTime", "cputimeraw": "CPUTimeRAW", "derivedexitcode": "DerivedExitCode",
-    "elapsed": "Elapsed", "elapsedraw": "ElapsedRaw", "eligible": "Eligible", "end": "End",
-    "exitcode": "ExitCode", "group": "Group", "jobid": "JobID", "jobidraw": "JobIDRaw",
-    "jobname": "JobName", "maxrss": "MaxRSS", "ncpus": "NCPUS", "nnodes": "NNodes",
-    "nodelist": "NodeList", "ntasks": "NTasks", "partition": "Partition", "priority": "Priority",
-    "qos": "QOS", "reason": "Reason", "reqcpus": "ReqCPUS", "reqmem": "ReqMem", "reqnodes": "ReqNodes",
-    "reqtres": "ReqTRES", "reservation": "Reservation", "start": "Start", "state": "State",
-    "submit": "Submit", "suspended": "Suspended", "systemcpu": "SystemCPU", "timelimit": "Timelimit",
-    "timelimitraw": "TimelimitRaw", "totalcpu": "TotalCPU", "uid": "UID", "user": "User",
-    "usercpu": "UserCPU", "workdir": "WorkDir", "gid": "GID", "constraints": "Constraints",
-    "maxdiskread": "MaxDiskRead", "maxdiskwrite": "MaxDiskWrite",
-}  # fmt: skip
 _USUAL = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 _BRIEF = "jobid,state,exitcode"
 _LONG = (
@@ -177,6 +149,19 @@ def _processor_seconds(line: AccountRow) -> int:
     return int(FIELDS["elapsedseconds"](line.row) or 0) * int(FIELDS["cpus"](line.row) or 0)
 
 
+def _waited(line: AccountRow) -> int:
+    """Return for how many seconds it could have started before it did."""
+    row = line.row
+    eligible = max(
+        row.job["submitted"] or row.job["created"], row.source.detail(row.id).get("hold_until") or 0
+    )
+    return max(0, int((row.started or row.ended or time.time()) - eligible))
+
+
+def _waited_processors(line: AccountRow) -> int:
+    return _waited(line) * int(FIELDS["cpus"](line.row) or 0)
+
+
 def _nodes(line: AccountRow) -> str:
     return FIELDS["nodes"](line.row) or "None assigned"
 
@@ -191,6 +176,8 @@ _VALUES: "dict[str, Callable[[AccountRow], str]]" = {
     "allocnodes": lambda line: FIELDS["nodecount"](line.row) or "0" if line.row.started else "0",
     "alloctres": lambda line: _resources(line) if line.row.started else "",
     "avecpu": _processor_time("total"),
+    "avediskread": _of_step("bytes_read", ""),
+    "avediskwrite": _of_step("bytes_written", ""),
     "averss": _of_step("average_memory", "K"),
     "cluster": lambda line: _cluster_name(line.row.source.client),
     "comment": _of_job("comment"),
@@ -224,6 +211,9 @@ _VALUES: "dict[str, Callable[[AccountRow], str]]" = {
     "reqnodes": _of("nodecount"),
     "reqtres": lambda line: _resources(line),
     "reservation": _of_job("reservation"),
+    "reserved": lambda line: "" if line.step else clock(_waited(line), hours=True),
+    "resvcpu": lambda line: "" if line.step else clock(_waited_processors(line), hours=True),
+    "resvcpuraw": lambda line: "" if line.step else str(_waited_processors(line)),
     "start": lambda line: FIELDS["start"](line.row) or ("None" if line.row.ended else "Unknown"),
     "state": _state,
     "submit": _of("submit"),
@@ -237,6 +227,7 @@ _VALUES: "dict[str, Callable[[AccountRow], str]]" = {
     "usercpu": _processor_time("user_time"),
     "workdir": _of_job("workdir"),
 }
+_VALUES |= {title.lower(): lambda _: "" for title in EMPTY_FIELDS}
 
 
 def _resources(line: AccountRow) -> str:
@@ -253,9 +244,9 @@ def run(words: "Sequence[str]", client: Client) -> int:
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
     if asked.has("helpformat"):
-        titles = [_TITLES[name] for name in _VALUES]
+        titles = [TITLES[name] for name in sorted(_VALUES)]
         rows = [titles[at : at + 4] for at in range(0, len(titles), 4)]
-        sys.stdout.write("".join(" ".join(f"{title:<19}" for title in row).rstrip() + "\n" for row in rows))
+        sys.stdout.write("".join(" ".join(f"{title:<19}" for title in row) + "\n" for row in rows))
         return 0
     if asked.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import document, ended_job
@@ -287,10 +278,14 @@ def _fields(asked: ProgramWords) -> "list[tuple[str, int]]":
     found = []
     for part in text.split(","):
         name, percent, told = part.strip().lower().partition("%")
-        meant = [name] if name in _VALUES else [each for each in _VALUES if name and each.startswith(name)]
+        meant = (
+            [name]
+            if name in _VALUES
+            else [each for each in sorted(_VALUES) if name and each.startswith(name)]
+        )
         if not meant:
             raise ProgramRefusal(f'Invalid field requested: "{name}"', prefix="")
-        width = _LENGTHS[meant[0]]
+        width = LENGTHS[meant[0]]
         if percent:
             digits = told.removeprefix("-")
             if not (digits.isascii() and digits.isdigit()) or len(digits) > 6 or int(digits) > MOST_WIDTH:
@@ -359,7 +354,7 @@ def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", id
 
 def _table(asked: ProgramWords, fields: "Sequence[tuple[str, int]]", lines: "Sequence[AccountRow]") -> str:
     rows = [[_VALUES[name](line) for name, _ in fields] for line in lines]
-    titles = [_TITLES[name] for name, _ in fields]
+    titles = [TITLES[name] for name, _ in fields]
     if asked.has("parsable") or asked.has("parsable2"):
         mark = asked.text("delimiter") or "|"
         end = "" if asked.has("parsable2") else mark

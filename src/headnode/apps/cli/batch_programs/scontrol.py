@@ -6,6 +6,12 @@ Source:  Slurm 22.05, scontrol(1).
 import sys
 import time
 
+from headnode.apps.cli.batch_programs.job_commands import (
+    act_on_jobs,
+    in_words,
+    update_job,
+    write_script,
+)
 from headnode.apps.cli.batch_programs.rows import (
     LIVING,
     BatchRow,
@@ -29,7 +35,6 @@ from headnode.apps.client.client import Client
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
 OPTIONS = {
     **acted_on("oneliner/o! json! quiet/Q! version/V! help/h! usage!"),
@@ -105,12 +110,14 @@ def _show(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
         "nodename": _nodes,
         "partition": _partitions,
         "partitionname": _partitions,
+        "reservation": _reservations,
+        "reservationname": _reservations,
         "config": _config,
-        "hostname": lambda text, *_: "".join(f"{node}\n" for node in unfolded(text or _own_nodes())),
+        "hostname": lambda text, *_: "".join(f"{node}\n" for node in _hosts(text)),
         "hostlist": lambda text, *_: _folded(text) + "\n",
         "hostlistsorted": lambda text, *_: _folded(text) + "\n",
     }
-    show = shows.get(entity)
+    show = shows.get(entity) or next((shows[name] for name in shows if name.startswith(entity)), None)
     if show is None:
         raise ProgramRefusal(f"invalid entity:{rest[0]} for keyword:show", prefix="bare")
     if asked.has("json") and show is not _jobs:
@@ -119,10 +126,14 @@ def _show(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
     return 0
 
 
-def _own_nodes() -> str:
+def _hosts(text: str) -> "list[str]":
+    """Return the nodes of a set; without one those of the job around."""
     import os
 
-    return os.environ.get("SLURM_JOB_NODELIST", "")
+    nodes = unfolded(text or os.environ.get("SLURM_JOB_NODELIST", ""))
+    if not nodes:
+        sys.stderr.write("scontrol: error: host list is empty\n")
+    return nodes
 
 
 def _folded(text: str) -> str:
@@ -217,6 +228,18 @@ def _partitions(named: str, client: Client, asked: ProgramWords) -> str:
     return "".join(_told(partition_lines(name, found[name]), asked) for name in names)
 
 
+def _reservations(named: str, client: Client, asked: ProgramWords) -> str:
+    from headnode.apps.cli.batch_programs.reservations import NONE, reservation_lines
+
+    found = client.ask("reservations")["reservations"]
+    if named and named not in [told["name"] for told in found]:
+        print(f"Reservation {named} not found")
+        raise ProgramRefusal
+    nodes = client.ask("nodes")["nodes"] if found else []
+    wanted = [told for told in found if named in ("", told["name"])]
+    return "".join(_told(reservation_lines(told, nodes), asked) for told in wanted) or NONE
+
+
 def _config(_named: str, client: Client, _asked: ProgramWords) -> str:
     name = client.ask("cluster")["cluster"]["name"]
     pairs = {
@@ -245,58 +268,60 @@ def _ping(_rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     return 0
 
 
-def _of_jobs(
-    verb: str, failure: str, **fields: "Any"
-) -> "Callable[[Sequence[str], Client, ProgramWords], int]":
-    """Return what asks a verb for each job of a list; the worst exit status counts."""
-
-    def act(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
-        if not rest:
-            raise ProgramRefusal("too few arguments for keyword", prefix="bare")
-        from headnode.core.model.errors import HeadnodeError
-
-        status = 0
-        for job in job_numbers(part for word in rest for part in word.split(",") if part):
-            try:
-                client.ask(verb, job=job, **fields)
-            except HeadnodeError as refusal:
-                status = 1
-                if not asked.has("quiet"):
-                    sys.stderr.write(f"{in_words(refusal)} for job {job}\n{failure}: {refusal.what}\n")
-        return status
-
-    return act
+_ENTITIES = {"job": "jobid", "node": "nodename", "reservation": "reservationname", "res": "reservationname"}
+"""Short forms of what is changed; ``update job 12`` names it in a word of its own."""
 
 
-def in_words(refusal: "Any") -> str:
-    known = {"no-such-job": "Invalid job id specified", "job-over": "Job has already finished"}
-    return known.get(refusal.code, str(refusal.what))
+def _pairs(words: "Sequence[str]") -> "dict[str, str]":
+    found: dict[str, str] = {}
+    left = list(words)
+    while left:
+        key, equals, value = left.pop(0).partition("=")
+        if not equals and left and "=" not in left[0] and not found:
+            value = left.pop(0)
+        name = key.lower()
+        found[_ENTITIES.get(name, name) if not found else name] = value
+    return found
+
+
+def _create(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+    """Make a reservation: ``create reservation=course starttime=...``."""
+    from headnode.apps.cli.batch_programs.reservations import create_reservation
+
+    kind, given = (rest[0] if rest else "").lower().partition("=")[0], _pairs(rest)
+    if kind not in ("reservation", "reservationname", "res"):
+        raise ProgramRefusal(
+            "Invalid entity for create: write reservation, or use hn for others", prefix="bare"
+        )
+    return create_reservation(given, client)
+
+
+def _delete(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+    from headnode.apps.cli.batch_programs.reservations import delete_reservation
+
+    for word in rest:
+        delete_reservation(word, client)
+    return 0
 
 
 def _update(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     """Change a job or a node: ``update jobid=12 timelimit=30``."""
-    given = {key.lower(): value for key, _, value in (word.partition("=") for word in rest)}
+    given = _pairs(rest)
     from headnode.core.model.errors import HeadnodeError
 
     try:
+        if "reservationname" in given and "jobid" not in given:
+            from headnode.apps.cli.batch_programs.reservations import update_reservation
+
+            return update_reservation(given, client)
         if "nodename" in given:
             return _update_node(given, client)
-        for name in ("jobid", "job"):
-            if name in given:
-                return _update_job(given.pop(name), given, client)
+        if "jobid" in given:
+            return update_job(given.pop("jobid"), given, client)
     except HeadnodeError as refusal:
         lines = dict.fromkeys((in_words(refusal), refusal.what))  # often they are the same
         raise ProgramRefusal(": ".join(lines), prefix="bare") from None
     raise ProgramRefusal("No valid entity in update command: write JobId= or NodeName=", prefix="bare")
-
-
-def _update_job(jobs: str, given: "Mapping[str, str]", client: Client) -> int:
-    from headnode.apps.cli.batch_programs.changes import terms_of
-
-    terms = terms_of(given)
-    for job in job_numbers(jobs.split(",")):
-        client.ask("modify_job", job=job, terms=terms)
-    return 0
 
 
 def _update_node(given: "Mapping[str, str]", client: Client) -> int:
@@ -323,12 +348,15 @@ def _update_node(given: "Mapping[str, str]", client: Client) -> int:
 _KEYWORDS: "dict[str, Callable[[Sequence[str], Client, ProgramWords], int]]" = {
     "show": _show,
     "update": _update,
+    "create": _create,
+    "delete": _delete,
     "ping": _ping,
     "version": lambda *_: print(version()) or 0,
-    "hold": _of_jobs("hold_job", "slurm_hold error"),
-    "uhold": _of_jobs("hold_job", "slurm_hold error"),
-    "release": _of_jobs("release_job", "slurm_release error", all=True),
-    "requeue": _of_jobs("requeue_job", "slurm_requeue error"),
-    "suspend": _of_jobs("suspend_job", "slurm_suspend error"),
-    "resume": _of_jobs("resume_job", "slurm_resume error"),
+    "hold": act_on_jobs("hold_job", "slurm_hold error"),
+    "uhold": act_on_jobs("hold_job", "slurm_hold error"),
+    "release": act_on_jobs("release_job", "slurm_release error", all=True),
+    "requeue": act_on_jobs("requeue_job", "slurm_requeue error"),
+    "write": write_script,
+    "suspend": act_on_jobs("suspend_job", "slurm_suspend error"),
+    "resume": act_on_jobs("resume_job", "slurm_resume error"),
 }

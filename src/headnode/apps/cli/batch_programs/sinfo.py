@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 OPTIONS = {
     **acted_on(
         "dead/d! exact/e! format/o Format/O noheader/h! Node/N! nodes/n list-reasons/R! long/l! partition/p "
-        "responding/r! sort/S states/t summarize/s! json! version/V! help! usage!"
+        "reservation/T! responding/r! sort/S states/t summarize/s! json! version/V! help! usage!"
     ),
     **ignored(
         "all/a! bg/b! clusters/M cluster federation! hide! local! noconvert! verbose/v!",
         "there is one cluster; it is asked anyway",
     ),
     **refused("iterate/i", "repeat the program itself"),
-    **refused("yaml! reservation/T!", "use: --json, hn reservation list"),
+    **refused("yaml!", "use --json"),
 }
 _SHORT_STATES = {
     "idle": "idle", "mixed": "mix", "allocated": "alloc", "draining": "drng", "drained": "drain",
@@ -81,7 +81,7 @@ _FORMS = {
     "reasons": "%20E %9u %19H %N",
     "reasons long": "%20E %12U %19H %6t %N",
 }
-_TOGETHER = ("nodes", "nodelist", "hosts", "cpusaiot", "nodesai", "nodesaiot", "freemem", "load")
+_TOGETHER = ("nodes", "nodelist", "cpusaiot", "nodesai", "nodesaiot", "freemem", "load")
 """Fields that are of all nodes in a line; the others divide them into lines."""
 
 
@@ -193,6 +193,9 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """List partitions and nodes."""
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
+    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if asked.has("long") and not asked.has("noheader") else ""
+    if asked.has("reservation"):
+        return _show_reservations(head, client, heading=not asked.has("noheader"))
     nodes = [node for node in client.ask("nodes")["nodes"] if _is_wanted(node, asked)]
     partitions = partitions_of(nodes)
     chosen = asked.parts("partition")
@@ -200,8 +203,8 @@ def run(words: "Sequence[str]", client: Client) -> int:
         from headnode.apps.cli.batch_programs.data_parser import document, node
 
         some = {each["name"] for name in chosen or partitions for each in partitions.get(name, ())}
-        found = [node(each, state_of(each), reason_of(each)) for each in nodes if each["name"] in some]
-        sys.stdout.write(document("controller", "nodes", found))
+        told = [node(each, state_of(each), reason_of(each)) for each in nodes if each["name"] in some]
+        sys.stdout.write(document("controller", "nodes", told))
         return 0
     rows: list[NodeRow] = []
     columns = _columns(asked, _widest(nodes, asked.has("Node")), _widest_partition(partitions))
@@ -215,8 +218,15 @@ def run(words: "Sequence[str]", client: Client) -> int:
         rows = [row for row in rows if row.nodes and row.nodes[0]["drains"]]
     if asked.has("Node"):
         rows.sort(key=lambda row: row.nodes[0]["name"])
-    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if asked.has("long") and not asked.has("noheader") else ""
     sys.stdout.write(head + lines(columns, rows, heading=not asked.has("noheader")))
+    return 0
+
+
+def _show_reservations(head: str, client: Client, *, heading: bool) -> int:
+    from headnode.apps.cli.batch_programs.reservations import reservation_table
+
+    found = client.ask("reservations")["reservations"]
+    sys.stdout.write(head + reservation_table(found, heading=heading))
     return 0
 
 

@@ -39,14 +39,15 @@ _CLUSTER = "there is one cluster; it is asked anyway"
 OPTIONS = {
     **acted_on(
         "account/A array/r! array-unique! format/o Format/O jobs/j job/J long/l! me! name/n noheader/h! "
-        "nodelist/w partition/p qos/q sort/S start! states/t state/T json! user/u version/V! help! usage!"
+        "nodelist/w partition/p qos/q reservation/R sort/S start! states/t state/T json! user/u users "
+        "version/V! help! usage!"
     ),
     **ignored("all/a! hide! noconvert! verbose/v! local! federation! sibling! priority/P!", _CLUSTER),
     **ignored("clusters/M", _CLUSTER),
     **refused("iterate/i", "repeat the program itself, or use: hn job wait"),
     **refused("steps/s", "parts that srun starts are not listed"),
     **refused("yaml!", "use --json"),
-    **refused("licenses/L reservation/R only-job-state!", "choose by -j, -n, -u, -p, -w, -A or -t"),
+    **refused("licenses/L only-job-state!", "choose by -j, -n, -u, -p, -w, -A, -R or -t"),
 }
 _SHORT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -59,7 +60,8 @@ _STEM = {
     "p": "priority", "P": "partition", "q": "qos", "Q": "priority", "r": "reason", "R": "nodesorreason",
     "S": "startorexpected", "t": "stateshort", "T": "state", "u": "user", "U": "userid", "v": "reservation",
     "V": "submit", "W": "licenses", "x": "excluded", "Y": "scheduled", "y": "nice", "Z": "workdir",
-    "c": "cpus",
+    "c": "cpuspertask", "b": "gres", "H": "sockets", "I": "cores", "J": "threads", "w": "wckey",
+    "X": "corespec", "z": "shape", "O": "contiguous",
 }  # fmt: skip
 _HEADINGS = {
     "account": "ACCOUNT", "arrayjobid": "JOBID", "arraynumber": "ARRAY_TASK_ID", "batchhost": "EXEC_HOST",
@@ -71,7 +73,9 @@ _HEADINGS = {
     "priority": "PRIORITY", "qos": "QOS", "reason": "REASON", "requested": "REQ_NODES",
     "reservation": "RESERVATION", "scheduled": "SCHEDNODES", "startorexpected": "START_TIME",
     "state": "STATE", "stateshort": "ST", "submit": "SUBMIT_TIME", "used": "TIME", "user": "USER",
-    "userid": "USER", "workdir": "WORK_DIR",
+    "userid": "USER", "workdir": "WORK_DIR", "contiguous": "CONTIGUOUS", "cores": "CORES_PER_SOCKET",
+    "corespec": "CORE_SPEC", "cpuspertask": "MIN_CPUS", "gres": "TRES_PER_NODE", "shape": "S:C:T",
+    "sockets": "SOCKETS_PER_NODE", "threads": "THREADS_PER_CORE", "wckey": "WCKEY",
 }  # fmt: skip
 LETTERS = {letter: (field, _HEADINGS[field]) for letter, field in _STEM.items()}
 LETTERS["F"] = ("arrayjobid", "ARRAY_JOB_ID")
@@ -83,7 +87,8 @@ NAMES = {
     "prioritylong": "Q", "priority": "p", "qos": "q", "reason": "r", "reasonlist": "R",
     "reqnodes": "n", "reservation": "v", "schednodes": "Y", "starttime": "S", "state": "T",
     "statecompact": "t", "submittime": "V", "timeleft": "L", "timelimit": "l", "timeused": "M",
-    "userid": "U", "username": "u", "workdir": "Z", "mincpus": "c", "excnodes": "x",
+    "userid": "U", "username": "u", "workdir": "Z", "mincpus": "c", "excnodes": "x", "gres": "b",
+    "tres-per-node": "b", "contiguous": "O", "wckey": "w",
 }  # fmt: skip
 LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
     "deadline": ("deadline", "DEADLINE"),
@@ -102,7 +107,15 @@ _NOTHING = dict.fromkeys(
     ("startorexpected", "end", "eligible", "arraynumber", "deadline", "batchhost"), "N/A"
 ) | {"nodes": "", "requested": "", "excluded": "", "batchhost": "n/a", "scheduled": "(null)"}
 _OWN: "dict[str, Callable[[BatchRow], str]]" = {
+    "contiguous": lambda _: "0",
+    "cores": lambda _: "*",
+    "corespec": lambda _: "N/A",
     "disk": lambda _: "0",
+    "gres": lambda _: "N/A",
+    "shape": lambda _: "*:*:*",
+    "sockets": lambda _: "*",
+    "threads": lambda _: "*",
+    "wckey": lambda _: "(null)",
     "scheduled": lambda _: "(null)",
     "exitstatus": lambda row: FIELDS["exit"](row).partition(":")[0] if FIELDS["exit"](row) else "0",  # type: ignore[union-attr]
     "tres": lambda row: f"cpu={FIELDS['cpus'](row)},node={FIELDS['nodecount'](row)}",
@@ -126,18 +139,20 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs."""
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
+    asked.merge("users", "user")
     states = asked.parts("states") + asked.parts("state")
+    if asked.has("start") and not states:
+        states = ["PENDING"]
     wanted = states_asked(states or (["all"] if asked.has("json") else []))  # as Slurm does
     source = JobSource(client)
     ids = [part for name in ("jobs", "job") for part in asked.parts(name)]
     jobs = _named(source, ids) if ids else _listed(source, asked, wanted)
-    rows = [
-        row
-        for job in jobs
-        for row in rows_of(source, job, expand=asked.has("array") or asked.has("array-unique"))
-    ]
+    rows = [row for job in jobs for row in rows_of(source, job, expand=asked.has("array"))]
     rows = [row for row in rows if _is_wanted(row, asked, wanted, ids)]
-    rows = _sorted(rows, asked.text("sort"))
+    if asked.has("reservation"):
+        inside = _jobs_inside(client, asked.parts("reservation"))
+        rows = [row for row in rows if row.id in inside]
+    rows = _sorted(rows, asked.text("sort") or ("S" if asked.has("start") else None))
     if asked.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import queued_jobs
 
@@ -145,6 +160,12 @@ def run(words: "Sequence[str]", client: Client) -> int:
     else:
         sys.stdout.write(_table(asked, rows))
     return 0
+
+
+def _jobs_inside(client: Client, names: "Sequence[str]") -> "set[int]":
+    """Return the jobs that name one of the reservations."""
+    found = [told for told in client.ask("reservations")["reservations"] if told["name"] in names]
+    return {job for told in found for job in (*told["running"], *told["waiting"])}
 
 
 def _table(asked: ProgramWords, rows: "Sequence[BatchRow]") -> str:

@@ -80,6 +80,11 @@ class ProgramWords:
         found = self.options.get(name)
         return found[-1] if found else None
 
+    def merge(self, other: str, name: str) -> None:
+        """Let `other` be another spelling of an option that takes several values."""
+        if values := self.options.pop(other, None):
+            self.options.setdefault(name, []).extend(values)
+
     def has(self, name: str) -> bool:
         """Return whether an option was given."""
         return name in self.options

@@ -1,0 +1,111 @@
+"""What ``scontrol`` does with jobs: hold, release, requeue, write and change them.
+
+Source:  Slurm 22.05, scontrol(1).
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource
+from headnode.apps.cli.batch_programs.squeue import job_numbers, own_user
+from headnode.apps.cli.batch_programs.values import limit_of
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+
+def _meant(rest: "Sequence[str]", client: Client) -> "Iterable[int]":
+    """Return the jobs of ids, or of ``jobname=NAME``: those of the user that have not ended."""
+    first, equals, name = rest[0].partition("=")
+    if not equals:
+        return job_numbers(part for word in rest for part in word.split(",") if part)
+    if first.lower() not in ("name", "jobname"):
+        raise ProgramRefusal(f"Invalid job id: {rest[0]}")
+    return [int(job["id"]) for job in JobSource(client).pages(LIVING, owner=own_user(), name=name)]
+
+
+def act_on_jobs(
+    verb: str, failure: str, **fields: "Any"
+) -> "Callable[[Sequence[str], Client, ProgramWords], int]":
+    """Return what asks a verb for each job of a list; the worst exit status counts."""
+
+    def act(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+        if not rest:
+            raise ProgramRefusal("too few arguments for keyword", prefix="bare")
+        from headnode.core.model.errors import HeadnodeError
+
+        status = 0
+        for job in _meant(rest, client):
+            try:
+                client.ask(verb, job=job, **fields)
+            except HeadnodeError as refusal:
+                status = 1
+                if not asked.has("quiet"):
+                    sys.stderr.write(f"{in_words(refusal)} for job {job}\n{failure}: {refusal.what}\n")
+        return status
+
+    return act
+
+
+def in_words(refusal: "Any") -> str:
+    """Return what a refusal is in Slurm's words."""
+    known = {"no-such-job": "Invalid job id specified", "job-over": "Job has already finished"}
+    return known.get(refusal.code, str(refusal.what))
+
+
+def write_script(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+    """Write the script of a job: ``write batch_script 12 [FILE]``; ``-`` is standard output."""
+    if not rest or rest[0].lower() != "batch_script" or len(rest) not in (2, 3):
+        raise ProgramRefusal("invalid or too few arguments for keyword:write", prefix="bare")
+    from headnode.core.model.errors import HeadnodeError
+
+    (job,) = job_numbers([rest[1]])
+    try:
+        text = client.ask("export_job", job=job, dialect="submitted")["text"]
+    except HeadnodeError as refusal:
+        raise ProgramRefusal(f"job script retrieval failed: {in_words(refusal)}", prefix="bare") from None
+    file = rest[2] if len(rest) == 3 else f"slurm-{job}.sh"
+    if file == "-":
+        sys.stdout.write(text)
+        return 0
+    try:
+        with open(file, "w") as script:  # noqa: PTH123 (pathlib costs as much as a short command)
+            script.write(text)
+    except OSError as trouble:
+        raise ProgramRefusal(f"failed to open file `{file}`: {trouble.strerror}", prefix="bare") from None
+    if not asked.has("quiet"):
+        print(f"batch script for job {job} written to {file}")
+    return 0
+
+
+def update_job(jobs: str, given: "dict[str, str]", client: Client) -> int:
+    """Change jobs: ``update jobid=12 timelimit=+30``."""
+    from headnode.apps.cli.batch_programs.changes import terms_of
+
+    for job in job_numbers(jobs.split(",")):
+        client.ask("modify_job", job=job, terms=terms_of(_with_limit(given, job, client)))
+    return 0
+
+
+def _with_limit(given: "dict[str, str]", job: int, client: Client) -> "dict[str, str]":
+    """Return changes with the whole time limit where minutes more or less were given."""
+    found = {}
+    for key, value in given.items():
+        name, sign = key.rstrip("+-"), key[-1:] if key[-1:] in "+-" else value[:1]
+        if name != "timelimit" or sign not in ("+", "-"):
+            found[key] = value
+            continue
+        found[name] = str(_longer(sign, value.lstrip("+-"), job, client))
+    return found
+
+
+def _longer(sign: str, minutes: str, job: int, client: Client) -> int:
+    source = JobSource(client)
+    listed = source.listed([job])
+    limit = limit_of(BatchRow(source, listed[0])) if listed else None
+    if not (minutes.isascii() and minutes.isdigit() and len(minutes) < 9) or limit is None:
+        raise ProgramRefusal(f"Invalid TimeLimit value: {sign}{minutes}", prefix="bare")
+    return max(1, int(limit // 60) + (1 if sign == "+" else -1) * int(minutes))
