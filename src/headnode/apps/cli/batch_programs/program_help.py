@@ -28,7 +28,7 @@ _KEYWORDS = (
     "resume, ping"
 )
 _OF_QSTAT = {
-    "pbs": "-f -F -x -t -u -a -r -i -s -n -w",
+    "pbs": "-f -F -x -H -t -u -a -r -i -s -n -1 -w -Q -q -B",
     "gridengine": "-u -s -j -g -xml -ext -urg -pri",
 }
 _OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}

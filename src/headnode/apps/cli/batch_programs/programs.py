@@ -49,6 +49,11 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
         return print_help(program, None if system else _module(program).OPTIONS, system)
     if program in SLURM:
         return int(_module(program).run(words, client))
+    if system == "pbs" and list(words) == ["--version"]:
+        from headnode.apps.cli.batch_programs.qstat_pbs import VERSION
+
+        print(f"pbs_version = {VERSION}")
+        return 0
     if program == "qstat":
         return int(_module(f"qstat_{system}").run(words, client))
     qsub = _module("qsub")

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_FLAGS = frozenset("fxtawrisn")
+_FLAGS = frozenset("fxtawrisnQqBGM1H")
 _VALUED = frozenset("uF")
+VERSION = "22.05.11"  # of the PBS whose forms these are
 _TITLES = (
     "Job id            Name             User              Time Use S Queue\n"
     "----------------  ---------------- ----------------  -------- - -----\n"
@@ -32,13 +33,19 @@ _STATES = {"PENDING": "Q", "RUNNING": "R", "SUSPENDED": "S"}
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
     options, ids = _read(words)
+    if not options.keys().isdisjoint("QqB"):
+        from headnode.apps.cli.batch_programs.qstat_queues import show_queues
+
+        return show_queues(options, ids, client)
+    if "H" in options:
+        options["x"] = ""
     source = JobSource(client)
     rows, status = _rows(source, options, ids)
     name = server(client)
     if "f" in options:
         sys.stdout.write(_json(rows, name) if options.get("F") == "json" else _full(rows, name))
-    elif "a" in options or "u" in options:
-        sys.stdout.write(_wide(rows, name))
+    elif not options.keys().isdisjoint("auirnsGMH"):
+        sys.stdout.write(_wide(rows, name, options))
     else:
         sys.stdout.write(_table(rows, name))
     return status
@@ -63,7 +70,7 @@ def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
             else:
                 raise ProgramRefusal(
                     f"invalid option -- '{letter}'",
-                    "here qstat has -f, -F json, -x, -t, -u, -a, -r, -i, -s, -n and -w",
+                    "here qstat has -f, -F json, -x, -H, -t, -u, -a, -r, -i, -s, -n, -1, -w, -Q, -q and -B",
                     status=2,
                     prefix="",
                 )
@@ -137,20 +144,21 @@ def _id(row: BatchRow, name: str) -> str:
     return f"{row.id}[{number}].{name}" if row.job["array"] else f"{row.id}.{name}"
 
 
-def _queue(row: BatchRow) -> str:
+def queue_of(row: BatchRow) -> str:
+    """Return the queue of a job: its template."""
     return FIELDS["qos"](row) or "Default"
 
 
 def _table(rows: "Sequence[BatchRow]", name: str) -> str:
     lines = [
         f"{_id(row, name)[:17]:<17} {(FIELDS['name'](row) or '')[:16]:<16} {row.job['owner'][:16]:<16}  "
-        f"{clock(elapsed(row), hours=True) if row.started else '0':>8} {state_of(row)} {_queue(row):<5}\n"
+        f"{clock(elapsed(row), hours=True) if row.started else '0':>8} {state_of(row)} {queue_of(row):<5}\n"
         for row in rows
     ]
     return _TITLES + "".join(lines) if lines else ""
 
 
-def _wide(rows: "Sequence[BatchRow]", name: str) -> str:
+def _wide(rows: "Sequence[BatchRow]", name: str, options: "dict[str, str]") -> str:
     if not rows:
         return ""
     head = (
@@ -164,11 +172,21 @@ def _wide(rows: "Sequence[BatchRow]", name: str) -> str:
         told = "--" if limit is None else _hours(limit)
         used = _hours(elapsed(row)) if row.started else "--"
         lines.append(
-            f"{_id(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {_queue(row)[:8]:<8} "
+            f"{_id(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {queue_of(row)[:8]:<8} "
             f"{(FIELDS['name'](row) or '')[:10]:<10} {'--':>6} {FIELDS['nodecount'](row):>3} "
-            f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}\n"
+            f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}{_behind(row, options)}\n"
         )
     return head + "".join(lines)
+
+
+def _behind(row: BatchRow, options: "dict[str, str]") -> str:
+    """Return the nodes of a job for ``-n``, its comment for ``-s``: in its line with ``-1``, else below."""
+    told = [
+        (_hosts(row) or "--") if "n" in options else "",
+        row.job["pending_reason"] if "s" in options else "",
+    ]
+    before = " " if "1" in options else "\n   "
+    return "".join(f"{before}{each}" for each in told if each)
 
 
 def _hours(seconds: float) -> str:
@@ -181,7 +199,7 @@ def attributes(row: BatchRow, name: str) -> "dict[str, Any]":
         "Job_Name": FIELDS["name"](row),
         "Job_Owner": f"{row.job['owner']}@{name}",
         "job_state": state_of(row),
-        "queue": _queue(row),
+        "queue": queue_of(row),
         "server": name,
         "Account_Name": FIELDS["account"](row),
         "ctime": _date(row.job["created"]),
@@ -261,7 +279,7 @@ def _full(rows: "Sequence[BatchRow]", name: str) -> str:
 def _json(rows: "Sequence[BatchRow]", name: str) -> str:
     answer = {
         "timestamp": int(time.time()),
-        "pbs_version": "22.05.11",
+        "pbs_version": VERSION,
         "pbs_server": name,
         "Jobs": {_id(row, name): attributes(row, name) for row in rows},
     }
