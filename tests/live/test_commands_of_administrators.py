@@ -1,5 +1,6 @@
 """Commands of Slurm and PBS that administrators type: reservations, queues, scripts, changes of jobs."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,3 +172,73 @@ def test_qstat_of_pbs_shows_nodes_and_comments(head: RealHead, tmp_path: Path) -
 def test_programs_of_pbs_have_a_version(head: RealHead, tmp_path: Path, program: str) -> None:
     pbs = Programs(head, tmp_path / "pbs", "--only", "qsub")
     assert pbs.said(f"{program} --version", tmp_path) == "pbs_version = 22.05.11"
+
+
+def test_pbsnodes_shows_nodes_and_takes_them_offline(head: RealHead, tmp_path: Path) -> None:
+    pbs = Programs(head, tmp_path / "pbs", "--only", "qsub")
+    (tmp_path / "job.sh").write_text("sleep 100\n")
+    number = pbs.said("qsub job.sh", tmp_path)
+    head.until(lambda: f"{number}/0" in pbs.said("pbsnodes -a", tmp_path))
+    first, second = (node["name"] for node in json.loads(pbs.said("hn node list --json", tmp_path)))
+    shown = pbs.said("pbsnodes -a", tmp_path)
+    assert [line for line in shown.splitlines() if line and not line.startswith(" ")] == [first, second]
+    assert f"     resources_available.host = {first}\n" in shown
+    told = json.loads(pbs.said(f"pbsnodes -F json {first}", tmp_path))["nodes"][first]
+    assert (told["state"], told["resources_available"]["ncpus"]) == ("free", 2)
+    busy = next(line for line in pbs.said("pbsnodes -aSj", tmp_path).splitlines() if line.startswith(first))
+    assert busy.split()[1:5] == ["free", "1", "1", "0"]
+    assert busy.endswith(f" 1/2     0/0     0/0 {number.partition('.')[0]}")
+    assert not pbs.said("pbsnodes -l", tmp_path)
+    pbs.said(f"pbsnodes -o {second} -C disk", tmp_path)
+    assert pbs.said("pbsnodes -l", tmp_path) == f"{second:<20} offline disk"
+    pbs.said(f"pbsnodes -r {second}", tmp_path)
+    assert not pbs.said("pbsnodes -l", tmp_path)
+    unknown = pbs.run("pbsnodes nosuch", tmp_path)
+    assert (unknown.returncode, unknown.stderr) == (1, "Node: nosuch,  Error: Unknown node \n")
+
+
+def test_qstat_and_qhost_of_grid_engine_show_hosts(head: RealHead, tmp_path: Path) -> None:
+    engine = Programs(head, tmp_path / "sge", "--only", "qsub", "--qsub", "gridengine")
+    number = engine.said("qsub -terse -b y -N runner sleep 100", tmp_path)
+    held = engine.said("qsub -terse -b y -h -N kept sleep 100", tmp_path)
+    head.until(lambda: " r  " in engine.said("qstat", tmp_path))
+    first, second = (node["name"] for node in json.loads(engine.said("hn node list --json", tmp_path)))
+    lines = engine.said("qstat -f", tmp_path).splitlines()
+    queue = f"{f'all.q@{first}':<30} BIP   0/1/2          -NA-     lx-"
+    assert lines[0] == "queuename                      qtype resv/used/tot. load_avg arch          states"
+    assert lines[1] == "-" * 81
+    assert lines[2].startswith(queue)
+    assert lines[3].startswith(f"{number:>7} 0.50000 runner ")
+    assert lines[5].startswith(f"all.q@{second} ")
+    assert lines[-4:-1] == [
+        "#" * 76,
+        " - PENDING JOBS - PENDING JOBS - PENDING JOBS - PENDING JOBS - PENDING JOBS",
+        "#" * 76,
+    ]
+    assert lines[-1].startswith(f"{held:>7} 0.50000 kept ")
+    assert f"all.q@{second}" not in engine.said("qstat -f -ne", tmp_path)
+    assert engine.said("qstat -f -xml", tmp_path).count("<Queue-List>") == 2
+    assert engine.said("qstat -g c", tmp_path).splitlines()[2] == (
+        "all.q                             -NA-      1      0      3      4      0      0 "
+    )
+    hosts = engine.said("qhost -q -j", tmp_path).splitlines()
+    assert hosts[0] == (
+        "HOSTNAME                ARCH         NCPU NSOC NCOR NTHR  LOAD  MEMTOT  MEMUSE  SWAPTO  SWAPUS"
+    )
+    assert hosts[1] == "-" * 94
+    assert hosts[3].startswith(f"{first:<23} lx-")
+    assert hosts[4] == f"   {'all.q':<20} BIP   0/1/2         "
+    assert hosts[7].startswith(f"   {number:>7} 0.50000 runner ")
+    engine.said(f"hn node drain {second} --reason disk", tmp_path)
+    assert engine.said(f"qhost -q -h {second}", tmp_path).endswith(f"{'0/0/2':<14}d")
+    assert engine.said("qstat -g c", tmp_path).endswith("      1      0      1      4      0      2 ")
+    engine.said(f"hn node resume {second}", tmp_path)
+
+
+def test_links_are_those_of_the_system(head: RealHead, tmp_path: Path) -> None:
+    Programs(head, tmp_path / "pbs", "--only", "qsub")
+    Programs(head, tmp_path / "sge", "--only", "qsub", "--qsub", "gridengine")
+    names = [
+        {link.name for link in (tmp_path / one).iterdir()} & {"pbsnodes", "qhost"} for one in ("pbs", "sge")
+    ]
+    assert names == [{"pbsnodes"}, {"qhost"}]

@@ -6,6 +6,7 @@ import sys
 from headnode.apps.cli.catalogue import (
     MODULES,
     NOUNS,
+    OF_ONE,
     OLDER_WORDS,
     PBS,
     SLURM,
@@ -121,7 +122,7 @@ def _ended(program: str) -> int:
 def _started(program: str, out: Output) -> int:
     if program.endswith((".pbs", ".gridengine")):  # the links that say whose qsub it is
         program = program.partition(".")[0]
-    if program in SLURM or program in PBS:
+    if program in SLURM or program in PBS or program in OF_ONE:
         from headnode.apps.cli.batch_programs.programs import run_as
 
         _refuse_unreadable(sys.argv[1:])

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol", "sprio")
 PBS = ("qsub", "qstat", "qdel")
+OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine"}
+"""Programs that only one of PBS and Grid Engine has."""
 """Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (
     CliOption("help", "", "Show what the command does and its options", ("?",), short="h"),

@@ -22,6 +22,8 @@ _PURPOSES = {
     "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
     "qstat": ("[OPTIONS] [JOB...]", "List jobs."),
     "qdel": ("[OPTIONS] JOB...", "End jobs."),
+    "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
+    "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
 }
 _KEYWORDS = (
     "Keywords: show job|node|partition|config|hostnames|hostlist, update, hold, release, requeue, suspend, "
@@ -29,8 +31,9 @@ _KEYWORDS = (
 )
 _OF_QSTAT = {
     "pbs": "-f -F -x -H -t -u -a -r -i -s -n -1 -w -Q -q -B",
-    "gridengine": "-u -s -j -g -xml -ext -urg -pri",
+    "gridengine": "-f -ne -u -s -j -g -xml -ext -urg -pri",
 }
+_OF_ONE = {"pbsnodes": "-a -l -S -j -v -F -o -r -C", "qhost": "-h -j -q -u -ncb"}
 _OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}
 
 
@@ -71,6 +74,8 @@ def _listed(kind: str, options: "Iterable[str]") -> str:
 
 
 def _options_of_others(program: str, system: str) -> "list[str]":
+    if program in _OF_ONE:
+        return _OF_ONE[program].split()
     if program != "qsub":
         return (_OF_QSTAT if program == "qstat" else _OF_QDEL)[system].split()
     from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS

@@ -4,7 +4,7 @@ import os
 import sys
 
 from headnode.apps.cli.batch_programs.words import NOT_REACHED, ProgramRefusal, errors_of_ours
-from headnode.apps.cli.catalogue import SLURM
+from headnode.apps.cli.catalogue import OF_ONE, SLURM
 from headnode.apps.client.client import Client
 from headnode.apps.client.head_location import head_to_ask
 from headnode.core.batch import HAND_OFF
@@ -42,7 +42,7 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
 
         print(version())
         return 0
-    system = "" if program in SLURM else system or system_of_link(sys.argv[0])
+    system = "" if program in SLURM else OF_ONE.get(program) or system or system_of_link(sys.argv[0])
     if wants_help(program, words):
         from headnode.apps.cli.batch_programs.program_help import print_help
 
@@ -54,6 +54,8 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
 
         print(f"pbs_version = {VERSION}")
         return 0
+    if program in OF_ONE:
+        return int(_module("pbsnodes" if program == "pbsnodes" else "grid_hosts").run(words, client))
     if program == "qstat":
         return int(_module(f"qstat_{system}").run(words, client))
     qsub = _module("qsub")

@@ -17,9 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FLAGS = frozenset(("-xml", "-ext", "-urg", "-pri", "-ne", "-ncb", "-help"))
+_FLAGS = frozenset(("-xml", "-f", "-ext", "-urg", "-pri", "-ne", "-ncb", "-help"))
 _VALUED = frozenset(("-u", "-s", "-j", "-g"))
-_QUEUE = "all.q"
+QUEUE = "all.q"
 _HEAD = (
     "job-ID  prior   name       user         state submit/start at     queue                          slots "
     "ja-task-ID \n" + "-" * 113 + "\n"
@@ -31,10 +31,14 @@ REMEMBERED = 300.0  # seconds for which ended jobs are shown by ``-s z``
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
     asked = _read(words)
+    if asked.get("-g") == "c" or "-f" in asked:
+        from headnode.apps.cli.batch_programs.grid_hosts import show_cluster_queues, show_instances
+
+        return show_instances(asked, client) if "-f" in asked else show_cluster_queues(client)
     source = JobSource(client)
     if "-j" in asked:
         return _show(source, asked["-j"].split(","), xml="-xml" in asked)
-    rows = [row for row in _rows(source, asked) if _is_wanted(row, asked.get("-s", "prs"))]
+    rows = [row for row in _rows(source, asked) if is_wanted(row, asked.get("-s", "prs"))]
     sys.stdout.write(_xml(rows) if "-xml" in asked else _text(rows))
     return 0
 
@@ -50,11 +54,11 @@ def _read(words: "Sequence[str]") -> "dict[str, str]":
         else:
             raise ProgramRefusal(
                 f'invalid option argument "{word}"',
-                "here qstat has -u, -s, -j, -g d, -xml, -ext, -urg and -pri",
+                "here qstat has -f, -ne, -u, -s, -j, -g c, -g d, -xml, -ext, -urg and -pri",
                 prefix="bare",
             )
-    if found.get("-g", "d") != "d":
-        raise ProgramRefusal("-g c and -g t are not supported here; see: hn node list", prefix="bare")
+    if found.get("-g", "d") not in ("c", "d"):
+        raise ProgramRefusal("-g t is not supported here; see: hn task list", prefix="bare")
     return found
 
 
@@ -72,7 +76,8 @@ def _rows(source: JobSource, asked: "dict[str, str]") -> "list[BatchRow]":
     return [row for row in rows if owner is not None or "*" in users or row.job["owner"] in users]
 
 
-def _is_wanted(row: BatchRow, states: str) -> bool:
+def is_wanted(row: BatchRow, states: str) -> bool:
+    """Return whether the states of ``-s`` mean a job."""
     letters = set(states.replace("a", "prsz" if "z" in states else "prs"))
     if "h" in letters and state_of(row) == "hqw":
         return True
@@ -88,31 +93,34 @@ def state_of(row: BatchRow) -> str:
     return {"RUNNING": "r", "SUSPENDED": "s"}.get(state, "z")
 
 
-def _tasks(row: BatchRow) -> str:
+def tasks_of(row: BatchRow) -> str:
+    """Return the numbers of its elements; "" if it is no array."""
     return spans(row.numbers) if row.numbers else "" if row.number is None else str(row.number)
 
 
 def _queue(row: BatchRow) -> str:
     node = (FIELDS["batchhost"](row) or "").partition(",")[0]
-    return f"{_QUEUE}@{node}" if node and row.state in ("RUNNING", "SUSPENDED") else ""
+    return f"{QUEUE}@{node}" if node and row.state in ("RUNNING", "SUSPENDED") else ""
 
 
-def _priority(row: BatchRow) -> str:
+def priority(row: BatchRow) -> str:
+    """Return its priority, from 0 to 1."""
     return f"{row.job['priority'] / 4000:.5f}"
 
 
-def _since(row: BatchRow) -> float:
+def since_of(row: BatchRow) -> float:
+    """Return when it started, or was submitted."""
     return float(row.started or row.job["submitted"] or row.job["created"])
 
 
 def _text(rows: "Sequence[BatchRow]") -> str:
     lines = []
     for row in rows:
-        when = time.strftime("%m/%d/%Y %H:%M:%S", time.localtime(_since(row)))
+        when = time.strftime("%m/%d/%Y %H:%M:%S", time.localtime(since_of(row)))
         name, owner = (FIELDS["name"](row) or "")[:10], row.job["owner"][:12]
         lines.append(
-            f"{row.id:>7} {_priority(row)} {name:<10} {owner:<12} {state_of(row):<5} {when} "
-            f"{_queue(row)[:30]:<30} {FIELDS['cpus'](row):>5} {_tasks(row)[:20]:<8}\n"
+            f"{row.id:>7} {priority(row)} {name:<10} {owner:<12} {state_of(row):<5} {when} "
+            f"{_queue(row)[:30]:<30} {FIELDS['cpus'](row):>5} {tasks_of(row)[:20] or '       '}\n"
         )
     return _HEAD + "".join(lines) if lines else ""
 
@@ -123,29 +131,35 @@ def _element(name: str, text: str) -> str:
 
 
 def _xml(rows: "Sequence[BatchRow]") -> str:
-    running = "".join(_listed(row) for row in rows if row.state != "PENDING")
-    pending = "".join(_listed(row) for row in rows if row.state == "PENDING")
+    running = "".join(listed(row) for row in rows if row.state != "PENDING")
+    pending = "".join(listed(row) for row in rows if row.state == "PENDING")
+    return job_info(running, pending)
+
+
+def job_info(running: str, pending: str) -> str:
+    """Return the document of jobs that run and that wait."""
     return (
         f"<?xml version='1.0'?>\n<job_info  {_SCHEMAS}/qstat.xsd\">\n"
         f"  <queue_info>\n{running}  </queue_info>\n  <job_info>\n{pending}  </job_info>\n</job_info>\n"
     )
 
 
-def _listed(row: BatchRow) -> str:
+def listed(row: BatchRow, *, queue: bool = True) -> str:
+    """Return the element of a job; without its `queue` if that is around it."""
     waits = row.state == "PENDING"
     at = "JB_submission_time" if waits else "JAT_start_time"
     values = [
         ("JB_job_number", str(row.id)),
-        ("JAT_prio", _priority(row)),
+        ("JAT_prio", priority(row)),
         ("JB_name", FIELDS["name"](row) or ""),
         ("JB_owner", str(row.job["owner"])),
         ("state", state_of(row)),
-        (at, date(_since(row)) or ""),
-        ("queue_name", _queue(row)),
+        (at, date(since_of(row)) or ""),
+        *([("queue_name", _queue(row))] if queue else []),
         ("slots", FIELDS["cpus"](row) or "1"),
     ]
-    if _tasks(row):
-        values.append(("tasks", _tasks(row)))
+    if tasks_of(row):
+        values.append(("tasks", tasks_of(row)))
     inner = "".join(f"      {_element(*value)}\n" for value in values)
     return f'    <job_list state="{"pending" if waits else "running"}">\n{inner}    </job_list>\n'
 

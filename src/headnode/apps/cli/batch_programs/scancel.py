@@ -5,6 +5,7 @@ Source:  Slurm 22.05, scancel(1).
 
 import sys
 
+from headnode.apps.cli.batch_programs.job_commands import in_words
 from headnode.apps.cli.batch_programs.rows import (
     LIVING,
     BatchRow,
@@ -14,7 +15,6 @@ from headnode.apps.cli.batch_programs.rows import (
     rows_of,
     typed_numbers,
 )
-from headnode.apps.cli.batch_programs.scontrol import in_words
 from headnode.apps.cli.batch_programs.squeue import job_numbers, own_user, states_asked, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS
 from headnode.apps.cli.batch_programs.words import (

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from headnode.apps.cli.catalogue import PBS, SLURM, CliCommand
+from headnode.apps.cli.catalogue import OF_ONE, PBS, SLURM, CliCommand
 from headnode.apps.cli.hpc_pack_programs import PROGRAMS as HPC_PACK
 from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
@@ -55,6 +55,8 @@ def _wanted_links(asked: Arguments) -> "dict[str, str]":
     links = dict.fromkeys(names, "")
     for name in FAMILIES["qsub"] if "qsub" in families else ():
         links |= {f"{name}.{system}": "", name: f"{name}.{system}"}
+    if "qsub" in families:
+        links |= {name: "" for name, whose in OF_ONE.items() if whose == system}
     return links
 
 
@@ -63,7 +65,7 @@ def _note_others(folder: Path, links: "Mapping[str, str]", out: Output) -> None:
     paths = os.environ.get("PATH", "").split(os.pathsep)
     if str(folder) not in paths:
         out.note(f"{folder} is not in PATH: add it with: export PATH={folder}:$PATH")
-    others = [Path(path, name) for path in paths if path for name in (*SLURM, *PBS) if name in links]
+    others = [Path(path, name) for path in paths if path for name in (*SLURM, *PBS, *OF_ONE) if name in links]
     hidden = [path for path in others if path.parent != folder and _is_there(path) and not _is_ours(path)]
     if hidden:
         out.note(f"{hidden[0]} is the program of another scheduler: which one starts is decided by PATH")
@@ -75,7 +77,7 @@ def _is_there(path: Path) -> bool:
 
 
 _SECOND_LINKS = tuple(f"{name}.{system}" for name in PBS for system in QSUB)
-EVERY_LINK = (*HPC_PACK, *SLURM, *PBS, *_SECOND_LINKS)
+EVERY_LINK = (*HPC_PACK, *SLURM, *PBS, *OF_ONE, *_SECOND_LINKS)
 
 
 def remove(asked: Arguments, _client: Client, out: Output) -> int:
@@ -130,8 +132,8 @@ def _is_ours(path: Path) -> bool:
 
 def run_program(asked: Arguments, client: Client, _out: Output) -> int:
     """Run a program that needs no link."""
-    if not asked.words or asked.words[0] not in (*SLURM, *PBS):
-        known = ", ".join((*SLURM, *PBS))
+    if not asked.words or asked.words[0] not in (*SLURM, *PBS, *OF_ONE):
+        known = ", ".join((*SLURM, *PBS, *OF_ONE))
         raise usage(f"{' '.join(asked.words[:1])!r} is not one of the programs", f"choose from: {known}")
     from headnode.apps.cli.batch_programs.programs import run_as
 

@@ -1,0 +1,214 @@
+"""``pbsnodes``: the nodes as PBS lists them; ``-o`` takes some offline, ``-r`` brings them back.
+
+Source:  PBS Professional 22, pbsnodes(8), "Output".
+"""
+
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.qstat_pbs import VERSION
+from headnode.apps.cli.batch_programs.qsub import server
+from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of
+from headnode.apps.cli.batch_programs.sinfo import reason_of
+from headnode.apps.cli.batch_programs.squeue import unfolded
+from headnode.apps.cli.batch_programs.values import FIELDS
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.client.client import Client
+from headnode.apps.client.connection import write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    Node = Mapping[str, Any]
+
+_FLAGS, _VALUED = frozenset("alSjvLor"), frozenset("CFs")
+_STATES = {
+    "Ready": "free",
+    "Paused": "offline",
+    "Draining": "offline",
+    "Drained": "offline",
+    "Pending": "down",
+}
+_JOB_TITLES = (
+    "                                                        mem       ncpus   nmics   ngpus\n"
+    "vnode           state           njobs   run   susp      f/t        f/t     f/t     f/t   jobs\n"
+    "--------------- --------------- ------ ----- ------ ------------ ------- ------- ------- -------\n"
+)
+_TITLES = (
+    "vnode           state           OS       hardware host            queue        mem     ncpus   nmics   "
+    "ngpus  comment\n"
+    "--------------- --------------- -------- -------- --------------- ---------- -------- ------- ------- "
+    "------- ---------\n"
+)
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Show or change nodes."""
+    asked, names = _read(words)
+    if "o" in asked or "r" in asked:
+        return _change(asked, names, client)
+    nodes = client.ask("nodes")["nodes"]
+    status = 0
+    if names:
+        known = {node["name"]: node for node in nodes}
+        for name in names:
+            if name not in known:
+                sys.stderr.write(f"Node: {name},  Error: Unknown node \n")
+                status = 1
+        nodes = [known[name] for name in names if name in known]
+    elif not asked.keys() & set("alSj"):
+        raise ProgramRefusal("name nodes, or write -a for all", status=2, prefix="")
+    if "l" in asked:
+        sys.stdout.write("".join(_away(node) for node in nodes if state_of(node) not in ("free", "job-busy")))
+        return status
+    rows = _running(client)
+    of_nodes = [
+        (node, [row for row in rows if node["name"] in unfolded(FIELDS["nodes"](row) or "")])
+        for node in nodes
+    ]
+    name = server(client)
+    if asked.get("F") == "json":
+        sys.stdout.write(_json(of_nodes, name))
+    elif "S" in asked or "j" in asked:
+        line, titles = (_job_line, _JOB_TITLES) if "j" in asked else (_summary, _TITLES)
+        sys.stdout.write(titles + "".join(line(node, own, name) for node, own in of_nodes))
+    else:
+        sys.stdout.write("".join(_full(node, own, name) for node, own in of_nodes))
+    return status
+
+
+def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
+    asked, names, left = dict[str, str](), list[str](), list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-") or word == "-":
+            names.append(word)
+            continue
+        text = word[1:]
+        while text:
+            letter, text = text[0], text[1:]
+            if letter in _VALUED and (text or left):
+                asked[letter], text = text or left.pop(0), ""
+            elif letter in _FLAGS:
+                asked[letter] = ""
+            else:
+                raise ProgramRefusal(
+                    f"invalid option -- '{letter}'",
+                    "here pbsnodes has -a, -l, -S, -j, -v, -F json, -o, -r and -C",
+                    status=2,
+                    prefix="",
+                )
+    if asked.get("F", "json") != "json":
+        raise ProgramRefusal(f"-F {asked['F']} is not supported here; write -F json", status=2, prefix="")
+    return asked, names
+
+
+def _change(asked: "Mapping[str, str]", names: "Sequence[str]", client: Client) -> int:
+    from headnode.core.model.errors import Refused
+
+    status = 0
+    for name in names:
+        try:
+            if "o" in asked:
+                client.ask("drain_node", node=name, reason=asked.get("C", "offline by pbsnodes"))
+            else:
+                client.ask("resume_node", node=name)
+        except Refused as refusal:
+            said = "Unknown node " if refusal.code == "no-such-node" else refusal.what
+            sys.stderr.write(f"Node: {name},  Error: {said}\n")
+            status = 1
+    return status
+
+
+def _running(client: Client) -> "list[BatchRow]":
+    source = JobSource(client)
+    jobs = sorted(source.pages(("Running", "Suspended"), owner=None), key=lambda job: int(job["id"]))
+    return [row for job in jobs for row in rows_of(source, job, expand=False) if row.state != "PENDING"]
+
+
+def state_of(node: "Node") -> str:
+    """Return the state of a node in PBS's words."""
+    if node["state"] == "Unreachable":
+        return "state-unknown,down"
+    state = _STATES.get(node["state"], "free")
+    busy = node["exclusive"] is not None or node["free"] == 0
+    return "job-busy" if state == "free" and busy and node["used"] else state
+
+
+def _comment(node: "Node") -> str:
+    return reason_of(node) if node["drains"] else str(node["comment"])
+
+
+def _away(node: "Node") -> str:
+    return f"{node['name']:<20} {state_of(node)} {_comment(node)}".rstrip() + "\n"
+
+
+def _id(row: BatchRow, name: str) -> str:
+    number = "" if row.number is None else str(row.number)
+    return f"{row.id}[{number}].{name}" if row.job["array"] else f"{row.id}.{name}"
+
+
+def attributes(node: "Node", rows: "Sequence[BatchRow]", name: str) -> "dict[str, Any]":
+    """Return the attributes of a node."""
+    found: dict[str, Any] = {
+        "Mom": node["address"].partition(":")[0] or node["name"],
+        "ntype": "PBS",
+        "state": state_of(node),
+        "pcpus": node["processors"],
+        "jobs": ", ".join(f"{_id(row, name)}/{number}" for number, row in enumerate(rows)) or None,
+        "resources_available.arch": node["system"].lower(),
+        "resources_available.host": node["name"],
+        "resources_available.mem": f"{node['memory'] * 1024}kb",
+        "resources_available.ncpus": node["processors"],
+        "resources_available.vnode": node["name"],
+        "resources_assigned.ncpus": node["used"],
+        "comment": _comment(node) or None,
+        "resv_enable": "True",
+        "sharing": "default_shared",
+        "last_state_change_time": time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(node["since"])),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _full(node: "Node", rows: "Sequence[BatchRow]", name: str) -> str:
+    lines = "".join(f"     {key} = {value}\n" for key, value in attributes(node, rows, name).items())
+    return f"{node['name']}\n{lines}\n"
+
+
+def _gigabytes(megabytes: int) -> str:
+    return f"{megabytes // 1024}gb" if megabytes >= 1024 else f"{megabytes}mb"
+
+
+def _job_line(node: "Node", rows: "Sequence[BatchRow]", _name: str) -> str:
+    suspended = sum(row.state == "SUSPENDED" for row in rows)
+    memory = _gigabytes(node["memory"])
+    return (
+        f"{node['name'][:15]:<15} {state_of(node)[:15]:<15} {len(rows):>6} {len(rows) - suspended:>5} "
+        f"{suspended:>6} {f'{memory}/{memory}':>12} {'{}/{}'.format(node['free'], node['processors']):>7} "
+        f"{'0/0':>7} {'0/0':>7} {','.join(str(row.id) for row in rows) or '--'}\n"
+    )
+
+
+def _summary(node: "Node", _rows: "Sequence[BatchRow]", _name: str) -> str:
+    return (
+        f"{node['name'][:15]:<15} {state_of(node)[:15]:<15} {'--':<8} {'--':<8} {node['name'][:15]:<15} "
+        f"{'--':<10} {_gigabytes(node['memory']):>8} {node['processors']:>7} {0:>7} {0:>7} "
+        f"{_comment(node) or '--'}\n"
+    )
+
+
+def _json(of_nodes: "Sequence[tuple[Node, list[BatchRow]]]", name: str) -> str:
+    nodes: dict[str, Any] = {}
+    for node, rows in of_nodes:
+        inner: dict[str, Any] = {}
+        for key, value in attributes(node, rows, name).items():
+            group, dot, resource = key.partition(".")
+            if dot:
+                inner.setdefault(group, {})[resource] = value
+            else:
+                inner[key] = value.split(", ") if key == "jobs" else value
+        nodes[node["name"]] = inner
+    told = {"timestamp": int(time.time()), "pbs_version": VERSION, "pbs_server": name, "nodes": nodes}
+    return write_json(told) + "\n"
