@@ -8,7 +8,17 @@ import pytest
 
 from headnode.adapters.processes.attempt_limits import above_its_memory
 from headnode.adapters.processes.limits import Bounds
-from headnode.apps.cli.batch_programs import sacct, sbatch, scancel, scontrol, sinfo, sprio, squeue, srun
+from headnode.apps.cli.batch_programs import (
+    accounting_fields,
+    sacct,
+    sbatch,
+    scancel,
+    scontrol,
+    sinfo,
+    sprio,
+    squeue,
+    srun,
+)
 from headnode.apps.cli.batch_programs.changes import terms_of
 from headnode.apps.cli.batch_programs.columns import letters, lines, named
 from headnode.apps.cli.batch_programs.programs import run_as, system_of_link, wants_help
@@ -332,7 +342,7 @@ def test_a_link_says_whose_qsub_it_is(tmp_path: Path) -> None:
 def test_headings_are_those_that_slurm_prints() -> None:
     told = (RECORDED / "slurmdb/sacct_P.txt").read_text().splitlines()
     named_there, headings = told[0].partition("-o ")[2].split(","), told[1].split("|")
-    ours = [sacct._TITLES[name.lower()] for name in named_there]
+    ours = [accounting_fields.TITLES[name.lower()] for name in named_there]
     assert ours == headings
     start = (RECORDED / "slurm/squeue_start.txt").read_text().splitlines()[1]
     columns = letters("squeue", squeue._START, squeue.LETTERS, squeue.show)

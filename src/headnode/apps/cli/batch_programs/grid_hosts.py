@@ -7,9 +7,10 @@ Source:  Grid Engine 8.1, qhost(1), qstat(1), and what Grid Engine 8.1.9 prints.
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.qstat_gridengine import (
+from headnode.apps.cli.batch_programs.gridengine_rows import (
     QUEUE,
     is_wanted,
+    job_info,
     listed,
     priority,
     since_of,
@@ -180,8 +181,6 @@ def _line(row: BatchRow) -> str:
 
 
 def _xml(parts: "Sequence[tuple[Node, list[BatchRow]]]", waiting: "Sequence[BatchRow]") -> str:
-    from headnode.apps.cli.batch_programs.qstat_gridengine import job_info
-
     instances = ""
     for node, rows in parts:
         instances += (

@@ -6,7 +6,7 @@ Source:  PBS Professional 22, pbsnodes(8), "Output".
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.qstat_pbs import VERSION
+from headnode.apps.cli.batch_programs.pbs_rows import VERSION
 from headnode.apps.cli.batch_programs.qsub import server
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.sinfo import reason_of

@@ -50,7 +50,7 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
     if program in SLURM:
         return int(_module(program).run(words, client))
     if system == "pbs" and list(words) == ["--version"]:
-        from headnode.apps.cli.batch_programs.qstat_pbs import VERSION
+        from headnode.apps.cli.batch_programs.pbs_rows import VERSION
 
         print(f"pbs_version = {VERSION}")
         return 0

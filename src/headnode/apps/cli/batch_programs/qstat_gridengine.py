@@ -6,10 +6,22 @@ Source:  Grid Engine 8.1, qstat(1), and what Grid Engine 8.1.9 prints.
 import sys
 import time
 
+from headnode.apps.cli.batch_programs.gridengine_rows import (
+    SCHEMAS,
+    element,
+    is_wanted,
+    job_info,
+    listed,
+    priority,
+    queue_of,
+    since_of,
+    state_of,
+    tasks_of,
+)
 from headnode.apps.cli.batch_programs.qsub import spans
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.batch_programs.values import FIELDS, date
+from headnode.apps.cli.batch_programs.values import FIELDS
 from headnode.apps.cli.batch_programs.words import ProgramRefusal
 from headnode.apps.client.client import Client
 
@@ -19,12 +31,10 @@ if TYPE_CHECKING:
 
 _FLAGS = frozenset(("-xml", "-f", "-ext", "-urg", "-pri", "-ne", "-ncb", "-help"))
 _VALUED = frozenset(("-u", "-s", "-j", "-g"))
-QUEUE = "all.q"
 _HEAD = (
     "job-ID  prior   name       user         state submit/start at     queue                          slots "
     "ja-task-ID \n" + "-" * 113 + "\n"
 )
-_SCHEMAS = 'xmlns:xsd="http://arc.liv.ac.uk/repos/darcs/sge/source/dist/util/resources/schemas/qstat'
 REMEMBERED = 300.0  # seconds for which ended jobs are shown by ``-s z``
 
 
@@ -58,7 +68,7 @@ def _read(words: "Sequence[str]") -> "dict[str, str]":
                 prefix="bare",
             )
     if found.get("-g", "d") not in ("c", "d"):
-        raise ProgramRefusal("-g t is not supported here; see: hn task list", prefix="bare")
+        raise ProgramRefusal("-g t is not supported here; see: hn job listtasks", prefix="bare")
     return found
 
 
@@ -76,43 +86,6 @@ def _rows(source: JobSource, asked: "dict[str, str]") -> "list[BatchRow]":
     return [row for row in rows if owner is not None or "*" in users or row.job["owner"] in users]
 
 
-def is_wanted(row: BatchRow, states: str) -> bool:
-    """Return whether the states of ``-s`` mean a job."""
-    letters = set(states.replace("a", "prsz" if "z" in states else "prs"))
-    if "h" in letters and state_of(row) == "hqw":
-        return True
-    letter = {"PENDING": "p", "RUNNING": "r", "SUSPENDED": "s"}.get(row.state, "z")
-    return letter in letters
-
-
-def state_of(row: BatchRow) -> str:
-    """Return the state in the letters of Grid Engine."""
-    state = row.state
-    if state == "PENDING":
-        return "hqw" if row.reason in ("JobHeldUser", "BeginTime", "Dependency") else "qw"
-    return {"RUNNING": "r", "SUSPENDED": "s"}.get(state, "z")
-
-
-def tasks_of(row: BatchRow) -> str:
-    """Return the numbers of its elements; "" if it is no array."""
-    return spans(row.numbers) if row.numbers else "" if row.number is None else str(row.number)
-
-
-def _queue(row: BatchRow) -> str:
-    node = (FIELDS["batchhost"](row) or "").partition(",")[0]
-    return f"{QUEUE}@{node}" if node and row.state in ("RUNNING", "SUSPENDED") else ""
-
-
-def priority(row: BatchRow) -> str:
-    """Return its priority, from 0 to 1."""
-    return f"{row.job['priority'] / 4000:.5f}"
-
-
-def since_of(row: BatchRow) -> float:
-    """Return when it started, or was submitted."""
-    return float(row.started or row.job["submitted"] or row.job["created"])
-
-
 def _text(rows: "Sequence[BatchRow]") -> str:
     lines = []
     for row in rows:
@@ -120,48 +93,15 @@ def _text(rows: "Sequence[BatchRow]") -> str:
         name, owner = (FIELDS["name"](row) or "")[:10], row.job["owner"][:12]
         lines.append(
             f"{row.id:>7} {priority(row)} {name:<10} {owner:<12} {state_of(row):<5} {when} "
-            f"{_queue(row)[:30]:<30} {FIELDS['cpus'](row):>5} {tasks_of(row)[:20] or '       '}\n"
+            f"{queue_of(row)[:30]:<30} {FIELDS['cpus'](row):>5} {tasks_of(row)[:20] or '       '}\n"
         )
     return _HEAD + "".join(lines) if lines else ""
-
-
-def _element(name: str, text: str) -> str:
-    clean = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return f"<{name}>{clean}</{name}>"
 
 
 def _xml(rows: "Sequence[BatchRow]") -> str:
     running = "".join(listed(row) for row in rows if row.state != "PENDING")
     pending = "".join(listed(row) for row in rows if row.state == "PENDING")
     return job_info(running, pending)
-
-
-def job_info(running: str, pending: str) -> str:
-    """Return the document of jobs that run and that wait."""
-    return (
-        f"<?xml version='1.0'?>\n<job_info  {_SCHEMAS}/qstat.xsd\">\n"
-        f"  <queue_info>\n{running}  </queue_info>\n  <job_info>\n{pending}  </job_info>\n</job_info>\n"
-    )
-
-
-def listed(row: BatchRow, *, queue: bool = True) -> str:
-    """Return the element of a job; without its `queue` if that is around it."""
-    waits = row.state == "PENDING"
-    at = "JB_submission_time" if waits else "JAT_start_time"
-    values = [
-        ("JB_job_number", str(row.id)),
-        ("JAT_prio", priority(row)),
-        ("JB_name", FIELDS["name"](row) or ""),
-        ("JB_owner", str(row.job["owner"])),
-        ("state", state_of(row)),
-        (at, date(since_of(row)) or ""),
-        *([("queue_name", _queue(row))] if queue else []),
-        ("slots", FIELDS["cpus"](row) or "1"),
-    ]
-    if tasks_of(row):
-        values.append(("tasks", tasks_of(row)))
-    inner = "".join(f"      {_element(*value)}\n" for value in values)
-    return f'    <job_list state="{"pending" if waits else "running"}">\n{inner}    </job_list>\n'
 
 
 def _show(source: JobSource, words: "Sequence[str]", *, xml: bool) -> int:
@@ -202,7 +142,7 @@ def _facts(row: BatchRow) -> "list[tuple[str, str]]":
 
 
 def _unknown_xml(missing: "Sequence[str]") -> str:
-    names = "".join(f"    {_element('ST_name', name)}\n" for name in missing)
+    names = "".join(f"    {element('ST_name', name)}\n" for name in missing)
     return f"<?xml version='1.0'?>\n<unknown_jobs >\n{names}</unknown_jobs>\n"
 
 
@@ -223,9 +163,9 @@ def _shown_xml(source: JobSource, jobs: "Sequence[dict[str, object]]") -> str:
         facts = [(names[name], value) for name, value in _facts(row) if name in names]
         at = str(int(row.job["submitted"] or row.job["created"]))
         facts.insert(1, ("JB_submission_time", at))
-        inner = "".join(f"      {_element(*fact)}\n" for fact in facts)
+        inner = "".join(f"      {element(*fact)}\n" for fact in facts)
         elements += f"    <element>\n{inner}    </element>\n"
     return (
-        f"<?xml version='1.0'?>\n<detailed_job_info  {_SCHEMAS}/detailed_job_info.xsd\">\n"
+        f"<?xml version='1.0'?>\n<detailed_job_info  {SCHEMAS}/detailed_job_info.xsd\">\n"
         f"  <djob_info>\n{elements}  </djob_info>\n</detailed_job_info>\n"
     )

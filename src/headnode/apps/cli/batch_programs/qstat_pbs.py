@@ -6,6 +6,7 @@ Source:  PBS Professional 22, qstat(1B) and pbs_job_attributes(7B).
 import sys
 import time
 
+from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_of
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, limit_of
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
 
 _FLAGS = frozenset("fxtawrisnQqBGM1H")
 _VALUED = frozenset("uF")
-VERSION = "22.05.11"  # of the PBS whose forms these are
 _TITLES = (
     "Job id            Name             User              Time Use S Queue\n"
     "----------------  ---------------- ----------------  -------- - -----\n"
 )
 _BY_SIGNAL = 128
 _ENDINGS = {"TIMEOUT": -29, "OUT_OF_MEMORY": -27, "NODE_FAIL": -20}  # Exit_status of what PBS itself ends
-_STATES = {"PENDING": "Q", "RUNNING": "R", "SUSPENDED": "S"}
 
 
 def run(words: "Sequence[str]", client: Client) -> int:
@@ -127,26 +126,9 @@ def _named(
     return rows, status
 
 
-def state_of(row: BatchRow) -> str:
-    """Return the state in the letter of PBS."""
-    state = row.state
-    if state == "PENDING" and row.reason in ("JobHeldUser", "Dependency"):
-        return "H"
-    if state == "PENDING" and row.reason == "BeginTime":
-        return "W"
-    if row.job["array"] and row.number is None and state == "RUNNING":
-        return "B"
-    return _STATES.get(state, "X" if row.number is not None else "F")
-
-
 def _id(row: BatchRow, name: str) -> str:
     number = "" if row.number is None else str(row.number)
     return f"{row.id}[{number}].{name}" if row.job["array"] else f"{row.id}.{name}"
-
-
-def queue_of(row: BatchRow) -> str:
-    """Return the queue of a job: its template."""
-    return FIELDS["qos"](row) or "Default"
 
 
 def _table(rows: "Sequence[BatchRow]", name: str) -> str:

@@ -5,6 +5,7 @@ Source:  PBS Professional 22, qstat(1B), "Displaying Queue Status", "Displaying 
 
 import sys
 
+from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_of
 from headnode.apps.cli.batch_programs.qsub import server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource
 from headnode.apps.client.client import Client
@@ -79,8 +80,6 @@ def show_queues(options: "Mapping[str, str]", names: "Sequence[str]", client: Cl
 
 
 def _queues(client: Client) -> "list[QueueCounts]":
-    from headnode.apps.cli.batch_programs.qstat_pbs import queue_of, state_of
-
     found = {
         one["name"]: QueueCounts(one["name"], (one["rules"].get("run_time") or {}).get("maximum"))
         for one in client.ask("templates")["templates"]
@@ -114,8 +113,6 @@ def _server(name: str, queues: "Sequence[QueueCounts]", *, full: bool) -> str:
     for queue in queues:
         for state, count in queue.counts.items():
             whole.counts[state] += count
-    from headnode.apps.cli.batch_programs.qstat_pbs import VERSION
-
     if not full:
         return f"{_SERVERS}{_name(name):<16} {0:>5} {whole.total:>5} {whole.columns} Active\n"
     return (

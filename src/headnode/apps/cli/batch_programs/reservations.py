@@ -6,6 +6,7 @@ Source:  Slurm 22.05, scontrol(1), "SPECIFICATIONS FOR RESERVATION COMMANDS"; si
 import time
 
 from headnode.apps.cli.batch_programs.changes import run_time, unknown_parameter
+from headnode.apps.cli.batch_programs.rows import folded_nodes
 from headnode.apps.cli.batch_programs.values import ALL_NODES, clock, date
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, moment
 from headnode.apps.client.client import Client
@@ -68,8 +69,6 @@ def _duration(told: "Told") -> str:
 
 
 def _folded(told: "Told") -> str:
-    from headnode.apps.cli.batch_programs.sinfo import folded_nodes
-
     return folded_nodes(told["nodes"])
 
 

@@ -8,7 +8,7 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     Answer = dict[str, Any]
@@ -310,3 +310,10 @@ def folded(numbers: "Sequence[int]") -> str:
         else:
             runs.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def folded_nodes(names: "Iterable[str]") -> str:
+    """Return nodes as Slurm folds them: ``n[1-3],x``."""
+    from headnode.core.model.node import folded_names
+
+    return ",".join(folded_names(sorted(names)))

@@ -16,6 +16,7 @@ from headnode.apps.cli.batch_programs.rows import (
     LIVING,
     BatchRow,
     JobSource,
+    folded_nodes,
     numbers_of,
     refuse_other_clusters,
     rows_of,
@@ -137,8 +138,6 @@ def _hosts(text: str) -> "list[str]":
 
 
 def _folded(text: str) -> str:
-    from headnode.apps.cli.batch_programs.sinfo import folded_nodes
-
     return folded_nodes(unfolded(text))
 
 
@@ -290,9 +289,7 @@ def _create(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
 
     kind, given = (rest[0] if rest else "").lower().partition("=")[0], _pairs(rest)
     if kind not in ("reservation", "reservationname", "res"):
-        raise ProgramRefusal(
-            "Invalid entity for create: write reservation, or use hn for others", prefix="bare"
-        )
+        raise ProgramRefusal("Invalid entity for create: only reservations are created here", prefix="bare")
     return create_reservation(given, client)
 
 

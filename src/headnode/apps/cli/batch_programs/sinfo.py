@@ -8,7 +8,7 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.columns import Column, letters, lines, named
-from headnode.apps.cli.batch_programs.rows import refuse_other_clusters
+from headnode.apps.cli.batch_programs.rows import folded_nodes, refuse_other_clusters
 from headnode.apps.cli.batch_programs.squeue import unfolded
 from headnode.apps.cli.batch_programs.values import ALL_NODES, date
 from headnode.apps.cli.batch_programs.words import (
@@ -23,7 +23,7 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     Node = Mapping[str, Any]
@@ -116,13 +116,6 @@ def _marked(node: "Node", short: bool) -> str:
 def reason_of(node: "Node") -> str:
     """Return why a node is drained; ``none``."""
     return str(node["drains"][0]["reason"] or node["drains"][0]["cause"]) if node["drains"] else "none"
-
-
-def folded_nodes(names: "Iterable[str]") -> str:
-    """Return nodes as Slurm folds them: ``n[1-3],x``."""
-    from headnode.core.model.node import folded_names
-
-    return ",".join(folded_names(sorted(names)))
 
 
 def _first(field: "Callable[[Node], str]") -> "Callable[[NodeRow], str]":

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from headnode.apps.cli.batch_programs.sinfo import folded_nodes
+from headnode.apps.cli.batch_programs.rows import folded_nodes
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
 from headnode.apps.client.submitter import quoted_line
 
