@@ -12,6 +12,8 @@ from hypothesis import settings
 import depth
 
 os.environ["HEADNODE_RESIDENT_CLIENT"] = "0"  # hn of a checkout would leave a process for the next commands
+os.environ["TZ"] = "UTC"  # what is kept to be compared shows times; tests of other zones set their own
+time.tzset()
 MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
 PATIENCE = 10.0  # seconds for what was told to stop
 
