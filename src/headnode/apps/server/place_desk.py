@@ -32,7 +32,7 @@ log = logging.getLogger("headnode.places")
 
 LOOK = 5.0  # seconds between two looks
 REST = 5  # a look rests so many times as long as it took, at least
-MOST_LOOKED_AT = 50  # jobs of one look, the first of the queue
+MOST_LOOKED_AT = 50  # jobs of one look: those that were looked at longest ago, then the first of the queue
 LOOKED_BACK, MOST_PAST = 1000, 50  # ended jobs that a new head looks at; those at resources that it reads
 EVENTS_OF_ONE = 200  # that it reads of each, the first
 LONGEST_PREDICTION = 4.0  # seconds of work for one look at one resource
@@ -65,6 +65,8 @@ class PlaceDesk:
     ) -> None:
         self._engine, self._batcher, self._starts, self._seen = engine, batcher, starts, seen
         self.known: dict[JobId, tuple[PlaceEstimate, ...]] = {}  # of jobs that have no place yet
+        self._looks = 0
+        self._looked: dict[JobId, int] = {}  # in which look each of these jobs was
         self._waits = ResourceWaits()
         self._wakes = asyncio.Event()
         if engine.cluster.resource_index.choosing:
@@ -107,13 +109,12 @@ class PlaceDesk:
             await predictor.end()
 
     async def _look(self, predictor: PredictorProcess) -> None:
-        """Ask what is known for the first jobs with a choice, and let each get its place."""
+        """Ask what is known for some jobs with a choice, and let each get its place."""
         if self._engine.closing:
             return
         await self._starts().fresh()
         cluster, now = self._engine.cluster, self._engine.clock.now()
-        records = [cluster.jobs[job] for job in cluster.resource_index.choosing]
-        records = sorted(records, key=cluster.turn)[:MOST_LOOKED_AT]
+        records = self._next_to_look_at(cluster)
         choices = {
             record.id: places_of(cluster.resource_index.named, cluster.spec(record)) for record in records
         }
@@ -135,6 +136,16 @@ class PlaceDesk:
             self.known[record.id] = found
             if choose_place(found) and record.filter_reply is None:
                 await self._place(PlaceJob(job=record.id, estimates=found))
+
+    def _next_to_look_at(self, cluster: ClusterState) -> list[JobRecord]:
+        """Return the jobs whose turn it is, in the order of the queue: those that stay keep none waiting."""
+        choosing = cluster.resource_index.choosing
+        self._looks += 1
+        self._looked = {job: look for job, look in self._looked.items() if job in choosing}
+        records = sorted((cluster.jobs[job] for job in choosing), key=cluster.turn)
+        chosen = sorted(records, key=lambda record: self._looked.get(record.id, 0))[:MOST_LOOKED_AT]
+        self._looked |= dict.fromkeys((record.id for record in chosen), self._looks)
+        return sorted(chosen, key=cluster.turn)
 
     async def _place(self, command: PlaceJob) -> None:
         try:
