@@ -72,7 +72,11 @@ class PendingOffers:
         self.crowded.clear()
         self.resting.clear()
         self._left_out = None
+        for question in self._questions:  # these are not asked: what led to them was not recorded
+            del self._asked[question.offer]
         self._questions.clear()
+        self._undone += self._done  # nor were these starts
+        self._done.clear()
         self._blocker = None
         for offer in restored_offers(cluster):
             self._number += 1

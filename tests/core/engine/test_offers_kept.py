@@ -1,23 +1,28 @@
 """What a filter keeps for a job (exit code 2): over a restart of the head, and in what others are told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 from asked_filters import FilteredWorld
 from worlds import ROOT
 
 from headnode.core.filtering import ActivationVerdict
-from headnode.core.model.job import Licence
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
+from headnode.core.state.events import Event
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.modify import ModifyJob
+from headnode.core.state.submit import CreateJob
 from headnode.core.state.transitions import JobState
 from headnode.engine.activation_gate import constrained_view, explanation_view, look_ahead_view
 from headnode.engine.activation_offer import OfferStage
+from headnode.engine.ports import EndedJob
 from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
+from journal_model import ModelJournal
 
 KEEP = ActivationVerdict.KEEP_RESOURCES
 HOUR = Seconds(3600.0)
@@ -205,3 +210,58 @@ def test_a_job_that_is_only_asked_about_is_expected_in_its_turn() -> None:
     job = one(world, 2)
     assert seen_ahead(world) == {job: world.clock.now()}
     assert told(world, job).nodes["node1"].free == 2
+
+
+class DiskThatFillsUp(ModelJournal):
+    """A journal whose next appends find no room."""
+
+    failures = 0
+
+    def append(
+        self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
+    ) -> int:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable(code="journal-full", what="the disk is full", fix="make room")
+        return super().append(events, ended, revived)
+
+
+def on_a_disk_that_fills_up(world: FilteredWorld) -> DiskThatFillsUp:
+    """Give a world another disk, with all that is recorded."""
+    disk = DiskThatFillsUp()
+    disk.append([event for _, event in world.engine.journal.replay()])
+    world.engine.journal = disk
+    return disk
+
+
+def test_a_question_that_was_not_asked_because_the_disk_was_full_takes_no_place_from_the_next() -> None:
+    """Else no activation filter would be called any more once as many as may be at once were lost so."""
+    world = FilteredWorld(4, FiltersAtOnce="1")
+    on_a_disk_that_fills_up(world).failures = 1
+    lost = CreateJob(by=ROOT, spec=JobSpec(tasks=(TaskSpec(command="x"),)), submit=True)
+    assert isinstance(world.engine.handle([lost])[0], Unavailable)
+    assert world.filters.questions == []
+    job = one(world)
+    assert [question.job for question in world.filters.questions] == [job]
+    world.answer(job, ActivationVerdict.START)
+    assert world.record(job).state is JobState.RUNNING
+
+
+def test_what_filters_did_for_a_start_that_could_not_be_recorded_is_undone_and_they_are_asked_again() -> None:
+    world = FilteredWorld(4)
+    disk = on_a_disk_that_fills_up(world)
+    job = one(world)
+    offer = world.asked(job).offer
+    world.engine.close(closing=True)
+    world.answer(job, ActivationVerdict.START)
+    world.engine.close(closing=False)
+    disk.failures = 1
+    world.engine.handle([])
+    assert disk.failures == 0
+    world.engine.close(closing=False)
+    world.engine.handle([])
+    assert (world.filters.undone, world.filters.kept) == ([offer], [])
+    assert world.asked(job).offer != offer
+    world.answer(job, ActivationVerdict.START)
+    assert world.record(job).state is JobState.RUNNING
+    assert world.filters.kept == [world.asked(job).offer]
