@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, JobId
+from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, JobId, Seconds
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import OrdersQueue, plan_easy, reordering
@@ -47,11 +47,6 @@ from headnode.engine.settings import Settings
 from headnode.engine.view_builder import ViewBuilder
 
 
-def has_paused(cluster: ClusterState) -> bool:
-    """Return whether a node is paused."""
-    return any(node.state is NodeState.PAUSED for node in cluster.nodes.values())
-
-
 def paused_node_starts(cluster: ClusterState, view: View, starting: Collection[JobId]) -> tuple[Start, ...]:
     """Return the starts of administrators' jobs on paused nodes; those of `starting` start elsewhere.
 
@@ -77,19 +72,15 @@ def _waiting(
         named = named_nodes(each.request)
         if named and not named & paused:
             continue
-        turns = tuple(turn for turn in each.turns if _may(cluster, turn.job, starting))
+        jobs = cluster.jobs
+        turns = tuple(t for t in each.turns if t.job not in starting and starts_paused(jobs[t.job]))
         if turns:
             yield WaitingClass(replace(each.request, others=()), turns, each.owner, each.project)
 
 
-def _may(cluster: ClusterState, job: JobId, starting: Collection[JobId]) -> bool:
-    return job not in starting and starts_paused(cluster.jobs[job])
-
-
 def _opened(cluster: ClusterState, name: str, node: NodeView, view: View) -> NodeView:
     """Return a node as if it were not paused; a drained node stays closed."""
-    drained = cluster.nodes[name].closes <= view.now
-    return replace(node, closed="drained" if drained else "")
+    return replace(node, closed="drained" if cluster.nodes[name].closes <= view.now else "")
 
 
 def _on(job: RunningJob, nodes: dict[str, NodeView]) -> RunningJob:
@@ -137,6 +128,7 @@ class Engine:
         self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self._cannot_write = False  # the journal, at the last try
+        self._to_shift = Seconds(0.0)  # by how much the clock was set, as far as that is not written
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.closing = False
         self.recover()
@@ -181,15 +173,21 @@ class Engine:
         Until what that raises is thrown in, or the steps go on, nothing else may be asked of the engine.
         """
         now = self.clock.now()
-        self._mind_the_clock(now)
+        if (error := self._mind_the_clock(now)) is not None:
+            return [error for _ in batch]
         return (yield from self._steps(batch, now))
 
-    def _mind_the_clock(self, now: Instant) -> None:
-        """Move run time limits when the clock was set, so that none ends early or late."""
-        by = self.clock.set_by()
-        if by:
+    def _mind_the_clock(self, now: Instant) -> Unavailable | None:
+        """Move run time limits when the clock was set; return why not, and then nothing may come before."""
+        if by := self.clock.set_by():
             log.warning("the clock was set by %.0f seconds", by)
-            carry_out_batch(self._steps([ShiftLimits(by=by)], now))
+            self._to_shift = Seconds(self._to_shift + by)
+        if self._to_shift:
+            (answer,) = carry_out_batch(self._steps([ShiftLimits(by=self._to_shift)], now))
+            if isinstance(answer, Unavailable):
+                return answer
+            self._to_shift = Seconds(0.0)
+        return None
 
     def _steps(self, batch: Sequence[Command], now: Instant) -> BatchSteps[list[Answer]]:
         facts: list[Event] = []
@@ -356,7 +354,7 @@ class Engine:
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""
-        if not has_paused(self.cluster):
+        if all(node.state is not NodeState.PAUSED for node in self.cluster.nodes.values()):
             return plan
         tries = paused_node_starts(self.cluster, self.view(now), {start.job for start in plan.starts})
         return replace(plan, starts=(*plan.starts, *tries))
@@ -365,7 +363,8 @@ class Engine:
         """Carry out what is due: release holds, end overdue and late jobs, run a postponed pass."""
         now = self.clock.now()
         self._retry_at = None
-        self._mind_the_clock(now)
+        if self._mind_the_clock(now) is not None:
+            return
         pass_time(self.cluster, now)
         agenda = self._agenda
         agenda.begin_and_end_reservations(self.cluster.reservation_index.named, now)

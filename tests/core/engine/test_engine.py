@@ -101,6 +101,22 @@ def test_a_deadline_that_could_not_be_written_down_is_not_forgotten() -> None:
     assert world.record(job).state is JobState.ENDING
 
 
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_a_clock_that_is_set_while_the_journal_cannot_write_moves_time_limits_once_it_can(by: float) -> None:
+    world = FullDiskWorld(1)
+    job = world.submit(TRUE, run_time=60.0)
+    world.journal.full = True
+    world.clock.jump(Instant(world.clock.now() + by))
+    world.engine.tick()
+    assert isinstance(world.engine.handle([SUBMIT])[0], Unavailable)
+    world.journal.full = False
+    world.wait(58)
+    assert world.record(job).state is JobState.RUNNING
+    world.wait(2)
+    assert world.record(job).state is JobState.ENDING
+    world.check_replay()
+
+
 def test_effects_come_after_the_journal_and_only_for_what_it_has() -> None:
     order: list[str] = []
 
