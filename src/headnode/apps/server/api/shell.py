@@ -17,6 +17,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.state import stop as c
+from headnode.core.state.job_record import JobRecord
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.protocol import requests as w
@@ -56,13 +57,16 @@ async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> St
     if found.spec.interactive and found.record.id not in context.attended:
         return visit.attend
     if found.record.state is not JobState.RUNNING or not _places(context, found.record.id):
-        raise WrongState(
-            code="not-running",
-            what=f"job {request.job} is {found.record.state.value}: "
-            "there is no terminal where it does not run",
-            fix=f"wait until it runs: hn job explain {request.job}",
-        )
+        raise _not_running(found.record)
     return visit.sit_beside
+
+
+def _not_running(record: JobRecord) -> WrongState:
+    return WrongState(
+        code="not-running",
+        what=f"job {record.id} is {record.state.value}: there is no terminal where it does not run",
+        fix=f"wait until it runs: hn job explain {record.id}",
+    )
 
 
 def _places(context: ServerContext, job: JobId) -> list[str]:
@@ -78,7 +82,12 @@ class _TerminalVisit:
         self._context, self._by, self._wish, self._job = context, by, request, JobId(request.job)
 
     async def attend(self, client: ClientStream) -> None:
-        """Wait until an interactive job runs, connect the client to its terminal, and end the job with it."""
+        """Wait until an interactive job runs, connect the client to its terminal, and end the job with it.
+
+        Raises:  WrongState ``not-running`` when another client has come first since this one was admitted.
+        """
+        if self._job in self._context.attended:
+            raise _not_running(self._context.lookups.job(self._job).record)
         self._context.attended.add(self._job)
         try:
             place = await self._wait(client)
