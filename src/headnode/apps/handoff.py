@@ -83,14 +83,18 @@ class HandOffProcess:
 
     def _know(self, resource: BatchResource) -> None:
         self._resources[resource.key] = resource
-        if resource.key in self._sites:
+        if resource.key in self._sites and resource.system is not ResourceSystem.SLURM:
+            self._sites.pop(resource.key).end()
+        elif resource.key in self._sites:
             self._sites[resource.key].change(resource)
         elif resource.overlay:
             self._sites[resource.key] = SitePoller(resource, self._news.put)
         known = self._workers.get(resource.key)
-        if known is not None:
+        if known is not None and known.system is resource.system:
             known.change(resource)
             return
+        if known is not None:  # nothing of ours is there: the head changes the system only then
+            known.end()
         dialect = DIALECTS[resource.system]
         self._workers[resource.key] = ResourceWorker(resource, dialect, self._tell)
 

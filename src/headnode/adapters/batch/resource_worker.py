@@ -68,6 +68,7 @@ class ResourceWorker:
 
     def __init__(self, resource: BatchResource, dialect: Dialect, news: News) -> None:
         self._resource, self._dialect, self._news = resource, dialect, news
+        self.system = dialect.system
         self._table = HandOffTable(dialect.system.full_name, _patience(resource))
         self._orders: dict[AttemptPlace, HandOffOrder] = {}
         self._inbox: queue.SimpleQueue[Callable[[Instant], None]] = queue.SimpleQueue()
@@ -79,6 +80,7 @@ class ResourceWorker:
         self._looking: set[str] = set()
         self._polling = self._remembering = False
         self._next_poll, self._next_history, self._rests_until = 0.0, NEVER, 0.0
+        self._is_over = False
         self._thread = threading.Thread(target=self._work, name=resource.name, daemon=True)
         self._thread.start()
 
@@ -87,6 +89,14 @@ class ResourceWorker:
 
         def do(_now: Instant) -> None:
             self._resource, self._table.patience = resource, _patience(resource)
+
+        self._inbox.put(do)
+
+    def end(self) -> None:
+        """End the threads; nothing that was handed over may be there."""
+
+        def do(_now: Instant) -> None:
+            self._is_over = True
 
         self._inbox.put(do)
 
@@ -146,7 +156,7 @@ class ResourceWorker:
         return AttemptFileAnswer(asked.number, data, size)
 
     def _work(self) -> None:
-        while True:
+        while not self._is_over:
             try:
                 job: Callable[[Instant], None] | None = self._inbox.get(timeout=TICK)
             except queue.Empty:
@@ -158,6 +168,8 @@ class ResourceWorker:
                 except queue.Empty:
                     job = None
             self._turn()
+        for threads in (self._users, self._own):
+            threads.shutdown(wait=False)
 
     def _turn(self) -> None:
         """Start what is due; nothing here waits for a command."""
