@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterator
@@ -55,6 +56,29 @@ def test_a_program_that_says_nothing_is_told_by_how_it_ended(tmp_path: Path) -> 
     assert checked(program) == (False, f"the health check {program!r} ended with exit code 3")
     program = script(tmp_path, "kill -TERM $$")
     assert checked(program) == (False, f"the health check {program!r} was ended by signal {signal.SIGTERM:d}")
+
+
+def test_checks_go_on_when_one_could_open_nothing(tmp_path: Path) -> None:
+    told: list[tuple[bool, str]] = []
+    program = script(tmp_path, "true")
+
+    async def story() -> None:
+        check = HealthCheck("red", lambda well, said: told.append((well, said)))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with (tmp_path / "any").open("w") as lowest:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + 1, hard))
+            try:
+                check.order(program, 0.01)
+                await asyncio.sleep(0)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        async with asyncio.timeout(PATIENCE):
+            while not told or told[-1] != (True, ""):
+                await asyncio.sleep(0.01)
+        check.stop()
+
+    asyncio.run(story())
+    assert told[0] == (False, f"the health check {program!r} cannot be run: Too many open files")
 
 
 def test_a_program_that_cannot_be_run_says_why(tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ async def run_site_program(
     patience:  seconds; one that takes longer is killed with its process group
     most:      bytes that are kept of standard output and standard error together
     """
-    output = _Output(most)
+    try:
+        output = _Output(most)
+    except OSError as why:
+        return ProgramResult(trouble=f"{called} {program!r} cannot be run: {why.strerror}")
     try:
         ran = await _run(program, called, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
     finally:
@@ -81,16 +84,16 @@ async def run_site_program(
 async def ask_site_program(
     program: str, called: str, environment: Mapping[str, str], patience: float, most: int, question: bytes
 ) -> ProgramResult:
-    """Run a program as `run_site_program` does; it reads a question, and its answer is heard apart."""
-    answer, aside = _Output(most), _Output(most)
-    try:
+    """Run a program as `run_site_program` does; it reads a question, and its answer is heard apart.
+
+    Raises:  OSError where it cannot be listened to.
+    """
+    with contextlib.ExitStack() as opened:
+        answer, aside = (opened.enter_context(contextlib.closing(_Output(most))) for _ in range(2))
         with os.fdopen(os.memfd_create("question", os.MFD_CLOEXEC), "w+b") as asked:
             asked.write(question)
             asked.seek(0)  # who does not read it need not
             ran = await _run(program, called, environment, patience, (asked.fileno(), answer, aside))
-    finally:
-        answer.close()
-        aside.close()
     return msgspec.structs.replace(ran, said=answer.said(), aside=aside.said())
 
 
