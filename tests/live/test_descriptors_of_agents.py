@@ -9,12 +9,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from agent_scene import PATIENCE, Scene, alive
+from agent_scene import JOB, PATIENCE, Scene, alive
 
+from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import AGENT_SOCKET
 from headnode.adapters.processes.launcher import SOCKET
+from headnode.adapters.wire.messages import Hooks
 from headnode.apps.agent.silent_peers import MOST_OF_ONE
-from headnode.core.model.quantities import JobId
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.task import TaskSpec
 
 UNKNOWN = JobId(99)  # a job that is not open: its order makes the agent say a heartbeat at once
 
@@ -54,6 +58,24 @@ def test_a_shepherd_that_dies_when_no_file_can_be_opened_is_settled_when_one_can
         scene.head.until(lambda: not alive(shepherd))
         some_turns(scene)
     assert scene.head.result(1).kind == "lost"
+
+
+def test_a_prolog_that_ends_when_no_file_can_be_opened_has_ended_when_one_can(
+    scene: Scene, tmp_path: Path
+) -> None:
+    prolog = tmp_path / "prolog"
+    lines = "echo $$ > begun.new; mv begun.new begun", "until [ -e go ]; do sleep 0.01; done"
+    prolog.write_text("\n".join(("#!/bin/sh", f"cd {scene.work}", *lines, "")))
+    prolog.chmod(0o755)
+    job = JobSpec(name="test", tasks=(TaskSpec(command="true", work_directory=str(scene.work)),))
+    scene.head.open(job, hooks=Hooks(prolog=str(prolog), prolog_timeout=Seconds(600.0)))
+    scene.head.until(lambda: (scene.work / "begun").exists())
+    keeper = process_tree.picture()[scene.number("begun")].parent
+    with nothing_can_be_opened(scene):
+        (scene.work / "go").touch()
+        scene.head.until(lambda: not alive(keeper))
+        some_turns(scene)
+    scene.head.until(lambda: JOB in scene.head.ready)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import pwd
 import shlex
@@ -17,6 +18,8 @@ import msgspec
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.own_python import function_command
 from headnode.adapters.processes.hook_runner import NOT_STARTED
+
+log = logging.getLogger("headnode.agent")
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -180,6 +183,7 @@ class _Output:
 
 
 _LOOK = 0.05  # seconds between two looks whether a keeper of an earlier agent has ended
+_AGAIN = 1.0  # seconds until a result is read again
 _FIELDS = 3  # of an outcome
 MOST_SAID = 4096  # bytes of a program's last words
 MOST_KILLED = 3  # keepers, one after the other, until a program is not tried again
@@ -204,7 +208,21 @@ async def run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
     """Run a program as the user of this process, or hear what became of it that an earlier agent had run.
 
     `outcome` is the file with the result: if it is removed, the program runs again.  A program without a
-    known result, because the machine stopped or its runner was killed, runs again.
+    known result, because the machine stopped or its runner was killed, runs again.  Where a result cannot be
+    read now, as for want of descriptors, it is read later: the program may have done its work.
+    """
+    while True:
+        try:
+            return await _run_once(kept, outcome)
+        except OSError as error:
+            log.error("it is not known yet how %s %r ended: %s; trying on", kept.called, kept.program, error)
+            await asyncio.sleep(_AGAIN)
+
+
+async def _run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
+    """Run it or hear what became of it.
+
+    Raises:  OSError.
     """
     for _ in range(MOST_KILLED):
         if not outcome.exists():
