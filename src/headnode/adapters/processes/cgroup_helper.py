@@ -106,11 +106,11 @@ class CgroupHelper:
                 found = open_switches(memory, self._found.version, limited=kept[0])
                 switches += found
                 opened += found.values()
-            socket.send_fds(self._channel, [json.dumps(["made", *switches]).encode()], opened)
+            socket.send_fds(self._channel, [json.dumps(["made", number, *switches]).encode()], opened)
         except (OSError, TypeError, ValueError) as error:
             self._leaving[number] = self._made.pop(number, groups)
             with contextlib.suppress(OSError):
-                self._channel.send(json.dumps(["failed", str(error)]).encode())
+                self._channel.send(json.dumps(["failed", number, str(error)]).encode())
         finally:
             for file in opened:
                 os.close(file)
@@ -342,11 +342,16 @@ class TaskCgroups:
         try:
             self._say(verb, self._number, *more)
             answer, files = receive_files(self._helper, 4096, _MOST_FILES)
+            while answer and json.loads(answer)[1] != self._number:  # it is late: nobody waits for it
+                close_all(files)
+                answer, files = receive_files(self._helper, 4096, _MOST_FILES)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._say("remove", self._number)
             raise NoGroup(f"the cgroup helper does not answer: {error}") from None
         if not answer or json.loads(answer)[0] != "made":
             raise NoGroup(answer.decode() or "the cgroup helper has ended")
-        return json.loads(answer)[1:], files
+        return json.loads(answer)[2:], files
 
     def _paths(self, wanted: Wanted) -> dict[str, Path]:
         made = _controllers_for(self._found, wanted)
