@@ -459,3 +459,25 @@ def test_the_shell_has_only_the_standard_streams(cluster: Cluster) -> None:
         assert one.says("/bin/sh -c 'ls /proc/$$/fd; :' | tr '\\n' ' '") == "0 1 2 "
         one.type("exit\r")
         assert one.wait() == 0
+
+
+def test_the_terminal_of_a_program_that_a_node_filter_holds_up_is_waited_for(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    filters = tmp_path / "filters"
+    filters.mkdir(mode=0o755)
+    held_up = filters / "OnJobTaskStart.sh"
+    lines = "touch asked", "until [ -e go ]; do sleep 0.01; done", "exec cat"
+    held_up.write_text("\n".join(("#!/bin/sh", f"cd {tmp_path}", *lines, "")))
+    held_up.chmod(0o755)
+    cluster.ask("set_parameters", values={"NodeFilterDirectory": str(filters)})
+    try:
+        with seat(cluster) as sitting:
+            until((tmp_path / "asked").exists, "the filter is asked")
+            assert newest(cluster)["state"] == "Running"
+            (tmp_path / "go").touch()
+            assert sitting.says("echo well") == "well"
+            sitting.type("exit 3\r")
+            assert sitting.wait() == 3
+    finally:
+        cluster.ask("set_parameters", values={"NodeFilterDirectory": ""})

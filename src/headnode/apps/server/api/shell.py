@@ -152,7 +152,7 @@ class _TerminalVisit:
         if record is None:
             return CommandEnd(NOT_RUN, known=False)
         for instance, live in record.run.tasks[0].live.items() if record.run is not None else ():
-            if record.state in ACTIVE:
+            if record.state in ACTIVE and live.started is not None:  # before, its node knows no such program
                 return live.placement[0][0], (1, instance, live.attempt)
         return None
 
