@@ -89,6 +89,7 @@ PATIENCE = 15.0  # seconds that a head has to answer our hello
 JOINING = 30.0  # seconds that the agent of an allocation tries to join a head that is away
 MISSED = 3  # heartbeats without a word of the head, after which it is dialed anew
 SILENCE = 30.0  # seconds that it may be silent anyway
+FAREWELL = 5.0  # seconds that it has to take the last words of an agent that ends
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromHead] = msgspec.msgpack.Decoder(FromHead)
@@ -279,10 +280,11 @@ class HeadLink:
             self._writer = None
 
     async def finish(self) -> None:
-        """Send what waits and hang up."""
+        """Send what waits, if the head takes it, and hang up."""
         if self._writer is not None:
-            with contextlib.suppress(OSError):
-                await self._writer.drain()
+            with contextlib.suppress(OSError):  # a timeout is one
+                async with asyncio.timeout(FAREWELL):
+                    await self._writer.drain()
         self._hang_up()
 
 
