@@ -169,6 +169,15 @@ def test_srun_outside_of_a_job_passes_streams_on(slurm: Programs, tmp_path: Path
     assert (tmp_path / "both.txt").read_text() == "here\nhere\n"
 
 
+@pytest.mark.parametrize("option", ["--output", "--input"])
+def test_srun_leaves_no_job_behind_if_its_files_cannot_be_opened(
+    slurm: Programs, tmp_path: Path, option: str
+) -> None:
+    done = slurm.run(f"srun {option}=nowhere/file sleep 600", tmp_path)
+    assert (done.returncode, "nowhere/file: No such file or directory" in done.stderr) == (1, True)
+    slurm.head.until(lambda: not slurm.said("squeue -h -t R,PD -n sleep", tmp_path))
+
+
 def test_a_list_of_jobs_survives_a_liar_about_arrays(slurm: Programs, tmp_path: Path) -> None:
     slurm.said("sbatch --hold --export=ALL,SLURM_ARRAY_TASK_ID=x --wrap true", tmp_path)
     slurm.said("sbatch --hold --export=ALL,SLURM_ARRAY_TASK_ID=5 -J 5 --wrap true", tmp_path)

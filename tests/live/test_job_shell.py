@@ -43,10 +43,10 @@ def cluster(shared: Cluster) -> Cluster:
 class Seat:
     """Somebody at a terminal of 30 rows and 100 columns who runs ``hn job shell``."""
 
-    def __init__(self, cluster: Cluster, *words: str) -> None:
+    def __init__(self, cluster: Cluster, *words: str, columns: int = 100) -> None:
         self.cluster = cluster
         self.master, self.slave = os.openpty()
-        self.resize(30, 100)
+        self.resize(30, columns)
         self.modes = termios.tcgetattr(self.slave)
         command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{cluster.state}/", "job", "shell"]
 
@@ -481,3 +481,10 @@ def test_the_terminal_of_a_program_that_a_node_filter_holds_up_is_waited_for(
             assert sitting.wait() == 3
     finally:
         cluster.ask("set_parameters", values={"NodeFilterDirectory": ""})
+
+
+def test_a_terminal_that_is_refused_leaves_no_job_behind(cluster: Cluster) -> None:
+    with Seat(cluster, columns=20_000) as one:
+        one.until("terminal is not valid")
+        assert one.wait() == 2
+    assert cluster.wait(newest(cluster)["id"]) == "Canceled"

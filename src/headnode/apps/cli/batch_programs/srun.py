@@ -112,7 +112,10 @@ def _as_job(asked: ProgramWords, client: Client) -> int:
         "environment": variables_for_tasks(EVERYTHING),
     }
     job = submitted("srun", client, request, quiet=asked.has("quiet"), terms={"interactive": "true"})
-    return _converse(client, {"job": job}, asked)
+    from headnode.apps.cli.commands.job_shell import canceled_on_failure
+
+    with canceled_on_failure(client, job):
+        return _converse(client, {"job": job}, asked)
 
 
 def _command(asked: ProgramWords) -> str:
@@ -163,7 +166,9 @@ def _redirect(asked: ProgramWords, job: str) -> None:
     """Connect our streams with the files that were named; a terminal is not read without ``--pty``."""
     given = asked.text("input")
     if given not in (None, "none", "all"):
-        _onto(os.open(str(given), os.O_RDONLY), 0)
+        from headnode.apps.cli.batch_programs.step_tasks import open_input
+
+        _onto(open_input(str(given)), 0)
     elif given == "none" or os.isatty(0):
         _onto(os.open(os.devnull, os.O_RDONLY), 0)
     for name, streams in (("output", (1, 2)), ("error", (2,))):

@@ -67,6 +67,17 @@ def open_output(path: str, mode: "str | None") -> int:
         raise ProgramRefusal(f"Could not open output file {path}: {trouble.strerror}") from None
 
 
+def open_input(path: str) -> int:
+    """Return a file for input, open for reading.
+
+    Raises:  ProgramRefusal.
+    """
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as trouble:
+        raise ProgramRefusal(f"Could not open input file {path}: {trouble.strerror}") from None
+
+
 def start_or_fail(words: "Sequence[str]") -> str:
     """Return a command line that runs a program, and ends as srun does where it is not found."""
     program, line = quoted_line(words[:1]), quoted_line(words)
@@ -95,6 +106,8 @@ class RunningStep:
         self._asked, self._tasks, self._processors, self._cyclic = asked, tasks, processors, cyclic
         self._files: dict[str, int] = {}
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._signals: list[int] = []  # for all tasks, also for those that start later
+        self._sent: dict[int, int] = {}  # how many of them each task has
         self._pumps: list[threading.Thread] = []
         self._inputs: list[int] = []
         self._here = os.environ.get("HEADNODE_NODE", "")
@@ -104,8 +117,13 @@ class RunningStep:
         """Start the tasks and wait; return the highest exit code."""
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(each, lambda number, _frame: self._pass_on(number))
-        for task in self._tasks:
-            self._start(task)
+        try:
+            for task in self._tasks:
+                self._start(task)
+                self._send_signals()
+        except BaseException:
+            self._end_at_once()
+            raise
         self._feed()
         ended = self._wait()
         for pump in self._pumps:
@@ -128,13 +146,13 @@ class RunningStep:
         labels = self._asked.has("label")
         stdout: int | None = files.get("output", subprocess.PIPE if labels else None)
         stderr: int | None = files.get("error", subprocess.PIPE if labels else None)
-        environment = self._environment(task)
+        environment, stdin = self._environment(task), self._stdin(task)
         try:
             process = subprocess.Popen(
                 self._command(task),
                 env=environment,
                 cwd=self._asked.text("chdir"),
-                stdin=self._stdin(task),
+                stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
             )
@@ -144,6 +162,9 @@ class RunningStep:
             )
             self._running[task.rank] = subprocess.Popen(["/bin/sh", "-c", "exit 2"])
             return
+        finally:
+            if stdin is not None and stdin >= 0:  # no constant of subprocess
+                os.close(stdin)
         self._running[task.rank] = process
         if process.stdin is not None:
             self._inputs.append(os.dup(process.stdin.fileno()))
@@ -174,10 +195,7 @@ class RunningStep:
         if given == "none" or (given is not None and given.isdigit() and int(given) != task.rank):
             return subprocess.DEVNULL
         if given not in (None, "all") and not str(given).isdigit():
-            path = output_name(str(given), self._values(task))
-            if path not in self._files:
-                self._files[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return open_input(output_name(str(given), self._values(task)))
         return None if len(self._tasks) == 1 or (given is not None and given.isdigit()) else subprocess.PIPE
 
     def _feed(self) -> None:
@@ -260,9 +278,23 @@ class RunningStep:
         return ended
 
     def _pass_on(self, number: int) -> None:
+        self._signals.append(number)
+        self._send_signals()
+
+    def _send_signals(self) -> None:
+        """Send the tasks the signals that they do not have yet; a signal may come meanwhile."""
+        for rank, process in self._running.items():
+            while (sent := self._sent.get(rank, 0)) < len(self._signals):
+                self._sent[rank] = sent + 1
+                if process.poll() is None:
+                    process.send_signal(self._signals[sent])
+
+    def _end_at_once(self) -> None:
+        """End the tasks that have started: others cannot, and the step has none then."""
         for process in self._running.values():
-            if process.poll() is None:
-                process.send_signal(number)
+            process.kill()
+        for process in self._running.values():
+            process.wait()
 
     def _tell(self, ended: "Mapping[int, int]") -> None:
         """Tell of tasks that did not end well: together those of a node that ended alike."""
@@ -318,10 +350,17 @@ def _label(pipe: "Iterator[bytes]", rank: int, stream: int, width: int) -> None:
             text = text[os.write(stream, text) :]
 
 
+def _read_input() -> bytes:
+    try:
+        return os.read(0, _CHUNK)
+    except OSError:  # it is closed, or the terminal is gone
+        return b""
+
+
 def _copy_to_all(inputs: "Sequence[int]") -> None:
     """Copy our standard input to all tasks; one that reads no more is left out."""
     left = list(inputs)
-    while left and (data := os.read(0, _CHUNK)):
+    while left and (data := _read_input()):
         for pipe in list(left):
             try:
                 sent = 0

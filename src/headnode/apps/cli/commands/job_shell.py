@@ -9,7 +9,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import Any
 
@@ -21,6 +21,7 @@ from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS, job_terms, only_t
 from headnode.apps.client.client import Client
 from headnode.apps.client.conversation import ClientConversation, from_base64, to_base64
 from headnode.apps.client.submitter import command_line
+from headnode.core.model.errors import HeadnodeError
 
 _SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 _OF_THE_TASK = ("workdir", "env")
@@ -36,6 +37,12 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     """Sit down at a terminal of a job; return the exit status of the program that ran there."""
 
     job, own = _job(asked, client, out)
+    with canceled_on_failure(client, job) if own else nullcontext():
+        return _converse(asked, client, job, out, own=own)
+
+
+def _converse(asked: Arguments, client: Client, job: int, out: Output, *, own: bool) -> int:
+    """Connect to the terminal of a job; return the exit status of the program there."""
     rows, columns, kind = terminal_size()
     command = command_line(asked.words) if asked.words and not own else None
     conversation = client.begin("shell", job=job, command=command, rows=rows, columns=columns, kind=kind)
@@ -49,6 +56,20 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
         raise
     finally:
         conversation.close()
+
+
+@contextmanager
+def canceled_on_failure(client: Client, job: int) -> Iterator[None]:
+    """Cancel a job that was made for this terminal if the terminal fails.
+
+    The head ends the job with the connection that waits for it, but not before there is one.
+    """
+    try:
+        yield
+    except BaseException:
+        with suppress(HeadnodeError):  # the head is away, or the job has ended with the connection
+            client.ask("cancel_job", job=job, message="its terminal was not opened")
+        raise
 
 
 def _job(asked: Arguments, client: Client, out: Output) -> "tuple[int, bool]":

@@ -1,0 +1,60 @@
+"""Steps of srun end: without standard input, without a file that they name, with a signal at the start."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 30.0  # seconds
+TASKS = 30
+LONG = "600"  # seconds that a task sleeps that is not ended
+
+
+def srun(where: Path, *words: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run srun as in a job with processors on this machine; `before`: what the shell does first."""
+    own = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(where),
+        "HEADNODE_JOB": "7",
+        "HEADNODE_TASK": "7.1",
+        "HEADNODE_NODE": "here",
+        "CCP_NODES_CORES": f"1 here {TASKS}",
+    }
+    script = f'{before}\nexec "$@"'
+    command = [sys.executable, "-m", "headnode.apps.cli", "compat", "run", "srun", *words]
+    return subprocess.run(
+        ["/bin/sh", "-c", script, "sh", *command],
+        cwd=where,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def test_tasks_read_nothing_if_standard_input_is_closed(tmp_path: Path) -> None:
+    done = srun(tmp_path, "-n", "2", "cat", before="exec <&-")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_signal_at_the_start_ends_also_the_tasks_that_start_later(tmp_path: Path) -> None:
+    first = f"if [ $SLURM_PROCID = 0 ]; then kill -TERM $PPID; else exec sleep {LONG}; fi"
+    done = srun(tmp_path, "-n", str(TASKS), "sh", "-c", first)
+    assert done.returncode == 143
+
+
+@pytest.mark.parametrize("option", ["--output", "--error", "--input"])
+def test_no_task_is_left_if_a_file_of_another_cannot_be_opened(tmp_path: Path, option: str) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "file").touch()
+    done = srun(tmp_path, "-n", "2", f"{option}=%t/file", "sh", "-c", f"echo $$ >pid; exec sleep {LONG}")
+    assert done.returncode == 1
+    assert "1/file: No such file or directory" in done.stderr
+    started = tmp_path / "pid"
+    if started.exists() and (number := started.read_text().strip()):
+        deadline = time.monotonic() + PATIENCE
+        while Path("/proc", number).exists():
+            assert time.monotonic() < deadline
