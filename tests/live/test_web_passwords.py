@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -88,6 +90,13 @@ def test_another_site_logs_nobody_in(gateway: RealGateway) -> None:
         headers={"Origin": "https://evil.example"},
     )
     assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+
+
+def test_passwords_that_are_tried_at_the_same_time_have_to_wait_too(gateway: RealGateway) -> None:
+    with ThreadPoolExecutor(12) as threads:
+        answers = threads.map(lambda number: log_in(gateway, "bin", f"wrong {number}"), range(12))
+        told = Counter(answer.status_code for answer in answers)
+    assert told == {403: 5, 429: 7}
 
 
 def test_wrong_passwords_are_refused_and_then_have_to_wait(gateway: RealGateway) -> None:

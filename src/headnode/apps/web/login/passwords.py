@@ -9,6 +9,9 @@ import asyncio
 import concurrent.futures
 import logging
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
@@ -50,6 +53,7 @@ class LoginThrottle:
 
     def __init__(self) -> None:
         self._failures: dict[tuple[str, str], _Failures] = {}
+        self._running: Counter[tuple[str, str]] = Counter()  # attempts whose end is not known yet
 
     def check(self, user: str, address: str, now: float) -> None:
         """Refuse an attempt that comes too early.
@@ -63,6 +67,21 @@ class LoginThrottle:
                 what="too many log-ins have failed",
                 fix=f"try again in {wait:.0f} seconds",
             )
+
+    @contextmanager
+    def attempt(self, user: str, address: str, now: float) -> Iterator[None]:
+        """Admit an attempt; until its end it counts as a failure.
+
+        Raises:  as `check`.
+        """
+        self.check(user, address, now)
+        keys = [key for key, _ in _keys(user, address)]
+        self._running.update(keys)
+        try:
+            yield
+        finally:
+            self._running.subtract(keys)
+            self._running += Counter()  # forgets those without one
 
     def failed(self, user: str, address: str, now: float) -> None:
         """Count a failure."""
@@ -79,10 +98,11 @@ class LoginThrottle:
 
     def _wait(self, key: tuple[str, str], limit: _Limit, now: float) -> float:
         """Return how many seconds are left until the next attempt."""
-        found = self._failures.get(key)
-        if found is None or found.number < limit.free:
+        running, found = self._running[key], self._failures.get(key, _Failures(0, now))
+        number, last = found.number + running, now if running else found.last
+        if number < limit.free:
             return 0.0
-        return found.last + min(limit.longest, 2.0 ** min(found.number - limit.free, 20)) - now
+        return last + min(limit.longest, 2.0 ** min(number - limit.free, 20)) - now
 
 
 def _keys(user: str, address: str) -> tuple[tuple[tuple[str, str], _Limit], ...]:
@@ -183,8 +203,9 @@ class PasswordPages:
         address = address_of(request)
         if not 0 < len(user) <= NAME.most or not user.isprintable() or len(password) > _LONGEST_PASSWORD:
             raise wrong("field", "user or password is too long, or is missing")
-        self._throttle.check(user, address, time.time())
-        if "\0" in password or not await self._passwords.are_right(user, password):
+        with self._throttle.attempt(user, address, time.time()):
+            is_right = "\0" not in password and await self._passwords.are_right(user, password)
+        if not is_right:
             self._throttle.failed(user, address, time.time())
             log.warning("a log-in of %r at %s has failed", user, address)
             raise NotAllowed(code="log-in", what="user or password is wrong", fix="try again")
