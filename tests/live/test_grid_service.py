@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,15 @@ def test_an_operation_with_an_id_is_carried_out_once(pilot: Pilot) -> None:
     assert pilot.operate(job, "abort").status_code == 200
     assert pilot.becomes(job, "aborted") == ["new", "pending", "running", "aborted"]
     assert pilot.get(job)["state"][-1]["info"]
+
+
+def test_an_operation_that_is_sent_twice_at_once_is_carried_out_once(pilot: Pilot) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(5):
+            job, name = pilot.create(grid(a=([], DATE))), str(uuid.uuid4())
+            sent = [threads.submit(pilot.operate, job, "start", name) for _ in range(4)]
+            assert {each.result().status_code for each in sent} == {200}
+            assert [each["success"] for each in pilot.get(job)["operation"]] == [True]
 
 
 def test_an_aborted_job_leaves_tasks_new_that_never_started(pilot: Pilot) -> None:

@@ -3,6 +3,7 @@
 The head has the jobs; a lost file costs only the list of operations.
 """
 
+import asyncio
 import os
 import sqlite3
 import time
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 _TABLES: Final = """
 create table if not exists operations (job integer not null, created real not null, id text not null,
@@ -44,6 +46,11 @@ class GridRecords:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._turns: WeakValueDictionary[tuple[GridJobKey, str], asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, job: GridJobKey, operation: str) -> asyncio.Lock:
+        """Return what requests for the same operation wait for."""
+        return self._turns.setdefault((job, operation), asyncio.Lock())
 
     def operations(self, job: GridJobKey) -> list[GridOperation]:
         """Return the operations of a job, in the order in which they came."""

@@ -151,6 +151,11 @@ async def _operate(request: GridRequest, found: GridJob, operation: object) -> N
         case _:
             what = "the operation is not known"
             raise wrong("operation", what, 'send {"op": "start", "id": UUID}, or pause or abort')
+    async with request.records.turn(found.key, name):
+        await _operate_once(request, found, op, name)
+
+
+async def _operate_once(request: GridRequest, found: GridJob, op: str, name: str) -> None:
     known = {each.id: each for each in request.records.operations(found.key)}
     before = known.get(name)
     if before is not None and before.op != op:
