@@ -134,15 +134,7 @@ class RunningStep:
         return max(ended.values(), default=0)
 
     def _start(self, task: StepTask) -> None:
-        values = self._values(task)
-        streams = {"output": 1, "error": 2}
-        files: dict[str, int] = {}
-        for name in streams:
-            path = self._asked.text(name)
-            if path is None and name == "error" and "output" in files:
-                files["error"] = files["output"]
-            elif path not in (None, "all"):
-                files[name] = self._file(output_name(str(path), values))
+        files = self._output_files(task)
         labels = self._asked.has("label")
         stdout: int | None = files.get("output", subprocess.PIPE if labels else None)
         stderr: int | None = files.get("error", subprocess.PIPE if labels else None)
@@ -176,6 +168,18 @@ class RunningStep:
                 )
                 pump.start()
                 self._pumps.append(pump)
+
+    def _output_files(self, task: StepTask) -> "dict[str, int]":
+        """Return the files for `output` and `error` of a task, if they have files."""
+        values = self._values(task)
+        files: dict[str, int] = {}
+        for name in ("output", "error"):
+            path = self._asked.text(name)
+            if path is None and name == "error" and "output" in files:
+                files["error"] = files["output"]
+            elif path not in (None, "all"):
+                files[name] = self._file(output_name(str(path), values))
+        return files
 
     def _command(self, task: StepTask) -> "list[str]":
         if task.node == self._here or not self._here:
