@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from batch_programs import Programs
 
 from heads import RealHead, real_head
+from testbed.request_relay import request_relay
 
 
 @pytest.fixture(scope="module")
@@ -307,3 +309,16 @@ def test_sprio_lists_what_waits_with_its_priority(slurm: Programs, tmp_path: Pat
     assert slurm.said(f"sprio -h -j {held} -o '%i %u %Y'", tmp_path).split()[0] == held
     assert "PRIORITY" in slurm.said("sprio -l", tmp_path)
     assert slurm.said("sprio -h -u nosuchuser", tmp_path) == ""
+
+
+@pytest.mark.parametrize("system", ["pbs", "gridengine"])
+def test_qsub_tells_the_id_of_its_job_though_the_head_goes_away_meanwhile(
+    head: RealHead, slurm: Programs, tmp_path: Path, system: str
+) -> None:
+    programs = Programs(head, tmp_path / system, "--only", "qsub", "--qsub", system)
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nsleep 100\n")
+    with request_relay(tmp_path / "relay", head.state) as relay:
+        relay.lost.update(jobs=1, cluster=1)
+        said = programs.said(f"HEADNODE_STATE={relay.state} qsub job.sh", tmp_path)
+        assert relay.lost["jobs"] == 0
+    assert str(head.ask("jobs", limit=1)["jobs"][0]["id"]) in re.findall("[0-9]+", said)

@@ -5,6 +5,7 @@ Source:  PBS Professional 22, qsub(1B), qdel(1B); Grid Engine 8.1, qsub(1), qdel
 
 import os
 import sys
+import time
 
 from headnode.apps.cli.batch_programs.rows import JobSource, numbers_of, typed_numbers
 from headnode.apps.cli.batch_programs.sbatch import exit_code_of, script_at
@@ -13,12 +14,14 @@ from headnode.apps.cli.batch_programs.words import ProgramRefusal
 from headnode.apps.client.client import Client
 from headnode.apps.client.submitter import EVERYTHING, current_directory, quoted_line, variables_for_tasks
 from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS
-from headnode.core.model.errors import BadRequest, HeadnodeError, NotFound, WrongState
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotFound, Unavailable, WrongState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    Answer = TypeVar("Answer")
 
 UNKNOWN_JOB, HISTORY = 153, 35  # exit statuses of PBS: the last byte of 15001 and 15139
 _VALUED = {
@@ -186,16 +189,34 @@ def _verify(request: "dict[str, Any]", client: Client) -> int:
 
 
 def _tell(line: QsubLine, job: int, request: "dict[str, Any]", client: Client) -> None:
-    (listed,) = JobSource(client).listed([job])
+    (listed,) = _patiently(job, lambda: JobSource(client).listed([job]))
     if line.system == "pbs":
         if "z" not in line.own:
-            print(f"{job}{'[]' if listed['array'] else ''}.{server(client)}")
+            behind = _patiently(job, lambda: server(client))
+            print(f"{job}{'[]' if listed['array'] else ''}.{behind}")
     else:
         number = f"{job}.{spans(listed['array'])}" if listed["array"] else str(job)
         kind = "job-array" if listed["array"] else "job"
         named = f'Your {kind} {number} ("{listed["name"]}") has been submitted'
         print(number if "terse" in line.own or _has(request["jobfile"], "-terse") else named)
     sys.stdout.flush()
+
+
+def _patiently(job: int, ask: "Callable[[], Answer]") -> "Answer":
+    """Ask the head about a job that it has; it may be started anew meanwhile.
+
+    Raises:  ProgramRefusal with the id: a user who thinks that there is no job submits it again.
+    """
+    from headnode.apps.cli.commands.job_wait import PATIENCE, PAUSE
+
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ask()
+        except Unavailable as away:
+            if time.monotonic() > until:
+                raise ProgramRefusal(f"job {job} was submitted, but {away.what}", prefix="") from None
+            time.sleep(PAUSE)
 
 
 def _has(script: str, option: str) -> bool:
