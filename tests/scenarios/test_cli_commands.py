@@ -765,3 +765,20 @@ def test_a_filter_that_answers_changed_and_changed_nothing_is_told_of(tmp_path: 
     with ScriptedHead(tmp_path, {"test_filter": told}):
         done = hn("filter", "test", "/opt/f", str(job_file), state=tmp_path)
     assert "did it fail?" in done.stdout, done.stderr
+
+
+def test_the_ids_of_jobs_are_in_the_document_though_a_later_request_fails(tmp_path: Path) -> None:
+    """Who reads none submits all of them again."""
+
+    def submit(request: dict[str, Any]) -> dict[str, Any]:
+        if len(head.asked) > 1:
+            return {"ok": False, "class": "busy", "code": "disk", "what": "the disk is full", "fix": ""}
+        jobs = list(range(1, 1 + len(request["submissions"])))
+        return {"ok": True, "jobs": jobs, "submissions": [{"job": job} for job in jobs]}
+
+    (tmp_path / "lines").write_text("/bin/true\n" * 1001)
+    with ScriptedHead(tmp_path, {"submit_jobs": submit}) as head:
+        done = hn("job", "submit", "--json", "--each-line", "lines", state=tmp_path, cwd=tmp_path)
+    assert "the disk is full" in done.stderr
+    assert done.returncode != 0
+    assert json.loads(done.stdout)["jobs"] == list(range(1, 1001))

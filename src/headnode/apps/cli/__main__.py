@@ -183,6 +183,7 @@ def _carry_out(command: CliCommand, asked: Arguments, state: str | None) -> int:
     except _errors_of_ours() as error:
         from headnode.apps.cli.typed_options import name_typed_options
 
+        out.close()  # what was done before is in the document
         name_typed_options(error, asked)
         raise
     finally:
