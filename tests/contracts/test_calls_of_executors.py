@@ -3,12 +3,14 @@
 import os
 import pickle
 import resource
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.errors import BadRequest, Unavailable, WrongState
+from headnode.sdk import HeadnodeClient, HeadnodeExecutor
 from headnode.sdk.executor.call_files import RESULT, CallDirectory, ResultHeader
 from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
 
@@ -83,3 +85,17 @@ def test_a_result_that_ends_the_reading_thread_is_an_error_of_its_call(calls: Op
     calls.collect()
     assert isinstance(first.exception(0), BadRequest)
     assert isinstance(second.exception(0), WrongState)
+
+
+def test_a_call_is_refused_while_the_system_gives_no_thread_and_not_lost_for_ever(tmp_path: Path) -> None:
+    pytest.importorskip("cloudpickle")
+    with HeadnodeClient(tmp_path / "no-head", patience=0.0) as client:
+        executor = HeadnodeExecutor(client, directory=tmp_path)
+        before = threading.stack_size(1 << 46)  # bytes: no thread can have so much
+        try:
+            with pytest.raises(RuntimeError, match="thread"):
+                executor.submit(pow, 2, 2)
+        finally:
+            threading.stack_size(before)
+        assert isinstance(executor.submit(pow, 2, 2).exception(30), Unavailable)
+        executor.shutdown()

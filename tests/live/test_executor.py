@@ -15,7 +15,7 @@ import pytest
 
 from depth import share_of
 from headnode.adapters.wire.frame_codec import HEADER, frame
-from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, WrongState
+from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, Unavailable, WrongState
 from headnode.sdk.executor.call_files import RESULT, CallDirectory, ResultHeader
 from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
 from headnode.sdk.executor.jobs_of_calls import JobsOfCalls
@@ -202,6 +202,23 @@ def test_an_option_that_the_head_refuses_is_the_result_of_the_calls(
 def test_a_python_without_headnode_is_told_by_its_output(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, python="/usr/bin/python3") as executor:
         assert "hn task output" in str(executor.submit(abs, 1).exception(PATIENCE))
+
+
+def test_a_job_that_no_thread_can_follow_is_canceled_and_its_calls_say_so(
+    client: HeadnodeClient, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o700)
+    calls = OpenCalls(CallDirectory(str(tmp_path)), 1000)
+    jobs = JobsOfCalls(client, calls, {"command": "sleep 100"}, {})
+    future = HeadnodeFuture(1, lambda _: None)
+    calls.open(future)
+    before = threading.stack_size(1 << 46)  # bytes: no thread can have so much
+    try:
+        jobs.submit([1])
+    finally:
+        threading.stack_size(before)
+    assert isinstance(future.exception(0), Unavailable)
+    assert client.job(int(future.place.split(".")[0])).wait(timeout=PATIENCE).state == "Canceled"
 
 
 class LateRelay(RequestRelay):

@@ -106,21 +106,22 @@ class HeadnodeExecutor(Executor):
     ) -> Future[Result]:
         """Submit a call of a function; return its future.
 
-        Raises:  BadRequest ``not-picklable`` or ``call-too-large``; RuntimeError after `shutdown`; OSError if
-                 the call cannot be written.
+        Raises:  BadRequest ``not-picklable`` or ``call-too-large``; RuntimeError after `shutdown`, or if the
+                 system gives no thread; OSError if the call cannot be written.
         """
         body = self._pickled(fn, args, kwargs)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
+            if self._sender is None:  # first: if there is no thread for it, there is no call
+                sender = threading.Thread(target=self._send, name="headnode executor", daemon=True)
+                sender.start()
+                self._sender = sender
             future = HeadnodeFuture(self._next, self._dropped)
             self._calls.directory.write(f"{future.number}{CALL}", self._header(), body)
             self._calls.open(future)
             self._next += 1
             self._wishes.put(ExecutorWish(WishKind.CALL, future.number))
-            if self._sender is None:
-                self._sender = threading.Thread(target=self._send, name="headnode executor", daemon=True)
-                self._sender.start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -103,11 +103,21 @@ class JobsOfCalls:
         self._begin(CallJob(answer.job, self))
 
     def _begin(self, job: CallJob) -> None:
-        """Follow a job."""
-        with self._lock:
-            self._jobs.append(job)
-            self._threads = [each for each in self._threads if each.is_alive()] + [job.thread]
-            job.thread.start()
+        """Follow a job; cancel it if there is no thread for that.
+
+        Raises:  Unavailable ``no-thread``.
+        """
+        try:
+            with self._lock:
+                job.thread.start()
+                self._jobs.append(job)
+                self._threads = [each for each in self._threads if each.is_alive()] + [job.thread]
+        except RuntimeError as error:
+            self._cancel_quietly(partial(self.client.verbs.cancel_job, job.id, message="it is not followed"))
+            what = f"job {job.id} was canceled: this process cannot follow it: {error}"
+            raise Unavailable(
+                code="no-thread", what=what, fix="raise the limit of processes: ulimit -u"
+            ) from None
 
     def _place(self, job: int, tasks: list[int], sweeps: list[range]) -> None:
         for task, numbers in zip(tasks, sweeps, strict=True):
