@@ -242,3 +242,31 @@ def test_links_are_those_of_the_system(head: RealHead, tmp_path: Path) -> None:
         {link.name for link in (tmp_path / one).iterdir()} & {"pbsnodes", "qhost"} for one in ("pbs", "sge")
     ]
     assert names == [{"pbsnodes"}, {"qhost"}]
+
+
+def test_jobs_are_held_and_released_as_in_pbs_and_grid_engine(head: RealHead, tmp_path: Path) -> None:
+    pbs = Programs(head, tmp_path / "pbs", "--only", "qsub")
+    engine = Programs(head, tmp_path / "sge", "--only", "qsub", "--qsub", "gridengine")
+    (tmp_path / "job.sh").write_text("sleep 100\n")
+    name = pbs.said("qsub -h job.sh", tmp_path)
+    number = name.partition(".")[0]
+
+    def state() -> str:
+        return str(json.loads(pbs.said("qstat -f -F json", tmp_path))["Jobs"][name]["job_state"])
+
+    assert state() == "H"
+    assert not pbs.said(f"qrls {name}", tmp_path)
+    head.until(lambda: state() == "R")
+    running = pbs.run(f"qhold {name}", tmp_path)
+    told = f"qhold: Request invalid for state of job {name}\n"
+    assert (running.returncode, running.stderr) == (168, told)
+    unknown = pbs.run("qhold 999999.x", tmp_path)
+    assert (unknown.returncode, unknown.stderr) == (153, "qhold: Unknown Job Id 999999.x\n")
+    pbs.said(f"qdel {name}", tmp_path)
+    engine.said("qsub -b y -t 1-4 sleep 100", tmp_path)  # has all processors
+    later = engine.said("qsub -terse -b y -h sleep 100", tmp_path)
+    assert engine.said(f"qrls {later}", tmp_path) == f"modified hold of job {later}"
+    assert engine.said(f"qhold -h u {later}", tmp_path) == f"modified hold of job {later}"
+    denied = engine.run("qrls 999999", tmp_path)
+    assert (denied.returncode, denied.stdout) == (3, 'denied: job "999999" does not exist\n')
+    assert engine.run(f"qhold -h o {number}", tmp_path).returncode == 1

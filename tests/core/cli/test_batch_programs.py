@@ -40,6 +40,7 @@ from headnode.apps.cli.batch_programs.words import (
     moment,
     read_words,
     refused,
+    repeated,
 )
 from headnode.apps.cli.catalogue import PBS, SLURM
 from headnode.apps.client.client import Client
@@ -365,3 +366,24 @@ def test_a_head_that_refuses_a_job_for_want_of_something_was_contacted(code: str
     said = sbatch.in_words_of_slurm(refusal).lines
     assert ("Unable to contact slurm controller" not in said[0]) is reached
     assert any("no room is left" in line for line in said)
+
+
+def test_iterate_shows_the_same_again_after_each_pause(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pauses: list[int] = []
+
+    def pause(seconds: int) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", pause)
+    with pytest.raises(KeyboardInterrupt):
+        repeated(read_words(["-i", "5"], squeue.OPTIONS), lambda: print("table"))
+    assert (pauses, capsys.readouterr().out) == ([5, 5, 5], "table\n\n" * 3)
+    assert repeated(read_words([], squeue.OPTIONS), lambda: print("table")) == 0
+    assert capsys.readouterr().out == "table\n"
+    for wrong in ("0", "x", "-1", "1e9"):
+        with pytest.raises(ProgramRefusal, match=f"invalid entry for --iterate={wrong}"):
+            repeated(read_words([f"--iterate={wrong}"], sinfo.OPTIONS), lambda: None)

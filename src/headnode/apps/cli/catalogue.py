@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Run = Callable[[Arguments, Client, Output], int]
 
 SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol", "sprio")
-PBS = ("qsub", "qstat", "qdel")
+PBS = ("qsub", "qstat", "qdel", "qhold", "qrls")
 OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
 """Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""

@@ -22,6 +22,8 @@ _PURPOSES = {
     "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
     "qstat": ("[OPTIONS] [JOB...]", "List jobs."),
     "qdel": ("[OPTIONS] JOB...", "End jobs."),
+    "qhold": ("[OPTIONS] JOB...", "Hold jobs until they are released."),
+    "qrls": ("[OPTIONS] JOB...", "Release jobs that are held."),
     "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
     "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
 }
@@ -35,6 +37,7 @@ _OF_QSTAT = {
 }
 _OF_ONE = {"pbsnodes": "-a -l -S -j -v -F -o -r -C", "qhost": "-h -j -q -u -ncb"}
 _OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}
+_OF_HOLDS = {"pbs": "-h", "gridengine": "-h -u"}
 
 
 def help_of(program: str, table: "OptionTable | None", system: str) -> str:
@@ -74,6 +77,8 @@ def _listed(kind: str, options: "Iterable[str]") -> str:
 
 
 def _options_of_others(program: str, system: str) -> "list[str]":
+    if program in ("qhold", "qrls"):
+        return _OF_HOLDS[system].split()
     if program in _OF_ONE:
         return _OF_ONE[program].split()
     if program != "qsub":

@@ -58,6 +58,8 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
         return int(_module("pbsnodes" if program == "pbsnodes" else "grid_hosts").run(words, client))
     if program == "qstat":
         return int(_module(f"qstat_{system}").run(words, client))
+    if program in ("qhold", "qrls"):
+        return int(_module("qhold").run(program, words, client, system))
     qsub = _module("qsub")
     return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
 

@@ -18,6 +18,7 @@ from headnode.apps.cli.batch_programs.words import (
     ignored,
     read_words,
     refused,
+    repeated,
 )
 from headnode.apps.client.client import Client
 
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **acted_on(
-        "dead/d! exact/e! format/o Format/O noheader/h! Node/N! nodes/n list-reasons/R! long/l! partition/p "
-        "reservation/T! responding/r! sort/S states/t summarize/s! json! version/V! help! usage!"
+        "dead/d! exact/e! format/o Format/O iterate/i noheader/h! Node/N! nodes/n list-reasons/R! "
+        "long/l! partition/p reservation/T! responding/r! sort/S states/t summarize/s! json! version/V! "
+        "help! usage!"
     ),
     **ignored(
         "all/a! bg/b! clusters/M cluster federation! hide! local! noconvert! verbose/v!",
         "there is one cluster; it is asked anyway",
     ),
-    **refused("iterate/i", "repeat the program itself"),
     **refused("yaml!", "use --json"),
 }
 _SHORT_STATES = {
@@ -186,7 +187,12 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """List partitions and nodes."""
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
-    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if asked.has("long") and not asked.has("noheader") else ""
+    return repeated(asked, lambda: _show(asked, client))
+
+
+def _show(asked: ProgramWords, client: Client) -> int:
+    dated = (asked.has("long") or asked.has("iterate")) and not asked.has("noheader")
+    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if dated else ""
     if asked.has("reservation"):
         return _show_reservations(head, client, heading=not asked.has("noheader"))
     nodes = [node for node in client.ask("nodes")["nodes"] if _is_wanted(node, asked)]

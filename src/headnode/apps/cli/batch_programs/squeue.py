@@ -27,6 +27,7 @@ from headnode.apps.cli.batch_programs.words import (
     ignored,
     read_words,
     refused,
+    repeated,
 )
 from headnode.apps.client.client import Client
 
@@ -38,13 +39,12 @@ if TYPE_CHECKING:
 _CLUSTER = "there is one cluster; it is asked anyway"
 OPTIONS = {
     **acted_on(
-        "account/A array/r! array-unique! format/o Format/O jobs/j job/J long/l! me! name/n noheader/h! "
-        "nodelist/w partition/p qos/q reservation/R sort/S start! states/t state/T json! user/u users "
-        "version/V! help! usage!"
+        "account/A array/r! array-unique! format/o Format/O iterate/i jobs/j job/J long/l! me! name/n "
+        "noheader/h! nodelist/w partition/p qos/q reservation/R sort/S start! states/t state/T json! user/u "
+        "users version/V! help! usage!"
     ),
     **ignored("all/a! hide! noconvert! verbose/v! local! federation! sibling! priority/P!", _CLUSTER),
     **ignored("clusters/M", _CLUSTER),
-    **refused("iterate/i", "repeat the program itself, or use: hn job wait"),
     **refused("steps/s", "parts that srun starts are not listed"),
     **refused("yaml!", "use --json"),
     **refused("licenses/L only-job-state!", "choose by -j, -n, -u, -p, -w, -A, -R or -t"),
@@ -140,6 +140,10 @@ def run(words: "Sequence[str]", client: Client) -> int:
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
     asked.merge("users", "user")
+    return repeated(asked, lambda: _show_jobs(asked, client))
+
+
+def _show_jobs(asked: ProgramWords, client: Client) -> None:
     states = asked.parts("states") + asked.parts("state")
     if asked.has("start") and not states:
         states = ["PENDING"]
@@ -159,7 +163,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
         sys.stdout.write(queued_jobs(rows))
     else:
         sys.stdout.write(_table(asked, rows))
-    return 0
 
 
 def _jobs_inside(client: Client, names: "Sequence[str]") -> "set[int]":
@@ -176,7 +179,8 @@ def _table(asked: ProgramWords, rows: "Sequence[BatchRow]") -> str:
         usual = _START if asked.has("start") else _LONG if asked.has("long") else _SHORT
         text = asked.text("format") or os.environ.get("SQUEUE_FORMAT") or usual
         columns = letters("squeue", text, LETTERS, show)
-    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if asked.has("long") and not asked.has("noheader") else ""
+    dated = (asked.has("long") or asked.has("iterate")) and not asked.has("noheader")
+    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if dated else ""
     return head + lines(columns, rows, heading=not asked.has("noheader"))
 
 

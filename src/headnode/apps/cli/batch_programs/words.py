@@ -9,7 +9,7 @@ from headnode.core.formats.option_words import option_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
     from headnode.core.model.errors import HeadnodeError
@@ -174,6 +174,23 @@ def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable") -> N
         raise ProgramRefusal(f"--{name} is not supported here: {table[name].refused}")
     found.options.setdefault(name, []).append(value)
     found.given.append((name, value))
+
+
+def repeated(asked: ProgramWords, show: "Callable[[], object]") -> int:
+    """Show something, with ``--iterate`` again after each pause of so many seconds.
+
+    Raises:  ProgramRefusal for a pause that is none.
+    """
+    told = asked.text("iterate")
+    if told is None:
+        show()
+        return 0
+    if not (told.isascii() and told.isdigit() and 0 < len(told) < 7 and int(told)):
+        raise ProgramRefusal(f"Error: invalid entry for --iterate={told}")
+    while True:
+        show()
+        print(flush=True)
+        time.sleep(int(told))
 
 
 NOT_REACHED = "Unable to contact slurm controller (connect failure)"

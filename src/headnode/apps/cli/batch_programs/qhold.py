@@ -1,0 +1,79 @@
+"""``qhold`` and ``qrls`` of PBS and of Grid Engine: the hold of the user, set and released.
+
+Source:  PBS Professional 22, qhold(1B), qrls(1B); Grid Engine 8.1, qhold(1), qrls(1).
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.qsub import UNKNOWN_JOB
+from headnode.apps.cli.batch_programs.rows import LIVING, JobSource, numbers_of
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_VERBS = {"qhold": "hold_job", "qrls": "release_job"}
+_WRONG_STATE = 168  # the last byte of 15016
+_DENIED = 3
+
+
+def run(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+    """Hold or release each job; the worst exit status counts."""
+    targets, users = _read(words, system)
+    source = JobSource(client)
+    for user in users:
+        owner = None if user == "*" else user
+        targets += [str(job["id"]) for job in source.pages(("Queued",), owner=owner)]
+    if not targets and not users:
+        raise ProgramRefusal("no job was named", status=2, prefix="")
+    return max([_act(program, target, source, system) for target in targets], default=0)
+
+
+def _read(words: "Sequence[str]", system: str) -> "tuple[list[str], list[str]]":
+    targets, users, left = list[str](), list[str](), list(words)
+    while left:
+        word = left.pop(0)
+        if word.startswith("-h") and (len(word) > 2 or left):
+            kind = word[2:] or left.pop(0)
+            if kind.strip("nu"):
+                raise ProgramRefusal(
+                    f"-h {kind} is not supported here: the hold is that of the user", prefix=""
+                )
+        elif word == "-u" and system == "gridengine" and left:
+            users += left.pop(0).split(",")
+        elif word.startswith("-"):
+            raise ProgramRefusal(f"{word} is not supported here", status=2, prefix="")
+        else:
+            targets += [part for part in word.split(",") if part]
+    return targets, users
+
+
+def _act(program: str, target: str, source: JobSource, system: str) -> int:
+    from headnode.core.model.errors import NotFound, Refused
+
+    job = target.partition(".")[0].partition("[")[0]
+    listed = source.listed([int(job)]) if job.isascii() and job.isdigit() and len(job) < 19 else []
+    try:
+        if not listed:
+            raise NotFound(code="no-such-job", what=f"there is no job {target}")
+        source.client.ask(_VERBS[program], job=int(job))
+    except Refused as refused:
+        return _refused(
+            program, target, refused.what, system, known=bool(listed) and listed[0]["state"] in LIVING
+        )
+    if system == "gridengine":
+        numbers = numbers_of(listed[0]["array"]) if listed[0]["array"] else ()
+        for each in numbers or ("",):
+            print(f"modified hold of job-array task {job}.{each}" if each else f"modified hold of job {job}")
+    return 0
+
+
+def _refused(program: str, target: str, what: str, system: str, *, known: bool) -> int:
+    if system == "gridengine":
+        print(f"denied: {what}" if known else f'denied: job "{target}" does not exist')
+        return _DENIED
+    said = "Request invalid for state of job" if known else "Unknown Job Id"
+    sys.stderr.write(f"{program}: {said} {target}\n")
+    return _WRONG_STATE if known else UNKNOWN_JOB
