@@ -82,6 +82,8 @@ def test_the_script_of_a_job_is_written(slurm: Programs, tmp_path: Path) -> None
     told = slurm.said(f"scontrol write batch_script {number}", tmp_path)
     assert told == f"batch script for job {number} written to slurm-{number}.sh"
     assert (tmp_path / f"slurm-{number}.sh").read_text() == f"{script}\n"
+    said = slurm.said(f"sacct -B -j {number}", tmp_path)
+    assert said == f"Batch Script for {number}\n{'-' * 80}\n{script}"
     slurm.said("scontrol release jobname=kept", tmp_path)
     slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
     assert slurm.run("scontrol write batch_script 999999", tmp_path).returncode == 1
@@ -103,6 +105,15 @@ def test_scontrol_changes_limits_deadlines_and_nodes(slurm: Programs, tmp_path: 
 
 def test_sinfo_shows_each_host_name_alone(slurm: Programs, tmp_path: Path) -> None:
     assert len(slurm.said("sinfo -h -o '%n %T'", tmp_path).splitlines()) == 2
+
+
+def test_squeue_chooses_by_licence(slurm: Programs, tmp_path: Path) -> None:
+    slurm.said("hn cluster params Licences=solver:2,other:1", tmp_path)
+    with_licence = slurm.said("sbatch --parsable -H -L solver:1 --wrap true", tmp_path)
+    slurm.said("sbatch -H -L other --wrap true", tmp_path)
+    slurm.said("sbatch -H --wrap true", tmp_path)
+    assert slurm.said("squeue -h -L solver,none -o %i", tmp_path) == with_licence
+    assert slurm.said(f"squeue -h -j {with_licence} -O cpus-per-task", tmp_path).split() == ["1"]
 
 
 def test_sacct_has_every_field_of_slurm(slurm: Programs, tmp_path: Path) -> None:

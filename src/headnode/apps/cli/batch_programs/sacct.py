@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **acted_on(
-        "accounts/A allocations/X! allusers/a! array! brief/b! delimiter endtime/E format/o helpformat/e! "
-        "jobs/j long/l! name nodelist/N json! noheader/n! parsable/p! parsable2/P! partition/r qos/q "
-        "starttime/S state/s uid user/u version/V! help/h! usage! associations/x group gid/g"
+        "accounts/A allocations/X! allusers/a! array! batch-script/B! brief/b! delimiter endtime/E format/o "
+        "helpformat/e! jobs/j long/l! name nodelist/N json! noheader/n! parsable/p! parsable2/P! partition/r "
+        "qos/q starttime/S state/s uid user/u version/V! help/h! usage! associations/x group gid/g"
     ),
     **ignored(
         "allclusters/L! clusters/M duplicates/D! federation! local! noconvert! units truncate/T! verbose/v! "
-        "expand-patterns! env-vars! batch-script!",
+        "expand-patterns! env-vars!",
         "there is one cluster, and its values are whole",
     ),
     **refused("completion/c! file/f", "the head has all jobs; leave it out"),
@@ -248,6 +248,9 @@ def run(words: "Sequence[str]", client: Client) -> int:
         rows = [titles[at : at + 4] for at in range(0, len(titles), 4)]
         sys.stdout.write("".join(" ".join(f"{title:<19}" for title in row) + "\n" for row in rows))
         return 0
+    if asked.has("batch-script"):
+        sys.stdout.write("".join(_script(row) for row in _rows(asked, JobSource(client))))
+        return 0
     if asked.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import document, ended_job
 
@@ -266,6 +269,17 @@ def run(words: "Sequence[str]", client: Client) -> int:
     ]
     sys.stdout.write(_table(asked, fields, lines))
     return 0
+
+
+def _script(row: BatchRow) -> str:
+    """Return the script that was submitted; NONE if it is not known, or another user's."""
+    from headnode.core.model.errors import Refused
+
+    try:
+        text = row.source.client.ask("export_job", job=row.id, dialect="submitted")["text"]
+    except Refused:
+        text = "NONE\n"
+    return f"Batch Script for {FIELDS['jobid'](row)}\n{'-' * 80}\n{text}\n"
 
 
 def _fields(asked: ProgramWords) -> "list[tuple[str, int]]":

@@ -73,6 +73,10 @@ NAMES = {
     "time": "l", "defaulttime": "L", "timestamp": "H", "user": "u", "userlong": "U", "version": "v",
     "weight": "w", "prioritytier": "p", "preemptmode": "M", "maxcpuspernode": "B",
 }  # fmt: skip
+LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
+    "allocmem": ("allocmem", "ALLOCMEM"),
+    "gresused": ("gres", "GRES_USED"),
+}
 _USUAL = "%#P %.5a %.10l %.6D %.6t %N"
 _FORMS = {
     "long": "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N",
@@ -82,7 +86,7 @@ _FORMS = {
     "reasons": "%20E %9u %19H %N",
     "reasons long": "%20E %12U %19H %6t %N",
 }
-_TOGETHER = ("nodes", "nodelist", "cpusaiot", "nodesai", "nodesaiot", "freemem", "load")
+_TOGETHER = ("nodes", "nodelist", "cpusaiot", "nodesai", "nodesaiot", "freemem", "load", "allocmem")
 """Fields that are of all nodes in a line; the others divide them into lines."""
 
 
@@ -142,6 +146,7 @@ def _cores(node: "Node") -> int:
 
 
 _VALUES: "dict[str, Callable[[NodeRow], str]]" = {
+    "allocmem": lambda _: "N/A",
     "active": _first(lambda node: ",".join(node["features"]) or "(null)"),
     "address": _first(lambda node: node["address"] or node["name"]),
     "allownodes": lambda _: "all",
@@ -273,7 +278,7 @@ def _columns(asked: ProgramWords, name_width: int, partition_width: int) -> "lis
         return _VALUES[field]
 
     if (long_names := asked.text("Format")) is not None:
-        return named("sinfo", long_names, {name: LETTERS[letter] for name, letter in NAMES.items()}, show)
+        return named("sinfo", long_names, LONG_NAMES, show)
     kind = "reasons" if asked.has("list-reasons") else "nodes" if asked.has("Node") else ""
     kind = "summarize" if asked.has("summarize") else kind
     if asked.has("long") and kind != "summarize":

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 _CLUSTER = "there is one cluster; it is asked anyway"
 OPTIONS = {
     **acted_on(
-        "account/A array/r! array-unique! format/o Format/O iterate/i jobs/j job/J long/l! me! name/n "
-        "noheader/h! nodelist/w partition/p qos/q reservation/R sort/S start! states/t state/T json! user/u "
-        "users version/V! help! usage!"
+        "account/A array/r! array-unique! format/o Format/O iterate/i jobs/j job/J licenses/L long/l! me! "
+        "name/n noheader/h! nodelist/w partition/p qos/q reservation/R sort/S start! states/t state/T json! "
+        "user/u users version/V! help! usage!"
     ),
     **ignored("all/a! hide! noconvert! verbose/v! local! federation! sibling! priority/P!", _CLUSTER),
     **ignored("clusters/M", _CLUSTER),
     **refused("steps/s", "parts that srun starts are not listed"),
     **refused("yaml!", "use --json"),
-    **refused("licenses/L only-job-state!", "choose by -j, -n, -u, -p, -w, -A, -R or -t"),
+    **refused("only-job-state!", "choose by -j, -n, -u, -p, -w, -A, -L, -R or -t"),
 }
 _SHORT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -91,6 +91,7 @@ NAMES = {
     "tres-per-node": "b", "contiguous": "O", "wckey": "w",
 }  # fmt: skip
 LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
+    "cpus-per-task": ("cpuspertask", "CPUS_PER_TASK"),
     "deadline": ("deadline", "DEADLINE"),
     "eligibletime": ("eligible", "ELIGIBLE_TIME"),
     "exit_code": ("exitstatus", "EXIT_CODE"),
@@ -268,6 +269,7 @@ def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", id
         "account": {row.job["project"]},
         "qos": {FIELDS["qos"](row)},
         "nodelist": _nodes(row) if asked.has("nodelist") else set(),
+        "licenses": _licences(row) if asked.has("licenses") else set(),
     }
     if asked.has("me") and row.job["owner"] != own_user():
         return False
@@ -278,6 +280,10 @@ def _choice(asked: ProgramWords, name: str) -> "set[str]":
     if name != "nodelist":
         return set(asked.parts(name))
     return {node for value in asked.options[name] for node in unfolded(value)}
+
+
+def _licences(row: BatchRow) -> "set[str | None]":
+    return {one.partition(":")[0] for one in (FIELDS["licenses"](row) or "").split(",")}
 
 
 def _nodes(row: BatchRow) -> "set[str | None]":
