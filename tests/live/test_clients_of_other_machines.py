@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import socket
 import ssl
 import stat
@@ -22,7 +23,7 @@ from headnode.apps.client.client import Client
 from headnode.apps.client.logins import HeadLogin, keep, logins
 from headnode.apps.client.tls_connection import dial, redeem_login
 from headnode.core.model import bounds as b
-from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused
+from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused, Unavailable
 from heads import PATIENCE, RealHead, real_head
 from testbed.processes import free_address
 
@@ -70,6 +71,30 @@ def hn(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess
     return subprocess.run(
         command, env=environ, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
+
+
+def test_a_login_is_kept_though_a_process_of_the_same_number_was_killed(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    fields = {"cluster": "c", "user": "u", "number": 1, "token": "t", "expires": 0.0, "authority": "a"}
+    kept = Path(keep(home, HeadLogin(host="one", port=1, **fields)))
+    kept.with_name(f"{kept.name}.{os.getpid()}.new").write_text("half")
+    keep(home, HeadLogin(host="two", port=1, **fields))
+    assert [each.host for each in logins(home)] == ["two", "one"]
+
+
+def test_a_login_that_cannot_be_kept_leaves_no_file(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    fields = {"cluster": "c", "user": "u", "number": 1, "expires": 0.0, "authority": "a"}
+    kept = Path(keep(home, HeadLogin(host="one", port=1, token="t", **fields)))
+    before, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    try:
+        with pytest.raises(Unavailable):
+            keep(home, HeadLogin(host="two", port=1, token="t" * 2000, **fields))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, resource.RLIM_INFINITY))
+    assert [*kept.parent.iterdir()] == [kept]
+    assert [each.host for each in logins(home)] == ["one"]
 
 
 def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Path) -> None:

@@ -112,16 +112,11 @@ def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[HeadLogin]") -> 
     path = login_file(environ)
     text = write_json({"logins": [{name: getattr(each, name) for name in _FIELDS} for each in all_of_them]})
     folder, name = os.path.split(path)
-    scratch = f"{name}.{os.getpid()}.new"
+    scratch = f"{name}.{os.urandom(8).hex()}.new"  # a process that was killed may have had this one's number
     try:
         directory = make_own_directory(folder)
         try:
-            number = open_below(directory, scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(scratch, name, src_dir_fd=directory, dst_dir_fd=directory)
+            _write_whole(directory, name, scratch, text)
         finally:
             os.close(directory)
     except OSError as error:
@@ -131,6 +126,20 @@ def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[HeadLogin]") -> 
             fix="give this user write permission there",
         ) from None
     return path
+
+
+def _write_whole(directory: int, name: str, scratch: str, text: str) -> None:
+    """Write a file of a directory by another name first, which is removed if that fails.  Raises OSError."""
+    number = open_below(directory, scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(scratch, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        os.unlink(scratch, dir_fd=directory)
+        raise
 
 
 def _unreadable(path: str, why: str) -> HeadnodeError:
