@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,19 @@ def test_a_group_is_made_without_nodes_and_renamed(hpc: Hpc) -> None:
     assert hpc.status("PUT", "/cluster/nodeGroups/ComputeNodes", json={"Name": "all"}) == 409
     assert hpc.status("DELETE", "/cluster/nodeGroups/newer") == 204
     assert {each["Name"] for each in hpc.get("/cluster/nodeGroups")} == {"ComputeNodes"}
+
+
+def test_changes_that_come_at_once_are_all_kept(hpc: Hpc) -> None:
+    names = [f"once{number}" for number in range(8)]
+    with ThreadPoolExecutor(len(names)) as at_once:
+        list(at_once.map(lambda name: hpc.post("/cluster/nodeGroups", {"Name": name}), names))
+    assert {each["Name"] for each in hpc.get("/cluster/nodeGroups")} == {"ComputeNodes", *names}
+    for name in names:
+        assert hpc.status("DELETE", f"/cluster/nodeGroups/{name}") == 204
+    path = f"/jobs/{hpc.create(SHORT)}/tasks/1/envVariables"
+    with ThreadPoolExecutor(len(names)) as at_once:
+        list(at_once.map(lambda name: hpc.post(path, [{"Name": name, "Value": "x"}]), names))
+    assert {each["Name"] for each in hpc.get(path)} >= {*names}
 
 
 def test_processors_in_use_and_ended_jobs_have_a_history(hpc: Hpc) -> None:

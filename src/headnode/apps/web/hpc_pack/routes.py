@@ -1,7 +1,10 @@
 """The paths of HPC Pack's REST API below `/hpc`, each with its function."""
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 from starlette.requests import Request
@@ -83,23 +86,49 @@ PATHS: Final[tuple[tuple[str, str, Function], ...]] = (
     ("PUT", _TASK, tasks.set_task),
     ("PUT", _SUBTASK, tasks.set_task),
 )
+_READ_FIRST: Final[frozenset[Function]] = frozenset(
+    (
+        *(nodes.create_group, nodes.rename_group, nodes.remove_group, nodes.move_nodes),
+        *(jobs.set_environment, jobs.set_custom_properties),
+        *(tasks.set_environment, tasks.set_custom_properties),
+    )
+)
+"""What reads a list and writes it with a change: two at once would lose one of the changes."""
+
+
+class ChangeTurns:
+    """Who changes the groups of nodes, or the lists of a job, has its turn."""
+
+    def __init__(self) -> None:
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, function: Function, asked: HpcRequest) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return what a request waits for; "" names the groups of nodes."""
+        if function not in _READ_FIRST:
+            return contextlib.nullcontext()
+        job = str(asked.number("job")) if "job" in asked.parts else ""
+        return self._turns.setdefault(job, asyncio.Lock())
 
 
 def hpc_pack_routes(gateway: Gateway) -> list[BaseRoute]:
     """Return a route of the server for each path."""
+    turns = ChangeTurns()
     return [
-        Route(PREFIX + path, _handler(gateway, function), methods=[method])
+        Route(PREFIX + path, _handler(gateway, turns, function), methods=[method])
         for method, path, function in PATHS
     ]
 
 
-def _handler(gateway: Gateway, function: Function) -> Callable[[Request], Awaitable[Response]]:
+def _handler(
+    gateway: Gateway, turns: ChangeTurns, function: Function
+) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         try:
             async with gateway.bodies.body_of(request) as body:
                 asked = await hpc_request(gateway, request, body)
                 del body
-                return _response(await function(asked))
+                async with turns.of(function, asked):
+                    return _response(await function(asked))
         except HeadnodeError as error:
             answer = problem_response(error)
             if answer.status_code == 401:
