@@ -410,6 +410,28 @@ def test_a_job_that_failed_says_what_to_change_and_a_press_submits_it_so(
     head.ask("cancel_job", job=copy)
 
 
+def test_submitting_again_twice_makes_one_copy(head: RealHead, browser: httpx.Client) -> None:
+    job = head.submit("sleep 100", terms={"runtime": "10m", "hold": "true"})
+    filled = {"again": "what-this-form-has", "term-runtime": "20m"}
+    first = press(browser, f"/jobs/{job}/change", **filled)
+    newest = head.ask("jobs", limit=1)["jobs"][0]["id"]
+    assert first.url.path == press(browser, f"/jobs/{job}/change", **filled).url.path == f"/jobs/{newest}"
+    assert head.ask("jobs", limit=1)["jobs"][0]["id"] == newest
+    other = press(browser, f"/jobs/{job}/change", **{**filled, "again": "what-another-form-has"})
+    assert other.url.path not in (first.url.path, f"/jobs/{job}/change")
+    for each in (newest, newest + 1):
+        head.ask("cancel_job", job=each)
+
+
+def test_what_cannot_be_submitted_again_leaves_no_new_job(head: RealHead, browser: httpx.Client) -> None:
+    job = head.submit("sleep 100", terms={"runtime": "10m", "hold": "true"})
+    refused = press(browser, f"/jobs/{job}/change", again="x", **{"term-runtime": "never"})
+    assert refused.status_code == 400
+    assert head.ask("jobs", states=["Configuring"], limit=10)["jobs"] == []
+    assert head.ask("job", job=job)["job"]["state"] == "Queued"
+    head.ask("cancel_job", job=job)
+
+
 def test_output_is_searched_whole_and_shown_in_parts(head: RealHead, browser: httpx.Client) -> None:
     lines = 100_000  # 1.3 MB
     job = head.submit(f"seq -f 'line %08.0f' {lines}; printf 'the NEEDLE is last'")

@@ -1,5 +1,6 @@
 """What the buttons on the pages of a job do."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -7,8 +8,9 @@ from starlette.datastructures import FormData
 
 from headnode.apps.web.console.job_form import IN_ROW
 from headnode.apps.web.console.visit import ConsoleAction, GoTo, PageMessage, Visit, numbers, texts
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Refused, WrongState
 
+LONGEST_KEY: Final = 64  # characters of an idempotency key
 SIMPLE: Final[Mapping[str, tuple[str, str]]] = {
     "submit": ("submit_job", "Job {job} has been submitted."),
     "requeue": ("requeue_job", "Job {job} is queued again; what has finished is not repeated."),
@@ -73,22 +75,32 @@ async def change(visit: Visit, form: FormData) -> GoTo:
     terms = terms_of(form)
     if not terms:
         raise BadRequest(code="field", what="no option was changed", fix="name at least one option")
-    if texts(form, "again"):
-        return await _submit_again(visit, terms)
+    if again := texts(form, "again"):
+        return await _submit_again(visit, terms, again)
     answer = await visit.ask("modify_job", job=_job(visit), terms=terms)
     changed = ", ".join(name.replace("_", " ") for name in answer["changed"]) or "nothing"
     return _back(visit, f"Changed of job {{job}}: {changed}.")
 
 
-async def _submit_again(visit: Visit, terms: dict[str, str]) -> GoTo:
-    """Submit a copy of a job with other options, then cancel the job if it is not over."""
+async def _submit_again(visit: Visit, terms: dict[str, str], again: str) -> GoTo:
+    """Submit a copy of a job with other options, then cancel the job if it is not over.
+
+    A form that is sent twice makes one copy: `again` is its own.
+    """
     job = _job(visit)
-    state = (await visit.ask("job", job=job))["job"]["state"]
-    copy = (await visit.ask("clone_job", job=job))["job"]
-    await visit.ask("submit_job", job=copy, terms=terms)
-    if state in ("Finished", "Failed", "Canceled"):
+    once = f"again {job} {again}"[:LONGEST_KEY]
+    copy = (await visit.ask("clone_job", job=job, idempotency=once))["job"]
+    try:
+        await visit.ask("submit_job", job=copy, terms=terms)
+    except Refused as refused:
+        if refused.code != "already-submitted":
+            with contextlib.suppress(WrongState):  # it is over
+                await visit.ask("cancel_job", job=copy, message="it cannot be submitted with these options")
+            raise
+    try:
+        await visit.ask("cancel_job", job=job, message=f"submitted again as job {copy}")
+    except WrongState:  # it is over, perhaps since a moment ago
         return GoTo(f"/jobs/{copy}", PageMessage(f"Job {copy} is a copy of job {job} with these options."))
-    await visit.ask("cancel_job", job=job, message=f"submitted again as job {copy}")
     return GoTo(f"/jobs/{copy}", PageMessage(f"Job {copy} replaces job {job}, which is canceled."))
 
 

@@ -1,6 +1,7 @@
 """One request of a browser to the console: its user, the answers of the head, its page or action."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -152,6 +153,11 @@ class Visit:
     def wants_json(self) -> bool:
         """Whether the data is asked for, and not the page."""
         return self.request.url.path.endswith(".json")
+
+    @property
+    def once(self) -> str:
+        """What tells a form from all others, another one each time: who sends it twice means one thing."""
+        return secrets.token_urlsafe(16)
 
     @property
     def administers(self) -> bool:
