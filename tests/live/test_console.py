@@ -432,6 +432,21 @@ def test_what_cannot_be_submitted_again_leaves_no_new_job(head: RealHead, browse
     head.ask("cancel_job", job=job)
 
 
+def test_settings_change_what_was_changed_in_this_form_only(head: RealHead, browser: httpx.Client) -> None:
+    page = browser.get("/settings").text
+    fields = re.findall(r'name="((?:param|was)-[A-Za-z]+)" value="([^"]*)"', page)
+    form = {name: unescape(value) for name, value in fields}
+    head.ask("set_parameters", values={"HeartbeatInterval": "7"})  # in another tab
+    form["param-SchedulingDepth"] = "50"
+    press(browser, "/settings", **form, known="1")
+    now = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
+    assert (now["SchedulingDepth"], now["HeartbeatInterval"]) == ("50", "7")
+    again = press(browser, "/settings", **{**form, "param-SchedulingDepth": "many"}, known="1")
+    assert 'name="param-HeartbeatInterval" value="7"' in again.text
+    assert 'name="param-SchedulingDepth" value="many"' in again.text
+    head.ask("set_parameters", values={"SchedulingDepth": None, "HeartbeatInterval": None})
+
+
 def test_output_is_searched_whole_and_shown_in_parts(head: RealHead, browser: httpx.Client) -> None:
     lines = 100_000  # 1.3 MB
     job = head.submit(f"seq -f 'line %08.0f' {lines}; printf 'the NEEDLE is last'")

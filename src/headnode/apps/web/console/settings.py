@@ -76,17 +76,16 @@ def subject_of(parameter: str) -> str:
 
 
 async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
-    """Set the parameters whose fields differ from what they were; all of them or none."""
+    """Set the parameters whose fields differ from what the page showed; all of them or none.
+
+    What others have changed since then stays so.
+    """
     before = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
-    given = {
-        key.removeprefix("param-"): value.strip()
-        for key, value in form.multi_items()
-        if key.startswith("param-") and isinstance(value, str)
-    }
+    given, shown = _fields_named(form, "param-"), _fields_named(form, "was-")
     changed = {
         name: value or None
         for name, value in given.items()
-        if name in before and value != before[name]["value"] and (value or before[name]["value"])
+        if name in before and value not in (before[name]["value"], shown.get(name))
     }
     if not changed:
         return GoTo("/settings", PageMessage("Nothing was changed."))
@@ -103,12 +102,20 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
             "settings.html",
             model
             | {
-                "filled": given,
+                "filled": {name: given[name] for name in changed},
                 "errors": dict.fromkeys(named, said),
                 "error": {"what": error.what, "fix": error.fix},
             },
         )
     return GoTo("/settings", PageMessage(f"Changed: {', '.join(changed)}."))
+
+
+def _fields_named(form: FormData, prefix: str) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): value.strip()
+        for key, value in form.multi_items()
+        if key.startswith(prefix) and isinstance(value, str)
+    }
 
 
 async def _ask_again(
