@@ -57,7 +57,8 @@ def test_a_session_that_is_not_fresh_makes_no_token(age: float) -> None:
 
     request = Request({"type": "http", "path": "/people", "query_string": b"", "headers": []})
     visitor = Visitor(unasked, unasked, "c", unasked, time.time() - age)  # type: ignore[arg-type]
-    visit = Visit(request, visitor, {}, SharedByVisits(AnswersForAll(), LabRuns(Path("/nowhere")), "blue"))
+    shared = SharedByVisits(AnswersForAll(), LabRuns(Path("/nowhere")), "blue", asyncio.Lock())
+    visit = Visit(request, visitor, {}, shared)
     form = FormData([("name", "x"), ("role", "all"), ("days", "7")])
     with pytest.raises(NotAllowed, match="log-in-again"):
         asyncio.run(make_token(visit, form))

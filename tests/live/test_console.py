@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
 import httpx
@@ -445,6 +446,19 @@ def test_settings_change_what_was_changed_in_this_form_only(head: RealHead, brow
     assert 'name="param-HeartbeatInterval" value="7"' in again.text
     assert 'name="param-SchedulingDepth" value="many"' in again.text
     head.ask("set_parameters", values={"SchedulingDepth": None, "HeartbeatInterval": None})
+
+
+def test_roles_that_are_given_at_once_are_all_kept(head: RealHead, browser: httpx.Client) -> None:
+    names = [f"person{number}" for number in range(8)]
+
+    def give(name: str) -> httpx.Response:
+        return press(browser, "/people/roles", name=name, role="operator")
+
+    with ThreadPoolExecutor(len(names)) as at_once:
+        list(at_once.map(give, names))
+    now = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
+    assert {*names} <= {*now["Operators"].split(",")}
+    head.ask("set_parameters", values={"Operators": None})
 
 
 def test_output_is_searched_whole_and_shown_in_parts(head: RealHead, browser: httpx.Client) -> None:

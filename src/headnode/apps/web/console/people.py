@@ -61,16 +61,17 @@ async def change_role(visit: Visit, form: FormData) -> GoTo:
     name, role = texts(form, "name"), texts(form, "role")
     if not name or "," in name:
         raise BadRequest(code="name", what=f"{name!r} is not a user", fix="write one name, or @ and a group")
-    params = {each["name"]: each["value"] for each in (await visit.ask("parameters"))["parameters"]}
-    values = {}
-    for parameter, of_role in ROLES.items():
-        before = names_in(params[parameter])
-        after = [each for each in before if each != name] + [name] * (of_role == role)
-        if sorted(after) != sorted(before):
-            values[parameter] = ",".join(after) or None
-    if not values:
-        return GoTo("/people", PageMessage("Nothing was changed."))
-    await visit.ask("set_parameters", values=values)
+    async with visit.roles_turn:  # another form may change the same lists
+        params = {each["name"]: each["value"] for each in (await visit.ask("parameters"))["parameters"]}
+        values = {}
+        for parameter, of_role in ROLES.items():
+            before = names_in(params[parameter])
+            after = [each for each in before if each != name] + [name] * (of_role == role)
+            if sorted(after) != sorted(before):
+                values[parameter] = ",".join(after) or None
+        if not values:
+            return GoTo("/people", PageMessage("Nothing was changed."))
+        await visit.ask("set_parameters", values=values)
     said = f"{name} is {role} now." if role in ROLES.values() else f"{name} has no role any more."
     return GoTo("/people", PageMessage(said))
 

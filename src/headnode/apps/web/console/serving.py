@@ -3,6 +3,7 @@
 Each page is at its address and as JSON beside it; each action is a POST.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -202,7 +203,7 @@ class ConsoleSite:
     def __init__(self, door: SessionDoor, state: Path, colour: str) -> None:
         """`state`: the state directory of the head; `colour`: of the cluster's name."""
         self._door, self._messages = door, MessagesForNextPage()
-        self._shared = SharedByVisits(AnswersForAll(), LabRuns(state), colour)
+        self._shared = SharedByVisits(AnswersForAll(), LabRuns(state), colour, asyncio.Lock())
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of all pages and actions."""

@@ -125,6 +125,7 @@ class SharedByVisits(NamedTuple):
     answers: AnswersForAll
     lab: LabRuns
     colour: str  # of the cluster's name
+    roles_turn: asyncio.Lock  # held to read the roles of users and write them with a change
 
 
 class Visit:
@@ -141,6 +142,7 @@ class Visit:
         self.request, self.you = request, you
         self.ask, self.run_on_nodes, self.csrf, self.redeem, self.began = visitor
         self.kept, self.lab, self.colour = shared.answers.get, shared.lab, shared.colour
+        self.roles_turn = shared.roles_turn
         self.messages = list(messages)
         self.now = time.time()
         self.site = ""  # the resource over which the head runs
