@@ -158,7 +158,7 @@ class Visit:
 
     @property
     def once(self) -> str:
-        """What tells a form from all others, another one each time: who sends it twice means one thing."""
+        """A new key for a form: if the form is sent twice, it is carried out once."""
         return secrets.token_urlsafe(16)
 
     @property

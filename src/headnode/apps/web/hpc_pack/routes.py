@@ -97,7 +97,7 @@ _READ_FIRST: Final[frozenset[Function]] = frozenset(
 
 
 class ChangeTurns:
-    """Who changes the groups of nodes, or the lists of a job, has its turn."""
+    """Turns to change the groups of nodes, or the lists of a job."""
 
     def __init__(self) -> None:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
