@@ -1,8 +1,10 @@
 """Directories that attempts had and that their shepherd can no longer remove."""
 
+import contextlib
 import logging
 import os
 import pwd
+import signal
 import subprocess
 from collections.abc import Iterable
 
@@ -11,19 +13,37 @@ from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
 log = logging.getLogger("headnode.agent")
 
 
-def remove_leftovers(paths: Iterable[str], uid: int) -> None:
+PATIENCE = 60.0  # seconds for one directory; the job's end is reported after that
+_DEATH = 2.0  # seconds for a killed process to end
+
+
+def remove_leftovers(paths: Iterable[str], uid: int, patience: float = PATIENCE) -> None:
     """Remove those of the directories that are still there, as the user whose tasks had them.
 
-    Not as root: links on the path may be the user's, and lead anywhere.
+    Not as root: links on the path may be the user's, and lead anywhere. Only the user's process looks at the
+    path, so a file system that does not answer is waited for `patience` seconds.
     """
+    user, group, others = _identity(uid)
     for path in paths:
-        if os.path.lexists(path):  # a link is there even if it leads nowhere
-            user, group, others = _identity(uid)
-            command = [SHELL, "-c", REMOVE, path]
-            try:
-                subprocess.run(command, env=PATH, check=False, user=user, group=group, extra_groups=others)
-            except OSError as error:  # the user has as many processes as it may have
-                log.error("%s was not removed: %s; remove it by hand", path, error)
+        try:
+            remover = subprocess.Popen(
+                [SHELL, "-c", REMOVE, path],
+                env=PATH,
+                user=user,
+                group=group,
+                extra_groups=others,
+                start_new_session=True,
+            )
+        except OSError as error:  # the user has as many processes as it may have
+            log.error("%s was not removed: %s; remove it by hand", path, error)
+            continue
+        try:
+            remover.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(remover.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for the file system
+                remover.wait(_DEATH)
+            log.error("%s was not removed within %g seconds; remove it by hand", path, patience)
 
 
 def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:

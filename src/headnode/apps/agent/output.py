@@ -1,12 +1,14 @@
 """Output of tasks for the head: captured, or in files that they named; read as their users."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import heapq
 import os
 import pwd
 import shutil
 import stat
+import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -122,7 +124,8 @@ def _named(opened: Said, node: str) -> Said:
 
 
 MOST = 1 << 20  # bytes in one message
-MOST_AT_ONCE = 8  # files: each is opened by a process of its own
+MOST_AT_ONCE = 8  # files: each is opened by a process of its own, and read by a thread of its own
+MOST_WAITING = 256  # requests that wait for their turn; more are refused
 
 
 class Opener(Protocol):
@@ -145,6 +148,10 @@ class TaskFileReader:
 
     def start(self, message: ReadFile, *, far: bool) -> None:
         """Read, and answer the head; `far`: it is on another machine."""
+        if len(self._tasks) >= MOST_AT_ONCE + MOST_WAITING:
+            full = f"too many reads of files wait on node {self._node!r}"
+            self._say(OutputRead(number=message.number, data=b"", size=0, problem=full))
+            return
         task = asyncio.get_running_loop().create_task(self._read(message, far=far))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -162,7 +169,7 @@ class TaskFileReader:
             async with self._turns:
                 user = as_here(message, self._node, far=far)
                 file = await self._open(message.path, user.uid, user.gid)
-                data, size = await asyncio.to_thread(_piece, file, message.offset, min(message.limit, MOST))
+                data, size = await _read_in_thread(file, message.offset, min(message.limit, MOST))
             self._say(OutputRead(number=number, data=data, size=size))
         except FileNotFoundError:
             self._say(OutputRead(number=number, data=b"", size=0, missing=True))
@@ -170,6 +177,30 @@ class TaskFileReader:
             self._say(OutputRead(number=number, data=b"", size=0, problem=error.what))
         except OSError as error:
             self._say(OutputRead(number=number, data=b"", size=0, problem=os.strerror(error.errno or 0)))
+
+
+async def _read_in_thread(file: int, offset: int, most: int) -> tuple[bytes, int]:
+    """Read a piece as `_piece` does.  Close the file.
+
+    The thread is not one of the default pool: reads that hang would take all of them. The agent does not wait
+    for it at its end.
+    Raises:  Unavailable ``no-thread``; OSError.
+    """
+    read: concurrent.futures.Future[tuple[bytes, int]] = concurrent.futures.Future()
+    read.set_running_or_notify_cancel()  # from here on the thread closes the file, also if nobody waits
+
+    def work() -> None:
+        try:
+            read.set_result(_piece(file, offset, most))
+        except Exception as error:  # noqa: BLE001 (raised where the read is awaited)
+            read.set_exception(error)
+
+    try:
+        threading.Thread(target=work, name="read", daemon=True).start()
+    except RuntimeError as error:
+        os.close(file)
+        raise Unavailable(code="no-thread", what=f"the agent cannot read files now: {error}") from None
+    return await asyncio.wrap_future(read)
 
 
 def _piece(file: int, offset: int, most: int) -> tuple[bytes, int]:
