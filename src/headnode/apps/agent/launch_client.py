@@ -6,8 +6,9 @@ import hmac
 import json
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.task_tools import LaunchPlaces
-from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.bounds import NAME, UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
@@ -30,6 +31,8 @@ log = logging.getLogger("headnode.agent")
 
 PATIENCE = 6.0  # seconds for all the nodes to answer
 NO_NODES: frozenset[str] = frozenset()
+MOST_TARGETS = 4096  # nodes that one attempt may name
+MOST_LAUNCHES = 512  # launches of one user at a time; an agent has 1024 descriptors
 REPEAT = 2.0  # seconds until those that have not are asked again
 
 
@@ -51,8 +54,14 @@ class UsageGathering:
         self._arrived = asyncio.Event()
 
     def launches(self, job: JobId, key: Key, target: str) -> None:
-        """An attempt launches something on a node."""
-        self._targets.setdefault((job, key), set()).add(target)
+        """An attempt launches something on a node.
+
+        Raises:  NotAllowed ``launch`` when it has named too many.
+        """
+        targets = self._targets.setdefault((job, key), set())
+        if target not in targets and len(targets) >= MOST_TARGETS:
+            raise NotAllowed(code="launch", what=f"the task has named {MOST_TARGETS} nodes already")
+        targets.add(target)
 
     def targets(self, job: JobId, key: Key) -> frozenset[str]:
         """Return the nodes on which an attempt has launched something; asked once, when it is over."""
@@ -121,7 +130,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     secret: str
     task: str
-    host: str
+    host: Annotated[str, msgspec.Meta(max_length=NAME.most)]
     command: str
     directory: str
     environment: dict[str, str]
@@ -140,6 +149,7 @@ class LaunchClient:
         self._node, self._places, self._services, self._begin = node, places, services, begin
         self.streams: dict[str, LaunchStream] = {}
         self.gathering = UsageGathering(node, services.say)
+        self._users: Counter[int] = Counter()  # launches of each user
 
     async def serve(
         self, text: bytes, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -148,20 +158,32 @@ class LaunchClient:
         try:
             request = self._request(text)
             job, key = self._attempt_of(request, uid)
+            self._admit(uid)
+            self.gathering.launches(job, key, request.host)
         except HeadnodeError as error:
             writer.write(_exit_frame(wire.FAILED, f"{error}"))
             await writer.drain()
             return
         route = Route(job, *key, secrets.token_hex(8), self._node, request.host)
-        self.gathering.launches(job, key, request.host)
         stream = self.streams[route.number] = LaunchStream(self._services.say, route, back=False)
         stream.launch(Launch(route, request.command, request.directory, request.environment))
         listening = self._begin(self._hear_launcher(reader, stream))
+        self._users[uid] += 1
         try:
             await self._answer_launcher(stream, writer)
         finally:
             listening.cancel()
             del self.streams[route.number]
+            self._users[uid] -= 1
+            self._users += Counter()  # forgets users without launches
+
+    def _admit(self, uid: int) -> None:
+        if self._users[uid] >= MOST_LAUNCHES:
+            raise NotAllowed(
+                code="launch",
+                what=f"{MOST_LAUNCHES} commands that this user has launched from this node run already",
+                fix="wait until some have ended",
+            )
 
     def _request(self, text: bytes) -> Request:
         try:
@@ -182,7 +204,8 @@ class LaunchClient:
         if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
             job, task, instance, attempt = (int(word) for word in words)
             key = (task, instance, attempt)
-            right = hmac.compare_digest(self._places.secret(request.task), request.secret)
+            good, said = self._places.secret(request.task), request.secret
+            right = hmac.compare_digest(good.encode(), said.encode())
             if right and self._services.user_of(JobId(job), key) == uid:
                 return JobId(job), key
         raise NotAllowed(
