@@ -116,10 +116,12 @@ class Runner:
 
     def _start(self, wish: dict[str, Any]) -> None:
         """Start a filter in a session of its own; its paper is standard input, too, where that is wanted."""
-        output, output_end = os.pipe2(os.O_CLOEXEC)
-        errors, errors_end = os.pipe2(os.O_CLOEXEC)
+        opened: list[int] = []
         environment = self._environment | wish["environment"] | {MARKER: str(wish["number"])}
         try:
+            for _ in range(2):
+                opened += os.pipe2(os.O_CLOEXEC)
+            output, output_end, errors, errors_end = opened
             process = os.posix_spawn(
                 wish["program"][0],
                 wish["program"],
@@ -136,7 +138,7 @@ class Runner:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self._send({"number": wish["number"], "how": "missing", "errors": f"{wish['program'][0]}: {why}"})
-            for end in (output, output_end, errors, errors_end):
+            for end in opened:
                 os.close(end)
             return
         until = time.monotonic() + wish["seconds"]
@@ -202,7 +204,10 @@ class Runner:
 
     def _sweep(self) -> None:
         """Kill what filters that are over have left: it has come to be a child of this process."""
-        strangers = children() - self._runs.keys()
+        try:
+            strangers = children() - self._runs.keys()
+        except OSError:  # no descriptor now: the next sweep sees them
+            return
         if not strangers:
             return
         alive = [f"{MARKER}={run.number}".encode() for run in self._runs.values()]
