@@ -107,6 +107,7 @@ class PrologEpilog:
         if visit is None or visit.stage is VisitStage.CLOSED:
             if hooks is None:
                 return
+            self._forget_outcomes(opened.job)  # an agent that died at the end of the last visit left them
             visit = NodeVisit(opened.job, self._boot, VisitStage.PROLOG, hooks, environment)
             self._visits[opened.job] = visit
             trouble = self._keep(visit)
