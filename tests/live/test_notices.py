@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage, Message
 from email.parser import BytesParser
 from email.policy import default
@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 
+from headnode.adapters.notify import delivery
 from headnode.adapters.notify.outbox import Delivery, DeliveryResult, DeliverySettings
+from headnode.apps.server import job_notices
 from headnode.apps.server.job_notices import NotifierProcess
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.notices import Notice
@@ -185,6 +187,72 @@ def test_what_is_being_brought_is_known_until_it_is_told_what_became_of_it() -> 
 
     asyncio.run(bring())
     assert [(one.number, one.became) for one in told] == [(NOTICE.number, "never")]
+
+
+@contextmanager
+def dripping_server() -> Iterator[str]:
+    """Open a web server whose answers never end, a byte every tenth of a second; yield its address."""
+    over = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            while not over.wait(0.1):
+                connection.sendall(b"x")
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = door.accept()
+                threads.append(threading.Thread(target=drip, args=(connection,)))
+                threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        threads = [threading.Thread(target=serve)]
+        threads[0].start()
+        try:
+            yield f"http://127.0.0.1:{door.getsockname()[1]}/"
+        finally:
+            over.set()
+            door.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+def test_a_delivery_ends_although_bytes_arrive_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "LONGEST_DELIVERY", 0.5)
+    with dripping_server() as slow:
+        hook = delivery.deliver(Delivery(NOTICE, slow, DeliverySettings(hooks=(slow,))))
+        post = slow.removeprefix("http://").rstrip("/")
+        mail = delivery.deliver(Delivery(NOTICE, "ann@example.org", DeliverySettings(server=post)))
+    assert (hook.became, hook.problem) == ("later", "the delivery took too long: more than 0.5 s")
+    assert (mail.became, mail.problem) == ("later", f"{post}: the delivery took too long: more than 0.5 s")
+
+
+def test_a_hook_that_drips_its_answers_starves_no_other(head: RealHead, hook: ThreadingHTTPServer) -> None:
+    root = f"http://127.0.0.1:{hook.server_port}/"
+    with dripping_server() as slow:
+        head.ask("set_parameters", values={"NotificationWebhooks": f"{slow},{root}"})
+        for _ in range(4):
+            head.submit("/bin/true", terms={"notifyoncompletion": "true", "emailaddress": slow})
+        head.until(lambda: waiting(head) == 4)
+        head.submit("/bin/true", terms={"notifyoncompletion": "true", "emailaddress": f"{root}good"})
+        head.until(lambda: len(hook.posted) == 1)  # type: ignore[attr-defined]
+
+
+def test_a_process_that_falls_silent_is_killed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_notices, "LONGEST_SILENCE", 0.3)
+
+    async def bring(hook: str) -> None:
+        notifier = NotifierProcess(lambda _: None)
+        async with asyncio.timeout(delivery.PATIENCE / 2):
+            for _ in range(2):
+                await notifier.send(Delivery(NOTICE, hook, DeliverySettings(hooks=(hook,))))
+                while notifier.busy:
+                    await asyncio.sleep(0.01)
+        await notifier.end()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(bring(f"http://127.0.0.1:{silent.getsockname()[1]}/"))
 
 
 def test_a_server_that_wants_it_later_gets_it_later(head: RealHead) -> None:

@@ -11,12 +11,15 @@ import http.client
 import smtplib
 import socket
 import ssl
+import threading
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +86,70 @@ def document(notice: Notice) -> dict[str, Any]:
     return {"text": subject(notice), **msgspec.to_builtins(notice)}
 
 
-PATIENCE = 20.0  # seconds for each answer of a server
+PATIENCE = 20.0  # seconds for each piece of an answer of a server
+LONGEST_DELIVERY = 60.0  # seconds for the whole; less than the head's patience with this process
 _TRY_AGAIN = {408, 425, 429}  # of the answers 400 to 499 of a web server
+
+
+class _Connections:
+    """The connections of one delivery; `end` ends them, also if bytes arrive all the time."""
+
+    def __init__(self) -> None:
+        self.late = False
+        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+
+    def connect(self, *args: Any, **options: Any) -> socket.socket:
+        """Connect as `socket.create_connection` does.
+
+        Raises:  OSError.
+        """
+        made = socket.create_connection(*args, **options)
+        with self._lock:
+            if self.late:
+                made.close()
+                raise TimeoutError(_TOO_SLOW)
+            self._open.append(made.dup())  # TLS puts another object in the place of the first
+        return made
+
+    def end(self) -> None:
+        """End the connections: what is read or written on them fails."""
+        with self._lock:
+            self.late = True
+            for each in self._open:
+                with suppress(OSError):  # the other side was faster
+                    each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        with self._lock:
+            for each in self._open:
+                each.close()
+            self._open.clear()
+
+
+_TOO_SLOW = "the delivery took too long"
+
+
+@contextmanager
+def _limited() -> Iterator[_Connections]:
+    """Yield what connects for one delivery.
+
+    Raises:  TimeoutError when the delivery was ended.
+    """
+    connections = _Connections()
+    timer = threading.Timer(LONGEST_DELIVERY, connections.end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield connections
+    except (OSError, smtplib.SMTPException, http.client.HTTPException) as error:
+        if connections.late:
+            raise TimeoutError(f"{_TOO_SLOW}: more than {LONGEST_DELIVERY:g} s") from error
+        raise
+    finally:
+        timer.cancel()
+        connections.close()
 
 
 def deliver(delivery: Delivery) -> DeliveryResult:
@@ -118,17 +183,31 @@ def _judged(error: Exception) -> Became:
     return "later"
 
 
+class _Mail(smtplib.SMTP):
+    def __init__(self, host: str, port: int, connections: _Connections) -> None:
+        self._connections = connections
+        super().__init__(host, port, timeout=PATIENCE)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return self._connections.connect((host, port), timeout, self.source_address)
+
+
+class _MailOverTls(_Mail):
+    default_port = smtplib.SMTP_SSL_PORT
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        plain = super()._get_socket(host, port, timeout)
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+
+
 def _send(delivery: Delivery) -> None:
-    ways, context = delivery.ways, ssl.create_default_context()
+    ways = delivery.ways
     host, port = host_and_port(ways.server)
     sender = ways.sender or f"headnode@{socket.getfqdn()}"
-    if ways.encryption == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=PATIENCE, context=context)
-    else:
-        server = smtplib.SMTP(host, port, timeout=PATIENCE)
-    with server:
+    kind = _MailOverTls if ways.encryption == "tls" else _Mail
+    with _limited() as connections, kind(host, port, connections) as server:
         if ways.encryption == "starttls":
-            server.starttls(context=context)
+            server.starttls(context=ssl.create_default_context())
         if ways.credentials:
             user, password = _credentials(ways.credentials)
             server.login(user, password)
@@ -153,6 +232,32 @@ class _NoDetours(urllib.request.HTTPRedirectHandler):
         """Follow nothing."""
 
 
+class _Plain(urllib.request.HTTPHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(_connection, http.client.HTTPConnection, self._connections), request)
+
+
+class _Secure(urllib.request.HTTPSHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(_connection, http.client.HTTPSConnection, self._connections), request)
+
+
+def _connection(
+    kind: type[http.client.HTTPConnection], connections: _Connections, host: str, **options: Any
+) -> http.client.HTTPConnection:
+    made = kind(host, **options)
+    made._create_connection = connections.connect  # type: ignore[attr-defined]
+    return made
+
+
 def _post(delivery: Delivery) -> tuple[Became, str]:
     headers = {
         "Content-Type": "application/json",
@@ -169,8 +274,10 @@ def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tupl
     sent = {"User-Agent": "headnode", **headers}
     request = urllib.request.Request(address, body, sent, method="POST")  # noqa: S310  (http or https only, see is_hook)
     try:
-        with urllib.request.build_opener(_NoDetours).open(request, timeout=PATIENCE):
-            return "brought", ""
+        with _limited() as connections:
+            opener = urllib.request.build_opener(_NoDetours, _Plain(connections), _Secure(connections))
+            with opener.open(request, timeout=PATIENCE):
+                return "brought", ""
     except urllib.error.HTTPError as error:
         with error:
             final = 300 <= error.code < 500 and error.code not in _TRY_AGAIN

@@ -43,6 +43,7 @@ class NotifierProcess:
     def __init__(self, told: Callable[[DeliveryResult], None]) -> None:
         self._told = told
         self._given: set[NoticeKey] = set()
+        self._open = 0  # questions without an answer
         results = msgspec.msgpack.Decoder(DeliveryResult)
 
         def read(message: bytes) -> tuple[NoticeKey, DeliveryResult]:
@@ -78,9 +79,14 @@ class NotifierProcess:
 
     async def _ask(self, key: NoticeKey, order: Delivery | EventPost) -> "asyncio.Future[DeliveryResult]":
         answer = await self._service.ask(key, msgspec.msgpack.encode(order))
-        if self._silence is None:
+        if not self._open:
             self._listen()
+        self._open += 1
+        answer.add_done_callback(self._closed)
         return answer
+
+    def _closed(self, _: "asyncio.Future[DeliveryResult]") -> None:
+        self._open -= 1
 
     def _listen(self) -> None:
         """Kill the process when it falls silent, which it may while it has nothing to bring."""
@@ -107,6 +113,7 @@ log = logging.getLogger("headnode.notices")
 
 BETWEEN_DELIVERIES = 5.0  # seconds at most
 DELIVERIES_AHEAD = 32  # deliveries given to the one who brings them
+AHEAD_OF_SERVER = 2  # of them for one server, so that a slow one leaves threads and turns to the others
 NOTICES_LOOKED_AT = 10_000  # waiting notices
 FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
 LIFETIME = 86_400.0  # seconds: older notices are dropped
@@ -253,13 +260,20 @@ class JobNotices:
                 return
             if self._engine.clock.now() - one.notice.at > LIFETIME:
                 self._give_up(one, f"it could not be delivered within a day: {self.problem}")
-            elif key not in self._notifier.busy and self._tries.get(key, (0, 0.0))[1] <= now:
+            elif self._may_go(key, now):
                 try:
                     await self._notifier.send(Delivery(one.notice, one.address, ways))
                 except OSError as error:
                     log.error("the process that brings notices was lost: %s", error)
                     await self._notifier.end()
                     return
+
+    def _may_go(self, key: NoticeKey, now: float) -> bool:
+        """Return whether a notice is due, and its server has a turn left."""
+        busy = self._notifier.busy
+        if key in busy or self._tries.get(key, (0, 0.0))[1] > now:
+            return False
+        return sum(_server(other) == _server(key[1]) for _, other in busy) < AHEAD_OF_SERVER
 
     def _became(self, answer: DeliveryResult) -> None:
         key = (answer.number, answer.address)
@@ -271,6 +285,7 @@ class JobNotices:
             log.warning(
                 "a notice was not brought to %s and will be again: %s", answer.address, answer.problem
             )
+            self._news.set()  # its server has a turn left
             return
         if answer.became == "never":
             self.problem = f"{answer.address}: {answer.problem}"
@@ -292,6 +307,11 @@ class JobNotices:
             for key in tuple(self._settled):
                 self._outbox.discard(*key)
                 self._settled.discard(key)
+
+
+def _server(address: str) -> str:
+    """Return the web server of an address; empty for the mail server."""
+    return address.split("/")[2] if "://" in address else ""
 
 
 def receivers(spec: JobSpec, owner: str, ways: DeliverySettings) -> tuple[str, ...]:
