@@ -7,16 +7,24 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import depth
 from headnode.adapters.notify.bank import ask_bank
 from headnode.apps.cli.screens.job import view as screen
-from headnode.core.model.bank import MILLION, BankAction, BankedRun, BankOrder
+from headnode.apps.server.bank_desk import BankDesk
+from headnode.apps.server.filtering.filter_documents import FilterCaller
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bank import MILLION, BankAction, BankedRun, BankOrder, BankStep
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.bank import bank_noted
+from headnode.core.state.bank_ledger import BankEntry
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import BankNoted
 from heads import RealHead, real_head
 from testbed import gold_bank as gold
 from testbed.bank_peer import BankPeer, bank_peer
@@ -330,3 +338,22 @@ def test_no_charge_is_lost_or_doubled_by_kills_and_lost_answers(head: RealHead, 
     assert bank.told("Charge").keys() <= runs
     assert {named(job, view(head, job)["starts"]) for job in jobs} <= bank.told("Charge").keys()
     assert bank.reserved() == {}
+
+
+def test_a_refund_in_the_instant_of_the_confirmed_charge_is_new(tmp_path: Path) -> None:
+    cluster, key = ClusterState(), (JobId(7), 1)
+    desk = BankDesk(cast(ServerContext, SimpleNamespace(cluster=cluster)), FilterCaller(tmp_path, "c"))
+    cluster.bank.entries[key] = BankEntry(*key, "ann")
+    cluster.bank.settle(key, "charge")
+    desk.perform((), cluster)
+    assert desk.told_first(key)
+    assert not desk.told_first(key)
+    steps: tuple[BankStep, ...] = ("charged", "refund")
+    for step in steps:
+        event = BankNoted(at=Instant(0.0), job=key[0], run=1, step=step, owner="ann")
+        bank_noted(cluster, event)
+        desk.perform((event,), cluster)
+    desk.perform((), cluster)
+    assert desk.told_first(key)  # else the bank is asked in vain whether it has refunded the run
+    desk.perform((), cluster)
+    assert not desk.told_first(key)  # else a refund whose answer was lost is sent twice

@@ -23,7 +23,7 @@ from headnode.core.model.quantities import JobId
 from headnode.core.state.bank import AskBank, NoteBank
 from headnode.core.state.bank_ledger import BANK, BankKey, next_run
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Event
+from headnode.core.state.events import BankNoted, Event
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import own_request, processors_for
 from headnode.core.state.start import StartJob
@@ -141,8 +141,11 @@ class BankDesk:
 
     # What is due.
 
-    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
-        """Notice that something is due."""
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Notice that something is due; a run that is confirmed may be refunded at once, which is new."""
+        for event in events:
+            if isinstance(event, BankNoted) and event.step in _STEPS.values():
+                self._seen.discard((event.job, event.run))
         for key in reversed(cluster.bank.due):  # the new ones are the last
             if key in self._seen:
                 return
@@ -188,18 +191,22 @@ class BankDesk:
             log.critical("a run was not settled at the bank", exc_info=task.exception())
             self._later(key, "the head failed to settle it", 0.0)
 
+    def told_first(self, key: BankKey) -> bool:
+        """Return whether the bank was never told of what is due, which it is now."""
+        first = key in self._fresh
+        self._fresh.discard(key)
+        return first
+
     async def _settle(self, key: BankKey) -> None:
         """Tell the bank of one run, and record what it confirms."""
         entry = self._context.cluster.bank.entries.get(key)
         if entry is None or (action := entry.due) is None:
             return
-        first, began, run = key in self._fresh, time.monotonic(), entry.banked()
-        self._fresh.discard(key)
+        first, began, run = self.told_first(key), time.monotonic(), entry.banked()
         reply = await self._ask(action, run, first=first)
         if reply.said == "done" and await self._note(run, _STEPS[action], reply.amount):
             self._tries.pop(key, None)
             self._context.bank_problems.pop(key, None)
-            self._seen.discard(key)
             return
         self._later(key, reply.words, time.monotonic() - began)
 
