@@ -572,3 +572,16 @@ def test_an_id_that_another_job_has_by_now_is_neither_believed_nor_canceled() ->
     table.stop(KEY)
     assert table.to_act(Instant(31)) == {}
     assert [one.marker for one in table.to_look_at()] == [MARK]
+
+
+@pytest.mark.parametrize("by", [-86_400.0, 86_400.0])
+def test_a_clock_that_is_set_neither_delays_a_search_nor_shortens_it(by: float) -> None:
+    table = table_with()
+    table.sent(KEY, Instant(0))
+    table.submitted(KEY, SubmissionResult("doubtful"), Instant(1))
+    table.clock_set(Seconds(by))
+    for since in (10, 20, 30, 31, 32, 33):
+        assert table.to_submit(Instant(by + since)) == []
+        table.polled({}, Instant(by + since), Instant(by + since))
+        table.looked({MARK: NOTHING}, Instant(by + since), Instant(by + since))
+    assert [one.marker for one in table.to_submit(Instant(by + 33))] == [MARK]

@@ -59,6 +59,8 @@ REST_OF_ACCOUNTING = 600.0  # seconds that this lasts, also after no answer
 NEVER = float("inf")
 SOON = 3.0  # seconds until the next poll while something waits for it that was just canceled or searched
 
+CLOCK_STEP = 1.0  # seconds; the clock was set if it has moved by so much against the monotonic one
+
 Result = TypeVar("Result")
 News = Callable[[Sequence[HandOffNews], ResourceStatus | None], None]
 
@@ -80,6 +82,7 @@ class ResourceWorker:
         self._looking: set[str] = set()
         self._polling = self._remembering = False
         self._next_poll, self._next_history, self._rests_until = 0.0, NEVER, 0.0
+        self._ahead = time.time() - time.monotonic()  # of the clock that nobody sets
         self._is_over = False
         self._thread = threading.Thread(target=self._work, name=resource.name, daemon=True)
         self._thread.start()
@@ -162,7 +165,7 @@ class ResourceWorker:
             except queue.Empty:
                 job = None
             while job is not None:
-                job(_now())
+                job(self._now())
                 try:
                     job = self._inbox.get_nowait()
                 except queue.Empty:
@@ -171,9 +174,18 @@ class ResourceWorker:
         for threads in (self._users, self._own):
             threads.shutdown(wait=False)
 
+    def _now(self) -> Instant:
+        """Return the time, after the table was told by how much the clock was set, if it was."""
+        now = time.time()
+        moved = now - time.monotonic() - self._ahead
+        if abs(moved) >= CLOCK_STEP:
+            self._ahead += moved
+            self._table.clock_set(Seconds(moved))
+        return Instant(now)
+
     def _turn(self) -> None:
         """Start what is due; nothing here waits for a command."""
-        now = _now()
+        now = self._now()
         self._tell(self._table.never_there(now))
         for owner, attempts in by_owner(self._table.to_submit(now)).items():
             while attempts and self._may_submit(owner, len(attempts)):
@@ -302,11 +314,12 @@ class ResourceWorker:
         self._next_poll = min(self._next_poll, time.monotonic() + min(SOON, self._resource.poll))
 
     def _poll(self, owners: Sequence[str]) -> None:
-        began, clock, words = _now(), time.monotonic(), self._dialect.poll(owners)
+        clock, words = time.monotonic(), self._dialect.poll(owners)
         self._polling = True
 
         def polled(said: CommandResult, now: Instant) -> None:
             took, rows = time.monotonic() - clock, self._dialect.polled(said)
+            began = Instant(now - took)
             self._polling = False
             self._next_poll = time.monotonic() + max(self._resource.poll, SLOW * took)
             problem = "" if rows is not None else said.complaint
@@ -328,14 +341,15 @@ class ResourceWorker:
             words = look_words(base_directory(self._resource, owner), markers)
             order = self._orders[attempts[0].key]
             self._looking.add(owner)
-            looked = partial(self._looked, owner, markers, _now())
+            looked = partial(self._looked, owner, markers, time.monotonic())
             self._beside(owner, partial(self._run_as_owner, order, words), looked)
 
     def _looked(
-        self, owner: str, markers: Sequence[str], began: Instant, said: CommandResult | None, now: Instant
+        self, owner: str, markers: Sequence[str], clock: float, said: CommandResult | None, now: Instant
     ) -> None:
         self._looking.discard(owner)
         if said is not None:
+            began = Instant(now - (time.monotonic() - clock))
             self._tell(self._table.looked(files_found(said, markers), began, now))
         self._next_history = 0.0
 
@@ -346,7 +360,7 @@ class ResourceWorker:
         if not asked:
             return
         if clock < self._rests_until and all(each.report is not None for each in asked):
-            self._tell(self._table.remembered(None, _now()))
+            self._tell(self._table.remembered(None, self._now()))
             return
         self._remembering = True
         known = [each.id for each in asked if each.id]
@@ -378,7 +392,3 @@ def _end_if_failed(done: "Future[None]") -> None:
 def _patience(resource: BatchResource) -> HandOffPatience:
     exit_file = Seconds(min(LONGEST_EXIT_FILE, max(1.0, resource.lost_after / 5)))
     return HandOffPatience(resource.poll, resource.settle, resource.lost_after, exit_file)
-
-
-def _now() -> Instant:
-    return Instant(time.time())

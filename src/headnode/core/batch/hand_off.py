@@ -98,6 +98,13 @@ class HandOffTable:
         if found is not None:
             self._by_marker.pop(found.marker, None)
 
+    def clock_set(self, by: Seconds) -> None:
+        """The clock was set forward by so much (back if negative): retries and absences are not."""
+        for one in self.attempts.values():
+            one.clock_set(by)
+        if self._empty_since is not None:
+            self._empty_since = Instant(self._empty_since + by)
+
     # What is to be done.
 
     def to_submit(self, now: Instant) -> list[Tracked]:

@@ -137,6 +137,14 @@ class Tracked:
             return found, None
         return None if found is None else min(found, Instant(ended + shift)), Instant(ended + shift)
 
+    def clock_set(self, by: Seconds) -> None:
+        """Move what is known with a clock that was set, so that nothing lasts longer or shorter."""
+        self.since, self.acted = Instant(self.since + by), Instant(self.acted + by)
+        self.retry_at, self.reported = Instant(self.retry_at + by), Instant(self.reported + by)
+        self.not_before = None if self.not_before is None else Instant(self.not_before + by)
+        self.absent_since = None if self.absent_since is None else Instant(self.absent_since + by)
+        self.cancels = None if self.cancels is None else Instant(self.cancels + by)
+
     def enter(self, fact: Fact, now: Instant) -> None:
         """Go to the phase that follows.
 
