@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def name_typed_options(error: HeadnodeError, asked: Arguments) -> None:
     """Let an error name the option as it was typed: ``--deadline`` where the head has ``endby``."""
-    if error.what.startswith("option"):
-        named = {name: typed for name, typed in asked.spelled.items() if repr(name) in error.what}
+    named = {name: typed for name, typed in asked.spelled.items() if repr(name) in error.what}
+    if named:
         if any(_plain(typed) != name for name, typed in named.items()):
             for name, typed in named.items():
                 error.what = error.what.replace(repr(name), repr(typed), 1)
