@@ -12,7 +12,7 @@ from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.sinfo import reason_of
 from headnode.apps.cli.batch_programs.squeue import unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, read_pbs_options
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Node = Mapping[str, Any]
 
 _FLAGS, _VALUED = frozenset("alSjvLor"), frozenset("CFs")
+_HELP = "here pbsnodes has -a, -l, -S, -j, -v, -F json, -o, -r and -C"
 _STATES = {
     "Ready": "free",
     "Paused": "offline",
@@ -80,26 +81,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
 
 
 def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
-    asked, names, left = dict[str, str](), list[str](), list(words)
-    while left:
-        word = left.pop(0)
-        if not word.startswith("-") or word == "-":
-            names.append(word)
-            continue
-        text = word[1:]
-        while text:
-            letter, text = text[0], text[1:]
-            if letter in _VALUED and (text or left):
-                asked[letter], text = text or left.pop(0), ""
-            elif letter in _FLAGS:
-                asked[letter] = ""
-            else:
-                raise ProgramRefusal(
-                    f"invalid option -- '{letter}'",
-                    "here pbsnodes has -a, -l, -S, -j, -v, -F json, -o, -r and -C",
-                    status=2,
-                    prefix="",
-                )
+    asked, names = read_pbs_options(words, _FLAGS, _VALUED, _HELP)
     if asked.get("F", "json") != "json":
         raise ProgramRefusal(f"-F {asked['F']} is not supported here; write -F json", status=2, prefix="")
     return asked, names

@@ -10,7 +10,7 @@ from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_o
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, limit_of
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, read_pbs_options
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _FLAGS = frozenset("fxtawrisnQqBGM1H")
 _VALUED = frozenset("uF")
+_HELP = "here qstat has -f, -F json, -x, -H, -t, -u, -a, -r, -i, -s, -n, -1, -w, -Q, -q and -B"
 _TITLES = (
     "Job id            Name             User              Time Use S Queue\n"
     "----------------  ---------------- ----------------  -------- - -----\n"
@@ -51,28 +52,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
 
 
 def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
-    options, ids, left = dict[str, str](), list[str](), list(words)
-    while left:
-        word = left.pop(0)
-        if not word.startswith("-") or word == "-":
-            ids.append(word)
-            continue
-        text = word[1:]
-        while text:
-            letter, text = text[0], text[1:]
-            if letter in _VALUED:
-                if not text and not left:
-                    raise ProgramRefusal(f"option requires an argument -- '{letter}'", status=2, prefix="")
-                options[letter], text = text or left.pop(0), ""
-            elif letter in _FLAGS:
-                options[letter] = ""
-            else:
-                raise ProgramRefusal(
-                    f"invalid option -- '{letter}'",
-                    "here qstat has -f, -F json, -x, -H, -t, -u, -a, -r, -i, -s, -n, -1, -w, -Q, -q and -B",
-                    status=2,
-                    prefix="",
-                )
+    options, ids = read_pbs_options(words, _FLAGS, _VALUED, _HELP)
     if options.get("F", "json") not in ("json", "default"):
         raise ProgramRefusal(f"-F {options['F']} is not supported here; write -F json", status=2, prefix="")
     return options, ids

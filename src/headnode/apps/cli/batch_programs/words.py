@@ -144,6 +144,33 @@ def _read_letters(
         _keep(found, name, "", table)
 
 
+def read_pbs_options(
+    words: "Sequence[str]", flags: "frozenset[str]", valued: "frozenset[str]", help_line: str
+) -> "tuple[dict[str, str], list[str]]":
+    """Return the options of one letter, {letter: value}, and the other words, as programs of PBS read them.
+
+    Raises:  ProgramRefusal with `help_line` for a letter that is neither a flag nor has a value.
+    """
+    found, others, left = dict[str, str](), list[str](), list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-") or word == "-":
+            others.append(word)
+            continue
+        text = word[1:]
+        while text:
+            letter, text = text[0], text[1:]
+            if letter in valued:
+                if not text and not left:
+                    raise ProgramRefusal(f"option requires an argument -- '{letter}'", status=2, prefix="")
+                found[letter], text = text or left.pop(0), ""
+            elif letter in flags:
+                found[letter] = ""
+            else:
+                raise ProgramRefusal(f"invalid option -- '{letter}'", help_line, status=2, prefix="")
+    return found, others
+
+
 def _value(word: str, left: "list[str]", status: int) -> str:
     if not left:
         raise unknown(f"option requires an argument -- '{word.lstrip('-')}'", status)
