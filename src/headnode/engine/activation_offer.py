@@ -106,8 +106,8 @@ class QueueOrder:
 def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
     """Return how many of its units a job is offered."""
     option = wished.option if isinstance(wished, c.StartJob) else 0
-    unit = cluster.request(record).option(option).unit
-    return sum(units_in(unit, count, cluster.nodes[node].facts) for node, count in wished.shares)
+    request = cluster.request(record).option(option)
+    return sum(units_in(request, count, cluster.nodes[node].facts) for node, count in wished.shares)
 
 
 def in_line(cluster: ClusterState, record: JobRecord) -> bool:

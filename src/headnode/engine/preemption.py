@@ -230,16 +230,16 @@ def sharer_of(cluster: ClusterState, record: JobRecord) -> ShareInfo | None:
 
 def _units(cluster: ClusterState, graph: TaskGraph, request: JobRequest) -> tuple[int, int, int]:
     """Return how many units tasks use, are idle, and waiting tasks could use: the maximum at most."""
-    unit, used, idle = request.unit, 0, 0
+    used, idle = 0, 0
     free = graph.idle()
     for node, numbers in graph.run.allocation.items():
         facts, left = cluster.nodes[node].facts, max(0, len(free[node]) - graph.run.recalled.get(node, 0))
-        if unit is UnitType.NODE:
+        if request.unit is UnitType.NODE:
             used += len(free[node]) < len(numbers)
             idle += left == len(numbers)
         else:
-            used += units_in(unit, len(numbers), facts) - units_in(unit, len(free[node]), facts)
-            idle += units_in(unit, left, facts)
+            used += units_in(request, len(numbers), facts) - units_in(request, len(free[node]), facts)
+            idle += units_in(request, left, facts)
     if graph.service in graph.ready:
         return used, idle, request.maximum
     waiting = 0

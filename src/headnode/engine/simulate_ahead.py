@@ -223,6 +223,7 @@ class _SimulatedCluster:
             reserved=node.reserved,
             disk_held=node.disk_held,
             swap_held=node.swap_held,
+            gpus_held=node.gpus_held,
         )
 
 

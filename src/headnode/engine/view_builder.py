@@ -13,7 +13,7 @@ from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.request import held_of, memory_of
+from headnode.core.scheduling.request import gpus_counted, held_of, holds_amounts, memory_of
 from headnode.core.scheduling.shadow_reservation import ReleaseCache
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.cluster_state import ClusterState
@@ -37,7 +37,7 @@ _CLOSED = MappingProxyType(
     }
 )
 """Why a node takes no new work; empty: it does."""
-_NOTHING: NodeAmounts = (0, 0, 0)
+_NOTHING: NodeAmounts = (0, 0, 0, 0)
 _THERE = (NodeState.READY, NodeState.PAUSED)
 """A drain keeps out administrators' jobs, too, which may start on a paused node: of both it is told."""
 
@@ -57,7 +57,7 @@ class ViewBuilder:
         self._running: dict[JobId, RunningJob] = {}
         self._listed: list[RunningJob] = []
         self._wanting: set[JobId] = set()
-        self._with_amounts: dict[JobId, RunningJob] = {}  # those that hold memory, disk or swap that counts
+        self._with_amounts: dict[JobId, RunningJob] = {}  # those that hold more than processors
         self._held: dict[str, NodeAmounts] = {}
         self._held_changed = False
         self._closing: set[str] = set()  # nodes that are open for a while only
@@ -139,7 +139,7 @@ class ViewBuilder:
             self._wanting.add(job)
         else:
             self._wanting.discard(job)
-        if memory_of(seen.request) or held_of(seen.request):
+        if holds_amounts(seen.request):
             self._with_amounts[job], self._held_changed = seen, True
         elif self._with_amounts.pop(job, None) is not None:
             self._held_changed = True
@@ -194,7 +194,7 @@ class ViewBuilder:
 
 
 def _held_by(running: Iterable[RunningJob]) -> dict[str, NodeAmounts]:
-    """Return the MB of memory, disk and swap that jobs hold of each node, where they count."""
+    """Return the MB of memory, disk and swap, and the GPUs, that jobs hold of each node, where they count."""
     held: dict[str, NodeAmounts] = {}
     for job in running:
         _add(held, job.request, job.allocation)
@@ -210,22 +210,25 @@ def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:
     for job in cluster.detached:
         run, request = cluster.graph(job).run, cluster.given(cluster.jobs[job])
         if run.detached:
-            request = replace(request, memory=0, held=HeldAmounts(disk=request.held.disk))
+            request = replace(
+                request, memory=0, held=HeldAmounts(disk=request.held.disk), processors_per_gpu=0
+            )
         shares = [(node, len(numbers)) for node, numbers in run.places.items()]
         _add(held, request, shares)
     return held
 
 
 def _add(held: dict[str, NodeAmounts], request: JobRequest, shares: Iterable[tuple[str, int]]) -> None:
-    memory, of_node = memory_of(request), held_of(request)
-    if not memory and not of_node:
+    if not holds_amounts(request):
         return
+    memory, of_node, each = memory_of(request), held_of(request), gpus_counted(request)
     for node, processors in shares:
         before = held.get(node, _NOTHING)
         held[node] = (
             before[0] + processors * memory + of_node.memory,
             before[1] + of_node.disk,
             before[2] + of_node.swap,
+            before[3] + (processors // each if each else 0),
         )
 
 
@@ -252,6 +255,7 @@ def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -
         ),
         disk_held=held[1],
         swap_held=held[2],
+        gpus_held=held[3],
     )
 
 

@@ -97,7 +97,7 @@ class BankDesk:
         """Return the processors that a job needs at least, on the largest node."""
         nodes = [node.facts for node in self._context.cluster.nodes.values()]
         largest = max(nodes, key=lambda facts: facts.processors, default=None)
-        return request.minimum if largest is None else processors_for(request.unit, request.minimum, largest)
+        return request.minimum if largest is None else processors_for(request, request.minimum, largest)
 
     async def _reserved(self, call: FilterRequest, record: JobRecord) -> FilterReturn:
         """Have the price of a job reserved, for as many processors as it may grow to."""

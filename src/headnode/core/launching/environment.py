@@ -226,12 +226,22 @@ def _gang_variables(around: LaunchContext, number: int, task: TaskSpec) -> dict[
     """Return the hosts of all instances of a sweep that start together: each is a process of one program."""
     if task.kind is not TaskType.SWEEP or number > len(around.parts):
         return {}
-    size = task.minimum * (around.processors_per_socket if around.spec.unit is UnitType.SOCKET else 1)
+    size = task.minimum * _unit_size(around)
     places = instance_places(
         task, around.spec.unit, around.parts[number - 1], lambda _, held: [size] * max(1, held // size)
     )
     text = " ".join(node for place in places for node, _ in place)
     return {"HEADNODE_HOSTS": text if len(text) <= LONGEST_HOST_LIST else OVERFLOW}
+
+
+def _unit_size(around: LaunchContext) -> int:
+    match around.spec.unit:
+        case UnitType.SOCKET:
+            return around.processors_per_socket
+        case UnitType.GPU:
+            return around.spec.processors_per_gpu
+        case _:
+            return 1
 
 
 def _units(around: LaunchContext, processors: int) -> int:
@@ -241,6 +251,8 @@ def _units(around: LaunchContext, processors: int) -> int:
             return 1
         case UnitType.SOCKET:
             return max(1, processors // around.processors_per_socket)
+        case UnitType.GPU:
+            return max(1, processors // around.spec.processors_per_gpu)
         case UnitType.PROCESSOR:
             return processors
 

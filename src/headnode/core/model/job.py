@@ -5,7 +5,7 @@ A `JobSpec` never changes; modifying a job replaces it.  Which jobs and tasks wa
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import fields, replace
@@ -63,6 +63,24 @@ class UnitType(StrEnum):
     PROCESSOR = "processor"
     SOCKET = "socket"
     NODE = "node"
+    GPU = "gpu"  # each with `processors_per_gpu` processors of its node
+
+    @property
+    def word(self) -> str:
+        """The unit in a sentence: one of it."""
+        return "GPU" if self is UnitType.GPU else self.value
+
+
+class CountsUnits(Protocol):
+    """A job or its request: it counts what it takes of nodes in a unit."""
+
+    @property
+    def unit(self) -> UnitType:
+        """The unit."""
+
+    @property
+    def processors_per_gpu(self) -> int:
+        """How many processors a GPU comes with; it only matters where that is the unit."""
 
 
 class NodeGroupOp(StrEnum):
@@ -125,6 +143,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     process_memory: int | None = None
     held: HeldAmounts | None = None
     needs: NodeNeeds | None = None
+    processors_per_gpu: int | None = None
     tasks: tuple[TaskAlternative, ...] = ()  # one for each task, or none
     resource: str | None = None  # the request is for these resources alone; None: for own nodes alone
 
@@ -143,6 +162,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     template: str = ""
     priority: Priority = Priority(2000)
     unit: UnitType = UnitType.PROCESSOR
+    processors_per_gpu: int = 1  # where `unit` is GPU
     minimum: int | None = None
     maximum: int | None = None
     exclusive: bool = False
@@ -250,6 +270,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     memory: int = 0  # MB that the job holds with each of its processors; 0: it is not counted
     held: HeldAmounts = NOTHING_HELD  # what it holds of each node beside that
     start_at_maximum: bool = False  # False: any number from minimum to maximum will do
+    processors_per_gpu: int = 0  # where `unit` is GPU; 0: it is another
     needs: NodeNeeds = ANY_NODE
     together: bool = False  # `parts` has one part for each task, and all are held at once
     parts: tuple[RequestPart, ...] = ()

@@ -48,6 +48,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     control_groups: str = ""  # v2, v1 or none; empty: not said
     enforced: tuple[str, ...] = ()  # what the system keeps for each task: memory, processes, processors
     version: str = ""  # of Headnode there; empty: not said
+    gpus: int = 0
     address: str = ""  # where its agent dials from, as the head sees it; empty: the head's own machine
 
 
@@ -64,6 +65,7 @@ def facts_objection(facts: NodeFacts) -> str:
         ("MB of disk", facts.disk, b.MEMORY),
         ("MB of swap", facts.swap, b.MEMORY),
         ("MHz", facts.speed, b.SPEED),
+        ("GPUs", facts.gpus, b.GPUS),
     )
     for what, amount, bound in numbers:
         if problem := _number(what, amount, bound):

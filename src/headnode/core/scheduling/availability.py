@@ -122,7 +122,7 @@ class Availability:
             return find_placement(need, self.resources(start, end))
         kind, wanted = self._kinds.all[number], need.minimum
         if kind.whole:
-            wanted = -(-wanted // self._resources.node_table.units[need.unit][kind.nodes[0]])
+            wanted = -(-wanted // self._resources.node_table.units_of(need)[kind.nodes[0]])
         return filled(kind, wanted) if self._free[number].least(start, end) >= wanted else None
 
     def _only_kind(self, need: ResolvedRequest) -> int | None:
@@ -241,7 +241,7 @@ class Availability:
         holders: list[int] = list(map(lt, free, sizes))
         amounts = real.amounts if now else self._in_all
         if self._amounts[0]:
-            amounts = amounts[0][:], amounts[1][:], amounts[2][:]
+            amounts = amounts[0][:], amounts[1][:], amounts[2][:], amounts[3][:]
         for left, rooms in zip(amounts, self._amounts, strict=True):
             for node, room in rooms.items():
                 left[node] = room.least(start, end)
@@ -305,7 +305,7 @@ class Availability:
         parts = []
         if not self._is_one_kind:
             parts.append((self._total, sum([processors for _, processors in piece.fit])))
-        if (piece.memory or piece.held) and self._amounts[0]:
+        if piece.counts and self._amounts[0]:
             for node, processors in piece.fit:
                 each = zip(self._amounts, piece.of_node(processors), strict=True)
                 parts += [(rooms[node], amount) for rooms, amount in each if amount]
@@ -333,7 +333,7 @@ class Availability:
 
     def _idle_units(self, need: ResolvedRequest, kind: int, span: Span) -> AmountChanges:
         (node, *_), size, _ = self._kinds.all[kind]
-        units = self._resources.node_table.units[need.unit][node]
+        units = self._resources.node_table.units_of(need)[node]
         return _over_time(self._for(need, kind), span, lambda count: units * (count == size))
 
     def _worths(self, need: ResolvedRequest) -> list[Callable[[int], int]]:
@@ -343,7 +343,7 @@ class Availability:
     def _worth(self, need: ResolvedRequest, kind: NodeKind) -> Callable[[int], int]:
         """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
         node, size = kind.nodes[0], kind.size
-        units = self._resources.node_table.units[need.unit][node]
+        units = self._resources.node_table.units_of(need)[node]
         if kind.whole:
             return lambda count: count * units
         if need.single:
@@ -354,6 +354,9 @@ class Availability:
             return lambda count: count // size * units
         if need.unit is UnitType.PROCESSOR:
             return _as_is
+        if need.unit is UnitType.GPU:
+            each = need.processors_per_gpu
+            return lambda count: min(count // each, units)
         return lambda count: count * units // size
 
     def _kinds_for(self, need: ResolvedRequest) -> list[list[int]]:

@@ -136,7 +136,7 @@ class _Pass:
         releases = releases_of(view, self._node_table)
         kinds = NodeKinds(self._node_table, needs)
         return Availability(
-            view.now, self._resources, kinds, releases, amounts=any(n.memory or n.held for n in needs)
+            view.now, self._resources, kinds, releases, amounts=any(n.counts_amounts for n in needs)
         )
 
     def plan(self) -> Plan:

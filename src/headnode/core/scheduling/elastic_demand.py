@@ -68,10 +68,10 @@ def _used(view: View, policy: Policy, nodes: IdleNodes) -> tuple[set[str], set[J
     given += [(each.job, each.allocation) for each in plan.grows]
     there = {job: {node for node, _ in allocation} & extra.keys() for job, allocation in given}
     starts = {each.job for each in plan.starts if there[each.job]}
-    unit = {job.job: job.request.unit for job in view.running}
+    asks = {job.job: job.request for job in view.running}
     grows = {
         each.job: sum(
-            units_in(unit[each.job], (table.numbers[node.casefold()], taken), table)
+            units_in(asks[each.job], (table.numbers[node.casefold()], taken), table)
             for node, taken in each.allocation
         )
         for each in plan.grows

@@ -1,4 +1,4 @@
-"""The processors, memory, disk, swap and licences that are free at one instant."""
+"""The processors, memory, disk, swap, GPUs and licences that are free at one instant."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -11,8 +11,11 @@ Placement = tuple[tuple[int, int], ...]
 """Numbers of nodes with the processors taken on each, in the order they were taken."""
 
 
-NodeAmounts = tuple[int, int, int]
-"""MB of memory, disk and swap of one node."""
+NodeAmounts = tuple[int, int, int, int]
+"""MB of memory, disk and swap, and GPUs, of one node."""
+
+FreeAmounts = tuple[list[int], list[int], list[int], list[int]]
+"""The same of each node."""
 
 
 class GangPlacement(tuple[tuple[int, int], ...]):
@@ -36,11 +39,18 @@ class Allocation(NamedTuple):
     licences: Mapping[str, int]
     memory: int = 0  # MB that it holds with each processor
     held: HeldAmounts = NOTHING_HELD  # and of each node, whatever it has there
+    processors_per_gpu: int = 0  # 0: it has no GPUs
+
+    @property
+    def counts(self) -> bool:
+        """Whether it holds anything of nodes beside processors."""
+        return bool(self.memory or self.processors_per_gpu or self.held)
 
     def of_node(self, processors: int) -> NodeAmounts:
         """Return what it holds of a node on which it has so many processors."""
-        held = self.held
-        return processors * self.memory + held.memory, held.disk, held.swap
+        held, each = self.held, self.processors_per_gpu
+        gpus = processors // each if each else 0
+        return processors * self.memory + held.memory, held.disk, held.swap, gpus
 
 
 class FreeResources:
@@ -49,7 +59,7 @@ class FreeResources:
     Features that the cluster does not count are not counted here: a job may use any number of them.
     """
 
-    __slots__ = ("disk", "free", "jobs", "licences", "memory", "node_table", "owned", "swap")
+    __slots__ = ("disk", "free", "gpus", "jobs", "licences", "memory", "node_table", "owned", "swap")
 
     def __init__(
         self,
@@ -57,17 +67,17 @@ class FreeResources:
         free: list[int],
         jobs: list[int],
         owned: list[bool],
-        amounts: tuple[list[int], list[int], list[int]],
+        amounts: FreeAmounts,
         licences: dict[str, int],
     ) -> None:
         self.node_table, self.free, self.jobs, self.owned = node_table, free, jobs, owned
-        self.memory, self.disk, self.swap = amounts
+        self.memory, self.disk, self.swap, self.gpus = amounts
         self.licences = licences
 
     @property
-    def amounts(self) -> tuple[list[int], list[int], list[int]]:
-        """What is free of memory, disk and swap of each node, in MB."""
-        return self.memory, self.disk, self.swap
+    def amounts(self) -> FreeAmounts:
+        """What is free of memory, disk and swap of each node, in MB, and of its GPUs."""
+        return self.memory, self.disk, self.swap, self.gpus
 
     @classmethod
     def now(
@@ -83,6 +93,7 @@ class FreeResources:
                 [node.facts.memory - node.memory_held for node in nodes.values()],
                 [node.facts.disk - node.disk_held for node in nodes.values()],
                 [node.facts.swap - node.swap_held for node in nodes.values()],
+                [node.facts.gpus - node.gpus_held for node in nodes.values()],
             ),
             dict(licences),
         )
@@ -102,7 +113,7 @@ class FreeResources:
 
     def copy(self) -> "FreeResources":
         """Return an independent copy."""
-        amounts = self.memory[:], self.disk[:], self.swap[:]
+        amounts = self.memory[:], self.disk[:], self.swap[:], self.gpus[:]
         return FreeResources(
             self.node_table, self.free[:], self.jobs[:], self.owned[:], amounts, self.licences.copy()
         )
@@ -149,6 +160,8 @@ class FreeResources:
             self.free[number] -= sign * processors
             self.jobs[number] += sign
             self.memory[number] -= sign * processors * piece.memory
+            if piece.processors_per_gpu:
+                self.gpus[number] -= sign * (processors // piece.processors_per_gpu)
             if piece.held is not NOTHING_HELD and piece.held:
                 self.give(number, piece.held, -sign)
             if piece.exclusive:
@@ -158,7 +171,12 @@ class FreeResources:
                 self.licences[feature] -= sign * amount
 
 
-def amounts_of(node_table: NodeTable) -> tuple[list[int], list[int], list[int]]:
-    """Return the memory, disk and swap that each node has in all, in MB."""
+def amounts_of(node_table: NodeTable) -> FreeAmounts:
+    """Return the memory, disk and swap that each node has in all, in MB, and its GPUs."""
     facts = node_table.facts
-    return [node.memory for node in facts], [node.disk for node in facts], [node.swap for node in facts]
+    return (
+        [node.memory for node in facts],
+        [node.disk for node in facts],
+        [node.swap for node in facts],
+        [node.gpus for node in facts],
+    )

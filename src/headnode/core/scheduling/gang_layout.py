@@ -208,7 +208,7 @@ def offered_units(
     need: ResolvedRequest, resources: FreeResources, there: Sequence[GangOffer]
 ) -> OfferedUnits:
     """Return what is offered, and what of it a part may have for itself."""
-    whole = resources.node_table.units[need.unit]
+    whole = resources.node_table.units_of(need)
     if need.whole:
         return OfferedUnits(dict(there), frozenset(node for node, _ in there))
     alone = (node for node, units in there if units == whole[node] and resources.is_idle(node))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
-from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, RequestPart, UnitType
+from headnode.core.model.job import CountsUnits, JobRequest, NodeGroupOp, OrderKey, RequestPart, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.node_needs import needs_objection as unmet
@@ -38,6 +38,7 @@ class NodeRules(NamedTuple):
     lasts: float = 0.0  # seconds it may run, where nodes will close
     access: ReservationAccess | None = None  # where nodes are reserved
     user: str = ""  # empty: it does not matter who it is
+    processors_per_gpu: int = 0  # 0: it needs no GPUs
 
 
 def folded(names: Iterable[str]) -> frozenset[str]:
@@ -57,6 +58,7 @@ def rules_of(request: JobRequest) -> NodeRules:
         order=request.order_by or RESOURCE_ORDER,
         needs=request.needs,
         user=request.user,
+        processors_per_gpu=request.processors_per_gpu,
     )
 
 
@@ -74,6 +76,7 @@ def node_objection(rules: NodeRules, node: NodeFacts) -> str:
     return (
         _outside(rules.memory, node.memory, "MB of memory")
         or _outside(rules.processors, node.processors, "processors")
+        or _too_few_gpus(rules, node)
         or _outside_groups(rules, node)
         or unmet(rules.needs, node)
     )
@@ -108,6 +111,13 @@ def _outside(bounds: tuple[int | None, int | None], amount: int, noun: str) -> s
     if most is not None and amount > most:
         return f"has {amount} {noun}; the job accepts at most {most}"
     return ""
+
+
+def _too_few_gpus(rules: NodeRules, node: NodeFacts) -> str:
+    each = rules.processors_per_gpu
+    if not each or (node.gpus and node.processors >= each):
+        return ""
+    return f"has {node.processors} processors; a GPU needs {each} of them" if node.gpus else "has no GPUs"
 
 
 def _outside_groups(rules: NodeRules, node: NodeFacts) -> str:
@@ -147,7 +157,7 @@ class PassCache:
 
 
 class NodeTable:
-    """Nodes by number.  `units` is how many of each unit a whole node has.
+    """Nodes by number.  `units` is how many of each unit but GPUs a whole node has.
 
     With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves jobs
     that are over by then: within `open_for` seconds of the view's now, infinite if it is not drained.
@@ -175,12 +185,23 @@ class NodeTable:
             UnitType.SOCKET: self.sockets,
             UnitType.NODE: [1] * len(self.facts),
         }
+        self._gpus: dict[int, list[int]] = {}  # that come with so many processors each
         self.alike, self.alike_of = self._grouped()
         self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
         self._alternatives: dict[NodeRules, tuple[NodeOrder, ...]] = {}
         self._rules: dict[NodeRules, int] = {}
         self._serving: dict[tuple[object, ...], ServingNodes] = {}
         self.cache = PassCache()
+
+    def units_of(self, asks: CountsUnits) -> list[int]:
+        """Return how many of the unit in which a job counts there are of each node, if it has all of it."""
+        if asks.unit is not UnitType.GPU:
+            return self.units[asks.unit]
+        each = asks.processors_per_gpu
+        known = self._gpus.get(each)
+        if known is None:
+            known = self._gpus[each] = [min(node.gpus, node.processors // each) for node in self.facts]
+        return known
 
     def _grouped(self) -> tuple[list[NodeOrder], list[int]]:
         """Return the open nodes that are equal but for their names, by name; and the group of each, or -1."""
@@ -343,6 +364,7 @@ def _looks(facts: NodeFacts) -> tuple[object, ...]:
         facts.disk,
         facts.swap,
         facts.only_user,
+        facts.gpus,
     )
 
 

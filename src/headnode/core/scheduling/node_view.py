@@ -33,6 +33,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     reserved: tuple[ReservedTime, ...] = ()  # in the order in which they begin
     disk_held: int = 0  # MB
     swap_held: int = 0  # MB
+    gpus_held: int = 0
 
 
 class ReservationAccess(NamedTuple):

@@ -356,6 +356,7 @@ def _beside(now: FreeResources, promise: ShadowReservation) -> FreeResources:
             list(map(min, now.memory, then.memory)),
             list(map(min, now.disk, then.disk)),
             list(map(min, now.swap, then.swap)),
+            list(map(min, now.gpus, then.gpus)),
         ),
         {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
     )
@@ -380,7 +381,7 @@ def _most(resources: FreeResources, need: ResolvedRequest) -> int:
 def _most_idle(resources: FreeResources, need: ResolvedRequest) -> int:
     """Return how many units there are at most on idle nodes of one of the lists of a need."""
     free, sizes = resources.free, resources.node_table.processors
-    units = resources.node_table.units[need.unit]
+    units = resources.node_table.units_of(need)
     return max(
         (sum([units[node] for node in order if free[node] == sizes[node]]) for order in need.alternatives),
         default=0,

@@ -136,22 +136,29 @@ def node_offers(need: ResolvedRequest, resources: FreeResources, order: NodeOrde
         return _offers_with_memory(need, resources, order)
     free, jobs, owned, size = resources.free, resources.jobs, resources.owned, resources.node_table.processors
     if need.whole:
-        whole = resources.node_table.units[need.unit]
+        whole = resources.node_table.units_of(need)
         return [(n, whole[n]) for n in order if free[n] == size[n] and not jobs[n] and not owned[n]]
     if need.unit is UnitType.SOCKET:
         sockets = resources.node_table.sockets
         return [(n, units) for n in order if (units := free[n] * sockets[n] // size[n]) > 0 and not owned[n]]
+    if need.unit is UnitType.GPU:
+        each, gpus = need.processors_per_gpu, resources.gpus
+        there = [(n, min(free[n] // each, gpus[n])) for n in order if not owned[n]]
+        return [offer for offer in there if offer[1] > 0]
     return [(n, units) for n in order if (units := free[n]) > 0 and not owned[n]]
 
 
 def _offers_with_memory(need: ResolvedRequest, resources: FreeResources, order: NodeOrder) -> list[NodeOffer]:
     """Return what nodes have processors and memory for; a whole node is only worth what its memory allows."""
     node_table, found = resources.node_table, []
-    units = node_table.units[need.unit]
-    for number, _ in node_offers(need._replace(memory=0, held=NOTHING_HELD), resources, order):
+    units = node_table.units_of(need)
+    for number, offered in node_offers(need._replace(memory=0, held=NOTHING_HELD), resources, order):
         size = node_table.processors[number]
         room = min(resources.free[number], (resources.memory[number] - need.held.memory) // need.memory)
-        worth = min(room, 1) if need.unit is UnitType.NODE else room * units[number] // size
+        if need.unit is UnitType.GPU:
+            worth = min(offered, room // need.processors_per_gpu)
+        else:
+            worth = min(room, 1) if need.unit is UnitType.NODE else room * units[number] // size
         if worth > 0:
             found.append((number, worth))
     return found
@@ -256,7 +263,7 @@ def _obligations(
     if not need.required <= offered.keys():
         return None
     owed = {number: 1 for number in offered if number in need.required}
-    share, all_of = need.share, resources.node_table.units[need.unit]
+    share, all_of = need.share, resources.node_table.units_of(need)
     for number in sorted(offered, key=lambda number: number not in need.required):
         if share > 0 and resources.is_idle(number) and offered[number] == all_of[number]:
             owed[number] = offered[number]

@@ -112,7 +112,8 @@ def _closes(left: float, lasts: float) -> str:
 
 def counted(amount: int, unit: UnitType | str) -> str:
     """Return an amount with its unit, such as `1 processor` or `2 nodes`."""
-    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
+    word = unit.word if isinstance(unit, UnitType) else unit
+    return f"{amount} {word}" if amount == 1 else f"{amount} {word}s"
 
 
 def _too_few(
@@ -166,7 +167,7 @@ def _too_few_alone(need: ResolvedRequest, resources: FreeResources) -> Iterator[
             sum(
                 units
                 for number, units in node_offers(need, resources, order)
-                if resources.is_idle(number) and units == resources.node_table.units[need.unit][number]
+                if resources.is_idle(number) and units == resources.node_table.units_of(need)[number]
             )
             for order in need.alternatives
         ),
@@ -265,6 +266,13 @@ def _busy(need: ResolvedRequest, resources: FreeResources, number: int) -> str:
     lacking = _lacking(need, resources, number)
     if lacking:
         return lacking
+    gpus = resources.gpus[number]
+    if need.unit is UnitType.GPU and not need.whole and gpus < 1:
+        all_of = resources.node_table.facts[number].gpus
+        return f"has {'its 1 GPU' if all_of == 1 else f'all {all_of} GPUs'} in use"
+    if need.unit is UnitType.GPU and not need.whole and resources.free[number] > 0:
+        there = f"{counted(gpus, 'GPU')} and {counted(resources.free[number], 'processor')}"
+        return f"has {there} free; a GPU needs {need.processors_per_gpu} of them"
     if resources.free[number] > 0:
         return f"has {counted(resources.free[number], 'processor')} free, which is not a whole {need.unit}"
     processors = resources.node_table.processors[number]
@@ -275,7 +283,7 @@ def _lacking(need: ResolvedRequest, resources: FreeResources, number: int) -> st
     """Return of what a node has too little free, among what the job would hold of it; "" when of nothing."""
     held = need.held
     for what, free, wanted in zip(
-        ("memory", "disk", "swap"), resources.amounts, (held.memory, held.disk, held.swap), strict=True
+        ("memory", "disk", "swap"), resources.amounts[:3], (held.memory, held.disk, held.swap), strict=True
     ):
         if free[number] < wanted:
             left = max(0, free[number])

@@ -93,11 +93,12 @@ def _wants(need: ResolvedRequest, node_table: NodeTable, group: int) -> NodeDema
 
 def shapes_of(kinds: Sequence[NodeKind], node_table: NodeTable) -> tuple[list[int], list[NodeKind]]:
     """Return a number for each kind, the same where equal counts are worth the same, and a kind for each."""
-    known: dict[tuple[int, int, bool], int] = {}
+    known: dict[tuple[int, int, int, bool], int] = {}
     examples: list[NodeKind] = []
     shapes = []
     for kind in kinds:
-        shape = kind.size, node_table.sockets[kind.nodes[0]], kind.whole
+        node = kind.nodes[0]
+        shape = kind.size, node_table.sockets[node], node_table.facts[node].gpus, kind.whole
         if shape not in known:
             known[shape] = len(examples)
             examples.append(kind)
@@ -162,12 +163,12 @@ def total_profile(now: float, kinds: NodeKinds, profiles: Sequence[Profile]) -> 
 def amount_profiles(
     now: float, resources: FreeResources, nodes: Sequence[int], releases: Sequence[Release]
 ) -> list[dict[int, Profile]]:
-    """Return for memory, disk and swap what is free of each of the nodes, in MB."""
+    """Return for memory, disk and swap what is free of each of the nodes, in MB, and how many GPUs."""
     if not nodes:
         return [{} for _ in resources.amounts]
     returns: list[dict[int, ReleaseSteps]] = [{node: [] for node in nodes} for _ in resources.amounts]
     for at, _, _, piece in releases:
-        for node, processors in piece.fit if piece.memory or piece.held else ():
+        for node, processors in piece.fit if piece.counts else ():
             for back, amount in zip(returns, piece.of_node(processors), strict=True):
                 if amount and node in back:
                     back[node].append((at, amount))

@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.core.model.job import NOTHING_HELD, HeldAmounts, JobRequest, NodeGroupOp, RequestPart, UnitType
+from headnode.core.model.job import (
+    NOTHING_HELD,
+    CountsUnits,
+    HeldAmounts,
+    JobRequest,
+    NodeGroupOp,
+    RequestPart,
+    UnitType,
+)
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservationAccess
@@ -57,14 +65,20 @@ class ResolvedRequest(NamedTuple):
     access: ReservationAccess | None = (
         None  # where nodes are reserved; `alternatives` are then those of a start now
     )
+    processors_per_gpu: int = 0  # where `unit` is GPU
     anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
 
     @property
     def counted(self) -> bool:
         """Whether it only matters how much there is of equal nodes, not on which of them it is."""
-        return not (self.single or self.share or self.required or self.memory or self.held) and all(
+        return not (self.single or self.share or self.required or self.counts_amounts) and all(
             self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts
         )
+
+    @property
+    def counts_amounts(self) -> bool:
+        """Whether it takes anything of nodes beside processors."""
+        return bool(self.memory or self.processors_per_gpu or self.held)
 
     @property
     def candidates(self) -> tuple[NodeOrder, ...]:
@@ -76,9 +90,12 @@ class ResolvedRequest(NamedTuple):
         return held_licences(self.fixed, self.each, fit)
 
     def piece(self, fit: Placement) -> Allocation:
-        """Return what a job of this need holds with these processors; sole owners need not count memory."""
-        memory, held = (0, NOTHING_HELD) if self.whole else (self.memory, self.held)
-        return Allocation(fit, self.exclusive, self.licences(fit), memory, held)
+        """Return what a job of this need holds with these processors; sole owners count nothing beside."""
+        if self.whole:
+            return Allocation(fit, self.exclusive, self.licences(fit))
+        return Allocation(
+            fit, self.exclusive, self.licences(fit), self.memory, self.held, self.processors_per_gpu
+        )
 
 
 class ResolvedCache:
@@ -142,6 +159,7 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
         ceiling=most,
         together=request.together,
         access=access,
+        processors_per_gpu=request.processors_per_gpu,
         anywhere=() if access is None else node_table.anywhere(request),
     )
 
@@ -208,9 +226,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
     if request.together:
         return None
     held = [(node_table.numbers.get(name.casefold(), -1), taken) for name, taken in running.allocation]
-    most = min(
-        running.wants, request.maximum - sum(units_in(request.unit, part, node_table) for part in held)
-    )
+    most = min(running.wants, request.maximum - sum(units_in(request, part, node_table) for part in held))
     mine = {number for number, _ in held}
     if most < 1 or (request.single_node and mine == {-1}):
         return None
@@ -235,9 +251,13 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
     )
 
 
-def units_in(unit: UnitType, part: tuple[int, int], node_table: NodeTable) -> int:
+def units_in(asks: CountsUnits, part: tuple[int, int], node_table: NodeTable) -> int:
     """Return how many units a job holds with so many processors of a node (number, processors)."""
     number, processors = part
+    unit = asks.unit
+    if unit is UnitType.GPU:
+        units = processors // asks.processors_per_gpu
+        return units if number < 0 else min(units, node_table.facts[number].gpus)
     if unit is UnitType.NODE:
         return int(processors > 0)
     if unit is UnitType.PROCESSOR or number < 0:
@@ -252,12 +272,22 @@ def processors_for(need: ResolvedRequest, number: int, units: int, resources: Fr
         return size
     if need.unit is UnitType.SOCKET:
         return -(-units * size // resources.node_table.sockets[number])
-    return units
+    return units * need.processors_per_gpu if need.unit is UnitType.GPU else units
 
 
 def memory_of(request: JobRequest) -> int:
     """Return how much memory a job holds with each processor, in MB; sole owners of nodes need not count."""
     return 0 if request.exclusive or request.unit is UnitType.NODE else request.memory
+
+
+def gpus_counted(request: JobRequest) -> int:
+    """Return how many processors come with each GPU of a job; 0 where it has none, or owns its nodes."""
+    return 0 if request.exclusive else request.processors_per_gpu
+
+
+def holds_amounts(request: JobRequest) -> bool:
+    """Tell whether a job holds anything of nodes beside processors."""
+    return bool(memory_of(request) or gpus_counted(request) or held_of(request))
 
 
 def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bool) -> NodeView:
@@ -266,15 +296,17 @@ def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bo
     `first`: it comes to the node, or with a negative number leaves it; else it has others there.  Processors,
     jobs and owners stay as they are.
     """
-    memory, held = memory_of(request), held_of(request)
-    if not memory and not held:
+    if not holds_amounts(request):
         return node
+    memory, held, each = memory_of(request), held_of(request), gpus_counted(request)
     sign = first if processors > 0 else -first
+    gpus = int(processors / each) if each else 0
     return replace(
         node,
         memory_held=node.memory_held + processors * memory + sign * held.memory,
         disk_held=node.disk_held + sign * held.disk,
         swap_held=node.swap_held + sign * held.swap,
+        gpus_held=node.gpus_held + gpus,
     )
 
 

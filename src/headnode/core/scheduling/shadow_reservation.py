@@ -14,6 +14,7 @@ from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.request import (
     ResolvedRequest,
+    gpus_counted,
     held_licences,
     held_of,
     memory_of,
@@ -75,6 +76,7 @@ def _worked_out(running: RunningJob, node_table: NodeTable) -> Release:
         held_licences(*requested_licences(running.request), ((0, total),)),
         memory_of(running.request),
         held_of(running.request),
+        gpus_counted(running.request),
     )
     return release(running.end, running.job, piece)
 

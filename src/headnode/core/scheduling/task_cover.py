@@ -50,7 +50,7 @@ def _options(
     need: ResolvedRequest, resources: FreeResources, number: int, units: int, price: Price
 ) -> list[tuple[int, int, int]]:
     """Return what may be taken of a node: units, those of them that count as owned, and processors."""
-    alone = resources.is_idle(number) and units == resources.node_table.units[need.unit][number]
+    alone = resources.is_idle(number) and units == resources.node_table.units_of(need)[number]
     all_of_it = (units, units if alone else 0, price(need, number, units, resources))
     if need.whole:
         return [all_of_it]

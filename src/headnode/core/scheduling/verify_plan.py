@@ -62,11 +62,10 @@ def _in_units(need: ResolvedRequest, parts: Sequence[Placement], resources: Free
     """Yield the units of each part by node; sockets of several sizes are counted in that order."""
     taken: Counter[int] = Counter()
     for mine in parts:
-        before = {node: units_in(need.unit, (node, taken[node]), resources.node_table) for node, _ in mine}
+        before = {node: units_in(need, (node, taken[node]), resources.node_table) for node, _ in mine}
         taken.update(dict(mine))
         yield {
-            node: units_in(need.unit, (node, taken[node]), resources.node_table) - before[node]
-            for node, _ in mine
+            node: units_in(need, (node, taken[node]), resources.node_table) - before[node] for node, _ in mine
         }
 
 
@@ -92,7 +91,7 @@ def _is_right(need: ResolvedRequest, part: ResolvedPart, units: Units, resources
 
 def _is_all(need: ResolvedRequest, node: int, units: int, resources: FreeResources) -> bool:
     """Return whether so many units are all of a node, with no other job on it."""
-    return units == resources.node_table.units[need.unit][node] and resources.is_idle(node)
+    return units == resources.node_table.units_of(need)[node] and resources.is_idle(node)
 
 
 _Part = tuple[int, int]
@@ -185,7 +184,15 @@ def _is_free(need: ResolvedRequest, part: _Part, resources: FreeResources) -> bo
     if need.whole:
         alone = count == resources.node_table.processors[number] and resources.is_idle(number)
         return alone and _units(need, part, resources) > 0
+    if need.unit is UnitType.GPU and not _is_gpus(need, count, resources.gpus[number]):
+        return False
     return count * need.memory <= resources.memory[number] - need.held.memory
+
+
+def _is_gpus(need: ResolvedRequest, processors: int, free: int) -> bool:
+    """Return whether so many processors are those of whole GPUs, which are free."""
+    gpus, rest = divmod(processors, need.processors_per_gpu)
+    return not rest and gpus <= free
 
 
 def _units(need: ResolvedRequest, part: _Part, resources: FreeResources) -> int:
@@ -198,6 +205,8 @@ def _units(need: ResolvedRequest, part: _Part, resources: FreeResources) -> int:
         return min(room, 1)
     if need.unit is UnitType.SOCKET:
         return room * resources.node_table.sockets[number] // resources.node_table.processors[number]
+    if need.unit is UnitType.GPU:
+        return min(room // need.processors_per_gpu, resources.node_table.facts[number].gpus)
     return room
 
 

@@ -97,6 +97,7 @@ def only_what_is_free(then: View, now: View) -> View:
             memory_held=max(node.memory_held, now.nodes[name].memory_held),
             disk_held=max(node.disk_held, now.nodes[name].disk_held),
             swap_held=max(node.swap_held, now.nodes[name].swap_held),
+            gpus_held=max(node.gpus_held, now.nodes[name].gpus_held),
         )
         for name, node in then.nodes.items()
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice, pairwise
 
-from headnode.core.model.job import UnitType
+from headnode.core.model.job import CountsUnits, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.outcome import AttemptOfTask
@@ -309,7 +309,7 @@ def _seated(cluster: ClusterState, graph: TaskGraph, index: int) -> list[tuple[i
         return []
 
     def sizes_on(node: str, held: int) -> list[int]:
-        return _sizes(graph.spec.unit, task.minimum, held, cluster.nodes[node].facts)
+        return _sizes(graph.spec, task.minimum, held, cluster.nodes[node].facts)
 
     places = instance_places(task, graph.spec.unit, part, sizes_on)
     queued = list(graph.run.tasks[index].queued)
@@ -321,15 +321,15 @@ def _seated(cluster: ClusterState, graph: TaskGraph, index: int) -> list[tuple[i
     return sorted([*seated, *zip(standing, spare, strict=False)])
 
 
-def _sizes(unit: UnitType, minimum: int, held: int, facts: NodeFacts) -> list[int]:
+def _sizes(asks: CountsUnits, minimum: int, held: int, facts: NodeFacts) -> list[int]:
     """Return how many processors each instance has that `held` processors of a node have room for.
 
     Sockets may differ by a processor, so what is left for the last of them is one too.
     """
-    if unit is UnitType.PROCESSOR:
+    if asks.unit is UnitType.PROCESSOR:
         return [minimum] * (held // minimum)
-    instances = max(1, units_in(unit, held, facts) // minimum)
-    ends = [min(held, processors_for(unit, count * minimum, facts)) for count in range(instances + 1)]
+    instances = max(1, units_in(asks, held, facts) // minimum)
+    ends = [min(held, processors_for(asks, count * minimum, facts)) for count in range(instances + 1)]
     return [end - begin for begin, end in pairwise(ends)]
 
 

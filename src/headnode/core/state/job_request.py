@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.job import (
     NOTHING_HELD,
+    CountsUnits,
     JobRequest,
     JobSpec,
     NodeGroupOp,
@@ -36,8 +37,11 @@ from headnode.core.state.job_record import (
 from headnode.core.state.task_layout import gang_parts, is_gang, shared_parts
 
 
-def units_in(unit: UnitType, processors: int, facts: NodeFacts) -> int:
+def units_in(asks: CountsUnits, processors: int, facts: NodeFacts) -> int:
     """Return how many whole units these processors of a node are; a node held in part is held."""
+    unit = asks.unit
+    if unit is UnitType.GPU:
+        return min(processors // asks.processors_per_gpu, facts.gpus)
     if unit is UnitType.NODE:
         return min(processors, 1)
     if unit is UnitType.SOCKET:
@@ -45,8 +49,11 @@ def units_in(unit: UnitType, processors: int, facts: NodeFacts) -> int:
     return processors
 
 
-def processors_for(unit: UnitType, units: int, facts: NodeFacts) -> int:
+def processors_for(asks: CountsUnits, units: int, facts: NodeFacts) -> int:
     """Return how many processors of a node so many units are; a part of a socket counts as all of it."""
+    unit = asks.unit
+    if unit is UnitType.GPU:
+        return units * asks.processors_per_gpu
     if unit is UnitType.NODE:
         return units * facts.processors
     if unit is UnitType.SOCKET:
@@ -133,6 +140,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         memory=spec.process_memory or 0,
         held=spec.held,
         node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
+        processors_per_gpu=spec.processors_per_gpu if spec.unit is UnitType.GPU else 0,
         needs=spec.needs,
         reservation=spec.reservation.lower(),
     )
@@ -198,7 +206,7 @@ def suspension_of(run: JobRun | None) -> JobSuspension:
 def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
     """Return the request of a suspended job that waits to go on: one part for each of its nodes.
 
-    It takes its licences again.  Its memory, disk and swap it never gave back.
+    It takes its licences again.  Its memory, disk, swap and GPUs it never gave back.
     """
     processors = sum(map(len, suspension.allocation.values()))
     left = FOREVER if suspension.remaining is None else suspension.remaining
@@ -223,6 +231,7 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
         maximum_processors_per_node=None,
         memory=0,
         held=NOTHING_HELD,
+        processors_per_gpu=0,
         node_share=0,
         needs=ANY_NODE,
         together=True,

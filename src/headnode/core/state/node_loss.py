@@ -162,7 +162,7 @@ def is_too_small_without(cluster: ClusterState, record: JobRecord, run: JobRun, 
     if request.together:
         return True
     left = sum(
-        units_in(request.unit, len(numbers), cluster.nodes[name].facts)
+        units_in(request, len(numbers), cluster.nodes[name].facts)
         for name, numbers in run.places.items()
         if name != node and name not in cleaning
     )
@@ -179,7 +179,7 @@ def goes_on_with(cluster: ClusterState, record: JobRecord, kept: Mapping[str, tu
     required = {name.lower() for name in request.required_nodes}
     if not required <= {node.lower() for node in left} or not all_could_run(cluster, graph, left):
         return False
-    units = sum(units_in(request.unit, len(held), cluster.nodes[node].facts) for node, held in left.items())
+    units = sum(units_in(request, len(held), cluster.nodes[node].facts) for node, held in left.items())
     if units >= request.minimum:
         return True
     open_tasks = (graph.spec.tasks[n] for n, each in enumerate(graph.run.tasks) if each.queued or each.live)

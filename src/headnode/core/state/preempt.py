@@ -127,7 +127,7 @@ def _is_too_small(
     cluster: ClusterState, record: JobRecord, request: JobRequest, left: Mapping[str, tuple[int, ...]]
 ) -> bool:
     kept = {node: numbers for node, numbers in left.items() if numbers}
-    units = sum(units_in(request.unit, len(held), cluster.nodes[node].facts) for node, held in kept.items())
+    units = sum(units_in(request, len(held), cluster.nodes[node].facts) for node, held in kept.items())
     required = {name.lower() for name in request.required_nodes}
     if units < request.minimum or not required <= {node.lower() for node in kept}:
         return True

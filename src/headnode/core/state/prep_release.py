@@ -65,10 +65,10 @@ def _leaves_room(cluster: ClusterState, graph: TaskGraph, request: JobRequest, r
 def _gift(cluster: ClusterState, graph: TaskGraph, node: str, spare: int) -> tuple[int, tuple[int, ...]]:
     """Return the most units of a node, up to `spare`, that are idle, and their processors: the last ones."""
     held, free = len(graph.run.allocation[node]), graph.free[node]
-    unit, facts = graph.spec.unit, cluster.nodes[node].facts
-    units = units_in(unit, held, facts)
+    spec, facts = graph.spec, cluster.nodes[node].facts
+    units = units_in(spec, held, facts)
     for give in range(min(units, spare), 0, -1):
-        number = held - processors_for(unit, units - give, facts)
+        number = held - processors_for(spec, units - give, facts)
         if number <= len(free):
             return give, tuple(free[len(free) - number :])
     return 0, ()
@@ -77,9 +77,9 @@ def _gift(cluster: ClusterState, graph: TaskGraph, node: str, spare: int) -> tup
 def held_units(cluster: ClusterState, record: JobRecord) -> int:
     """Return how many of its units a job holds and may keep; on a node that is being cleaned, none."""
     run = cluster.graph(record.id).run
-    unit, recalled, cleaning = cluster.request(record).unit, run.recalled, run.cleaning
+    request, recalled, cleaning = cluster.request(record), run.recalled, run.cleaning
     return sum(
-        units_in(unit, len(held) - recalled.get(node, 0), cluster.nodes[node].facts)
+        units_in(request, len(held) - recalled.get(node, 0), cluster.nodes[node].facts)
         for node, held in run.allocation.items()
         if node not in cleaning
     )
@@ -89,11 +89,11 @@ def idle_units(cluster: ClusterState, record: JobRecord) -> int:
     """Return how many units a job may keep that no task uses; they may be prepared just now."""
     graph = cluster.graph(record.id)
     cleaning = graph.run.cleaning
-    unit = cluster.request(record).unit
+    request = cluster.request(record)
     idle = {node: free for node, free in graph.idle().items() if node not in cleaning}
-    if unit is UnitType.NODE:
+    if request.unit is UnitType.NODE:
         return sum(len(free) == len(graph.run.allocation[node]) for node, free in idle.items())
-    return sum(units_in(unit, len(free), cluster.nodes[node].facts) for node, free in idle.items())
+    return sum(units_in(request, len(free), cluster.nodes[node].facts) for node, free in idle.items())
 
 
 def _units_needed(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:

@@ -207,7 +207,7 @@ class TaskPlacement:
     def _held_units(self, node: str) -> int:
         """Return how many of the job's units it has on a node; a rest that is less than one counts as one."""
         held = len(self._flow.run.allocation[node])
-        return max(1, units_in(self._flow.spec.unit, held, self._cluster.nodes[node].facts))
+        return max(1, units_in(self._flow.spec, held, self._cluster.nodes[node].facts))
 
     def _per_unit(self, node: str) -> int:
         """Return how many processors of a node each of the job's units there has."""
@@ -276,7 +276,7 @@ def _room_reason(cluster: ClusterState, record: JobRecord, index: int) -> TaskRe
         )
     if graph.run.tasks[index].endless and free >= task.minimum:
         return TaskReason("service", "its program ended within a second; it starts again a second later")
-    unit = graph.spec.unit.value
+    unit = graph.spec.unit.word
     return TaskReason(
         "processors",
         f"it needs {task.minimum} {unit}{'s' if task.minimum != 1 else ''}; "

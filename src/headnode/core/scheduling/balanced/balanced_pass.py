@@ -207,6 +207,7 @@ def _with_board(view: View, resources: FreeResources, changed: Iterable[int]) ->
             memory_held=seen.facts.memory - resources.memory[number],
             disk_held=seen.facts.disk - resources.disk[number],
             swap_held=seen.facts.swap - resources.swap[number],
+            gpus_held=seen.facts.gpus - resources.gpus[number],
         )
     return nodes
 

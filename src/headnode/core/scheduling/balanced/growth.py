@@ -235,6 +235,7 @@ def _growth_kind(lender: Lender) -> tuple[object, ...]:
         need.unit,
         need.whole,
         need.memory,
+        need.processors_per_gpu,
         need.held,
         tuple(sorted(need.each)),
         lender.sharer.lasting,

@@ -124,6 +124,8 @@ class ReclaimState:
         resources.free[node] += sign * spare.processors
         if not lender.need.whole:
             resources.memory[node] += sign * spare.processors * lender.need.memory
+            if lender.need.processors_per_gpu:
+                resources.gpus[node] += sign * (spare.processors // lender.need.processors_per_gpu)
         for feature in lender.need.each:
             if feature in resources.licences:
                 resources.licences[feature] += sign * spare.processors
@@ -264,12 +266,13 @@ class ReclaimState:
         resources = self.resources
         if need.whole and not resources.is_idle(node):
             return False
-        memory = 0 if need.whole else need.memory
+        memory, each = (0, 0) if need.whole else (need.memory, need.processors_per_gpu)
         return (
             resources.free[node] >= processors
             and resources.has(node, need.held)
             and resources.memory[node] - need.held.memory >= processors * memory
             and not resources.owned[node]
+            and (not each or resources.gpus[node] >= processors // each)
         )
 
 

@@ -162,7 +162,7 @@ class Lender:
         return sum(map(self._units, held))
 
     def _units(self, part: tuple[int, int]) -> int:
-        return units_in(self.need.unit, part, self._node_table)
+        return units_in(self.need, part, self._node_table)
 
     def _step(self) -> tuple[int, int]:
         """Return how many processors a piece has, and how many units these are."""
@@ -170,6 +170,8 @@ class Lender:
         whole, sockets = self._node_table.processors[number], self._node_table.sockets[number]
         if self.need.whole:
             return whole, self._units((number, whole))
+        if self.need.unit is UnitType.GPU:
+            return self.need.processors_per_gpu, 1
         return (ceil(whole / sockets), 1) if self.need.unit is UnitType.SOCKET else (1, 1)
 
     @property
@@ -239,6 +241,10 @@ class Lender:
         """Yield how many processors each further unit has that is given of so many."""
         if self.need.unit is UnitType.PROCESSOR:
             yield from (1 for _ in range(processors))
+            return
+        if self.need.unit is UnitType.GPU:
+            each = self.need.processors_per_gpu
+            yield from (each for _ in range(processors // each))
             return
         whole, sockets = self._node_table.processors[node], self._node_table.sockets[node]
         left = processors

@@ -89,7 +89,7 @@ def _is_one(part: ResolvedPart) -> bool:
 
 
 def _counted(amount: int, unit: UnitType) -> str:
-    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
+    return f"{amount} {unit.word}" if amount == 1 else f"{amount} {unit.word}s"
 
 
 def _where(part: RequestPart) -> str:
