@@ -53,6 +53,7 @@ class Manner(NamedTuple):
     closed: float = 0.1  # so often is a node closed
     parts: float = 0  # so often is it a gang, or has tasks with nodes of their own
     others: float = 0.0  # so often would it do with one or two other requests
+    gpus: float = 0.0  # so often does it count GPUs, which some nodes have
 
 
 MANNERS = (
@@ -65,6 +66,7 @@ MANNERS = (
     Manner("gangs", special=0.2, early=0.6, growing=0.1, parts=0.6),
     Manner("gangs on equal nodes", True, 0.1, 0, closed=0, growing=0, parts=0.7),
     Manner("other requests would do", others=0.6),
+    Manner("GPUs", special=0.2, early=0.6, growing=0.1, gpus=0.5),
     Manner("other numbers, equal nodes", True, 0, 0, endless=0, growing=0, closed=0, others=0.6),
 )
 
@@ -96,7 +98,8 @@ def _nodes(dice: random.Random, manner: Manner) -> list[NodeView]:
     for number in range(count):
         size = same if manner.alike else dice.choice((same, same, 1, 2, 3))
         closed = "paused" if number and dice.random() < manner.closed else ""
-        nodes.append(node(f"n{number}", size, closed=closed, memory=size * MEMORY))
+        gpus = dice.randint(0, size) if manner.gpus else 0
+        nodes.append(node(f"n{number}", size, closed=closed, memory=size * MEMORY, gpus=gpus))
     return nodes
 
 
@@ -115,7 +118,10 @@ def _request(dice: random.Random, manner: Manner, nodes: list[NodeView]) -> JobR
     if manner.parts and dice.random() < manner.parts:
         return _with_parts(dice, nodes, minutes, exclusive=whole)
     more: dict[str, Any] = {}
-    if whole and dice.random() < 0.5:
+    if manner.gpus and dice.random() < manner.gpus:
+        minimum, more["unit"] = dice.randint(1, 3), UnitType.GPU
+        more |= {"processors_per_gpu": dice.choice((1, 1, 2)), "exclusive": whole}
+    elif whole and dice.random() < 0.5:
         minimum, more["unit"] = dice.randint(1, len(nodes)), UnitType.NODE
     else:
         minimum, more["exclusive"] = dice.randint(1, in_all), whole

@@ -9,7 +9,14 @@ from headnode.core.model.job import NOTHING_HELD, JobRequest
 from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Shares
 from headnode.core.scheduling.view import RunningJob, View
-from headnode.testing.specification import FreeNode, World, broken_unless, held_of_each_node, memory_with_each
+from headnode.testing.specification import (
+    FreeNode,
+    World,
+    broken_unless,
+    gpus_with,
+    held_of_each_node,
+    memory_with_each,
+)
 
 
 class HeldShares(NamedTuple):
@@ -135,7 +142,11 @@ def _free_node(view: View, name: str, taken: Sequence[tuple[HeldShares, int]]) -
     of_nodes = [sum(amounts) for amounts in zip((0, 0, 0), *by_job.values(), strict=True)]
     left = [node.facts.disk - of_nodes[1], node.facts.swap - of_nodes[2]]
     broken_unless(min(left) >= 0, f"disk or swap of node {name!r} is given twice")
-    return FreeNode(node.facts, free, len(taken), owned, memory - of_nodes[0], node.closed, *left)
+    gpus = node.facts.gpus - sum(gpus_with(each.request, count) for each, count in taken)
+    broken_unless(gpus >= 0, f"GPUs of node {name!r} are given twice")
+    return FreeNode(
+        node.facts, free, len(taken), owned, memory - of_nodes[0], node.closed, left[0], left[1], gpus
+    )
 
 
 def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[HeldShares]) -> dict[str, int]:

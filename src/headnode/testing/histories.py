@@ -152,7 +152,7 @@ class _Life:
             broken_unless(False, f"the plan grows job {grow.job}, which does not run")
             return
         held = _together(job.allocation, grow.allocation)
-        more = sum(count for _, count in grow.allocation)
+        more = sum(count for _, count in grow.allocation) // (job.request.processors_per_gpu or 1)
         self._running[grow.job] = msgspec.structs.replace(
             job, allocation=held, wants=max(0, job.wants - more)
         )

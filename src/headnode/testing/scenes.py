@@ -29,7 +29,7 @@ from headnode.core.model.quantities import (
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan, Reservation, Start
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
-from headnode.testing.specification import held_of_each_node, memory_with_each
+from headnode.testing.specification import gpus_with, held_of_each_node, memory_with_each
 
 NOW = Instant(1_000_000.0)
 MINUTE = 60.0
@@ -62,6 +62,13 @@ def asks(minimum: int = 1, maximum: int | None = None, minutes: float = INF, **m
         "run_time": FOREVER if minutes == INF else Seconds(minutes * MINUTE),
     }
     return JobRequest(minimum=minimum, maximum=minimum if maximum is None else maximum, **{**plain, **more})
+
+
+def on_gpus(
+    gpus: int = 1, maximum: int | None = None, minutes: float = INF, *, each: int = 1, **more: Any
+) -> JobRequest:
+    """Return a request for GPUs, with so many processors each; `more` as for `asks`."""
+    return asks(gpus, maximum, minutes, unit=UnitType.GPU, processors_per_gpu=each, **more)
 
 
 def part(size: int = 1, times: int = 1, *, group: str = "", **more: Any) -> RequestPart:
@@ -190,4 +197,5 @@ def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
         each.reserved,
         disk_held=held[1],
         swap_held=held[2],
+        gpus_held=sum(gpus_with(job.request, count) for job, count in mine),
     )

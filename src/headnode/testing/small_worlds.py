@@ -7,7 +7,7 @@ from types import MappingProxyType
 from headnode.core.model.job import HeldAmounts, JobRequest, Licence, UnitType
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.view import RunningJob, View
-from headnode.testing.scenes import INF, Queued, asks, gang, node, part, runs, scene
+from headnode.testing.scenes import INF, Queued, asks, gang, node, on_gpus, part, runs, scene
 
 Worlds = Callable[[], Iterator[View]]
 
@@ -89,6 +89,24 @@ def holding_of_nodes() -> Iterator[View]:
         for held, minutes, wants in product(
             (HeldAmounts(memory=8), HeldAmounts(disk=4, swap=2)), (1, INF), (0, 1)
         )
+    ]
+    return _worlds(nodes, [[], *running], kinds)
+
+
+def on_graphics() -> Iterator[View]:
+    """Yield jobs that count GPUs, with few processors each or many, beside jobs for processors."""
+    kinds = [
+        asks(2, minutes=2),
+        on_gpus(1, minutes=1),
+        on_gpus(2, minutes=2),
+        on_gpus(1, 2, 3, each=2),
+        on_gpus(2, minutes=1, each=2, single_node=True),
+        on_gpus(2, exclusive=True),
+    ]
+    nodes = [node("a", 4, gpus=2), node("b", 2, gpus=1), node("c", 2)]
+    running = [
+        [runs(1, on_gpus(held, each=each), ("a", held * each), minutes_left=minutes)]
+        for held, each, minutes in ((1, 1, 1), (1, 2, INF), (2, 1, 2))
     ]
     return _worlds(nodes, [[], *running], kinds)
 
@@ -190,6 +208,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "licensed": licensed,
         "memory": remembering,
         "memory, disk and swap of nodes": holding_of_nodes,
+        "GPUs": on_graphics,
         "particular nodes": particular,
         "gangs": gangs,
         "tasks with nodes of their own": tasks_with_nodes_of_their_own,

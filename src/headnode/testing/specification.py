@@ -185,6 +185,8 @@ def division_fits(
 
 
 def _part_units(request: JobRequest, mine: Units, facts: Mapping[str, NodeFacts]) -> dict[str, int]:
+    if request.unit is UnitType.GPU:
+        return {n: mine.get(n, 0) // request.processors_per_gpu for n in facts if mine.get(n)}
     return {n: 1 if request.unit is UnitType.NODE else mine.get(n, 0) for n in facts if mine.get(n)}
 
 
@@ -208,6 +210,7 @@ class FreeNode(NamedTuple):
     closed: str = ""
     disk: int = 0  # MB that no job holds
     swap: int = 0
+    gpus: int = 0  # that no job holds
 
 
 World = tuple[tuple[FreeNode, ...], tuple[tuple[str, int], ...]]
@@ -234,7 +237,7 @@ def _counts(request: JobRequest, node: FreeNode) -> tuple[int, ...]:
         return (0,)
     if takes_whole_nodes(request):
         return (0, node.facts.processors) if node.free == node.facts.processors else (0,)
-    return tuple(range(node.free + 1))
+    return tuple(range(0, node.free + 1, request.processors_per_gpu or 1))
 
 
 def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
@@ -288,6 +291,12 @@ def memory_with_each(request: JobRequest) -> int:
     return 0 if takes_whole_nodes(request) else request.memory
 
 
+def gpus_with(request: JobRequest, processors: int) -> int:
+    """Return how many GPUs a job holds with these processors; owners of nodes hold none that matters."""
+    each = 0 if takes_whole_nodes(request) else request.processors_per_gpu
+    return processors // each if each else 0
+
+
 def held_of_each_node(request: JobRequest) -> tuple[int, int, int]:
     """Return what a job holds of each node beside that: memory, disk and swap."""
     held = NOTHING_HELD if takes_whole_nodes(request) else request.held
@@ -297,6 +306,8 @@ def held_of_each_node(request: JobRequest) -> tuple[int, int, int]:
 def _units(request: JobRequest, node: FreeNode, count: int) -> int:
     """Return what so much of a node is worth; of a whole one, what its memory is enough for."""
     room = min(count, (node.memory - request.held.memory) // request.memory) if request.memory else count
+    if request.unit is UnitType.GPU:
+        return min(room // request.processors_per_gpu, node.facts.gpus)
     return min(room, 1) if request.unit is UnitType.NODE else room
 
 
@@ -308,7 +319,7 @@ def _not_too_much(request: JobRequest, shares: Shares) -> bool:
         return len(shares) <= max(request.maximum, request.node_share)
     owns = request.node_share or any(part.whole for part in request.parts)
     if not takes_whole_nodes(request) and not owns:
-        return sum(count for _, count in shares) <= request.maximum
+        return sum(count for _, count in shares) <= request.maximum * (request.processors_per_gpu or 1)
     return True
 
 
@@ -320,9 +331,10 @@ def _may_use(request: JobRequest, node: FreeNode, count: int) -> bool:
     asked = [each.casefold() for each in request.requested_nodes]
     if node.closed or node.owned or name in [each.casefold() for each in request.excluded_nodes]:
         return False
-    if not 0 < count <= node.free or _units(request, node, count) < (
-        1 if takes_whole_nodes(request) else count
-    ):
+    worth = 1 if takes_whole_nodes(request) else count // (request.processors_per_gpu or 1)
+    if not 0 < count <= node.free or _units(request, node, count) < worth:
+        return False
+    if gpus_with(request, count) > node.gpus:
         return False
     if takes_whole_nodes(request) and (node.jobs or count != facts.processors):
         return False

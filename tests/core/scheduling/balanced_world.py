@@ -44,6 +44,11 @@ class Job:
     def whole(self) -> bool:
         return self.request.exclusive or self.request.unit is UnitType.NODE
 
+    @property
+    def each(self) -> int:
+        """How many processors a unit has; a whole node may have any number."""
+        return self.request.processors_per_gpu or 1
+
 
 @dataclass(repr=False)
 class World:
@@ -66,7 +71,10 @@ class World:
     def units(self, job: Job, held: dict[str, int]) -> int:
         if job.request.unit is UnitType.NODE:
             return sum(1 for count in held.values() if count)
-        return sum(held.values())
+        if job.whole and job.request.unit is UnitType.GPU:
+            gpus = {node.facts.name: node.facts.gpus for node in self.nodes}
+            return sum(min(count // job.each, gpus[name]) for name, count in held.items())
+        return sum(count // job.each for count in held.values())
 
     def view(self, *, due: bool = True) -> View:
         running = [job for job in self.jobs if job.holds]
@@ -110,7 +118,7 @@ class World:
         if job.request.unit is UnitType.NODE:
             waits = job.tasks - sum(1 for _, runs, leaving in there if runs or not leaving)
         else:
-            waits = job.tasks - sum(max(runs, count - leaving) for count, runs, leaving in there)
+            waits = job.tasks - sum(max(runs, count - leaving) // job.each for count, runs, leaving in there)
         return ShareInfo(JobId(job.number), job.tasks, max(0, waits), tuple(held), lasting=not job.rerunnable)
 
     def do_pass(self, *, due: bool = True) -> Plan:
@@ -140,6 +148,12 @@ class World:
             assert 0 < count <= free, f"{node} has {free} free, job {job.number} was given {count}"
             others = [other for other in self.jobs if other is not job and other.holds.get(node)]
             assert not others or not (job.whole or any(other.whole for other in others))
+            if job.request.unit is UnitType.GPU and not job.whole:
+                assert count % job.each == 0, f"job {job.number} was given {count} processors"
+                there = next(each.facts.gpus for each in self.nodes if each.facts.name == node)
+                used = [o.holds.get(node, 0) // o.each for o in others if o.request.unit is UnitType.GPU]
+                mine = (job.holds.get(node, 0) + count) // job.each
+                assert mine + sum(used) <= there, f"{node} has {there} GPUs, job {job.number} has {mine}"
             job.holds[node] = job.holds.get(node, 0) + count
 
     def recall(self, job: Job, wanted: dict[str, int], *, immediate: bool) -> None:
@@ -175,7 +189,9 @@ class World:
                 job.runs[node] = job.runs.get(node, 0) + more
 
     def could_use(self, job: Job) -> int:
-        return job.tasks * (max(self.sizes().values()) if job.request.unit is UnitType.NODE else 1)
+        if job.whole and job.request.unit is not UnitType.PROCESSOR:
+            return job.tasks * max(self.sizes().values())
+        return job.tasks * job.each
 
     def settle(self, most: int = 40, *, due: bool = True) -> int:
         """Make passes until one changes nothing; return how many did."""
@@ -188,7 +204,7 @@ class World:
     def end_task(self, job: Job, node: str) -> None:
         """Let one task end."""
         if job.runs.get(node):
-            job.runs[node] -= 1
+            job.runs[node] -= 1 if job.whole else job.each
             job.tasks -= 1
             if not job.tasks:
                 job.holds, job.runs, job.leaving = {}, {}, {}

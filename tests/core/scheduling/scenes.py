@@ -6,6 +6,8 @@ from headnode.testing.scenes import (
     NOW,
     asks,
     node,
+    on_gpus,
+    part,
     reserved,
     runs,
     scene,
@@ -14,4 +16,18 @@ from headnode.testing.scenes import (
     turn_of,
 )
 
-__all__ = ["INF", "MINUTE", "NOW", "asks", "node", "reserved", "runs", "scene", "start", "started", "turn_of"]
+__all__ = [
+    "INF",
+    "MINUTE",
+    "NOW",
+    "asks",
+    "node",
+    "on_gpus",
+    "part",
+    "reserved",
+    "runs",
+    "scene",
+    "start",
+    "started",
+    "turn_of",
+]

@@ -23,7 +23,7 @@ from headnode.testing import gang, part
 from headnode.testing.held_shares import HeldShares, held_by_running, world
 from headnode.testing.specification import FreeNode, World, allowed, ways
 
-from .scenes import MINUTE, NOW, asks, node, runs, scene
+from .scenes import MINUTE, NOW, asks, node, on_gpus, runs, scene
 
 Booked = tuple[JobRequest, float, Shares]
 """A reservation: what, in how many minutes, and where."""
@@ -61,13 +61,19 @@ REQUESTS = [
     gang(part(1, required_nodes=("b",)), part(1, whole=True), minutes=2),
     asks(2, 4, 2, parts=(part(1, 2, group="g"), part(1, names=("b",)))),
     asks(1, 3, 2, parts=(part(1, 2, apart=True),)),
+    on_gpus(1, minutes=2, each=2),
+    on_gpus(2, minutes=3),
+    on_gpus(1, 2, 1, memory=6),
+    on_gpus(1, minutes=2, single_node=True),
+    on_gpus(2, minutes=2, exclusive=True),
+    gang(part(1, 2), minutes=2, unit=UnitType.GPU, processors_per_gpu=1),
 ]
 NODES = [
-    node("a", 2, memory=8, disk=4, groups=("g",)),
-    node("b", 2, memory=12, disk=3, groups=("h",)),
+    node("a", 2, memory=8, disk=4, groups=("g",), gpus=1),
+    node("b", 2, memory=12, disk=3, groups=("h",), gpus=2),
     node("c", 1, memory=4, groups=("g", "h")),
 ]
-ALIKE = [node("a", 2, memory=8, disk=4), node("b", 2, memory=8, disk=4), node("c", 2, memory=8, disk=4)]
+ALIKE = [node(name, 2, memory=8, disk=4, gpus=1) for name in "abc"]
 
 
 def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
@@ -89,6 +95,8 @@ def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
     ]
     running.append([runs(1, asks(1, exclusive=True), ("a", 1), minutes_left=2), runs(2, asks(1), ("b", 1))])
     in_parts = [runs(1, asks(1), ("b", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=4)]
+    on_a_gpu = runs(1, on_gpus(1), ("b", 1), minutes_left=3)
+    running += [[on_a_gpu], [on_a_gpu, runs(2, on_gpus(1), ("a", 1))]]
     running += [in_parts, [*in_parts, runs(3, asks(1), (last.name, 1), minutes_left=4)]]
     booked: list[list[Booked]] = [
         [],
@@ -99,6 +107,8 @@ def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
         ],
         [(asks(1, minutes=3, licences=(Licence("x", 2),)), 3, (("b", 1),))],
         [(asks(1, minutes=inf), 5, (("a", 1),))],
+        [(on_gpus(1, minutes=2), 4, (("a", 1),))],
+        [(asks(1, minutes=2), 2, (("a", 1),))],
     ]
     for held, wanted in product(running, booked):
         view = scene(nodes, held, (), {"x": (2, 2 - sum(len(job.request.licences) for job in held))})
@@ -194,7 +204,7 @@ def test_a_slot_moves_up_to_where_it_would_be_found_anew() -> None:
         moved = one.move_up(need, run_time, slot)
         two.give(need.piece(slot.fit), slot.at, slot.at + run_time)
         found = two.first_fit(need, run_time, NOW, slot.at) or slot
-        apart = any(other.exclusive or other.memory for other, _, _ in reserved)
+        apart = any(other.exclusive or other.memory or other.processors_per_gpu for other, _, _ in reserved)
         assert (moved is None) == (found.at == NOW or run_time == inf or apart), (request, view, reserved)
         assert moved in (None, found), (request, view, reserved)
         found = moved or slot
@@ -226,6 +236,16 @@ def test_a_job_over_its_limit_is_expected_to_end_soon_but_not_now() -> None:
     slot = booked_out(view, [], [asks(1)]).first_fit(resolve(asks(1), view.node_table()), 60, NOW)
     assert slot is not None
     assert NOW < slot.at <= NOW + 1
+
+
+def test_memory_that_comes_back_when_a_reservation_takes_the_processor_is_seen() -> None:
+    running = runs(1, asks(1, memory=8), ("a", 1), minutes_left=1)
+    view = scene([node("a", 2, memory=8)], [running])
+    wanted = asks(1, minutes=1, memory=4)
+    availability = booked_out(view, [(asks(1, minutes=2), 1, (("a", 1),))], [wanted])
+    slot = availability.first_fit(resolve(wanted, view.node_table()), wanted.run_time, NOW)
+    assert slot is not None
+    assert slot.at == NOW + MINUTE
 
 
 def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobRequest]) -> Availability:

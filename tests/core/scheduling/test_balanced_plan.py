@@ -83,7 +83,10 @@ def test_a_job_grows_for_tasks_that_wait_not_for_those_that_run_on_what_it_gives
 
 
 def random_world(dice: random.Random, *, plain: bool) -> World:
-    nodes = [node(name, dice.choice((1, 2, 4))) for name in NODES[: dice.randint(1, len(NODES))]]
+    names = NODES[: dice.randint(1, len(NODES))]
+    nodes = [
+        node(name, dice.choice((1, 2, 4)), gpus=0 if plain else dice.choice((0, 1, 2))) for name in names
+    ]
     world = World(
         nodes,
         [],
@@ -107,6 +110,7 @@ def random_job(dice: random.Random, number: int, *, plain: bool) -> Job:
     if not plain:
         kinds += [{"exclusive": True}, {"single_node": True}, {"requested_nodes": ("a",)}]
         kinds += [{"unit": UnitType.NODE}]
+        kinds += [{"unit": UnitType.GPU, "processors_per_gpu": dice.choice((1, 2))}]
     request = asks(least, least + dice.randint(0, 8), **dice.choice(kinds))
     tasks = 10**6 if plain else dice.choice((1, 3, 10, 1000))
     return Job(number, request, dice.choice((1000, 2000, 2500, 3000)), tasks, plain or dice.random() < 0.75)

@@ -34,7 +34,7 @@ from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing import gang, part
 
-from .scenes import INF, asks, node, runs, scene, turn_of
+from .scenes import INF, asks, node, on_gpus, runs, scene, turn_of
 
 POLICY = sorted(POLICIES)
 MINE = 50
@@ -93,6 +93,8 @@ def test_a_job_too_large_for_what_is_free_is_told_the_size_that_fits() -> None:
     assert told(view, asks(2, unit=UnitType.NODE)) == ["with 1 node instead of 2"]
     sockets = scene([node("a", 8, sockets=2)], [runs(1, asks(1), ("a", 1))])
     assert told(sockets, asks(2, unit=UnitType.SOCKET)) == ["with 1 socket instead of 2"]
+    graphics = scene([node("a", 8, gpus=4)], [runs(1, on_gpus(3), ("a", 3))])
+    assert told(graphics, on_gpus(2)) == ["with 1 GPU instead of 2"]
 
 
 def test_size_that_the_tasks_need_is_only_offered_for_a_new_submission() -> None:
@@ -334,6 +336,8 @@ def _request(dice: random.Random, nodes: Sequence[NodeView]) -> JobRequest:
     if dice.random() < PARTED:
         return _with_parts(dice, names)
     chosen = dict(dice.sample(sorted(wishes.items(), key=lambda item: item[0]), dice.randint(0, 3)))
+    if chosen.get("unit") is UnitType.GPU:
+        chosen["processors_per_gpu"] = dice.choice((1, 2, 3))
     least = dice.randint(1, 8)
     return asks(least, least + dice.choice((0, 0, 4)), minutes=dice.choice((20, 61, 300, INF)), **chosen)
 

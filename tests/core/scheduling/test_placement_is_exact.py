@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.plan import Shares
 from headnode.testing.specification import FreeNode, World, allowed, ways
 
-from .scenes import asks, node
+from .scenes import asks, node, on_gpus, part
 
 GROUPS = (("a",), ("a", "b"), ("b",))
 
@@ -91,6 +92,51 @@ def grounds() -> Iterator[dict[str, NodeView]]:
         yield _nodes(sizes, ((0, 0), (1, 1), (0, 0)), owned="b")
 
 
+def test_gpus_are_placed_exactly_when_some_way_to_place_them_exists() -> None:
+    """Each comes with processors of its own node, and other jobs may have some of both there."""
+    seen = {True: 0, False: 0}
+    for request, nodes in thinned(product(list(requests_for_gpus()), list(nodes_with_gpus()))):
+        world = as_world(nodes, {})
+        found, possible = place(request, nodes), ways(request, world)
+        assert (found is not None) == bool(possible), (request, world)
+        if found is not None:
+            assert allowed(request, world, found), (request, world, found)
+            assert all(count % request.processors_per_gpu == 0 for _, count in found if not request.exclusive)
+        seen[bool(possible)] += 1
+    assert min(seen.values()) > 100 / every(), "both outcomes must be well represented"
+
+
+def requests_for_gpus() -> Iterator[JobRequest]:
+    """Yield requests for few and many GPUs, with one to three processors each."""
+    peculiar: tuple[dict[str, Any], ...] = (
+        {"single_node": True},
+        {"required_nodes": ("B",)},
+        {"excluded_nodes": ("a",)},
+        {"memory": 1},
+        {"start_at_maximum": True},
+        {"together": True, "parts": (part(1, 2),)},
+        {"together": True, "parts": (part(2, 1),)},
+        {"parts": (part(1, 2, minimum_memory=4),)},
+    )
+    for (low, high), each, exclusive in product([(1, 1), (2, 2), (1, 3), (3, 4)], (1, 2, 3), (False, True)):
+        for extra in ({}, *peculiar):
+            if not extra.get("together") or low == high == 2:
+                yield on_gpus(low, high, each=each, exclusive=exclusive, **extra)
+
+
+def nodes_with_gpus() -> Iterator[dict[str, NodeView]]:
+    """Yield three nodes, of whose processors and GPUs other jobs have some."""
+    for sizes, gpus in (((4, 4, 2), (2, 1, 0)), ((6, 3, 2), (2, 2, 1))):
+        for used in product(((0, 0), (1, 0), (2, 1)), repeat=3):
+            made = {}
+            for name, size, there, (taken, held) in zip("abc", sizes, gpus, used, strict=True):
+                plain = node(name, size, memory=size, gpus=there)
+                made[name] = NodeView(
+                    plain.facts, size - taken, bool(taken), gpus_held=min(held, there), memory_held=taken
+                )
+            yield made
+
+
 def _nodes(
     sizes: tuple[int, ...], uses: tuple[tuple[int, int], ...], closed: str = "", owned: str = ""
 ) -> dict[str, NodeView]:
@@ -106,7 +152,13 @@ def as_world(nodes: dict[str, NodeView], licences: dict[str, int]) -> World:
     """Return the same as the specification sees it."""
     seen = tuple(
         FreeNode(
-            n.facts, n.free, n.jobs, n.exclusive_to is not None, n.facts.memory - n.memory_held, n.closed
+            n.facts,
+            n.free,
+            n.jobs,
+            n.exclusive_to is not None,
+            n.facts.memory - n.memory_held,
+            n.closed,
+            gpus=n.facts.gpus - n.gpus_held,
         )
         for n in nodes.values()
     )

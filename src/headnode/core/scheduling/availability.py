@@ -9,7 +9,7 @@ Cost:  `first_fit` O(kinds the request may use + their steps), and a placement w
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, nextafter
 from operator import lt
 from typing import NamedTuple
@@ -329,7 +329,25 @@ class Availability:
             wanted = need.fixed.get(feature, 0) + (feature in need.each)
             if wanted:
                 courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
+        if need.counts_amounts:
+            courses.append(AmountDemand(list(self._amounts_over_time(need, kinds, span)), 0))
         return courses
+
+    def _amounts_over_time(
+        self, need: ResolvedRequest, kinds: Sequence[int], span: Span
+    ) -> Iterator[AmountChanges]:
+        """Yield the memory, disk, swap and GPUs of each node that a need takes some of.
+
+        Whether they suffice is asked of the placement; but it is asked again when there are more of them,
+        though as many processors are free as before.
+        """
+        held = need.held
+        takes = need.memory or held.memory, held.disk, held.swap, need.processors_per_gpu
+        for rooms, taken in zip(self._amounts, takes, strict=True):
+            if taken and rooms:
+                for kind in kinds:
+                    for node in self._kinds.all[kind].nodes:
+                        yield _over_time(rooms[node], span, _as_is)
 
     def _idle_units(self, need: ResolvedRequest, kind: int, span: Span) -> AmountChanges:
         (node, *_), size, _ = self._kinds.all[kind]
