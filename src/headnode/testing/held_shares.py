@@ -1,6 +1,6 @@
 """Which jobs hold what, and what is left: nodes and licences when exactly this is held."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -69,10 +69,16 @@ def demands(view: View) -> list[ResourceDemand]:
         for turn in waiting.turns
     ]
     for job in view.running:
-        more = min(job.wants, job.request.maximum - sum(n for _, n in job.allocation))
+        more = min(job.wants, job.request.maximum - sum(_units_held(view, job)))
         if more > 0 and not job.request.together:
             found.append(ResourceDemand(job.turn, False, _growth(job, more), job.end))
     return sorted(found, key=lambda demand: demand[:2])
+
+
+def _units_held(view: View, job: RunningJob) -> Iterator[int]:
+    for name, count in job.allocation:
+        each = job.request.processors_per_gpu
+        yield min(count // each, view.nodes[name].facts.gpus) if each else count
 
 
 def _growth(job: RunningJob, more: int) -> JobRequest:

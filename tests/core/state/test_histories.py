@@ -23,6 +23,7 @@ from headnode.core.model.job import (
     DependencyLink,
     JobSpec,
     TaskAlternative,
+    UnitType,
     parents,
 )
 from headnode.core.model.node import NodeFacts
@@ -449,6 +450,50 @@ def test_any_history_with_hooks_keeps_every_invariant_replays_to_the_same_state_
     player.finish()
     player.world.wait(100_000)  # for nodes that were away
     assert not player.world.cluster.graphs
+
+
+class OnGpus(Player):
+    """Its nodes have GPUs, and most jobs count them.  Nodes come back without: jobs go on there."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.most: dict[str, int] = {}
+        for node in list(self.world.cluster.nodes.values()):
+            gpus = self.random.randint(0, node.facts.processors)
+            self.world.do(RegisterNode(facts=replace(node.facts, gpus=gpus)))
+
+    def spec(self) -> JobSpec:
+        spec = super().spec()
+        if self.random.random() < 0.3 or any(task.exclusive for task in spec.tasks):
+            return spec
+        return replace(spec, unit=UnitType.GPU, processors_per_gpu=self.random.choice((1, 1, 2)))
+
+    def step(self) -> None:
+        super().step()
+        for name, node in self.world.cluster.nodes.items():
+            held = [self.gpus(job, name) for job in self.world.cluster.cores.holders.get(name, ())]
+            most = self.most[name] = max(node.facts.gpus, self.most.get(name, 0))
+            assert sum(held) <= most, f"{name} has {most} GPUs, jobs hold {held}"
+
+    def gpus(self, job: JobId, node: str) -> int:
+        """Return how many GPUs of a node a job holds beside others; its tasks have whole ones."""
+        record = self.world.cluster.jobs[job]
+        request = self.world.cluster.given(record)
+        if request.unit is not UnitType.GPU or request.exclusive or record.run is None:
+            return 0
+        each = request.processors_per_gpu
+        for progress in record.run.tasks:
+            for live in progress.live.values():
+                assert not any(len(numbers) % each for _, numbers in live.placement), live.placement
+        return len(record.run.places.get(node, ())) // each
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_any_history_with_gpus_gives_none_of_them_twice_and_replays_to_the_same_state(seed: int) -> None:
+    player = OnGpus(seed)
+    for _ in range(STEPS):
+        player.step()
+    player.world.check_replay()
 
 
 def tour_of_a_node(world: World) -> None:
