@@ -3,7 +3,7 @@
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.core.model.job import UnitType
+from headnode.core.model.job import OrderKey, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
@@ -144,3 +144,15 @@ def test_a_job_with_whole_nodes_has_their_gpus_and_nobody_else_any() -> None:
     made.end(owner, 1)
     alone = on_gpus(made, ONE, exclusive=True)
     assert states(made, other, alone) == [JobState.RUNNING, JobState.QUEUED]
+
+
+def test_a_job_without_gpus_leaves_nodes_with_gpus_to_others_unless_it_says_its_own_order() -> None:
+    made = world(
+        NodeFacts(name="large", processors=4, memory=512_000, gpus=4),
+        NodeFacts(name="small", processors=4, memory=16_000),
+    )
+    first = made.submit(ONE)
+    own = made.submit(ONE, order_by=(OrderKey("memory"),))
+    more = made.submit(TaskSpec(command="x", minimum=4, maximum=4))
+    places = {held.job: [node for node, _ in held.place] for held in made.nodes.running()}
+    assert places == {first: ["small"], own: ["large"], more: ["small", "large"]}

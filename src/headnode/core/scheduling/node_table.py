@@ -39,6 +39,7 @@ class NodeRules(NamedTuple):
     access: ReservationAccess | None = None  # where nodes are reserved
     user: str = ""  # empty: it does not matter who it is
     processors_per_gpu: int = 0  # 0: it needs no GPUs
+    spares_gpus: bool = False  # nodes without GPUs are taken first
 
 
 def folded(names: Iterable[str]) -> frozenset[str]:
@@ -59,6 +60,7 @@ def rules_of(request: JobRequest) -> NodeRules:
         needs=request.needs,
         user=request.user,
         processors_per_gpu=request.processors_per_gpu,
+        spares_gpus=not (request.order_by or request.processors_per_gpu),
     )
 
 
@@ -187,7 +189,7 @@ class NodeTable:
         }
         self._gpus: dict[int, list[int]] = {}  # that come with so many processors each
         self.alike, self.alike_of = self._grouped()
-        self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
+        self._sorted: dict[tuple[tuple[OrderKey, ...], bool], list[int]] = {}
         self._alternatives: dict[NodeRules, tuple[NodeOrder, ...]] = {}
         self._rules: dict[NodeRules, int] = {}
         self._serving: dict[tuple[object, ...], ServingNodes] = {}
@@ -316,7 +318,7 @@ class NodeTable:
             return tuple(tuple(n for n in order if self.takes(n, access, 0.0)) for order in whole)
         fit = tuple(
             number
-            for number in self._in_order(rules.order)
+            for number in self._in_order(rules.order, spares_gpus=rules.spares_gpus)
             if not self.closed[number]
             and not self.closes_too_soon(number, rules.lasts)
             and not node_objection(rules, self.facts[number])
@@ -328,11 +330,14 @@ class NodeTable:
             for group in rules.groups
         )
 
-    def _in_order(self, order: tuple[OrderKey, ...]) -> list[int]:
-        known = self._sorted.get(order)
+    def _in_order(self, order: tuple[OrderKey, ...], *, spares_gpus: bool) -> list[int]:
+        known = self._sorted.get((order, spares_gpus))
         if known is None:
-            known = sorted(range(len(self.facts)), key=lambda number: resource_key(order, self.facts[number]))
-            self._sorted[order] = known
+            facts = self.facts
+            known = sorted(range(len(facts)), key=lambda number: resource_key(order, facts[number]))
+            if spares_gpus:
+                known.sort(key=lambda number: facts[number].gpus > 0)
+            self._sorted[order, spares_gpus] = known
         return known
 
 
