@@ -127,7 +127,7 @@ _2008_JOB = _CCS_JOB | {
     "maximum": sizes,
     "template": texts,
     "priority": st.integers(0, 4000).map(Priority),
-    "unit": st.sampled_from(list(UnitType)),
+    "unit": st.sampled_from([UnitType.PROCESSOR, UnitType.SOCKET, UnitType.NODE]),
     "run_time": seconds,
     "run_until_canceled": st.booleans(),
     "node_groups": several,
@@ -143,6 +143,7 @@ _2008_JOB = _CCS_JOB | {
     "group_edges": st.lists(st.builds(GroupEdge, counts, counts), max_size=4).map(tuple),
 }
 _HPC_JOB = _2008_JOB | {
+    "unit": st.sampled_from(list(UnitType)),
     "single_node": st.booleans(),
     "node_group_op": st.sampled_from(list(NodeGroupOp)),
     "excluded_nodes": several,
@@ -219,6 +220,7 @@ NEW_OF_JOBS = {
     "end_by": st.none() | moments,
     "reservation": st.just("") | names,
     "resource": st.just("") | names,
+    "processors_per_gpu": st.just(1) | few,
     "suspendable": st.booleans(),
     "interactive": st.booleans(),
     "resource_limits": limits,
@@ -247,6 +249,7 @@ def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
         unit=st.sampled_from([None, *(unit for unit in UnitType if unit is not spec.unit)]),
         minimum=sizes,
         maximum=sizes,
+        processors_per_gpu=st.none() | few,
         run_time=st.none() | seconds,
         exclusive=st.none() | st.booleans(),
         single_node=st.none() | st.booleans(),

@@ -30,7 +30,7 @@ from headnode.core.model.task import Distribution, ResourceLimit, StagedFile, Ta
 JOB_FIELDS: dict[str, Any] = {
     "name": "n", "description": "d", "job_group": "g", "project": "p", "template": "t",
     "priority": Priority(3000), "unit": UnitType.SOCKET, "minimum": 2, "maximum": 9, "exclusive": True,
-    "single_node": True, "run_time": Seconds(90.0), "run_until_canceled": True,
+    "processors_per_gpu": 8, "single_node": True, "run_time": Seconds(90.0), "run_until_canceled": True,
     "licences": (Licence("f", 2),), "node_groups": ("a", "b"), "node_group_op": NodeGroupOp.UNION,
     "requested_nodes": ("n1",), "excluded_nodes": ("n2",), "order_by": (OrderKey("memory"),),
     "minimum_memory": 100, "maximum_memory": 200, "minimum_processors_per_node": 2,
@@ -144,6 +144,7 @@ _ALTERNATIVES = tuple(
     Alternative(**{field: value})
     for field, value in {
         "unit": UnitType.NODE, "minimum": 1, "maximum": 1, "run_time": Seconds(60.0), "exclusive": True,
+        "processors_per_gpu": 8,
         "single_node": True, "licences": (Licence("f", 2),), "node_groups": ("a",), "requested_nodes": ("n",),
         "excluded_nodes": ("n",), "minimum_memory": 9, "maximum_memory": 9, "process_memory": 9,
         "held": HeldAmounts(memory=9), "needs": _NEEDS_INSIDE[0], "resource": "s",

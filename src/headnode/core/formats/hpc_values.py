@@ -244,7 +244,12 @@ def _refuse(code: str, text: str, wanted: str, fix: str) -> NoReturn:
     raise BadRequest(code=code, what=f"{text!r} is not {wanted}", fix=fix)
 
 
-_UNITS = {"Core": UnitType.PROCESSOR, "Socket": UnitType.SOCKET, "Node": UnitType.NODE}
+_UNITS = {
+    "Core": UnitType.PROCESSOR,
+    "Socket": UnitType.SOCKET,
+    "Node": UnitType.NODE,
+    "Gpu": UnitType.GPU,
+}
 _GROUP_OPS = {"Intersect": NodeGroupOp.INTERSECT, "Uniform": NodeGroupOp.UNIFORM, "Union": NodeGroupOp.UNION}
 _TASK_TYPES = {
     "Basic": TaskType.BASIC,

@@ -29,7 +29,7 @@ _UNIT = KeyValue(
     UnitType,
     lambda unit: unit.value,
 )
-_HPC_SIZES = {"processor": "Cores", "socket": "Sockets", "node": "Nodes"}
+_HPC_SIZES = {"processor": "Cores", "socket": "Sockets", "node": "Nodes"}  # GPUs have no names there
 _NUMBER_FORMS = ("whole", "span", "priority", "memory", "bounds", "at_least", "memory_bounds")
 _NUMBERS = {field for option in OPTIONS_OF_JOBS if option.form in _NUMBER_FORMS for field in option.fields}
 
@@ -50,6 +50,10 @@ class TemplateProperty(msgspec.Struct, frozen=True, kw_only=True):
         return self.field in _NUMBERS
 
 
+_OF_UNIT = {"processors_per_gpu": UnitType.GPU}
+"""What only jobs that count this unit have."""
+
+
 def _plain(key: str) -> TemplateProperty:
     rows = [row for row in HPC_ROWS if row.field == key and row.hpc]
     names = tuple(row.hpc for row in rows)
@@ -60,6 +64,7 @@ def _plain(key: str) -> TemplateProperty:
         value=NATIVE_ROWS[key].value,
         hpc=(*names, *also) if names else (),
         words=rows[0].value if rows else None,
+        unit=_OF_UNIT.get(key),
     )
 
 
@@ -69,7 +74,7 @@ def _size(bound: str, unit: UnitType) -> TemplateProperty:
         field=bound,
         unit=unit,
         value=native.WHOLE,
-        hpc=(f"{bound[:3].capitalize()}{_HPC_SIZES[unit.value]}",),
+        hpc=(f"{bound[:3].capitalize()}{_HPC_SIZES[unit.value]}",) if unit.value in _HPC_SIZES else (),
         words=hpc_values.COUNT,
     )
 

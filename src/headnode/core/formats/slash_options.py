@@ -44,7 +44,7 @@ JOB_TERMS = _spellings(OPTIONS_OF_JOBS)
 TASK_TERMS = _spellings(OPTIONS_OF_TASKS)
 """Options of a task by their names in lower case."""
 
-SIZES = ("numprocessors", "numcores", "numsockets", "numnodes")
+SIZES = ("numprocessors", "numcores", "numsockets", "numnodes", "numgpus")
 
 
 def split_terms(terms: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -50,6 +50,7 @@ UNITS: Mapping[str, UnitType] = {
     "numprocessors": UnitType.PROCESSOR,
     "numsockets": UnitType.SOCKET,
     "numnodes": UnitType.NODE,
+    "numgpus": UnitType.GPU,
 }
 """Which unit an option of size counts."""
 
@@ -80,7 +81,7 @@ def read_terms(
     if other:
         raise BadRequest(
             code="unit-mismatch",
-            what=f"the job counts {unit.value}s and a task {other.value}s",
+            what=f"the job counts {unit.word}s and a task {other.word}s",
             fix="use the same option of size for the job and its tasks",
         )
     added = _each(tasks, read_task_terms)
@@ -154,7 +155,7 @@ def with_changed_task(spec: JobSpec, number: int, terms: Mapping[str, Any]) -> J
     if unit is not None and unit is not spec.unit:
         raise BadRequest(
             code="unit-mismatch",
-            what=f"the size of the job is in {spec.unit.value}s, that of the task in {unit.value}s",
+            what=f"the size of the job is in {spec.unit.word}s, that of the task in {unit.word}s",
             fix="use the same option of size for the job and its tasks",
         )
     changed = read_task_terms(terms, spec.tasks[number - 1])
@@ -271,7 +272,7 @@ def _unit_of(known: Mapping[str, Any]) -> UnitType | None:
         raise BadRequest(
             code="unit-mismatch",
             what=f"options {sizes[0]!r} and {sizes[1]!r} are given together",
-            fix="give one of them: a job counts processors, sockets or nodes",
+            fix="give one of them: a job counts processors, sockets, nodes or GPUs",
         )
     return UNITS[sizes[0]]
 

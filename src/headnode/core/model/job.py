@@ -296,6 +296,8 @@ def with_option(spec: JobSpec, option: int) -> JobSpec:
     if option == 0:
         return spec
     other = spec.alternatives[option - 1]
+    if spec.unit is UnitType.GPU and other.unit not in (None, UnitType.GPU):
+        spec = replace(spec, processors_per_gpu=1)  # as if it had never counted them
     tasks = tuple(map(_task, spec.tasks, other.tasks)) if other.tasks else spec.tasks
     return replace(spec, **_stated(other, "tasks"), tasks=tasks)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.fields import OPTIONS_OF_JOBS
-from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, find_cycle, with_option
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, UnitType, find_cycle, with_option
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.resource import ANY, HERE, places_in
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
@@ -183,6 +183,10 @@ def _check_size(spec: JobSpec) -> None:
     if low is not None and high is not None and high < low:
         what = f"the job's maximum {high} is below its minimum {low}"
         THE_JOB.refuse("max-below-min", what, "raise the maximum", "maximum")
+    if spec.processors_per_gpu != 1 and spec.unit is not UnitType.GPU:
+        what = f"the job has {spec.processors_per_gpu} processors for each GPU, but counts {spec.unit.word}s"
+        fix = "give its number of GPUs, for example --numgpus 1, or leave the processors of a GPU out"
+        THE_JOB.refuse("processors-per-gpu", what, fix, "processors_per_gpu")
     if spec.single_node and spec.unit == "node" and (low or 1) > 1:
         what = f"a job on a single node requests {low} nodes"
         THE_JOB.refuse("single-node", what, "request 1 node", "minimum")

@@ -245,6 +245,9 @@ def _check_task_exclusive(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if task.exclusive and not spec.exclusive:
         what = f"{part} is exclusive in a job that is not"
         part.refuse("exclusive-task", what, "make the job exclusive too", "exclusive")
+    if task.exclusive and spec.unit is UnitType.GPU:
+        what = f"{part} is exclusive in a job that counts GPUs"
+        part.refuse("exclusive-task", what, "let the job count nodes, or leave it out", "exclusive")
     if task.exclusive and (spec.minimum is None or spec.maximum is None):
         part.refuse(
             "exclusive-task",

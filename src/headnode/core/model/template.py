@@ -20,8 +20,8 @@ class TemplateRule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     A value is a job description of which only this field counts.
 
-    `minimum` and `maximum` are in the unit of the field.  A rule for `minimum` or `maximum` says what is
-    counted: it holds for jobs of this `unit` alone.
+    `minimum` and `maximum` are in the unit of the field.  A rule for `minimum`, `maximum` or
+    `processors_per_gpu` says what is counted: it holds for jobs of this `unit` alone.
     """
 
     field: str

@@ -163,7 +163,7 @@ def refuse_broken(template: JobTemplate, spec: JobSpec) -> None:
 def _broken(rule: TemplateRule, spec: JobSpec) -> Iterator[str]:
     if not _concerns(rule, spec):
         return
-    counted = f" of {rule.unit.value}s" if rule.unit else ""
+    counted = f" of {rule.unit.word}s" if rule.unit and rule.field in _SIZE else ""
     value, name = getattr(spec, rule.field), f"{rule.field.replace('_', ' ')}{counted}"
     if rule.read_only and value != rule.preset:
         yield f"{name} is always {in_words(rule.field, rule.preset)}"

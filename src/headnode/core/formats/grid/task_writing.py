@@ -236,6 +236,10 @@ class DefinitionWriter:
         return {"ppn": None, "nodes": None}
 
     def _tell_size(self, task: TaskSpec, counted: bool, where: str) -> None:
+        if self._spec.unit is UnitType.GPU:
+            what = "minimum: a grid task has no GPUs: the number is kept, and counts processors"
+            self._tell(Fidelity.NOT_SUPPORTED, where, what)
+            return
         if task.minimum > 1 and not counted:
             what = "minimum: a count above 1 means an MPI program: this program gets one processor"
             self._tell(Fidelity.APPROXIMATED, where, what)
@@ -245,7 +249,7 @@ class DefinitionWriter:
                 Fidelity.APPROXIMATED, where, "maximum: a grid task has one size, which is its minimum"
             )
         if self._spec.unit is not UnitType.PROCESSOR:
-            what = f"minimum: a grid task counts processors, not {self._spec.unit.value}s: the number is kept"
+            what = f"minimum: a grid task counts processors, not {self._spec.unit.word}s: the number is kept"
             self._tell(Fidelity.APPROXIMATED, where, what)
 
     def _environment(self, task: TaskSpec, spelled: Found, where: str) -> Found:

@@ -154,7 +154,7 @@ JOB_ATTRIBUTES: tuple[HpcRow, ...] = (
         ccs="IsExclusive", always=True),
     _of_job("run_until_canceled", "RunUntilCanceled", _CCS_JOB + "runtillcancelled", ccs="RuntillCancelled",
         also=("RunTillCanceled", "RunUntilCancelled"), always=True),
-    _of_job("size.unit", "UnitType", _HPC_JOB + "UnitType: Core, Socket or Node", value=UNIT),
+    _of_job("size.unit", "UnitType", _HPC_JOB + "UnitType: Core, Socket, Node, Gpu", value=UNIT),
     _of_job("run_time", "RuntimeSeconds", _HPC_JOB + "RuntimeSeconds: whole seconds or Infinite"),
     _of_job("run_time", "", _CCS_JOB + "runtime: [[dd:]hh:]mm or Infinite", ccs="Runtime", value=RUN_TIME,
         width=8),

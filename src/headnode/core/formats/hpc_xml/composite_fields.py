@@ -22,7 +22,23 @@ Report = Callable[[Fidelity, str], None]
 
 
 _MOST = 2**31 - 1  # the largest xs:int
-_SIZES = {unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in UnitType}
+_SIZES: dict[UnitType, tuple[str, str]] = {
+    unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in UnitType if unit is not UnitType.GPU
+}
+_GPU_PROPERTY = "GPUJob"
+
+
+def size_attribute(unit: UnitType) -> UnitType:
+    """Return the unit in whose attributes a size is written: HPC Pack counts GPUs in those of sockets."""
+    return UnitType.SOCKET if unit is UnitType.GPU else unit
+
+
+def gpus_if_marked(unit: UnitType, properties: Mapping[str, str], tell: Report) -> UnitType:
+    """Return GPUs for sockets of a job with the property by which HPC Pack 2016 marks jobs of GPUs."""
+    if unit is UnitType.SOCKET and properties.get(_GPU_PROPERTY, "").strip().lower() == "true":
+        tell(Fidelity.TRANSLATED, f"UnitType Socket with the property {_GPU_PROPERTY}: the job counts GPUs")
+        return UnitType.GPU
+    return unit
 
 
 def units_named(values: Mapping[str, Any]) -> list[UnitType]:
@@ -45,7 +61,7 @@ def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Report) -
     if len(task_units) == 1:
         return UnitType(task_units.pop())
     if len(named) == 1 and named[0] is not UnitType.PROCESSOR:
-        tell(Fidelity.TRANSLATED, f"UnitType is missing: the job counts {named[0].value}s, as its sizes do")
+        tell(Fidelity.TRANSLATED, f"UnitType is missing: the job counts {named[0].word}s, as its sizes do")
         return named[0]
     return UnitType.PROCESSOR
 
@@ -71,19 +87,19 @@ def job_size_fields(values: Values, unit: UnitType, tell: Report, *, least: bool
     A size whose auto flag is true is ignored; without a flag it is calculated when it is not written.
     Source:  HPC Pack AutoCalculateMin and AutoCalculateMax.
     """
-    named = units_named(values)
+    named, attribute = units_named(values), size_attribute(unit)
     fields: Values = {"unit": unit}
     for end, auto in (("minimum", "size.auto_minimum"), ("maximum", "size.auto_maximum")):
         written = {one: values[f"size.{end}.{one}"] for one in named if f"size.{end}.{one}" in values}
         calculated = values.get(auto, not written)
-        fields[end] = None if calculated else written.get(unit, 1)
+        fields[end] = None if calculated else written.get(attribute, 1)
         if written and calculated:
             tell(Fidelity.NOTE, f"the given {end} is ignored: it is calculated")
-        elif not calculated and unit not in written:
-            tell(Fidelity.APPROXIMATED, f"no {end} in {unit.value}s is given: 1 is used")
-    others = [one.value for one in named if one is not unit]
+        elif not calculated and attribute not in written:
+            tell(Fidelity.APPROXIMATED, f"no {end} in {unit.word}s is given: 1 is used")
+    others = [one.value for one in named if one is not attribute]
     if others:
-        tell(Fidelity.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.value}s")
+        tell(Fidelity.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.word}s")
     if least:
         fields = {**fields, "minimum": fields["minimum"] or 1, "maximum": fields["maximum"] or 1}
     return fields
@@ -94,16 +110,16 @@ def task_size_fields(values: Values, unit: UnitType, tell: Report) -> Values:
 
     Raises:  BadRequest ``unit-mismatch`` when the task counts something else.
     """
-    named = units_named(values)
+    named, attribute = units_named(values), size_attribute(unit)
     own = values.get("size.unit", unit)
-    if own is not unit or (named and unit not in named):
-        other = own if own is not unit else named[0]
+    if own not in (unit, attribute) or (named and attribute not in named):
+        other = own if own not in (unit, attribute) else named[0]
         raise BadRequest(
             code="unit-mismatch",
-            what=f"the task counts {other.value}s and the job {unit.value}s",
+            what=f"the task counts {other.word}s and the job {unit.word}s",
             fix="write the same UnitType, and sizes of that unit, for the job and its tasks",
         )
-    low, high = map(values.get, _SIZES[unit])
+    low, high = map(values.get, _SIZES[attribute])
     if low is not None and high is None and low > 1:
         tell(Fidelity.APPROXIMATED, f"no maximum is given: the minimum {low} is used")
         high = low
@@ -164,8 +180,8 @@ def job_attribute_values(spec: JobSpec) -> Values:
         "size.unit": spec.unit,
         "size.auto_minimum": spec.minimum is None,
         "size.auto_maximum": spec.maximum is None,
-        f"size.minimum.{spec.unit}": spec.minimum,
-        f"size.maximum.{spec.unit}": spec.maximum,
+        f"size.minimum.{size_attribute(spec.unit)}": spec.minimum,
+        f"size.maximum.{size_attribute(spec.unit)}": spec.maximum,
         "fixed.job_type": "Batch",
     }
     return values
@@ -176,8 +192,8 @@ def task_attribute_values(task: TaskSpec, unit: UnitType) -> Values:
     sweep = task.kind is TaskType.SWEEP
     values: Values = {
         "size.unit": unit,
-        f"size.minimum.{unit}": task.minimum,
-        f"size.maximum.{unit}": task.maximum,
+        f"size.minimum.{size_attribute(unit)}": task.minimum,
+        f"size.maximum.{size_attribute(unit)}": task.maximum,
         "sweep.type": task.kind,
         "sweep.is_parametric": True if sweep else None,
         "critical.flag": task.fail_job_on_failure,
@@ -307,7 +323,10 @@ def filter_job_values(spec: JobSpec, live: ExportedJob) -> Values:
         **_COMMON,
     }
     minimum, maximum = current_size(spec)
-    values |= {f"size.minimum.{spec.unit}": minimum, f"size.maximum.{spec.unit}": maximum}
+    values |= {
+        f"size.minimum.{size_attribute(spec.unit)}": minimum,
+        f"size.maximum.{size_attribute(spec.unit)}": maximum,
+    }
     return values
 
 
@@ -315,8 +334,8 @@ def filter_task_values(task: TaskSpec, live: ExportedJob, number: int, group: in
     """Return the values of Task that a filter file has; `group` is the GroupId of tasks without a group."""
     known = live.tasks.get(number)
     values: Values = {
-        f"size.minimum.{unit}": task.minimum,
-        f"size.maximum.{unit}": task.maximum,
+        f"size.minimum.{size_attribute(unit)}": task.minimum,
+        f"size.maximum.{size_attribute(unit)}": task.maximum,
         "group": group if task.group is None else task.group,
         "live.pending_reason": _NOTHING,
         "live.message": known.message if known else "",

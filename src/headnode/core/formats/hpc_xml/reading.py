@@ -24,6 +24,7 @@ from headnode.core.formats.hpc_xml.composite_fields import (
     Values,
     ccs_job_size_fields,
     critical_fields,
+    gpus_if_marked,
     job_size_fields,
     job_unit,
     sweep_fields,
@@ -221,6 +222,7 @@ class _HpcReader:
             self._recorder.add_once(kind, "Job", what, job.element)
 
         unit = job_unit(job.pieces, [task.pieces for task in self._tasks], tell)
+        unit = gpus_if_marked(unit, job.values.get("properties", {}), tell)
         fields: Values = {"exclusive": defaults.exclusive}
         if defaults.name == CCS and unit is UnitType.PROCESSOR and not _LATER_SIZES & set(job.pieces):
             fields |= ccs_job_size_fields(job.pieces, tell)

@@ -98,11 +98,23 @@ class _HpcWriter:
     def write(self, spec: JobSpec) -> tuple[bytes, FidelityReport]:
         """Return the document and what it does not say."""
         spec = job_with_needs_as_fields(spec, lambda kind, what: self._tell(kind, "Job", what))
+        if spec.unit is UnitType.GPU:
+            spec = self._with_gpus(spec)
         self._tell_needs(spec.needs, "Job")
         root = XmlElement("Job", self._job_attributes(spec), self._job_children(spec))
         self._extend(root, spec.extensions, JOB_SPELLINGS, "Job")
         root.attributes["xmlns"] = self._dialect.namespace
         return write_xml(root), tuple(self._items)
+
+    def _with_gpus(self, spec: JobSpec) -> JobSpec:
+        """Return a job that counts GPUs as the dialect can count it."""
+        if self._dialect.name == HPC:
+            self._tell(Fidelity.NOTE, "Job", "UnitType: Gpu is known to HPC Pack 2016 and later")
+            return spec
+        unit = UnitType.PROCESSOR if self._dialect.name == CCS else UnitType.SOCKET
+        what = f"unit: {self._dialect.title} has no GPUs: the numbers are kept, and count {unit.word}s"
+        self._tell(Fidelity.NOT_SUPPORTED, "Job", what)
+        return msgspec.structs.replace(spec, unit=unit)
 
     def _tell(self, kind: Fidelity, where: str, what: str) -> None:
         self._items.append(ReportItem(kind, where, what))
@@ -138,7 +150,7 @@ class _HpcWriter:
 
     def _tell_ccs_size(self, spec: JobSpec) -> None:
         if spec.unit is not UnitType.PROCESSOR:
-            what = f"sizes count {spec.unit.value}s; CCS counts processors: the numbers are kept"
+            what = f"sizes count {spec.unit.word}s; CCS counts processors: the numbers are kept"
             self._tell(Fidelity.APPROXIMATED, "Job", what)
         if spec.minimum is None or spec.maximum is None:
             what = "CCS cannot say that the size is calculated from the tasks: the calculated size is written"

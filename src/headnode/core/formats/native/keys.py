@@ -278,20 +278,26 @@ RESOURCE_VALUES: Mapping[str, KeyValue] = {
 """How values are read and written here, by their form in the catalogue."""
 
 
-SIZES = {"processors": UnitType.PROCESSOR, "sockets": UnitType.SOCKET, "nodes": UnitType.NODE}
+SIZES = {
+    "processors": UnitType.PROCESSOR,
+    "sockets": UnitType.SOCKET,
+    "nodes": UnitType.NODE,
+    "gpus": UnitType.GPU,
+}
 """Keys for a minimum and a maximum, and what they count.  A file has one of them, everywhere the same."""
 
 _VALUES = {**VALUES, **RESOURCE_VALUES}
 
 _NEEDS_ORDER = """features lacking architecture system only_nodes avoid_nodes node_patterns avoid_patterns
     feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors"""
-_JOB_ORDER = f"""name description job_group project template priority run_time processors sockets nodes
-    exclusive single_node together run_until_canceled requested_nodes excluded_nodes node_groups node_group_op
-    processors_per_node memory_per_node process_memory held {_NEEDS_ORDER} order_by licences parents
+_JOB_ORDER = f"""name description job_group project template priority run_time processors sockets nodes gpus
+    processors_per_gpu exclusive single_node together run_until_canceled requested_nodes excluded_nodes
+    node_groups node_group_op processors_per_node memory_per_node process_memory held {_NEEDS_ORDER}
+    order_by licences parents
     after_failure after_exit after_start named_parents hold_until holds end_by reservation suspendable
     preemptable interactive resource_limits valid_exit_codes fail_on_task_failure fail_dependent_tasks
     task_retry_limit storage_base transfer_attempts notify_on_start notify_on_completion email run_as"""
-_TASK_ORDER = f"""name command sweep type processors sockets nodes run_time depends_on work_directory
+_TASK_ORDER = f"""name command sweep type processors sockets nodes gpus run_time depends_on work_directory
     private_directory stdin stdout stderr append_stdout append_stderr exclusive {_NEEDS_ORDER} distribution
     resource_limits rerunnable required_nodes node_group group valid_exit_codes fail_job_on_failure
     fail_job_count storage_base transfer_attempts credential"""
@@ -325,9 +331,9 @@ TASK_KEYS = _in_files(OPTIONS_OF_TASKS, _TASK_ORDER, "the task")
 
 ALTERNATIVE_ROWS = by_key(
     *(JOB_KEYS[key] for key in SIZES),
-    *(JOB_KEYS[key] for key in ("run_time", "exclusive", "single_node", "requested_nodes", "excluded_nodes")),
-    *(JOB_KEYS[key] for key in ("node_groups", "memory_per_node", "process_memory", "held", "licences")),
-    *(JOB_KEYS[key] for key in ("resource", *_NEEDS_ORDER.split())),
+    *(JOB_KEYS[key] for key in ("processors_per_gpu", "run_time", "exclusive", "single_node")),
+    *(JOB_KEYS[key] for key in ("requested_nodes", "excluded_nodes", "node_groups", "memory_per_node")),
+    *(JOB_KEYS[key] for key in ("process_memory", "held", "licences", "resource", *_NEEDS_ORDER.split())),
 )
 """Keys of an alternative of the job; a key that is not there is as in the job."""
 
@@ -370,6 +376,8 @@ RIGHT_NAMES = {
         "preemptable": "preemptible preempt requeueable",
         ALTERNATIVES: "alternative otherwise",
         "processors_per_node": "ppn cores_per_node cpus_per_node",
+        "gpus": "gpu ngpus num_gpus numgpus gpu_count gres",
+        "processors_per_gpu": "cores_per_gpu cpus_per_gpu corespergpu",
         "licences": "license licenses licence",
         "hold_until": "begin start_at not_before eligible",
         "email": "mail mail_user notify",

@@ -27,6 +27,8 @@ def written_job_size(
     """
     if spec.unit is UnitType.SOCKET:
         findings.approximated("unit: sockets are written as processors")
+    if spec.unit is UnitType.GPU:
+        findings.lost("unit: not available in SSS for GPUs; the numbers are kept, and count processors")
     bounds = _bounds(spec, tasks, findings)
     if spec.unit is UnitType.NODE and not tasks and not bounds:
         findings.lost("unit: the job requests nothing in nodes, so it is left out")
