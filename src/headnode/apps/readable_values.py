@@ -140,6 +140,11 @@ def counted(count: int, thing: str, several: str = "") -> str:
     return f"{count} {thing if count == 1 else several or thing + 's'}"
 
 
+def unit_word(unit: str) -> str:
+    """Return the unit of an answer as it stands in a sentence."""
+    return "GPU" if unit == "gpu" else unit
+
+
 def limits(record: "Mapping[str, Any]") -> str:
     """Write a minimum and maximum as ``2-4``, or ``2`` when they are the same."""
     least, most = record.get("minimum"), record.get("maximum")

@@ -97,6 +97,16 @@ def test_a_job_too_large_for_what_is_free_is_told_the_size_that_fits() -> None:
     assert told(graphics, on_gpus(2)) == ["with 1 GPU instead of 2"]
 
 
+def test_a_job_of_gpus_is_told_of_fewer_gpus_or_of_fewer_processors_for_each() -> None:
+    idle = scene([node("a", 8, gpus=2), node("b", 8)])
+    assert told(idle, asks(3, unit=UnitType.GPU, processors_per_gpu=2)) == ["with 2 GPUs instead of 3"]
+    view = scene([node("a", 8, gpus=4)], [runs(1, asks(4), ("a", 4), minutes_left=60)])
+    assert told(view, asks(4, unit=UnitType.GPU, processors_per_gpu=2)) == [
+        "with 2 GPUs instead of 4",
+        "with 1 processor for each GPU instead of 2",
+    ]
+
+
 def test_size_that_the_tasks_need_is_only_offered_for_a_new_submission() -> None:
     view = scene([node("a", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
     assert told(view, asks(8), room=ChangeLimits(least=7)) == []
@@ -280,6 +290,7 @@ def _nodes(dice: random.Random) -> list[NodeView]:
             dice.choice((2, 4)),
             sockets=2,
             memory=dice.choice((16, 32, 64)),
+            gpus=dice.choice((0, 1, 2)),
             groups=dice.choice(((), ("x",), ("y",), ("x", "y"))),
             closed="paused" if dice.random() < 0.1 else "",
         )

@@ -42,7 +42,7 @@ class HpcPackVerb:
         self.refused = dict(refused or {})
 
 
-_SIZES = "numprocessors numcores numnodes numsockets"
+_SIZES = "numprocessors numcores numnodes numsockets numgpus"
 _JOB = f"""
     jobname name priority jobtemplate projectname runtime rununtilcanceled exclusive singlenode {_SIZES}
     requestednodes askednodes nodegroup nodegroupop memorypernode corespernode orderby license

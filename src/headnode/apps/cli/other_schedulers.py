@@ -29,8 +29,13 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
         "error": ("stderr", "--stderr FILE (-e FILE)"),
         "exclude": ("excludednodes", "--excludednodes NODE,... (-x NODE,...)"),
         "export": ("env", "--env NAME=VALUE for each variable"),
-        "gpus": ("feature", "nodes are chosen by --feature NAME, and counted things by --license NAME:N"),
-        "gres": ("feature", "nodes are chosen by --feature NAME, and counted things by --license NAME:N"),
+        "cpuspergpu": ("corespergpu", "--corespergpu N"),
+        "gpus": ("numgpus", "GPUs are --numgpus N (-G N), their model --feature NAME"),
+        "gpuspernode": ("distribution", "GPUs are --numgpus N (-G N), with --distribution per-node=N"),
+        "gres": (
+            "numgpus",
+            "GPUs are --numgpus N (-G N); other counted things are --license NAME:N, of the whole cluster",
+        ),
         "input": ("stdin", "--stdin FILE (-i FILE)"),
         "l": (
             "runtime",

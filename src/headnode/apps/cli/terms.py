@@ -52,7 +52,7 @@ MOMENTS = tuple(
     option.slash.name for option in OPTIONS_OF_JOBS if option.slash is not None and option.form == "moment"
 )
 
-SIZES = ("numprocessors", "numnodes", "numsockets")
+SIZES = ("numprocessors", "numnodes", "numsockets", "numgpus")
 
 
 def job_terms(asked: Arguments) -> "dict[str, str]":

@@ -268,8 +268,8 @@ COMMANDS = (
             "Words from the program on belong to its command line; a single word is a whole command line.",
             "A word that ends in .xml, .toml, .json or .js and is not an executable file is a job file; - is "
             "standard input. The job language is detected from the content.",
-            "/numprocessors, /numnodes and /numsockets are the size of the job and of its task. With "
-            "/parametric each instance of the sweep takes one.",
+            "/numprocessors, /numnodes, /numsockets and /numgpus are the size of the job and of its task. "
+            "With /parametric each instance of the sweep takes one.",
             "With --dry-run the head checks the job as at submission, and submits nothing. Exit status 0: "
             "the job would be accepted; 1: it would be refused; 2: it is wrong, or could never run on this "
             "cluster.",

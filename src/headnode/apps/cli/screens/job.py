@@ -9,6 +9,7 @@ from headnode.apps.readable_values import (
     measured_counts,
     memory,
     time_limit,
+    unit_word,
 )
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def requested(spec: "Spec") -> dict[str, str]:
 
 
 def _title(name: str) -> str:
-    return name.replace("_", " ").title()
+    return name.replace("_", " ").title().replace("Gpu", "GPU")
 
 
 def option_in_words(name: str, value: "Any") -> str:
@@ -116,7 +117,7 @@ def row(job: "Job") -> dict[str, str]:
 def request(job: "Job") -> str:
     """Return what a job asked for, such as ``2-4 processors``."""
     least = limits(job)
-    return f"{least} {job['unit']}" + ("" if least == "1" else "s")
+    return f"{least} {unit_word(job['unit'])}" + ("" if least == "1" else "s")
 
 
 def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[str, str]:

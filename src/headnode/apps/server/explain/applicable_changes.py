@@ -177,6 +177,7 @@ _FIELDS: Mapping[ChangeKind, str] = MappingProxyType(
         ChangeKind.MAXIMUM_MEMORY: "maximum_memory",
         ChangeKind.MINIMUM_PROCESSORS: "minimum_processors_per_node",
         ChangeKind.MAXIMUM_PROCESSORS: "maximum_processors_per_node",
+        ChangeKind.PROCESSORS_PER_GPU: "processors_per_gpu",
         ChangeKind.LICENCES: "licences",
         ChangeKind.PRIORITY: "priority",
     }
@@ -340,6 +341,7 @@ _OPTIONS: Mapping[ChangeKind, Callable[[RequestChange, JobRequest], ChangeOption
         ChangeKind.MAXIMUM_MEMORY: lambda _, request: _memory(request),
         ChangeKind.MINIMUM_PROCESSORS: lambda _, request: _processors(request),
         ChangeKind.MAXIMUM_PROCESSORS: lambda _, request: _processors(request),
+        ChangeKind.PROCESSORS_PER_GPU: lambda change, _: {"corespergpu": str(change.value)},
         ChangeKind.LICENCES: lambda _, request: {"license": format_licences(request.licences)},
         ChangeKind.PRIORITY: lambda change, _: {"priority": format_priority(Priority(change.value))},
     }

@@ -40,7 +40,7 @@ _PRIORITIES_OF_OPERATORS: Final = (*_PRIORITIES, "AboveNormal", "Highest")
 IN_ROW: Final = ("command", "name", "parametric", "depend", "numprocessors", "runtime")
 _IN_FILES: Final = ("workdir", "stdin", "stdout", "stderr")
 _IN_MORE: Final = (
-    *("requirednodes", "exclusive", "rerunnable", "env", "type", "numnodes"),
+    *("requirednodes", "exclusive", "rerunnable", "env", "type", "numnodes", "numgpus"),
     *("memorypernode", "feature", "failjobonfailure", "validexitcodes", "stagein", "stageout"),
 )
 _OF_TASK: Final = (*IN_ROW, *_IN_FILES, *_IN_MORE)
@@ -62,13 +62,23 @@ def _field(
     kind = "flag" if option.form == "flag" else "lines" if option.form == "pairs" else "text"
     return {
         "name": name,
-        "label": option.key.replace("_", " ").capitalize(),
+        "label": _label(option.key),
         "hint": slash.summary or option.help.replace("{whose}", "the job"),
         "placeholder": slash.value,
         "kind": "priority" if option.key == "priority" else kind,
         "choices": priorities if option.key == "priority" else (),
         "value": values.get(name, ""),
     }
+
+
+def _label(key: str) -> str:
+    """Return a key as a label.
+
+    >>> _label("run_time"), _label("processors_per_gpu")
+    ('Run time', 'Processors per GPU')
+    """
+    words = key.replace("_", " ").replace("gpu", "GPU")
+    return words[:1].upper() + words[1:]
 
 
 def form_model(values: Mapping[str, str], *, oversees: bool, more: bool = False) -> Model:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from headnode.apps.readable_values import duration
+from headnode.apps.readable_values import duration, unit_word
 from headnode.apps.web.console.explained import explained
 from headnode.apps.web.console.job_drawings import task_graph
 from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request, moved_up
@@ -29,7 +29,8 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 
 WAYS: Final = {"": "One command", "form": "Form", "file": "File"}
 LARGEST_UPLOAD: Final = 16 * 1024 * 1024  # bytes
-_SIMPLE: Final = ("command", "jobname", "numprocessors", "runtime", "parametric")
+_SIZES: Final = ("numprocessors", "numgpus")
+_SIMPLE: Final = ("command", "jobname", *_SIZES, "corespergpu", "runtime", "parametric")
 
 
 async def show_new(visit: Visit) -> Model:
@@ -92,6 +93,8 @@ async def described(form: FormData) -> Told:
         )
     named = {name: texts(form, name) for name in _SIMPLE[1:] if texts(form, name)}
     task = {"command": command} | {name: named.pop(name) for name in ("parametric",) if name in named}
+    if "parametric" not in task:
+        task |= {name: named[name] for name in _SIZES if name in named and "*" not in named[name]}
     return {"terms": named, "tasks": [task]}
 
 
@@ -223,7 +226,7 @@ def flow_of(tasks: Iterable[Told]) -> Model | None:
 
 def cost(job: Told) -> str:
     """Return what a job takes at most: its processors for its run time limit."""
-    least, most, unit = job["minimum"], job["maximum"], job["unit"]
+    least, most, unit = job["minimum"], job["maximum"], unit_word(job["unit"])
     size = f"{least}" if least == most else f"{least} to {most}"
     if job["run_time"] is None:
         return f"{size} {unit}s, without a run time limit"

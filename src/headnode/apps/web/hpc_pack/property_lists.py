@@ -187,6 +187,7 @@ def _names_of(options: Iterable[Any]) -> dict[str, str]:
 
 
 _SIZES: Final = {"processor": "numcores", "socket": "numsockets", "node": "numnodes"}
+_GPUS: Final = "Gpu"
 
 
 def _terms(
@@ -208,7 +209,9 @@ def _terms(
             terms[names[field]] = value
         elif field != "size.unit":
             raise wrong("properties", f"property {name[:64]!r} cannot be changed", "see docs/hpc-pack.md")
+    units = {value for name, value in properties.items() if name.lower() == "unittype"}
     for unit, both in bounds.items():
         least = both.get("minimum") or both["maximum"]
-        terms[_SIZES[unit]] = f"{least}-{both.get('maximum') or least}"
+        size = "numgpus" if unit == "socket" and _GPUS in units else _SIZES[unit]
+        terms[size] = f"{least}-{both.get('maximum') or least}"
     return terms

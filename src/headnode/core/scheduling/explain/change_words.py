@@ -125,6 +125,10 @@ def _memory(change: RequestChange, asked: JobRequest) -> str:
     return f"with {change.value} MB of memory for each processor instead of {asked.memory}"
 
 
+def _processors_per_gpu(change: RequestChange, asked: JobRequest) -> str:
+    return f"with {counted(change.value, 'processor')} for each GPU instead of {asked.processors_per_gpu}"
+
+
 def _priority(change: RequestChange, _: JobRequest) -> str:
     or_higher = "" if change.value == HIGHEST else " or higher"
     return f"with priority {format_priority(Priority(change.value))}{or_higher}"
@@ -158,6 +162,7 @@ _WORDS: Mapping[ChangeKind, Callable[[RequestChange, JobRequest], str]] = Mappin
         ChangeKind.MINIMUM_PROCESSORS: _minimum("processors", "minimum_processors_per_node"),
         ChangeKind.MAXIMUM_PROCESSORS: _maximum("processors", "maximum_processors_per_node"),
         ChangeKind.MEMORY: _memory,
+        ChangeKind.PROCESSORS_PER_GPU: _processors_per_gpu,
         ChangeKind.LICENCES: _licences,
         ChangeKind.PRIORITY: _priority,
     }

@@ -143,6 +143,7 @@ class ChangeKind(StrEnum):
     MINIMUM_PROCESSORS = "minimum-processors-per-node"
     MAXIMUM_PROCESSORS = "maximum-processors-per-node"
     MEMORY = "memory"  # MB with each processor
+    PROCESSORS_PER_GPU = "processors-per-gpu"
     LICENCES = "licences"  # `about` is the feature
     PRIORITY = "priority"
 
@@ -183,6 +184,7 @@ def axes_of(subject: Subject, view: View, plan: Plan, room: ChangeLimits) -> tup
         *_flags(subject),
         *_licences(subject),
         *_memory(subject),
+        *_processors_per_gpu(subject),
         *_nodes(subject),
         *_needs(subject),
         *_bounds(subject, view),
@@ -275,6 +277,11 @@ def _memory(subject: Subject) -> Iterator[ChangeAxis]:
     if subject.request.memory:
         less = range(subject.request.memory - 1, -1, -1)
         yield ChangeAxis(ChangeKind.MEMORY, "", less, lambda subject, memory: _asking(subject, memory=memory))
+
+
+def _processors_per_gpu(subject: Subject) -> Iterator[ChangeAxis]:
+    fewer = range(subject.request.processors_per_gpu - 1, 0, -1)
+    yield ChangeAxis(ChangeKind.PROCESSORS_PER_GPU, "", fewer, lambda s, n: _asking(s, processors_per_gpu=n))
 
 
 def _fewer_licences(licence: Licence) -> Callable[[Subject, int], Subject]:
