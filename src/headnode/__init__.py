@@ -1,3 +1,3 @@
 """Headnode: a workload manager for compute clusters."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -31,6 +31,7 @@ class TaskOptions(TypedDict, total=False):
     processors: int | str  # processors of each instance
     sockets: int | str  # sockets of each instance
     nodes: int | str  # whole nodes of each instance
+    gpus: int | str  # GPUs of each instance
     run_time: str | timedelta  # run time limit of each instance
     depends_on: str | Sequence[str]  # run after all tasks of these names
     work_directory: str | PurePath  # work directory; default: the home directory
@@ -105,6 +106,8 @@ class JobOptions(TypedDict, total=False):
     processors: int | str  # processors for the whole job; * is calculated from the tasks
     sockets: int | str  # sockets for the whole job; * is calculated from the tasks
     nodes: int | str  # whole nodes for the whole job; * is calculated from the tasks
+    gpus: int | str  # GPUs for the whole job; * is calculated from the tasks
+    processors_per_gpu: int  # processors that come with each GPU; default: 1
     exclusive: bool  # the nodes run no other job
     single_node: bool  # the whole job runs on one node
     together: bool  # all tasks start at the same time
