@@ -62,8 +62,8 @@ def test_options_of_bsub_are_fields_of_the_job(
 
 
 def test_conditions_of_lsf_are_needs_of_every_node() -> None:
-    needs = job("-R 'intel && (big || huge) && maxmem>4G && ncpus>3 order[ut]' -gpu num=2").needs
-    assert needs.features == (("intel",), ("big", "huge"), ("gpu",))
+    needs = job("-R 'intel && (big || huge) && maxmem>4G && ncpus>3 order[ut]' -gpu num=2:gmodel=A100").needs
+    assert needs.features == (("intel",), ("big", "huge"), ("A100",))
     assert (needs.minimum_memory, needs.minimum_processors) == (4096, 4)
 
 

@@ -2,7 +2,14 @@
 
 import pytest
 
-from headnode.core.launching.environment import INFINITE_RUN_TIME, OVERFLOW, LaunchContext
+from headnode.core.launching.environment import (
+    INFINITE_RUN_TIME,
+    OVERFLOW,
+    LaunchContext,
+    host_files,
+    process_order,
+    process_places,
+)
 from headnode.core.launching.expansion import expand_path, expand_percent
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name, captured_path, recipe
 from headnode.core.model.job import JobSpec, UnitType
@@ -275,3 +282,34 @@ def test_captured_files_of_a_million_instances_never_share_and_never_crowd() -> 
     assert max(folders.values()) <= 1000
     assert captured_path("/o", 7, 1, 999) == "/o/7/1/999.out"
     assert captured_path("/o", 7, 1, 1000) == "/o/7/1/1/1000.out"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "dialect", "place", "counted", "hosts"),
+    [
+        ("1", "slurm", (("n1", (0, 1, 2, 3)),), "1", "n1"),
+        ("2", "slurm", (("n1", (0, 1, 2, 3)),), "2", "n1 n1"),
+        ("4", "slurm", (("n1", (0, 1)), ("n2", (0, 1))), "2(x2)", "n1 n1 n2 n2"),
+        ("3", "slurm", (("n1", (0, 1, 2, 3)), ("n2", (0, 1))), "2,1", "n1 n1 n2"),
+        ("", "", (("n1", (0, 1, 2, 3)), ("n2", (0, 1))), None, "n1 n1 n2"),
+    ],
+)
+def test_a_job_with_gpus_has_the_processes_that_its_script_asks_for_or_one_for_each_gpu(
+    tasks: str, dialect: str, place: NodeCores, counted: str | None, hosts: str
+) -> None:
+    spec = JobSpec(unit=UnitType.GPU, processors_per_gpu=2, dialect=dialect)
+    layout = Distribution(per_node=1) if tasks == "4" else None
+    task = TaskSpec(command="x", minimum=2, environment={"SLURM_NTASKS": tasks}, distribution=layout)
+    variables = made(task, spec=spec, place=place).environment
+    assert variables.get("SLURM_TASKS_PER_NODE") == counted
+    assert variables["HEADNODE_HOSTS"] == hosts
+    ranks, order = process_places(spec, task, place), process_order(spec, task)
+    assert host_files(ranks, order)[2].split() == hosts.split()
+
+
+def test_the_processes_of_other_schedulers_are_those_of_their_scripts() -> None:
+    place: NodeCores = (("n1", (0, 1, 2, 3)),)
+    for dialect, name in (("pbs", "PBS_NP"), ("gridengine", "NSLOTS"), ("lsf", "LSB_DJOB_NUMPROC")):
+        spec = JobSpec(unit=UnitType.GPU, processors_per_gpu=2, dialect=dialect)
+        task = TaskSpec(command="x", minimum=2, environment={name: "3"})
+        assert made(task, spec=spec, place=place).environment[name] == "3"

@@ -24,6 +24,8 @@ from headnode.core.launching.environment import (
     is_parallel,
     is_schedulers,
     place_variables,
+    process_order,
+    process_places,
     ranks_of,
 )
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
@@ -202,7 +204,9 @@ class TaskOrders:
     ) -> Recipe:
         """Return the recipe with the variables of launchers, which a user may set otherwise."""
         task = recipe.environment[TASK_MARKER]
-        variables = launching.variables(self._uid, task, place, spec.distribution)
+        job = self._around.spec
+        ranks, order = process_places(job, spec, place), process_order(job, spec)
+        variables = launching.variables(self._uid, task, ranks, order)
         chosen = {name: value for name, value in recipe.environment.items() if not is_schedulers(name)}
         return msgspec.structs.replace(recipe, environment={**recipe.environment, **variables, **chosen})
 

@@ -18,7 +18,7 @@ import msgspec
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import machine_numbers
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType, asked_processes
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.task_layout import BLOCKS, instance_places, rank_nodes
 
@@ -45,6 +45,44 @@ def host_files(place: NodeCores, distribution: Distribution | None) -> tuple[str
     hydra = "".join(f"{node}:{count}\n" for node, count in counts)
     open_mpi = "".join(f"{node} slots={count}\n" for node, count in counts)
     return hydra, open_mpi, "".join(f"{place[number][0]}\n" for number in nodes)
+
+
+def process_places(spec: JobSpec, task: TaskSpec, place: NodeCores) -> NodeCores:
+    """Return the processors of a place on which processes start: of a job that counts GPUs not all.
+
+    A node has its share of the processes that a script asks for; without a script one for each GPU.
+    """
+    if spec.unit is not UnitType.GPU:
+        return place
+    processors = sum(len(taken) for _, taken in place)
+    wanted = asked_processes(task, spec.dialect) or max(1, processors // spec.processors_per_gpu)
+    found, before = [], 0
+    for node, taken in place:
+        after = before + len(taken)
+        count = _share(wanted, after, processors) - _share(wanted, before, processors)
+        found.append((node, taken[:count]))
+        before = after
+    return tuple(found)
+
+
+def _share(wanted: int, part: int, whole: int) -> int:
+    """Return how many of `wanted` a part of the whole has, rounded up.
+
+    >>> [_share(3, part, 4) for part in (2, 4)]
+    [2, 3]
+    """
+    return -(-wanted * part // whole) if whole else 0
+
+
+def process_order(spec: JobSpec, task: TaskSpec) -> Distribution | None:
+    """Return in which order the processes of a task are dealt to its nodes.
+
+    The distribution of a job with GPUs counts those; how many processes a node has, `process_places` says.
+    """
+    layout = task.distribution
+    if layout is None or spec.unit is not UnitType.GPU or asked_processes(task, spec.dialect) is None:
+        return layout
+    return Distribution(round_robin=layout.round_robin)
 
 
 def launcher_variables(launcher: str, secret: str, hydra: str, open_mpi: str, pbs: str) -> dict[str, str]:

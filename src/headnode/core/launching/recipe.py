@@ -15,17 +15,31 @@ import msgspec
 from headnode.core.launching.environment import (
     TASK_MARKER,
     LaunchContext,
+    host_list,
     instance_variables,
     place_variables,
+    process_order,
+    process_places,
     ranks_of,
     task_variables,
     users_variables,
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
+from headnode.core.model.job import UnitType
 from headnode.core.model.node import folded_names
 from headnode.core.model.staging import FileTransfer
-from headnode.core.model.task import ARRAY_INDEX, TaskSpec, TaskType, argv_of, is_far, script_argv, substitute
+from headnode.core.model.task import (
+    ARRAY_INDEX,
+    TaskSpec,
+    TaskType,
+    argv_of,
+    asked_processes,
+    is_far,
+    script_argv,
+    substitute,
+)
 from headnode.core.state.job_events import NodeCores
+from headnode.core.state.task_layout import BLOCKS
 
 
 def batch_variables(
@@ -37,10 +51,17 @@ def batch_variables(
         return {}
     index = ARRAY_INDEX[around.spec.dialect]
     value = str(task.value(instance)) if task.kind is TaskType.SWEEP else task.environment.get(index)
-    return made(around, place, value, retries)
+    if around.spec.unit is not UnitType.GPU or asked_processes(task, around.spec.dialect) is None:
+        return made(around, place, place, value, retries)
+    ranks = process_places(around.spec, task, place)
+    counts = {node: len(taken) for node, taken in ranks}
+    hosts = host_list(ranks, counts, process_order(around.spec, task) or BLOCKS)
+    return {**made(around, place, ranks, value, retries), "HEADNODE_HOSTS": hosts}
 
 
-def _slurm(around: LaunchContext, place: NodeCores, value: str | None, restarts: int) -> dict[str, str]:
+def _slurm(
+    around: LaunchContext, place: NodeCores, ranks: NodeCores, value: str | None, restarts: int
+) -> dict[str, str]:
     job, counts = str(around.job), [len(taken) for _, taken in place]
     nodes = ",".join(folded_names(node for node, _ in place))
     here = len(dict(place).get(around.node, ()))
@@ -53,7 +74,7 @@ def _slurm(around: LaunchContext, place: NodeCores, value: str | None, restarts:
         "SLURM_JOB_NUM_NODES": str(len(place)),
         "SLURM_NNODES": str(len(place)),
         "SLURM_JOB_CPUS_PER_NODE": _counted(counts),
-        "SLURM_TASKS_PER_NODE": _counted(counts),
+        "SLURM_TASKS_PER_NODE": _counted([len(taken) for _, taken in ranks]),
         "SLURM_CPUS_ON_NODE": str(here),
         "SLURMD_NODENAME": around.node,
         "SLURM_JOB_USER": around.base.get("USER", ""),
@@ -72,13 +93,19 @@ def _counted(counts: list[int]) -> str:
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
 
 
-def _pbs(around: LaunchContext, place: NodeCores, value: str | None, restarts: int) -> dict[str, str]:  # noqa: ARG001
+def _pbs(
+    around: LaunchContext,
+    place: NodeCores,
+    ranks: NodeCores,
+    value: str | None,
+    restarts: int,  # noqa: ARG001
+) -> dict[str, str]:
     array = "" if value is None else f"[{value}]"
     found = {
         "PBS_JOBID": f"{around.job}{array}.{around.cluster}",
-        "PBS_NP": str(sum(len(taken) for _, taken in place)),
+        "PBS_NP": str(sum(len(taken) for _, taken in ranks)),
         "PBS_NUM_NODES": str(len(place)),
-        "PBS_NUM_PPN": str(max(len(taken) for _, taken in place)),
+        "PBS_NUM_PPN": str(max(len(taken) for _, taken in ranks)),
         "PBS_NODENUM": "0",
     }
     return found if value is None else {**found, "PBS_ARRAY_INDEX": value, "PBS_ARRAYID": value}
@@ -87,27 +114,34 @@ def _pbs(around: LaunchContext, place: NodeCores, value: str | None, restarts: i
 def _grid_engine(
     around: LaunchContext,
     place: NodeCores,
+    ranks: NodeCores,
     value: str | None,
     restarts: int,
 ) -> dict[str, str]:
     return {
         "JOB_ID": str(around.job),
         "SGE_TASK_ID": value or "undefined",
-        "NSLOTS": str(sum(len(taken) for _, taken in place)),
+        "NSLOTS": str(sum(len(taken) for _, taken in ranks)),
         "NHOSTS": str(len(place)),
         "SGE_CELL": around.cluster,
         "RESTARTED": str(min(restarts, 1)),
     }
 
 
-def _lsf(around: LaunchContext, place: NodeCores, value: str | None, restarts: int) -> dict[str, str]:
-    job, slots = str(around.job), sum(len(taken) for _, taken in place)
+def _lsf(
+    around: LaunchContext,
+    place: NodeCores,  # noqa: ARG001
+    ranks: NodeCores,
+    value: str | None,
+    restarts: int,
+) -> dict[str, str]:
+    job, slots = str(around.job), sum(len(taken) for _, taken in ranks)
     found = {
         "LSB_JOBID": job,
         "LSB_BATCH_JID": job if value is None else f"{job}[{value}]",
         "LSB_JOBINDEX": value or "0",
-        "LSB_HOSTS": " ".join(node for node, taken in place for _ in taken),
-        "LSB_MCPU_HOSTS": " ".join(f"{node} {len(taken)}" for node, taken in place),
+        "LSB_HOSTS": " ".join(node for node, taken in ranks for _ in taken),
+        "LSB_MCPU_HOSTS": " ".join(f"{node} {len(taken)}" for node, taken in ranks),
         "LSB_DJOB_NUMPROC": str(slots),
         "LSB_MAX_NUM_PROCESSORS": str(slots),
         "LSB_EXEC_CLUSTER": around.cluster,
@@ -115,7 +149,9 @@ def _lsf(around: LaunchContext, place: NodeCores, value: str | None, restarts: i
     return {**found, "LSB_RESTART": "Y"} if restarts else found
 
 
-_OF_DIALECT: Final[dict[str, Callable[[LaunchContext, NodeCores, str | None, int], dict[str, str]]]] = {
+_OF_DIALECT: Final[
+    dict[str, Callable[[LaunchContext, NodeCores, NodeCores, str | None, int], dict[str, str]]]
+] = {
     "slurm": _slurm,
     "pbs": _pbs,
     "gridengine": _grid_engine,

@@ -245,6 +245,23 @@ ARRAY_INDEX = {
 }
 """The variable with the number of a task of an array, in each dialect of batch scripts."""
 
+PROCESS_COUNT = {
+    "slurm": "SLURM_NTASKS",
+    "pbs": "PBS_NP",
+    "gridengine": "NSLOTS",
+    "lsf": "LSB_DJOB_NUMPROC",
+}
+"""The variable with the number of processes of a task, in each dialect of batch scripts.
+
+A script that counts GPUs says how many processes use them: its task has this variable.
+"""
+
+
+def asked_processes(task: TaskSpec, dialect: str) -> int | None:
+    """Return how many processes the script of a task asks for; None if it does not say."""
+    text = task.environment.get(PROCESS_COUNT.get(dialect, ""), "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 11 and int(text) else None
+
 
 class ScriptOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The origin of a batch script: its name and arguments, and the directory and variables of the shell.

@@ -7,7 +7,7 @@ import time
 
 from headnode.apps.cli.batch_programs.values import ALL_NODES
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, as_told, moment
-from headnode.core.formats.batch.draft import OptionPlace
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.slurm import slurm_time
 from headnode.core.formats.text.source_text import SourceText
 from headnode.core.model.errors import BadRequest

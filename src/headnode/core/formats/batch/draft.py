@@ -3,82 +3,21 @@
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec.structs import replace
 
+from headnode.core.formats.batch.gpus import AskedProcesses, GpuDraft, GpuSize
 from headnode.core.formats.batch.lines import RULES, BatchSystem
+from headnode.core.formats.batch.option_place import MOST_NUMBER, OptionPlace
 from headnode.core.formats.fidelity import Fidelity, ReportItem
-from headnode.core.formats.text.source_text import SourceText
 from headnode.core.model.bounds import TASKS_OF_FILE
-from headnode.core.model.job import HeldAmounts, JobSpec
+from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.task import ARRAY_INDEX, Distribution, TaskSpec, TaskType, substitute
 
-_UNITS = {"": 1024**2, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
-_AMOUNT = re.compile(r"(\d+)(?:\.(\d+))?([bkmgtp]?)(?:i?b)?\Z", re.IGNORECASE)
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z")
-MOST_NUMBER = 2**31 - 1
-
-
-class OptionPlace:
-    """Where an option stands, and under which name; refusals and findings begin from here."""
-
-    def __init__(self, script: SourceText, start: int, name: str, items: list[ReportItem]) -> None:
-        self._script, self._start, self.name, self._items = script, start, name, items
-
-    def refuse(self, what: str, fix: str, code: str = "value") -> NoReturn:
-        """Refuse the script for this option.
-
-        Raises:  BadRequest, always, with line and column.
-        """
-        self._script.refuse(self._start, code, f"{self.name}: {what}", fix, ("options", self.name))
-
-    def tell(self, kind: Fidelity, what: str) -> None:
-        """Add a finding about this option; a later one of the same option replaces it."""
-        item = ReportItem(kind, self.name, what, *self._script.place(self._start))
-        self._items[:] = [each for each in self._items if each.where != self.name]
-        self._items.append(item)
-
-    def named(self, name: str) -> "OptionPlace":
-        """Return the same place under another name: that of a part of the option."""
-        return OptionPlace(self._script, self._start, name, self._items)
-
-    def number(self, text: str, least: int = 0) -> int:
-        """Return a whole number.
-
-        Raises:  BadRequest ``value``.
-        """
-        if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= MOST_NUMBER:
-            self.refuse(f"{text[:60]!r} is not a number of at least {least}", "write a whole number")
-        return int(text)
-
-    def megabytes(self, text: str, *, plain: str = "m", whole: bool = False) -> int:
-        """Return an amount of memory in MB, rounded up; `plain` is the unit of a number without one.
-
-        Raises:  BadRequest ``value``.
-        """
-        found = _AMOUNT.match(text)
-        if found is None or (whole and found[2]):
-            self.refuse(f"{text[:60]!r} is not an amount of memory", "write a number with K, M, G or T: 4G")
-        unit = _UNITS[(found[3] or plain).lower()]
-        scale = 10 ** len(found[2] or "")
-        size = int(found[1] + (found[2] or "")) * unit
-        return int(min(-(-size // (scale * 1024**2)), MOST_NUMBER))
-
-    def clock(self, text: str) -> Seconds:
-        """Return a time of ``[[hours:]minutes:]seconds``.
-
-        Raises:  BadRequest ``value``.
-        """
-        fields = text.split(":")
-        if len(fields) > 3 or not all(field.isascii() and field.isdigit() for field in fields):
-            self.refuse(f"{text[:60]!r} is not a time", "write seconds, or HOURS:MINUTES:SECONDS")
-        seconds = 0
-        for field in fields:
-            seconds = seconds * 60 + int(field[:9])
-        return Seconds(float(seconds))
 
 
 class BatchDraft:
@@ -110,7 +49,27 @@ class BatchDraft:
         self.total_memory: int | None = None  # MB of all nodes together
         self.scattered = False  # each process has a node of its own
         self.packed = False  # all processors are on one node
+        self.gpus = GpuDraft()
+        self.gpu_size: GpuSize | None = None  # set when all options have been read
         self.items: list[ReportItem] = []
+
+    def count_gpus(self) -> None:
+        """Settle how many GPUs the job has, after all options have been read.
+
+        Raises:  BadRequest where the options contradict each other.
+        """
+        memory = self.gpus.memory
+        if memory is not None and (self.memory or self.job.get("process_memory")):
+            memory[1].refuse("memory is given in another way, too", "leave one of the options out")
+        nodes = 1 if self.packed else self.nodes
+        asked = AskedProcesses(
+            self.tasks,
+            nodes,
+            self.tasks_per_node,
+            self.processors_per_task,
+            self.scattered and not self.packed,
+        )
+        self.gpu_size = self.gpus.size(asked)
 
     @property
     def processors(self) -> int:
@@ -118,8 +77,15 @@ class BatchDraft:
         return self.processes * self.processors_per_task
 
     @property
+    def units(self) -> int:
+        """The size of the program in the unit of the job: its processors, or its GPUs."""
+        return self.processors if self.gpu_size is None else self.gpu_size.gpus
+
+    @property
     def processes(self) -> int:
         """How many processes were asked for."""
+        if self.gpu_size is not None:
+            return self.gpu_size.processes
         if self.tasks is not None:
             return self.tasks
         return (self.nodes or 1) * (self.tasks_per_node or 1)
@@ -134,31 +100,47 @@ class BatchDraft:
             **self.task,
             command=command,
             script=script,
-            minimum=self.processors,
-            maximum=(self.most_tasks or self.processes) * self.processors_per_task,
+            minimum=self.units,
+            maximum=self._most_units(),
             environment=self.variables,
         )
         tasks = self._array(task) if self.array else (replace(task, distribution=self._distribution()),)
         fields = {"run_time": FOREVER if self.array else self.run_time, **self.job}
         if not self.array and self._is_on_one_node():
             fields["single_node"] = True
-        memory = self.memory or -(-(self.total_memory or 0) // (self.nodes or 1))
+        size = self.gpu_size
+        if size is not None:
+            fields |= {"unit": UnitType.GPU, "processors_per_gpu": size.processors_per_gpu}
+            add_features(self, size.models)
+            if size.memory is not None:
+                fields["process_memory"] = size.memory
+        nodes = (self.nodes if size is None else size.nodes) or 1
+        memory = self.memory or -(-(self.total_memory or 0) // nodes)
         if memory:
             fields["held"] = HeldAmounts(memory=memory)
         if self.needs:
             fields["needs"] = replace(ANY_NODE, **self.needs)
         if self.array and self.at_once is not None:
-            fields |= {"minimum": self.processors, "maximum": self.processors * self.at_once}
+            fields |= {"minimum": self.units, "maximum": self.units * self.at_once}
         return JobSpec(tasks=tasks, dialect=self.system.value, **fields)
+
+    def _most_units(self) -> int:
+        if self.gpu_size is not None:
+            return self.gpu_size.gpus
+        return (self.most_tasks or self.processes) * self.processors_per_task
 
     def _is_on_one_node(self) -> bool:
         """Whether all processors of the program must be on one node."""
+        if self.gpu_size is not None:
+            return self.gpu_size.nodes == 1
         return self.packed or self.nodes == 1 or (self.nodes is None and self.processes == 1)
 
     def _distribution(self) -> Distribution | None:
         """Return how the processors are distributed over nodes; None where the job is on one node."""
         if self._is_on_one_node():
             return None
+        if self.gpu_size is not None:
+            return self._distribution_of_gpus(self.gpu_size)
         if self.scattered and self.processes > 1:
             return Distribution(nodes=self.processes)
         if self.nodes is not None and self.nodes > 1:
@@ -169,13 +151,20 @@ class BatchDraft:
             )
         return Distribution(round_robin=True) if self.round_robin else None
 
+    def _distribution_of_gpus(self, size: GpuSize) -> Distribution | None:
+        if size.per_node:
+            return Distribution(per_node=size.per_node, round_robin=self.round_robin)
+        if size.nodes:
+            return Distribution(nodes=size.nodes, round_robin=self.round_robin)
+        return Distribution(round_robin=True) if self.round_robin else None
+
     def _array(self, task: TaskSpec) -> tuple[TaskSpec, ...]:
         """Return the tasks of an array: a sweep for each range, or a task for each number.
 
         An instance of a sweep may have its processors on several nodes, so one with several is a task.
         """
         timed = replace(task, run_time=self.run_time)
-        if self.processors > 1:
+        if self.units > 1:
             numbers = (value for first, last, step in self.array for value in range(first, last + 1, step))
             return tuple(self._of_array(timed, number) for number in numbers)
         return tuple(
@@ -240,6 +229,12 @@ def read_hold(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa
     """Hold the job until it is released."""
     draft.job["holds"] = ("user",)
     place.tell(Fidelity.TRANSLATED, "the job is held until: hn job release ID")
+
+
+def add_features(draft: BatchDraft, names: Sequence[str]) -> None:
+    """Require that each node has all of these features."""
+    for name in names:
+        add_feature(draft, name)
 
 
 def add_feature(draft: BatchDraft, *names: str) -> None:

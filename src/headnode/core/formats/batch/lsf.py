@@ -7,8 +7,10 @@ import re
 from datetime import datetime
 from typing import Final
 
-from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, Reader, add_feature, array_ranges
+from headnode.core.formats.batch.draft import BatchDraft, Reader, array_ranges
+from headnode.core.formats.batch.gpus import GpuShare
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.model.job import Condition, NamedParent
 from headnode.core.model.quantities import Instant, Seconds
@@ -152,9 +154,25 @@ def read_hosts(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.tell(_TRANSLATED, "the job runs on some of these nodes")
 
 
-def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-    add_feature(draft, "gpu")
-    place.tell(_APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+_HOW_GPUS_ARE_USED: Final = ("mode", "mps", "j_exclusive", "aff", "block", "gpack")
+
+
+def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read ``num=2/task:gmodel=A100:mode=shared``; ``-`` is one GPU.  A number is that of each host."""
+    told = dict(part.strip().partition("=")[::2] for part in ("" if text == "-" else text).split(":") if part)
+    number, _, method = told.pop("num", "1").partition("/")
+    model = told.pop("gmodel", "")
+    for name in told:
+        if name not in _HOW_GPUS_ARE_USED:
+            place.refuse(
+                f"{name[:60]!r} is not supported", "write num and gmodel: num=2:gmodel=A100", "resource"
+            )
+    if method not in ("", "host", "task"):
+        place.refuse(f"{method[:60]!r} is not supported", "write num=N, or num=N/task", "resource")
+    share = GpuShare.PROCESS if method == "task" else GpuShare.NODE
+    draft.gpus.ask("gpu", share, place, ":".join(filter(None, (model, str(place.number(number))))))
+    if told.get("mps", "no") != "no":
+        place.tell(_APPROXIMATED, f"the job counts GPUs, this many {share}; no other job shares them")
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, NoReturn
 import headnode.core.formats.batch.lsf as r
 from headnode.core.formats.batch.draft import (
     BatchDraft,
-    OptionPlace,
     Reader,
     add_feature,
     ignored,
@@ -18,7 +17,9 @@ from headnode.core.formats.batch.draft import (
     read_hold,
     refused,
 )
+from headnode.core.formats.batch.gpus import GpuShare
 from headnode.core.formats.batch.lines import Word
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 
 _SECTION: Final = re.compile(r"\b(select|order|rusage|span|same|cu|affinity)\s*\[([^\[\]]*)\]")
@@ -120,8 +121,8 @@ def _usage(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 Fidelity.APPROXIMATED, f"nodes with this in total; the job does not reserve it; {_UNIT}"
             )
         elif name.startswith("ngpus"):
-            add_feature(draft, "gpu")
-            inner.tell(Fidelity.APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+            share = GpuShare.PROCESS if method == "task" else GpuShare.NODE
+            draft.gpus.ask("rusage", share, inner, str(inner.number(amount)))
         else:
             inner.refuse(
                 "this resource is not supported", "the supported ones are mem, swp, tmp, ngpus", "resource"

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from headnode.core.formats.batch.gpu_lines import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
 from headnode.core.formats.fidelity import Fidelity, LossReport
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.job import Condition, JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -85,13 +86,17 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
     one = spec.single_node or (task.distribution is None and task.minimum == 1)
     yield from _texts({"--job-name": spec.name, "--account": spec.project, "--qos": spec.template})
     if task.minimum != task.maximum:
-        losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} processors, and never more")
-    yield f"--ntasks={task.minimum}"
+        losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more")
+    if spec.unit is UnitType.GPU:
+        yield from slurm_gpus(spec, task, losses)
+    else:
+        yield f"--ntasks={task.minimum}"
     if task.distribution is not None and task.distribution.nodes:
         yield f"--nodes={task.distribution.nodes}"
     elif task.distribution is not None and task.distribution.per_node:
-        yield f"--ntasks-per-node={task.distribution.per_node}"
-    elif one and task.minimum > 1:
+        if spec.unit is not UnitType.GPU:
+            yield f"--ntasks-per-node={task.distribution.per_node}"
+    elif one and (task.minimum > 1 or spec.unit is UnitType.GPU):
         yield "--nodes=1"
     if spec.run_time != FOREVER:
         yield f"--time={_slurm_clock(spec.run_time)}"
@@ -148,7 +153,9 @@ def _qsub(system: BatchSystem) -> Callable[[JobSpec, TaskSpec, LossReport], Iter
         value = "$TASK_ID" if system is BatchSystem.GRID_ENGINE else "^array_index^"
         number = "$JOB_ID" if system is BatchSystem.GRID_ENGINE else "$PBS_JOBID"
         if task.minimum != task.maximum:
-            losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} processors, and never more")
+            losses.add(
+                Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more"
+            )
         yield from (f"{name} {_word(text)}" for name, text in (
             ("-N", spec.name),
             ("-P" if system is BatchSystem.GRID_ENGINE else "-A", spec.project),
@@ -185,7 +192,13 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
         chunks, each = task.minimum, 1
     memory = f":mem={spec.held.memory}mb" if spec.held.memory else ""
     features = "".join(f":{choice[0]}=true" for choice in spec.needs.features)
-    yield f"-l select={chunks}:ncpus={each}{memory}{features}"
+    if spec.unit is UnitType.GPU:
+        if chunks * each != task.minimum:
+            what = f"it has {chunks * each} GPUs, as many in each chunk"
+            losses.add(Fidelity.APPROXIMATED, "task", what)
+        yield f"-l select={chunks}:ncpus={each * spec.processors_per_gpu}:ngpus={each}{memory}{features}"
+    else:
+        yield f"-l select={chunks}:ncpus={each}{memory}{features}"
     scattered = "scatter" if layout is not None and layout.nodes else "free"
     yield f"-l place={scattered}{':excl' if spec.exclusive else ''}"
     if spec.process_memory:
@@ -203,9 +216,12 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
 
 
 def _grid_engine_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
-    if task.minimum > 1:
+    slots = task.minimum * (spec.processors_per_gpu if spec.unit is UnitType.GPU else 1)
+    if spec.unit is UnitType.GPU:
+        yield from grid_engine_gpus(spec, losses)
+    if slots > 1:
         name = "smp" if spec.single_node else "mpi"
-        yield f"-pe {name} {task.minimum}"
+        yield f"-pe {name} {slots}"
         what = f"-pe {name}: the names of parallel environments are those of the site"
         losses.add(Fidelity.APPROXIMATED, "task", what)
     if task.distribution is not None:
@@ -239,10 +255,12 @@ def _grid_engine_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) ->
 
 
 def _lsf(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
-    most = f",{task.maximum}" if task.maximum != task.minimum else ""
     limit = _at_once(spec, task)
     numbers = f"[{_ranges(spec)}]" + (f"%{limit}" if limit else "") if task.kind is TaskType.SWEEP else ""
-    yield f"-n {task.minimum}{most}"
+    if spec.unit is UnitType.GPU:
+        yield from lsf_gpus(spec, task, losses)
+    else:
+        yield f"-n {task.minimum}" + (f",{task.maximum}" if task.maximum != task.minimum else "")
     if spec.run_time != FOREVER:
         minutes = -(-round(spec.run_time) // 60)
         yield f"-W {minutes // 60}:{minutes % 60:02}"
@@ -308,7 +326,9 @@ def _lsf_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
             losses.add(Fidelity.NOT_SUPPORTED, "job", "process_memory: LSF counts memory in one way only")
     elif spec.process_memory:
         yield f"rusage[mem={spec.process_memory}MB/task]"
-    if layout is not None and layout.nodes:
+    if spec.unit is UnitType.GPU:
+        yield lsf_span(spec, task)
+    elif layout is not None and layout.nodes:
         each = -(-task.minimum // layout.nodes)
         even = Fidelity.APPROXIMATED if task.minimum % layout.nodes else Fidelity.TRANSLATED
         losses.add(

@@ -8,8 +8,10 @@ import re
 from datetime import datetime
 from typing import Final
 
-from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, add_feature, array_ranges
+from headnode.core.formats.batch.draft import BatchDraft, add_feature, array_ranges
+from headnode.core.formats.batch.gpus import GpuShare
 from headnode.core.formats.batch.lines import BatchSystem
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.model.job import Condition, NamedParent
 from headnode.core.model.quantities import Instant, Priority
@@ -205,6 +207,9 @@ def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         draft.tasks, draft.processors_per_task = draft.processors_per_task, 1
 
 
+_GPU_MODES: Final = ("shared", "exclusive_process", "exclusive_thread", "default", "reseterr")
+
+
 def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if "+" in text:
         place.refuse("nodes of several kinds are not supported", "write one kind: nodes=2:ppn=8")
@@ -213,12 +218,15 @@ def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         draft.nodes = place.number(first, 1)
     else:
         draft.nodes, draft.task["required_nodes"] = 1, (first,)
+    draft.gpus.counts.pop("nodes", None)
     for part in more:
         name, equals, value = part.partition("=")
         if name == "ppn":
             draft.tasks_per_node = place.number(value, 1)
         elif name == "gpus":
-            add_feature(draft, "gpu")
+            draft.gpus.ask("nodes", GpuShare.NODE, place, str(place.number(value)))
+        elif part in _GPU_MODES and "nodes" in draft.gpus.counts:
+            continue  # a GPU has one task at a time
         elif equals:
             place.refuse(f"{part[:60]!r} is not supported", "write ppn=N")
         else:
@@ -233,7 +241,7 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     first, *more = text.split(":")
     numbered = first.isdigit()
     draft.tasks, draft.tasks_per_node = place.number(first, 1) if numbered else 1, 1
-    counted = True
+    draft.gpus.counts.pop("select", None)
     for part in more if numbered else [first, *more]:
         name, _, value = part.partition("=")
         match name:
@@ -244,18 +252,14 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             case "host" | "vnode":
                 draft.task["required_nodes"] = (value,)
             case "ngpus":
-                add_feature(draft, "gpu")
-                counted = False
+                draft.gpus.ask("select", GpuShare.PROCESS, place, str(place.number(value)))
             case "mpiprocs" | "ompthreads":
                 pass  # how the program uses its processors
             case _ if value.lower() in ("true", "1", "t"):
                 add_feature(draft, name)
             case _:
                 place.refuse(f"{part[:60]!r} is not supported", "write ncpus, mem, host or NAME=true")
-    if counted:
-        place.tell(_TRANSLATED, "each chunk has its processors and its memory on a node of its own")
-    else:
-        place.tell(_APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+    place.tell(_TRANSLATED, "each chunk has its processors, GPUs and memory on a node of its own")
 
 
 def read_place(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -279,9 +283,16 @@ def read_host(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.tell(_TRANSLATED, "the job has this node")
 
 
-def read_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-    add_feature(draft, "gpu")
-    place.tell(_APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.gpus.ask("ngpus", GpuShare.JOB, place, str(place.number(text)))
+
+
+def read_gpus_of_slots(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read a consumable resource: Grid Engine counts it for each slot."""
+    number = place.number(text)
+    draft.gpus.ask("gpu", GpuShare.PROCESS, place, str(number))
+    if number:
+        place.tell(_APPROXIMATED, "this many GPUs for each slot, also where a site counts them for the job")
 
 
 def read_alone(draft: BatchDraft, place: OptionPlace, text: str) -> None:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, NoReturn
 import headnode.core.formats.batch.qsub as r
 from headnode.core.formats.batch.draft import (
     BatchDraft,
-    OptionPlace,
     Reader,
     ignored,
     job_field,
@@ -18,6 +17,7 @@ from headnode.core.formats.batch.draft import (
     refused,
 )
 from headnode.core.formats.batch.lines import BatchSystem, Word
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 
 _NOTE = Fidelity.NOTE
@@ -47,7 +47,7 @@ PBS_RESOURCES: Final[Mapping[str, Reader]] = {
     "vmem": ignored("memory with swap is not limited"),
     "file": ignored("the size of files is not limited"),
     "nice": ignored("the nice value is the node's"),
-    "ngpus": r.read_gpu,
+    "ngpus": r.read_gpus,
     "filesystems": ignored("file systems are not selected"),
 }
 GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
@@ -61,7 +61,7 @@ GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
     "mem": r.read_slot_memory,
     "hostname": r.read_host,
     "h": r.read_host,
-    "gpu": r.read_gpu,
+    "gpu": r.read_gpus_of_slots,
     "exclusive": r.read_alone,
 }
 

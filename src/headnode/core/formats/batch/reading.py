@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
-from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, Reader
+from headnode.core.formats.batch.draft import BatchDraft, Reader
 from headnode.core.formats.batch.lines import (
     RULES,
     BatchSystem,
@@ -23,6 +23,7 @@ from headnode.core.formats.batch.lines import (
 )
 from headnode.core.formats.batch.lsf import lsf_file
 from headnode.core.formats.batch.lsf_options import bsub_options
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.qsub import grid_engine_file
 from headnode.core.formats.batch.qsub_options import qsub_options
 from headnode.core.formats.batch.slurm_options import OPTIONS, VARIABLES, file_name, options_in
@@ -30,7 +31,7 @@ from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, 
 from headnode.core.formats.text.source_text import SourceText, decode
 from headnode.core.model.errors import Path, TextPosition
 from headnode.core.model.job import JobSpec
-from headnode.core.model.task import ScriptOrigin
+from headnode.core.model.task import PROCESS_COUNT, ScriptOrigin
 
 NAME: Final = "script"  # of a script that came without a name
 
@@ -81,6 +82,7 @@ def read_script(
         command = OptionsText(shlex.join(origin.options))
         refuse_long_options(command, 0, len(command.text))
         _read_line(command, draft, Directive(system, command_words(origin.options)))
+    draft.count_gpus()
     words = (posixpath.basename(origin.words[0]) or NAME, *origin.words[1:]) if origin.words else (NAME,)
     _set_files(draft, words[0], origin.directory)
     _set_environment(draft, origin)
@@ -177,6 +179,10 @@ _FILES: Final = {
 def _set_environment(draft: BatchDraft, origin: ScriptOrigin) -> None:
     """Set the variables that do not depend on where the job runs; a node adds the others."""
     own = dict(_FIXED[draft.system](draft, origin.directory))
+    if draft.gpu_size is not None:
+        own[PROCESS_COUNT[draft.system.value]] = str(
+            draft.processes if draft.system is BatchSystem.SLURM else draft.processors
+        )
     shell = (
         origin.environment
         if draft.all_variables
@@ -201,9 +207,33 @@ def _slurm_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
         found["SLURM_NTASKS_PER_NODE"] = str(draft.tasks_per_node)
     if draft.memory:
         found["SLURM_MEM_PER_NODE"] = str(draft.memory)
+    found |= _slurm_gpus(draft)
     if draft.array:
         found |= {f"SLURM_ARRAY_TASK_{name}": value for name, value in _array_numbers(draft).items()}
     return found
+
+
+_GPU_VARIABLES: Final = {
+    "gpus": "SLURM_GPUS",
+    "gpus-per-node": "SLURM_GPUS_PER_NODE",
+    "gpus-per-task": "SLURM_GPUS_PER_TASK",
+}
+
+
+def _slurm_gpus(draft: BatchDraft) -> dict[str, str]:
+    """Return the variables of the options that count GPUs, where they were given."""
+    gpus = draft.gpus
+    found = {
+        variable: ":".join(filter(None, (gpus.counts[option].model, str(gpus.counts[option].number))))
+        for option, variable in _GPU_VARIABLES.items()
+        if option in gpus.counts
+    }
+    more = {
+        "SLURM_CPUS_PER_GPU": gpus.processors,
+        "SLURM_MEM_PER_GPU": gpus.memory,
+        "SLURM_NTASKS_PER_GPU": gpus.processes,
+    }
+    return {**found, **{variable: str(told[0]) for variable, told in more.items() if told is not None}}
 
 
 def _array_numbers(draft: BatchDraft) -> dict[str, str]:
@@ -271,9 +301,8 @@ def _program(draft: BatchDraft, text: str) -> str:
 
 def _of_the_whole(draft: BatchDraft) -> Sequence[ReportItem]:
     """Return what is to be said of several options together."""
-    if (draft.nodes is None and draft.tasks_per_node is None) and (
-        draft.processes > 1 and draft.processors_per_task > 1
-    ):
+    several = draft.processes > 1 and draft.processors_per_task > 1
+    if several and draft.nodes is None and draft.tasks_per_node is None and draft.gpu_size is None:
         what = "the processors of one process may be on several nodes; write how many processes a node has"
         return [ReportItem(Fidelity.APPROXIMATED, RULES[draft.system].title, what)]
     return []

@@ -6,7 +6,9 @@ Source:  Slurm, sbatch(1), "OPTIONS" and "filename pattern"; the long names are 
 import re
 from typing import Final
 
-from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, add_feature, array_ranges
+from headnode.core.formats.batch.draft import BatchDraft, Reader, add_feature, array_ranges
+from headnode.core.formats.batch.gpus import GpuShare
+from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.text.quantities import parse_date_time, parse_nodes
 from headnode.core.model.errors import BadRequest
@@ -215,10 +217,43 @@ def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.tell(_TRANSLATED, "they are features of the nodes")
 
 
-def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    name = text.split(":")[0] if place.name == "--gres" else "gpu"
-    add_feature(draft, name)
-    place.tell(_APPROXIMATED, f"nodes with the feature {name!r}; their number is not counted")
+def gpus_of(option: str, share: GpuShare) -> Reader:
+    """Return the reader of an option that counts GPUs: ``2``, ``a100:2``."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+        draft.gpus.ask(option, share, place, text)
+
+    return read
+
+
+def read_gres(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read resources of each node: ``gpu:a100:2``, ``gpu,ssd``; others than GPUs are features."""
+    parts = [part for part in text.split(",") if part.lower() not in ("", "none")]
+    gpus = [part for part in parts if part.partition(":")[0].lower() == "gpu"]
+    if len(gpus) > 1:
+        place.refuse(f"{text[:60]!r} asks for GPUs twice", "write one of them: gpu:2")
+    draft.gpus.ask("gres", GpuShare.NODE, place, gpus[0][4:] or "1" if gpus else "0")
+    others = [name for name in (part.partition(":")[0] for part in parts) if name.lower() != "gpu"]
+    for name in others:
+        add_feature(draft, name)
+    if others:
+        told = ", ".join(map(repr, others))
+        place.tell(_APPROXIMATED, f"nodes with the features {told}, which are not counted")
+
+
+def read_processors_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.gpus.processors = place.number(text, 1), place
+    place.tell(_TRANSLATED, "each GPU comes with this many processors of its node")
+
+
+def read_memory_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.gpus.memory = max(1, place.megabytes(text, whole=True)), place
+    place.tell(_TRANSLATED, "the job reserves this memory for the processors of each GPU")
+
+
+def read_processes_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.gpus.processes = place.number(text, 1), place
+    place.tell(_TRANSLATED, "this many processes for each GPU")
 
 
 def read_only(draft: BatchDraft, place: OptionPlace, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import headnode.core.formats.batch.slurm as r
 from headnode.core.formats.batch.draft import BatchDraft, Reader, ignored, read_hold, refused
+from headnode.core.formats.batch.gpus import GpuShare
 from headnode.core.formats.batch.lines import Word
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.option_words import SBATCH
@@ -38,7 +39,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "constraint": r.read_features,
     "cores-per-socket": ignored(_CORES),
     "cpu-freq": ignored("the speed of processors is not set"),
-    "cpus-per-gpu": ignored("processors are counted for the whole job: -c or -n"),
+    "cpus-per-gpu": r.read_processors_per_gpu,
     "cpus-per-task": r.read_per_task,
     "deadline": r.read_deadline,
     "dependency": r.read_dependency,
@@ -48,12 +49,12 @@ _READERS: Final[Mapping[str, Reader]] = {
     "exclusive": r.read_exclusive,
     "export": r.read_export,
     "get-user-env": ignored("a login shell gives the environment", _NOTE),
-    "gpus": r.read_gpus,
-    "gpus-per-node": r.read_gpus,
-    "gpus-per-socket": r.read_gpus,
-    "gpus-per-task": r.read_gpus,
+    "gpus": r.gpus_of("gpus", GpuShare.JOB),
+    "gpus-per-node": r.gpus_of("gpus-per-node", GpuShare.NODE),
+    "gpus-per-socket": refused("the sockets of a GPU are not known", "write --gpus-per-node"),
+    "gpus-per-task": r.gpus_of("gpus-per-task", GpuShare.PROCESS),
     "gpu-bind": ignored(_HINT),
-    "gres": r.read_gpus,
+    "gres": r.read_gres,
     "hint": ignored(_HINT),
     "hold": read_hold,
     "input": r.read_input,
@@ -64,6 +65,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "mem": r.read_memory,
     "mem-bind": ignored(_HINT),
     "mem-per-cpu": r.read_memory_per_processor,
+    "mem-per-gpu": r.read_memory_per_gpu,
     "mincpus": ignored(_CORES),
     "nice": r.read_nice,
     "no-requeue": r.read_requeue,
@@ -71,6 +73,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "nodes": r.read_nodes,
     "ntasks": r.read_processes,
     "ntasks-per-core": ignored(_CORES),
+    "ntasks-per-gpu": r.read_processes_per_gpu,
     "ntasks-per-node": r.read_per_node,
     "ntasks-per-socket": ignored(_CORES),
     "open-mode": r.read_open_mode,
@@ -98,8 +101,8 @@ _READERS: Final[Mapping[str, Reader]] = {
     "wait-all-nodes": ignored("the program starts when all nodes are ready", _NOTE),
     "wckey": ignored("usage is not accounted by this key"),
     **dict.fromkeys(
-        """batch bb bbf cluster-constraint container contiguous core-spec gid mem-per-gpu no-kill
-        ntasks-per-gpu overcommit reboot spread-job thread-spec uid use-min-nodes x11""".split(),  # noqa: SIM905
+        """batch bb bbf cluster-constraint container contiguous core-spec gid no-kill
+        overcommit reboot spread-job thread-spec uid use-min-nodes x11""".split(),  # noqa: SIM905
         refused("it has no equivalent in Headnode", "leave it out"),
     ),
     **dict.fromkeys(
@@ -115,13 +118,18 @@ VARIABLES: Final = {
     "SBATCH_ACCOUNT": "account",
     "SBATCH_ARRAY_INX": "array",
     "SBATCH_CONSTRAINT": "constraint",
+    "SBATCH_CPUS_PER_GPU": "cpus-per-gpu",
     "SBATCH_ERROR": "error",
     "SBATCH_EXPORT": "export",
+    "SBATCH_GPUS": "gpus",
+    "SBATCH_GPUS_PER_NODE": "gpus-per-node",
+    "SBATCH_GPUS_PER_TASK": "gpus-per-task",
     "SBATCH_GRES": "gres",
     "SBATCH_HINT": "hint",
     "SBATCH_INPUT": "input",
     "SBATCH_JOB_NAME": "job-name",
     "SBATCH_MEM_PER_CPU": "mem-per-cpu",
+    "SBATCH_MEM_PER_GPU": "mem-per-gpu",
     "SBATCH_MEM_PER_NODE": "mem",
     "SBATCH_OPEN_MODE": "open-mode",
     "SBATCH_OUTPUT": "output",

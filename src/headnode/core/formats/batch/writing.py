@@ -14,7 +14,7 @@ from headnode.core.formats.batch.lines import RULES, BatchSystem
 from headnode.core.formats.batch.option_lines import OPTION_LINES, SWEPT
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import HeldAmounts, JobSpec
+from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import ARRAY_INDEX, Distribution, TaskSpec, TaskType
@@ -66,7 +66,8 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
     merged = replace(spec, run_time=task.run_time if spec.run_time == FOREVER else spec.run_time)
     lines = [f"{RULES[system].mark} {each}" for each in OPTION_LINES[system](merged, task, losses)]
     of_job, of_task = _SAID_BY.get(system, (_NOTHING, _NOTHING))
-    for field in lost_fields(spec, _JOB, _SAID_OF_JOB | of_job, _PARTS):
+    counted = {"unit", "processors_per_gpu"} if spec.unit is UnitType.GPU else _NOTHING
+    for field in lost_fields(spec, _JOB, _SAID_OF_JOB | of_job | counted, _PARTS):
         losses.add(Fidelity.NOT_SUPPORTED, "job", f"{field}: a {RULES[system].title} has no such option")
     for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, _PARTS):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
@@ -147,5 +148,5 @@ def _own(variables: Mapping[str, str], task: TaskSpec) -> dict[str, str]:
         name: value
         for name, value in variables.items()
         if not name.startswith(theirs)
-        and (not task.script or name not in ("NCPUS", "QUEUE", "JOB_NAME", "ENVIRONMENT"))
+        and (not task.script or name not in ("NCPUS", "NSLOTS", "QUEUE", "JOB_NAME", "ENVIRONMENT"))
     }
