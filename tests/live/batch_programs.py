@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from heads import RealHead
+from testbed.clusters import Cluster
 
 HN = Path(sys.executable).with_name("hn")
 PATIENCE = 240.0  # seconds
@@ -14,7 +15,7 @@ PATIENCE = 240.0  # seconds
 class Programs:
     """A directory with the programs, and how they are run."""
 
-    def __init__(self, head: RealHead, folder: Path, *options: str) -> None:
+    def __init__(self, head: RealHead | Cluster, folder: Path, *options: str) -> None:
         self.head, self.folder = head, folder
         subprocess.run(
             [HN, "compat", "install", *options, str(folder)],

@@ -114,11 +114,12 @@ class LoopbackPlace:
 class Node:
     """A node of the cluster: its agent, and the place where it runs."""
 
-    def __init__(self, place: Place, processors: int) -> None:
+    def __init__(self, place: Place, processors: int, options: Sequence[str] = ()) -> None:
         self.place, self.name = place, place.name
         self.state = place.directory / AGENT
         self.log = place.directory / "agent.log"
         self._options = ["--state", str(self.state), "--name", place.name, "--processors", str(processors)]
+        self._options += options
         self.agent: subprocess.Popen[bytes] | None = None
 
     def join(self, invitation: str) -> None:
@@ -219,9 +220,9 @@ class Cluster:
         """Ask the head.  Raises:  what refuses it."""
         return self.client.ask(question, **fields)
 
-    def add(self, place: Place, processors: int = 2) -> Node:
+    def add(self, place: Place, processors: int = 2, options: Sequence[str] = ()) -> Node:
         """Let a machine join, and start its agent."""
-        node = Node(place, processors)
+        node = Node(place, processors, options)
         node.join(self.ask("invite_node", approve=True, node=place.name)["invitation"])
         node.start_agent()
         self.nodes[place.name] = node
@@ -287,21 +288,29 @@ def cluster_of_machines(directory: Path, names: Sequence[str], processors: int =
 
 @contextmanager
 def cluster_on_loopback(
-    directory: Path, names: Sequence[str], address: str, processors: int = 2
+    directory: Path, names: Sequence[str], address: str, processors: int = 2, options: Sequence[str] = ()
 ) -> Iterator[Cluster]:
-    """Build a cluster whose nodes share this machine; needs no root.  `address` is HOST:PORT to listen at."""
+    """Build a cluster whose nodes share this machine; needs no root.  `address` is HOST:PORT to listen at.
+
+    `options` are those of the agents.
+    """
     cluster = Cluster(directory, address)
     places = [LoopbackPlace(name, directory / name) for name in names]
-    with _running(cluster, places, processors):
+    with _running(cluster, places, processors, options):
         yield cluster
 
 
 @contextmanager
-def _running(cluster: Cluster, places: Sequence[Machine | LoopbackPlace], processors: int) -> Iterator[None]:
+def _running(
+    cluster: Cluster,
+    places: Sequence[Machine | LoopbackPlace],
+    processors: int,
+    options: Sequence[str] = (),
+) -> Iterator[None]:
     try:
         cluster.start_head()
         for place in places:
-            cluster.add(place, processors)
+            cluster.add(place, processors, options)
         cluster.wait_for_nodes("Ready")
         yield
     finally:

@@ -14,7 +14,12 @@ from headnode.adapters.processes.job_journal import UnknownRecordError
 from headnode.adapters.wire.frames import read_by_pieces
 from headnode.apps.agent.agent import Agent
 from headnode.apps.agent.head_link import find_head
-from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine, read_options
+from headnode.apps.agent.machine import (
+    AgentOptions,
+    facts_of_this_machine,
+    gpus_of_this_machine,
+    read_options,
+)
 from headnode.apps.agent.places import Places
 from headnode.core.model.errors import HeadnodeError
 
@@ -46,11 +51,12 @@ async def _run(options: AgentOptions) -> None:
     transport, options = await find_head(options)
     if options.only_join:
         return
-    facts = facts_of_this_machine(options)
+    gpus = gpus_of_this_machine(options)
+    facts = facts_of_this_machine(options, gpus)
     if not facts.machine_processors:
         log.info("processors are declared, not found on the machine: tasks are not bound to processors")
     log.info("the agent of node %s starts: Headnode %s, process %d", facts.name, __version__, os.getpid())
-    agent = Agent(places, facts, transport, allocation=options.allocation)
+    agent = Agent(places, facts, transport, allocation=options.allocation, gpus=gpus)
     loop = asyncio.get_running_loop()
     for what in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(what, agent.leave)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headnode.adapters.processes.agent_link import boot_time
+from headnode.adapters.processes.gpus import MachineGpus
 from headnode.adapters.wire.agent_messages import (
     Health,
     Heartbeat,
@@ -133,14 +134,21 @@ class Agent:
     """One node's agent.  Everything happens in the event loop's one thread."""
 
     def __init__(
-        self, places: Places, facts: NodeFacts, transport: Transport, *, allocation: bool = False
+        self,
+        places: Places,
+        facts: NodeFacts,
+        transport: Transport,
+        *,
+        allocation: bool = False,
+        gpus: MachineGpus | None = None,
     ) -> None:
         """`allocation`: the node is a job of another scheduler, and nothing may stay behind."""
         self._places, self._allocation = places, allocation
         self._alone_since: float | None = None
         self._head = HeadLink(transport, self)
         self._results = ResultSender(self._head)
-        self._jobs = Jobs(places, facts, self._results, self._head.say, transport.dial_for_tasks)
+        gpus = gpus or MachineGpus()
+        self._jobs = Jobs(places, facts, self._results, self._head.say, transport.dial_for_tasks, gpus)
         self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)
         self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._report_health)

@@ -2,9 +2,11 @@
 over.
 """
 
+import asyncio
+import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headnode.adapters.processes import shepherd_protocol
@@ -12,19 +14,32 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
 from headnode.adapters.wire.messages import Continue, FromAgent, OpenJob, Welcome
+from headnode.apps.agent.gpu_shares import GpuShare, GpuShares
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.prolog_epilog import PrologEpilog, TaskFilters
 from headnode.apps.agent.results import LedgerEntry, ResultSender
-from headnode.apps.agent.shepherd_handle import ShepherdHandle, ShepherdPhase, result_of
+from headnode.apps.agent.shepherd_handle import (
+    ShepherdHandle,
+    ShepherdPhase,
+    result_of,
+    result_without_record,
+    trouble_of,
+    words_for,
+)
 from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.task_orders import TaskOrders
 from headnode.apps.agent.task_tools import TaskAccess
+from headnode.core.model import faults
+from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.state.job_record import decode_spec
 
+log = logging.getLogger("headnode.agent")
+
+PAUSE = 1.0  # seconds until the head hears that a task has no free GPUs
 GRACE = 15.0  # seconds, until the head says another
 MOST_JOBS = 10_000  # of which the orders are remembered, also when they are closed
 
@@ -179,6 +194,22 @@ class NodeParts:
     filters: TaskFilters
     launching: LaunchRouter
     access: TaskAccess
+    gpus: GpuShares
+
+    def uses_gpus(self, table: JobTable, share: GpuShare) -> bool:
+        """Tell whether something of the owner of GPUs waits or runs here, or may do so."""
+        job, key = table.jobs.get(share.job), share.key
+        if job is None:
+            return False
+        shepherd = job.herd.get(share.lane.partition(":")[0])
+        if shepherd is not None and shepherd.phase is ShepherdPhase.AWAITED:
+            # It may have been told of an attempt that its journal does not have yet.
+            return key not in self.results.ledger.over(share.job)
+        owner = job.owner_of(key)
+        if owner is not None or key in self.filters.waiting(share.job):
+            return owner is None or key not in owner.leaving
+        launched = self.launching.launched()
+        return (share.job, *key) in ((each.job, each.task, each.instance, each.attempt) for each in launched)
 
 
 class JobEndings:
@@ -200,6 +231,7 @@ class JobEndings:
                 launching.attempt_over(job.id, key)
                 settled.append(entry)
             tended.live.pop(key, None)
+            tended.leaving.discard(key)
         idle = not any(other.live for other in job.herd.values())
         self._parts.results.take(job.id, *settled, idle=idle)
 
@@ -219,6 +251,17 @@ class JobEndings:
         """Take in the result of an attempt, with its number of the shepherd; 0: no shepherd gave it."""
         self._parts.launching.attempt_over(job, (result.task, result.instance, result.attempt))
         self._parts.results.take(job, LedgerEntry(marker, number, result))
+
+    def refuse(self, job: JobId, keys: Iterable[Key], error: OSError | Unavailable) -> None:
+        """Settle tasks that cannot start here; those without free GPUs after a pause."""
+        trouble, why = trouble_of(error), words_for(error)
+        for key in keys:
+            result = result_without_record(key, "not-started", why, trouble=trouble)
+            if trouble == faults.GPUS_HELD:
+                log.warning("job %d: %s", job, why)
+                asyncio.get_running_loop().call_later(PAUSE, self.settle, job, "", 0, result)
+            else:
+                self.settle(job, "", 0, result)
 
     def settle_held(self, job: NodeJob) -> None:
         """Take in the results that wait for other nodes as they are: the job is closed."""

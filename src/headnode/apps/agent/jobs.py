@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headnode.adapters.processes import shepherd_protocol
+from headnode.adapters.processes.gpus import MachineGpus
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import (
     PROTOCOL,
@@ -52,17 +53,20 @@ class Jobs:
         results: ResultSender,
         send: Callable[[FromAgent], None],
         dial: Dial | None = None,
+        gpus: MachineGpus | None = None,
     ) -> None:
         """`dial` returns connections for what tasks ask the head; None: it is on this machine."""
         self._facts = facts
         self._table = JobTable()
-        events = NodeEvents(places, facts, self._table, results, send, dial)
+        gpus = gpus or MachineGpus()
+        events = NodeEvents(places, facts, self._table, results, send, dial, gpus)
         self._parts, self._starts, self._endings = events.parts, events.starts, events.endings
 
     async def start(self) -> None:
         """Find what an earlier agent has left."""
         for opened in self._parts.places.kept():
             self._table.job(opened.job).opened = opened
+        self._parts.gpus.restore()
         await self._parts.shepherds.open(SETTLING)
         await self._parts.launching.open()
         self._parts.access.open()

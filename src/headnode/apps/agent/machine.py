@@ -14,8 +14,10 @@ import msgspec
 
 from headnode import __version__
 from headnode.adapters.processes import cgroups
+from headnode.adapters.processes.gpus import MachineGpus, find_gpus, numbered
 from headnode.adapters.processes.program_start import machine_processors
 from headnode.adapters.wire.peers import user_name
+from headnode.core.model.bounds import GPUS
 from headnode.core.model.node import NodeFacts
 
 
@@ -39,6 +41,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     speed: int | None
     disk: int | None
     swap: int | None
+    gpus: int | None
     groups: tuple[str, ...]
     features: tuple[str, ...]
 
@@ -64,6 +67,9 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
             metavar="N",
             help="use this number instead of the one found on the machine",
         )
+    parser.add_argument(
+        "--gpus", type=_number, metavar="N", help="count so many GPUs instead of those found; 0: none"
+    )
     parser.add_argument("--groups", default="", metavar="A,B", help="node groups this node is in")
     parser.add_argument("--features", default="", metavar="A,B", help="features this node has")
     found = parser.parse_args(argv)
@@ -80,6 +86,7 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
         speed=found.speed,
         disk=found.disk,
         swap=found.swap,
+        gpus=found.gpus,
         groups=_words(found.groups),
         features=_words(found.features),
     )
@@ -87,6 +94,12 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= GPUS.most):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {GPUS.most}")
+    return int(text)
 
 
 def _positive(text: str) -> int:
@@ -99,8 +112,17 @@ _PROC = Path("/proc")
 _ENFORCED = {"memory": "memory", "pids": "processes", "cpuset": "processors"}
 
 
-def facts_of_this_machine(options: AgentOptions) -> NodeFacts:
+def gpus_of_this_machine(options: AgentOptions) -> MachineGpus:
+    """Return the GPUs that this node counts; with none to count nothing is looked for."""
+    if options.gpus == 0:
+        return MachineGpus()
+    found = find_gpus(os.environ)
+    return found if options.gpus is None else numbered(options.gpus, found)
+
+
+def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus | None = None) -> NodeFacts:
     """Return the facts of this node; what the options say is believed over what is found."""
+    gpus = gpus or MachineGpus()
     processors, memory = _read("cpuinfo"), _read("meminfo")
     groups = cgroups.find()
     return NodeFacts(
@@ -112,7 +134,8 @@ def facts_of_this_machine(options: AgentOptions) -> NodeFacts:
         disk=options.disk or _disk(tempfile.gettempdir()),
         swap=options.swap or _megabytes("SwapTotal", memory),
         groups=options.groups,
-        features=options.features,
+        features=tuple(dict.fromkeys((*options.features, *gpus.features))),
+        gpus=len(gpus.names),
         architecture=platform.machine(),
         system=platform.system(),
         boot_id=boot_id(),

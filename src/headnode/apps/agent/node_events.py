@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from headnode.adapters.processes import shepherd_protocol
+from headnode.adapters.processes.gpus import MachineGpus
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.remote_steps import step_name
 from headnode.adapters.wire.agent_messages import (
@@ -20,6 +21,7 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.messages import FromAgent, OpenJob, Run
 from headnode.apps.agent.client_door import AgentClientDoor
+from headnode.apps.agent.gpu_shares import GpuShares
 from headnode.apps.agent.head_link import Dial
 from headnode.apps.agent.job_table import JobEndings, JobTable, NodeJob, NodeParts
 from headnode.apps.agent.launch_server import size_in_words
@@ -35,8 +37,6 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdHandle,
     ShepherdPhase,
     result_without_record,
-    trouble_of,
-    words_for,
 )
 from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.task_orders import TaskOrders
@@ -170,8 +170,7 @@ class JobStarts:
                 return
             said = orders.run(message, fresh, launching)
         except (OSError, Unavailable) as error:
-            for who in fresh:
-                self.refused(job.id, (message.task, *who), words_for(error), trouble_of(error))
+            self._endings.refuse(job.id, [(message.task, *who) for who in fresh], error)
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys))
@@ -184,7 +183,7 @@ class JobStarts:
             tended, orders = self._ready(job, task)
             said = orders.run_filtered(task, place, (who[0], who[1]), filtered, self._parts.launching)
         except (OSError, Unavailable) as error:
-            self.refused(number, key, words_for(error), trouble_of(error))
+            self._endings.refuse(number, [key], error)
             return
         tended.live[key] = None
         tended.say(said, [key])
@@ -215,7 +214,8 @@ class JobStarts:
         here = self._as_here(opened)
         tended = job.at_work or self._order_shepherd(job, here)
         if job.orders is None:
-            job.orders = TaskOrders(here, facts, self._table.head, tended.marker, self._parts.access)
+            access, gpus = self._parts.access, self._parts.gpus
+            job.orders = TaskOrders(here, facts, self._table.head, tended.marker, access, gpus)
         if not job.orders.has(task):
             raise Unavailable(
                 code="no-such-task",
@@ -256,6 +256,7 @@ class NodeEvents(NodeServices):
         results: ResultSender,
         send: Callable[[FromAgent], None],
         dial: Dial | None,
+        gpus: MachineGpus,
     ) -> None:
         """`dial` returns connections for what tasks ask the head; None: it is on this machine."""
         self._facts, self._table, self._results = facts, table, results
@@ -272,6 +273,7 @@ class NodeEvents(NodeServices):
             filters=TaskFilters(visits, self),
             launching=launching,
             access=TaskAccess(launching.places, door),
+            gpus=GpuShares(gpus, places.state / "gpus", lambda share: self.parts.uses_gpus(table, share)),
         )
         self.endings = JobEndings(self.parts, table)
         self.starts = JobStarts(self.parts, table, self.endings)
@@ -334,6 +336,8 @@ class NodeEvents(NodeServices):
             self.say(Started(job=tended.job, started=said))
 
     def staging(self, tended: ShepherdHandle, transfers: list[AttemptTransfers]) -> None:
+        gone = (each for each in transfers if each.direction == "out")
+        tended.leaving.update((each.task, each.instance, each.attempt) for each in gone)
         self.say(Staging(job=tended.job, transfers=tuple(transfers)))
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:

@@ -63,6 +63,7 @@ class ShepherdHandle:
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
+        self.leaving: set[Key] = set()  # of them, those whose programs have ended: their files are taken away
         self._writer: FrameWriter | None = None
         self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
 

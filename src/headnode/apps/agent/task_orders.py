@@ -15,6 +15,7 @@ from headnode.adapters.processes.shepherd_protocol import run_message
 from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import OpenJob, Run, TransferRules, Welcome
+from headnode.apps.agent.gpu_shares import BESIDE, GpuRequest, GpuShares
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.task_tools import TaskAccess
 from headnode.core.launching.environment import (
@@ -41,7 +42,13 @@ class TaskOrders:
     """Knows one job as the head opened it for one shepherd; remembers what the instances of a task share."""
 
     def __init__(
-        self, opened: OpenJob, facts: NodeFacts, head: Welcome, marker: str, way: TaskAccess
+        self,
+        opened: OpenJob,
+        facts: NodeFacts,
+        head: Welcome,
+        marker: str,
+        way: TaskAccess,
+        gpus: GpuShares,
     ) -> None:
         base = base_environment(opened.uid)
         base["PATH"] = way.path(opened.uid, base["PATH"])
@@ -64,7 +71,7 @@ class TaskOrders:
             machine_processors=facts.machine_processors,
         )
         self._bound, self._memory_limited = opened.bound, opened.memory_limited
-        self._allocation = opened.allocation
+        self._allocation, self._gpus = opened.allocation, gpus
         self._transfer_rules = opened.transfers or TransferRules()
         self._prepared: dict[tuple[int, NodeCores], RecipeBuilder] = {}
         self._shared: dict[tuple[Distribution, NodeCores], dict[str, str]] = {}
@@ -92,13 +99,25 @@ class TaskOrders:
         if spec.script and task not in self._kept:
             launching.places.keep_script(Path(preparation.script_path), spec.script, self._uid)
             self._kept.add(task)
+        gpus = self._gpu_variables([(task, *who) for who in attempts], place)
         recipes = [
-            preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0))
+            preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0), gpus)
             for instance, attempt in attempts
         ]
         if is_parallel(spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
         return recipes
+
+    def _gpu_variables(self, keys: list[Key], place: NodeCores) -> dict[str, str]:
+        """Return the variables of the GPUs of attempts that run one after the other; none on a node without.
+
+        Raises:  OSError, Unavailable when they cannot have them now.
+        """
+        if not self._gpus.count:
+            return {}
+        around = self._around
+        here, lane = dict(place).get(around.node, ()), f"{around.marker}:{place}"
+        return self._gpus.variables(GpuRequest(around.job, around.spec, keys, lane, len(here)))
 
     def run(self, order: Run, attempts: list[tuple[int, int]], launching: LaunchRouter) -> bytes:
         """Return the message that runs these (instance, attempt) of an order one after the other.
@@ -227,7 +246,8 @@ class TaskOrders:
         own = preparation.recipe(route.instance, route.attempt).environment
         sent = {name: value for name, value in launch.environment.items() if not is_schedulers(name)}
         schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
-        return {**own, **sent, **schedulers, LAUNCHED: route.number}, launch.directory
+        gpus = self._gpu_variables([(route.task, route.instance, route.attempt)], launch.placement)
+        return {**own, **sent, **schedulers, **gpus, LAUNCHED: route.number}, launch.directory
 
     def bounds_for(self, launch: Launch) -> Bounds:
         """Return what all that an attempt launches here may have; beside the tasks: the job's processors."""
@@ -248,7 +268,8 @@ class TaskOrders:
         What runs outside the queue belongs to no job that could be named.
         """
         own = self._preparation(0, TaskSpec(work_directory=launch.directory), self._allocation).recipe(0, 0)
-        variables = {**own.environment, **launch.environment, LAUNCHED: launch.route.number}
+        gpus = self._gpu_variables([BESIDE], self._allocation)
+        variables = {**own.environment, **launch.environment, **gpus, LAUNCHED: launch.route.number}
         if self._around.job < 0:
             kept = (
                 "CCP_CLUSTER_NAME",

@@ -106,6 +106,8 @@ class AgentSupervisor:
         command += ["--head", str(self._state / NODE_SOCKET), "--state", str(directory), "--name", name]
         if self._processors is not None or len(self._names) > 1:  # nodes that share a machine bind nothing
             command += ["--processors", str(self._processors or len(os.sched_getaffinity(0)))]
+        if name != self._names[0]:  # the first node has the GPUs of the machine
+            command += ["--gpus", "0"]
         log.info("starting the agent of node %s", name)
         with (directory / "agent.log").open("ab") as output:
             return subprocess.Popen(

@@ -226,13 +226,20 @@ class RecipeBuilder:
         name = posixpath.basename(words[0].strip("'\"")) if words else ""
         return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_LONGEST_NAME]}"
 
-    def recipe(self, instance: int, attempt: int, unstarted: int = 0) -> Recipe:
-        """Return the recipe of one attempt of one instance; so many attempts before it never started."""
+    def recipe(
+        self, instance: int, attempt: int, unstarted: int = 0, gpus: Mapping[str, str] | None = None
+    ) -> Recipe:
+        """Return the recipe of one attempt of one instance; so many attempts before it never started.
+
+        `gpus` are the variables of its GPUs; None: the node has none.
+        """
         task, around = self._task, self._around
         variables = self._variables.copy()
         retries = max(attempt - 1 - unstarted, 0)
         variables |= instance_variables(around.job, self._number, task, instance, attempt, retries)
         variables |= batch_variables(around, task, self._place, instance, retries)
+        if gpus:
+            variables |= gpus
         work_directory = self._path(task.work_directory, instance, around.home, variables)
         stages = task.stages
         if private := task.private_directory or stages:

@@ -48,6 +48,7 @@ SHORTAGE = "shortage"  # the node has no processes, descriptors or memory left
 # Nobody's.
 NOT_OPEN = "not-open"
 NOT_READY = "not-ready"
+GPUS_HELD = "gpus-held"  # by tasks that the node has not ended yet
 
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
@@ -56,7 +57,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
         **dict.fromkeys((IDENTITY, NO_SUCH_USER, OTHER_NUMBER, OTHER_USER), Fault.JOB),
         **dict.fromkeys((AGENT, JOURNAL, CAPTURED_OUTPUT, SHORTAGE), Fault.NODE),
         **dict.fromkeys((SHEPHERD, FACTORY, NODE_FILTERS), Fault.NODE),
-        **dict.fromkeys((NOT_OPEN, NOT_READY), Fault.NOBODY),
+        **dict.fromkeys((NOT_OPEN, NOT_READY, GPUS_HELD), Fault.NOBODY),
     }
 )
 

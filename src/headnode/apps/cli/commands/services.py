@@ -65,7 +65,9 @@ def _lives(process: int) -> bool:
         return False
 
 
-_AGENT_SETTINGS = ("name", "processors", "sockets", "memory", "speed", "disk", "swap", "groups", "features")
+_AGENT_SETTINGS = (
+    "name", "processors", "sockets", "memory", "speed", "disk", "swap", "gpus", "groups", "features"
+)  # fmt: skip
 
 
 def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
@@ -243,6 +245,7 @@ COMMANDS = (
                 "disk", "MB", "Disk space for tasks (default: that of the directory for temporary files)"
             ),
             CliOption("swap", "MB", "Swap (default: the machine's)"),
+            CliOption("gpus", "N", "GPUs (default: the machine's; 0: they are not counted)"),
             CliOption("groups", "A,B", "Node groups that this node is in"),
             CliOption("features", "A,B", "Features that this node has"),
             CliOption("directory", "DIRECTORY", "State directory of the agent"),

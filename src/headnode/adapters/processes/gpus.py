@@ -1,0 +1,166 @@
+"""The GPUs of this machine, as the programs of their vendors list them.
+
+Source: nvidia-smi, "--query-gpu"; CUDA programming guide, "CUDA Environment Variables"; the kernel's amdkfd,
+topology in sysfs: a node with SIMD units is a GPU.
+"""
+
+import contextlib
+import logging
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from headnode.adapters.files.owners import why_not_run
+
+log = logging.getLogger("headnode.agent")
+
+NVIDIA, AMD = "nvidia", "amd"
+TIME_LIMIT = 10.0  # seconds for nvidia-smi; without its daemon it takes some
+MOST_OUTPUT = 1 << 20  # bytes
+MOST_GPUS = 1024
+_QUERY = ("--query-gpu=index,uuid,name,pci.bus_id", "--format=csv,noheader")
+_AMD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+_NO_MODEL = re.compile(r"nvidia|amd|geforce|\d+[mgt]i?b")
+_LONGEST_FEATURE = 64  # characters
+
+
+class MachineGpus(NamedTuple):
+    """GPUs in the order of their numbers, which begin at 0.
+
+    `names` are the words that programs know them by in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.
+    """
+
+    names: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    vendor: str = NVIDIA
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features of a node with these: gpu, and each model."""
+        found = ["gpu", *(word for model in self.models for word in model_features(model))]
+        return tuple(dict.fromkeys(found)) if self.names else ()
+
+
+def model_features(model: str) -> Iterator[str]:
+    """Yield the model as one word, and its own words without vendors and sizes.
+
+    >>> list(model_features("NVIDIA A100-SXM4-40GB"))
+    ['nvidia_a100-sxm4-40gb', 'a100', 'sxm4']
+    """
+    words = re.findall(r"[a-z0-9.-]+", model.lower())
+    if words:
+        yield "_".join(words)[:_LONGEST_FEATURE]
+    for word in re.split(r"[^a-z0-9.]+", " ".join(words)):
+        if word and not _NO_MODEL.fullmatch(word):
+            yield word[:_LONGEST_FEATURE]
+
+
+def numbered(count: int, found: MachineGpus) -> MachineGpus:
+    """Return so many GPUs of the kind that was found, with the numbers 0 to count - 1."""
+    return found._replace(names=tuple(map(str, range(count))))
+
+
+def find_gpus(environment: Mapping[str, str]) -> MachineGpus:
+    """Return the GPUs that this process may use.  A program that fails is logged, and counts as none."""
+    found = _nvidia_gpus() or _amd_gpus()
+    variable = "ROCR_VISIBLE_DEVICES" if found.vendor == AMD else "CUDA_VISIBLE_DEVICES"
+    visible = environment.get(variable)
+    if visible is None or not found.names:
+        return found
+    names = tuple(word.strip() for word in visible.split(",") if word.strip())
+    return found._replace(names=names[: len(found.names)])  # as in a job of another scheduler
+
+
+def _nvidia_gpus() -> MachineGpus | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    try:
+        if why_not := why_not_run([program]):
+            raise ValueError(why_not)
+        lines = _output([program, *_QUERY]).decode("utf-8", "replace").splitlines()
+        models = [_model(line) for line in lines if line.strip()]
+        if len(models) > MOST_GPUS:
+            raise ValueError(f"it lists {len(models):,} GPUs")
+    except (OSError, ValueError) as error:
+        log.warning("%s cannot be used, so no GPU of NVIDIA is counted here: %s", program, error)
+        return None
+    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models)) if models else None
+
+
+def _model(line: str) -> str:
+    """Return the model in a line of nvidia-smi.
+
+    Raises:  ValueError when the line is none of the query.
+    """
+    words = [word.strip() for word in line.split(",")]
+    if len(words) != 4 or not words[0].isdecimal() or not words[1].startswith("GPU-"):
+        raise ValueError(f"it printed {line[:80]!r}")
+    return words[2]
+
+
+def _output(command: Sequence[str]) -> bytes:
+    """Return what a program prints, and end it with everything that it started.
+
+    Raises:  OSError, ValueError, also when it takes too long, prints too much or fails.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as running:
+        try:
+            assert running.stdout is not None
+            said = _read(running.stdout.fileno(), time.monotonic() + TIME_LIMIT)
+            status = running.wait(TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            raise ValueError("it does not end") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    if status != 0:
+        raise ValueError(f"it ended with status {status}")
+    return said
+
+
+def _read(descriptor: int, until: float) -> bytes:
+    """Return everything up to the end of the stream.
+
+    Raises:  ValueError when that is too much, or not there in time.
+    """
+    said = b""
+    while select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
+        piece = os.read(descriptor, 1 << 16)
+        if not piece:
+            return said
+        said += piece
+        if len(said) > MOST_OUTPUT:
+            raise ValueError(f"it printed more than {MOST_OUTPUT:,} bytes")
+    raise ValueError(f"it took longer than {TIME_LIMIT:.0f} s")
+
+
+def _amd_gpus() -> MachineGpus:
+    models: list[str] = []
+    with contextlib.suppress(OSError):
+        for node in sorted(_AMD_NODES.iterdir(), key=lambda path: path.name.zfill(6)):
+            with contextlib.suppress(OSError):
+                said = (node / "properties").read_text(encoding="ascii", errors="replace")
+                if re.search(r"^simd_count [1-9]", said, re.MULTILINE):
+                    models.append(_amd_model(said))
+    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models), AMD) if models else MachineGpus()
+
+
+def _amd_model(properties: str) -> str:
+    """Return the kind of a GPU of AMD as its compilers call it, such as amd gfx90a."""
+    found = re.search(r"^gfx_target_version (\d+)$", properties, re.MULTILINE)
+    version = int(found[1]) if found else 0
+    return f"amd gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}" if version else "amd"

@@ -1,0 +1,44 @@
+"""The GPUs of a task on a node: how many, and the variables by which its programs find them.
+
+The variables are advice: a program that sets them anew reaches all GPUs of the node.
+Source: CUDA programming guide, "CUDA Environment Variables"; ROCm, "GPU isolation techniques"; sbatch(1),
+"OUTPUT ENVIRONMENT VARIABLES".
+"""
+
+from collections.abc import Sequence
+
+from headnode.core.model.job import JobSpec, UnitType
+
+AMD = "amd"
+
+
+def counts_gpus(spec: JobSpec) -> bool:
+    """Tell whether the tasks of a job have GPUs of their own by number."""
+    return spec.unit is UnitType.GPU
+
+
+def has_all_gpus(spec: JobSpec) -> bool:
+    """Tell whether a job that counts no GPUs has those of its nodes, because no other job runs there."""
+    return spec.unit is not UnitType.GPU and (spec.exclusive or spec.unit is UnitType.NODE)
+
+
+def gpus_for(spec: JobSpec, processors: int, most: int) -> int:
+    """Return how many GPUs come with processors of a node that has `most`, in a job that counts GPUs."""
+    return min(processors // spec.processors_per_gpu, most)
+
+
+def gpu_variables(dialect: str, vendor: str, numbers: Sequence[int], names: Sequence[str]) -> dict[str, str]:
+    """Return the variables of a task on a node with GPUs; `names` are what programs know them by.
+
+    >>> gpu_variables("", "nvidia", [0, 2], ["0", "2"])["CUDA_VISIBLE_DEVICES"]
+    '0,2'
+    """
+    told, visible = ",".join(map(str, numbers)), ",".join(names)
+    found = {"HEADNODE_GPUS": told, "CCP_GPUIDS": told.replace(",", " ")}
+    if vendor == AMD:  # with both, HIP would count those of CUDA among those of ROCR
+        found["ROCR_VISIBLE_DEVICES"] = visible
+    else:
+        found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
+    if dialect == "slurm" and numbers:
+        found |= {"SLURM_JOB_GPUS": told, "SLURM_GPUS_ON_NODE": str(len(numbers))}
+    return found
