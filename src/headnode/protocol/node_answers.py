@@ -47,6 +47,8 @@ class NodeObject(VerbAnswer, frozen=True):
     speed: int  # MHz
     disk: int  # MB
     swap: int  # MB
+    gpus: int
+    gpus_held: int  # by jobs
     only_user: str  # the only user whose jobs it runs, or ""
     used: int
     free: int

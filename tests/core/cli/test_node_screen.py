@@ -70,3 +70,10 @@ def test_a_node_that_nobody_opens_but_an_administrator_says_how() -> None:
     assert told["Drain"].endswith("hn node resume n1")
     told = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "health"}]})
     assert "resume" not in told["Drain"]
+
+
+def test_gpus_are_shown_where_a_node_has_any() -> None:
+    facts = {"gpus": 4, "gpus_held": 1}
+    assert screen.row(NODE | facts)["GPUs"] == "1/4"
+    assert screen.view(NODE | facts)["GPUs"] == "4, 1 held"
+    assert "GPUs" not in screen.row(NODE | {"gpus": 0, "gpus_held": 0}).keys() | screen.view(NODE).keys()

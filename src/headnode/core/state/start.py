@@ -6,8 +6,8 @@ from itertools import islice
 from msgspec.structs import replace
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import JobRequest
-from headnode.core.model.node import NodeState
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import hooks, job_request, suspend
 from headnode.core.state import job_events as e
@@ -116,6 +116,21 @@ def exclusive_holder(cluster: ClusterState, node: str) -> JobId | None:
         return None
     (job,) = holders
     return job if cluster.request(cluster.jobs[job]).exclusive else None
+
+
+def gpus_held(cluster: ClusterState, facts: NodeFacts) -> int:
+    """Return how many GPUs of a node jobs hold, also those that are suspended."""
+    held, name = 0, facts.name
+    for job in cluster.on_node(name) if facts.gpus else ():
+        record = cluster.jobs[job]
+        run, request = record.run, cluster.given(record)
+        if run is None or run.detached:
+            continue
+        if request.exclusive or request.unit is UnitType.NODE:
+            held += facts.gpus if name in run.allocation else 0
+        elif request.processors_per_gpu:
+            held += len(run.places.get(name, ())) // request.processors_per_gpu
+    return min(held, facts.gpus)
 
 
 def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]:

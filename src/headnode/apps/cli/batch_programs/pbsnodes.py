@@ -144,8 +144,10 @@ def attributes(node: "Node", rows: "Sequence[BatchRow]", name: str) -> "dict[str
         "resources_available.host": node["name"],
         "resources_available.mem": f"{node['memory'] * 1024}kb",
         "resources_available.ncpus": node["processors"],
+        "resources_available.ngpus": node["gpus"] or None,
         "resources_available.vnode": node["name"],
         "resources_assigned.ncpus": node["used"],
+        "resources_assigned.ngpus": node["gpus_held"] if node["gpus"] else None,
         "comment": _comment(node) or None,
         "resv_enable": "True",
         "sharing": "default_shared",
@@ -164,19 +166,20 @@ def _gigabytes(megabytes: int) -> str:
 
 
 def _job_line(node: "Node", rows: "Sequence[BatchRow]", _name: str) -> str:
+    gpus = f"{node['gpus'] - node['gpus_held']}/{node['gpus']}"
     suspended = sum(row.state == "SUSPENDED" for row in rows)
     memory = _gigabytes(node["memory"])
     return (
         f"{node['name'][:15]:<15} {state_of(node)[:15]:<15} {len(rows):>6} {len(rows) - suspended:>5} "
         f"{suspended:>6} {f'{memory}/{memory}':>12} {'{}/{}'.format(node['free'], node['processors']):>7} "
-        f"{'0/0':>7} {'0/0':>7} {','.join(str(row.id) for row in rows) or '--'}\n"
+        f"{'0/0':>7} {gpus:>7} {','.join(str(row.id) for row in rows) or '--'}\n"
     )
 
 
 def _summary(node: "Node", _rows: "Sequence[BatchRow]", _name: str) -> str:
     return (
         f"{node['name'][:15]:<15} {state_of(node)[:15]:<15} {'--':<8} {'--':<8} {node['name'][:15]:<15} "
-        f"{'--':<10} {_gigabytes(node['memory']):>8} {node['processors']:>7} {0:>7} {0:>7} "
+        f"{'--':<10} {_gigabytes(node['memory']):>8} {node['processors']:>7} {0:>7} {node['gpus']:>7} "
         f"{_comment(node) or '--'}\n"
     )
 

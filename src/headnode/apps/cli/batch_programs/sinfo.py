@@ -75,7 +75,7 @@ NAMES = {
 }  # fmt: skip
 LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
     "allocmem": ("allocmem", "ALLOCMEM"),
-    "gresused": ("gres", "GRES_USED"),
+    "gresused": ("gresused", "GRES_USED"),
 }
 _USUAL = "%#P %.5a %.10l %.6D %.6t %N"
 _FORMS = {
@@ -145,6 +145,11 @@ def _cores(node: "Node") -> int:
     return max(1, int(node["processors"]) // max(1, int(node["sockets"])))
 
 
+def _gpus(node: "Node", field: str) -> str:
+    """Return GPUs of a node as a generic resource of Slurm; empty if it has none."""
+    return f"gpu:{node[field]}" if node["gpus"] else ""
+
+
 _VALUES: "dict[str, Callable[[NodeRow], str]]" = {
     "allocmem": lambda _: "N/A",
     "active": _first(lambda node: ",".join(node["features"]) or "(null)"),
@@ -158,7 +163,8 @@ _VALUES: "dict[str, Callable[[NodeRow], str]]" = {
     "disk": _first(lambda node: str(node["disk"])),
     "features": _first(lambda node: ",".join(node["features"]) or "(null)"),
     "freemem": lambda _: "N/A",
-    "gres": lambda _: "(null)",
+    "gres": _first(lambda node: _gpus(node, "gpus") or "(null)"),
+    "gresused": _first(lambda node: _gpus(node, "gpus_held") or "(null)"),
     "groups": lambda _: "all",
     "hosts": lambda row: ",".join(sorted(node["name"] for node in row.nodes)),
     "load": lambda _: "N/A",
@@ -331,14 +337,16 @@ def node_lines(node: "Node") -> "list[str]":
         f"CPUAlloc={node['used']} CPUEfctv={node['processors']} CPUTot={node['processors']} CPULoad=N/A",
         f"AvailableFeatures={features}",
         f"ActiveFeatures={features}",
-        "Gres=(null)",
+        f"Gres={_gpus(node, 'gpus') or '(null)'}",
         f"NodeAddr={node['address'] or node['name']} NodeHostName={node['name']} Version={node['version']}",
         f"OS={node['system']}",
         f"RealMemory={node['memory']} AllocMem=0 FreeMem=N/A Sockets={node['sockets']} Boards=1",
         f"State={told} ThreadsPerCore=1 TmpDisk={node['disk']} Weight=1 Owner=N/A MCS_label=N/A",
         f"Partitions={','.join([ALL_NODES, *node['groups']])}",
-        f"CfgTRES=cpu={node['processors']},mem={node['memory']}M,billing={node['processors']}",
-        f"AllocTRES={'cpu=' + str(node['used']) if node['used'] else ''}",
+        f"CfgTRES=cpu={node['processors']},mem={node['memory']}M,billing={node['processors']}"
+        + (f",gres/gpu={node['gpus']}" if node["gpus"] else ""),
+        f"AllocTRES={'cpu=' + str(node['used']) if node['used'] else ''}"
+        + (f",gres/gpu={node['gpus_held']}" if node["used"] and node["gpus_held"] else ""),
         *reason,
     ]
 

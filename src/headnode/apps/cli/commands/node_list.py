@@ -3,7 +3,7 @@
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
 from headnode.apps.cli.options import NODE_STATES, Arguments, CliOption, read_states
 from headnode.apps.cli.output import Output
-from headnode.apps.cli.screens.node import COLOURS, COLUMNS, REASON, WIDTHS, row
+from headnode.apps.cli.screens.node import COLOURS, COLUMNS, GPUS, REASON, WIDTHS, row
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
 
@@ -21,7 +21,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if group is not None:
         nodes = [node for node in nodes if group in node["groups"]]
     rows = [row(node) for node in nodes]
-    columns = (*COLUMNS, REASON) if any(REASON in each for each in rows) else COLUMNS
+    columns = (*COLUMNS, *(name for name in (GPUS, REASON) if any(name in each for each in rows)))
     out.show_table(
         RecordTable("Node Name", rows, nodes, columns=columns, widths=WIDTHS, prose=True, colours=COLOURS)
     )
@@ -42,6 +42,8 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn node list /format:list",
-        notes=("Max, Run and Idle count processors: all, in use, free.",),
+        notes=(
+            "Max, Run and Idle count processors: all, in use, free. GPUs are those that jobs hold, and all.",
+        ),
     ),
 )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     Node = Mapping[str, Any]
 
 COLUMNS = ("Node Name", "State", "Max", "Run", "Idle")
+GPUS = "GPUs"  # a column of lists in which some node has any: how many are held, of how many
 REASON = "Reason"  # a column of lists in which some node is closed
 COLOURS = {
     "Ready": "32",  # green
@@ -40,6 +41,7 @@ def row(node: "Node") -> dict[str, str]:
         "Run": str(node["used"]),
         "Idle": str(node["free"]),
         "Availability": "AlwaysOn",  # what HPC Pack says of nodes that are no workstations
+        **({GPUS: f"{node['gpus_held']}/{node['gpus']}"} if node.get("gpus") else {}),
         **({REASON: closed} if closed else {}),
     }
 
@@ -68,6 +70,7 @@ def view(node: "Node") -> dict[str, str]:
         "Serves Only": node.get("only_user", ""),
         "Disk": f"{node['disk']} MB" if node.get("disk") else "",
         "Swap": f"{node['swap']} MB" if node.get("swap") else "",
+        GPUS: f"{node['gpus']}, {node['gpus_held']} held" if node.get("gpus") else "",
         "Groups": ", ".join(node["groups"]),
         "Features": ", ".join(node["features"]),
         "Architecture": node["architecture"],
@@ -89,7 +92,8 @@ def view(node: "Node") -> dict[str, str]:
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
-    shown = {key: value for key, value in row(node).items() if key != REASON}  # Drain and Since say more
+    # Of the reason, Drain and Since say more.
+    shown = {key: value for key, value in row(node).items() if key not in (GPUS, REASON)}
     return {**shown, **{key: value for key, value in optional.items() if value}}
 
 

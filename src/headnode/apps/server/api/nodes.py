@@ -22,7 +22,7 @@ from headnode.core.state.join import InviteNode, SetNode
 from headnode.core.state.node_record import Drain, NodeRecord
 from headnode.core.state.nodes import ChangeNode
 from headnode.core.state.permissions import must_administer
-from headnode.core.state.start import exclusive_holder
+from headnode.core.state.start import exclusive_holder, gpus_held
 from headnode.protocol import requests as w
 from headnode.protocol.answers import HistoryAnswer, HistoryEntry
 from headnode.protocol.cluster_answers import (
@@ -82,6 +82,8 @@ def node_object(
         speed=facts.speed,
         disk=facts.disk,
         swap=facts.swap,
+        gpus=facts.gpus,
+        gpus_held=gpus_held(cluster, facts),
         only_user=facts.only_user,
         used=facts.processors - free,
         free=free,
@@ -167,7 +169,17 @@ def cluster_counts(cluster: ClusterState, now: Instant) -> ClusterCounts:
     )
 
 
-_COMPARED = ("processors", "sockets", "memory", "disk", "swap", "version", "address", "control_groups")
+_COMPARED = (
+    "processors",
+    "sockets",
+    "memory",
+    "disk",
+    "swap",
+    "gpus",
+    "version",
+    "address",
+    "control_groups",
+)
 _TOLD_LATER = ("version", "address")  # a machine that joins has not dialed as a node yet
 _DRAINED = {
     "health": "Drained by its health check",
