@@ -43,7 +43,7 @@ COMMANDS = (
         ),
         example="hn node list /format:list",
         notes=(
-            "Max, Run and Idle count processors: all, in use, free. GPUs are those that jobs hold, and all.",
+            "Max, Run and Idle count processors: all, in use, free. GPUs: held by jobs, and all.",
         ),
     ),
 )
