@@ -112,6 +112,8 @@ def test_a_job_that_can_never_run_is_told_so() -> None:
     assert "node 'n1' has 4 processors; a GPU needs 8 of them" in told(made, job)
     many = on_gpus(made, TaskSpec(command="x", minimum=3, maximum=3))
     assert "needs 3 GPUs; at most 2 GPUs on 1 node would fit" in told(made, many)
+    large = on_gpus(made, TWO, each=4)
+    assert "needs 2 GPUs with 4 processors each; at most 1 GPU on 1 node would fit" in told(made, large)
 
 
 def test_a_suspended_job_keeps_its_gpus_for_its_stopped_processes_still_use_them() -> None:

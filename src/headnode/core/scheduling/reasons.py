@@ -129,7 +129,8 @@ def _too_few(
     there = (
         f"{there} would fit{' now' if now else ''}" if units else _nothing(need, request, resources, now=now)
     )
-    yield Reason(Why.PROCESSORS, f"needs {counted(need.minimum, need.unit)}; {there}")
+    each = f" with {need.processors_per_gpu} processors each" if units and need.processors_per_gpu > 1 else ""
+    yield Reason(Why.PROCESSORS, f"needs {counted(need.minimum, need.unit)}{each}; {there}")
 
 
 def _nothing(need: ResolvedRequest, request: JobRequest, resources: FreeResources, *, now: bool) -> str:

@@ -276,10 +276,11 @@ def _room_reason(cluster: ClusterState, record: JobRecord, index: int) -> TaskRe
         )
     if graph.run.tasks[index].endless and free >= task.minimum:
         return TaskReason("service", "its program ended within a second; it starts again a second later")
-    unit = graph.spec.unit.word
+    unit, each = graph.spec.unit.word, graph.spec.processors_per_gpu
+    several = f" with {each} processors each" if each > 1 else ""
     return TaskReason(
         "processors",
-        f"it needs {task.minimum} {unit}{'s' if task.minimum != 1 else ''}; "
+        f"it needs {task.minimum} {unit}{'s' if task.minimum != 1 else ''}{several}; "
         f"{free} of the job's {held} processors are free",
     )
 
