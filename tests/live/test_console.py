@@ -137,9 +137,13 @@ def test_a_job_is_submitted_changed_held_released_and_canceled_by_forms(
     page = press(browser, "/new", way="", do="submit", command="sleep 1000", numprocessors="99", runtime="1h")
     assert page.status_code == 422
     assert "no eligible node" in page.text or "processors" in page.text
+    page = press(browser, "/new", way="", do="submit", command="x", numgpus="2", corespergpu="4")
+    assert page.status_code == 422
+    assert "needs 2 GPUs" in page.text
     page = press(browser, "/new", way="", do="submit", command="sleep 1000", numprocessors="2", runtime="1h")
     job = int(page.url.path.rpartition("/")[2])
     assert f"Job {job} is submitted." in page.text
+    assert head.ask("job", job=job)["job"]["spec"]["tasks"][0]["minimum"] == 2
     other = int(press(browser, "/new", way="", do="submit", command="sleep 1").url.path.rpartition("/")[2])
     page = press(browser, f"/jobs/{other}/hold", message="not yet")
     assert "is held" in page.text

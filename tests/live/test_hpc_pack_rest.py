@@ -310,6 +310,18 @@ def test_properties_are_changed_as_long_as_the_job_lasts(hpc: Hpc) -> None:
         hpc.becomes(f"/jobs/{job}", "Finished")
 
 
+def test_a_job_that_counts_gpus_is_told_and_changed_as_one_of_sockets_is(hpc: Hpc) -> None:
+    job = hpc.create(
+        '<Job UnitType="Gpu" MinSockets="1" MaxSockets="2">'
+        '<Tasks><Task CommandLine="a" UnitType="Gpu" MinSockets="1" MaxSockets="1" /></Tasks></Job>'
+    )
+    sizes = ("UnitType", "MinSockets", "MaxSockets")
+    assert hpc.properties(f"/jobs/{job}", *sizes) == dict(zip(sizes, ("Gpu", "1", "2"), strict=True))
+    larger = [{"name": name, "value": value} for name, value in zip(sizes, ("Gpu", "2", "4"), strict=True)]
+    assert hpc.status("PUT", f"/jobs/{job}", json=larger) == 204
+    assert hpc.properties(f"/jobs/{job}", *sizes) == dict(zip(sizes, ("Gpu", "2", "4"), strict=True))
+
+
 def test_tasks_are_found_by_their_state_page_by_page(hpc: Hpc) -> None:
     names = ("echo a", "echo b", "echo c", "nosuchprogram")
     tasks = "".join(f'<Task CommandLine="{name}" MinCores="1" MaxCores="1" />' for name in names)
