@@ -62,7 +62,7 @@ class JobsOfCalls:
         """`task`: the description of the tasks, `options`: of their jobs."""
         self.client, self.calls = client, calls
         self._task, self._options = task, options
-        self._processors = _least(task)
+        self._processors = _least(task, options)
         self._jobs: list[CallJob] = []
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -215,10 +215,15 @@ def _sweeps(numbers: list[int]) -> list[range]:
     return found
 
 
-def _least(task: dict[str, Any]) -> int:
-    """Return the processors of a call, at least; 1 if it counts nodes or sockets."""
-    text = str(task.get("processors", 1)).partition("-")[0].strip()
-    return int(text) if text.isdigit() else 1
+def _least(task: dict[str, Any], options: dict[str, Any]) -> int:
+    """Return the processors of a call, at least; 1 if it counts nodes or sockets.
+
+    >>> _least({"processors": "2-4"}, {}), _least({"gpus": 2}, {"processors_per_gpu": 8}), _least({}, {})
+    (2, 16, 1)
+    """
+    each = int(options.get("processors_per_gpu", 1)) if "gpus" in task else 1
+    text = str(task.get("gpus" if "gpus" in task else "processors", 1)).partition("-")[0].strip()
+    return int(text) * each if text.isdigit() else 1
 
 
 def _without_result(task: TaskObject) -> HeadnodeError:
