@@ -1,7 +1,4 @@
-"""What a job asks for.
-
-A `JobSpec` never changes; modifying a job replaces it.  Which jobs and tasks wait for which.
-"""
+"""What a job asks for: a `JobSpec` never changes, modifying a job replaces it."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -303,10 +300,7 @@ def with_option(spec: JobSpec, option: int) -> JobSpec:
 
 
 def option_at(spec: JobSpec, place: str) -> int:
-    """Return the option under which a job runs at a resource: its own request if that names it.
-
-    place: its name in lower case
-    """
+    """Return the option under which a job runs at a resource (in lower case): its own if that names it."""
     if place not in places_in(spec.resource):
         for number, other in enumerate(spec.alternatives, start=1):
             if other.resource is not None and place in places_in(other.resource):

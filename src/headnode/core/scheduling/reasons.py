@@ -234,10 +234,7 @@ def _nodes_named(
 
 
 def _alike(need: ResolvedRequest, request: JobRequest, resources: FreeResources) -> Iterator[Reason]:
-    """Yield why nodes give nothing, those together of which the same is true; not what reservations take.
-
-    Those are told by `_reserved`.
-    """
+    """Yield why nodes give nothing, alike ones together; `_reserved` tells what reservations take."""
     node_table, alike = resources.node_table, dict[str, list[str]]()
     for number in sorted(range(len(node_table.names)), key=node_table.names.__getitem__):
         text = why_out(need, request, resources, number)
@@ -264,8 +261,7 @@ def _busy(need: ResolvedRequest, resources: FreeResources, number: int) -> str:
     if need.memory and 0 <= resources.memory[number] < need.memory:
         free = resources.memory[number]
         return f"has {free} MB of memory free; the job needs {need.memory} MB for each processor"
-    lacking = _lacking(need, resources, number)
-    if lacking:
+    if lacking := _lacking(need, resources, number):
         return lacking
     gpus = resources.gpus[number]
     if need.unit is UnitType.GPU and not need.whole and gpus < 1:
@@ -282,10 +278,8 @@ def _busy(need: ResolvedRequest, resources: FreeResources, number: int) -> str:
 
 def _lacking(need: ResolvedRequest, resources: FreeResources, number: int) -> str:
     """Return of what a node has too little free, among what the job would hold of it; "" when of nothing."""
-    held = need.held
-    for what, free, wanted in zip(
-        ("memory", "disk", "swap"), resources.amounts[:3], (held.memory, held.disk, held.swap), strict=True
-    ):
+    for what, free in zip(("memory", "disk", "swap"), resources.amounts[:3], strict=True):
+        wanted = getattr(need.held, what)
         if free[number] < wanted:
             left = max(0, free[number])
             return f"has {left} MB of {what} that no job holds; the job holds {wanted} MB of each node"

@@ -42,8 +42,6 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn node list /format:list",
-        notes=(
-            "Max, Run and Idle count processors: all, in use, free. GPUs: held by jobs, and all.",
-        ),
+        notes=("Max, Run and Idle count processors: all, in use, free. GPUs: held by jobs, and all.",),
     ),
 )

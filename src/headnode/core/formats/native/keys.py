@@ -1,7 +1,6 @@
 """Every key of the native form, in the order in which files are written.
 
-The values of requirements of nodes and processes stand before them: features, speed, held memory, layout,
-limits.
+Before them stand the values of requirements: features, speed, held memory, layout, limits.
 >>> LIMITS.read({"nofile": 1024, "as": "1 GB:2 GB", "cpu": ":600"})[1:]
 (ResourceLimit(name='as', soft=1073741824, hard=2147483648), ResourceLimit(name='cpu', soft=None, hard=600))
 >>> RESOURCE_VALUES["features"].read(["gpu", ["big", "huge"]])
@@ -277,13 +276,7 @@ RESOURCE_VALUES: Mapping[str, KeyValue] = {
 }
 """How values are read and written here, by their form in the catalogue."""
 
-
-SIZES = {
-    "processors": UnitType.PROCESSOR,
-    "sockets": UnitType.SOCKET,
-    "nodes": UnitType.NODE,
-    "gpus": UnitType.GPU,
-}
+SIZES = {f"{unit}s": unit for unit in UnitType}
 """Keys for a minimum and a maximum, and what they count.  A file has one of them, everywhere the same."""
 
 _VALUES = {**VALUES, **RESOURCE_VALUES}
@@ -330,16 +323,14 @@ TASK_KEYS = _in_files(OPTIONS_OF_TASKS, _TASK_ORDER, "the task")
 """Keys of a task."""
 
 ALTERNATIVE_ROWS = by_key(
-    *(JOB_KEYS[key] for key in SIZES),
-    *(JOB_KEYS[key] for key in ("processors_per_gpu", "run_time", "exclusive", "single_node")),
+    *(JOB_KEYS[key] for key in (*SIZES, "processors_per_gpu", "run_time", "exclusive", "single_node")),
     *(JOB_KEYS[key] for key in ("requested_nodes", "excluded_nodes", "node_groups", "memory_per_node")),
     *(JOB_KEYS[key] for key in ("process_memory", "held", "licences", "resource", *_NEEDS_ORDER.split())),
 )
 """Keys of an alternative of the job; a key that is not there is as in the job."""
 
 TASK_ALTERNATIVE_ROWS = by_key(
-    *(TASK_KEYS[key] for key in SIZES),
-    TASK_KEYS["run_time"],
+    *(TASK_KEYS[key] for key in (*SIZES, "run_time")),
     NativeRow(key="sweep_end", value=WHOLE, fields=("end",), help="the last number of the sweep's range"),
     *(TASK_KEYS[key] for key in _NEEDS_ORDER.split()),
     TASK_KEYS["distribution"],
