@@ -54,13 +54,19 @@ def cells(job: "Job", now: float) -> dict[str, str]:
         "State": state_word(job),
         "Priority": job["priority_name"],
         "Tasks": _tasks(job["tasks"]),
-        "Cores": str(job.get("allocated") or "") or limits(job),
+        "Cores": str(job.get("allocated") or "") or _wanted(job),
         "Submitted": instant_short(job["submitted"], now),
         "Start": _start(job, now),
         "Elapsed": short_duration(elapsed(job, now)),
         "Limit": time_limit(job["run_time"]),
         LAST: _last(job, now),
     }
+
+
+def _wanted(job: "Job") -> str:
+    """Return the size of a job that has nothing yet; GPUs are told as such, they come with several cores."""
+    size = limits(job)
+    return f"{size} GPU{'' if size == '1' else 's'}" if job["unit"] == "gpu" else size
 
 
 def elapsed(job: "Job", now: float) -> float | None:
