@@ -197,7 +197,7 @@ def test_gpus_that_are_written_for_slurm_are_read_as_the_same(
 ) -> None:
     if array:
         gpus, single, layout = 1, False, None
-    if gpus < 2 or single:
+    if gpus < 3 or single:  # two on each node of two are those of one node
         layout = None
     task = TaskSpec(command="true", rerunnable=True, minimum=gpus, maximum=gpus, distribution=layout)
     if array:
