@@ -41,7 +41,8 @@ _TEXTS = {
     "current_working_directory": "workdir", "dependency": "dependency", "excluded_nodes": "excluded",
     "features": "features", "group_name": "group", "licenses": "licenses", "qos": "qos",
     "required_nodes": "requested", "resv_name": "reservation", "standard_error": "stderr",
-    "standard_input": "stdin", "standard_output": "stdout",
+    "standard_input": "stdin", "standard_output": "stdout", "tres_per_job": "gresofjob",
+    "tres_per_node": "gres",
 }  # fmt: skip
 _NUMBERS = {
     "group_id": "groupid", "node_count": "nodecount", "restart_cnt": "restarts", "tasks": "ntasks",

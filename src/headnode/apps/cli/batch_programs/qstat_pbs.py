@@ -9,7 +9,7 @@ import time
 from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_of
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
-from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, limit_of
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, gpus, limit_of
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, read_pbs_options
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
@@ -204,6 +204,8 @@ def _requested(row: BatchRow) -> "dict[str, Any]":
         "ncpus": int(FIELDS["cpus"](row) or 1),
         "nodect": int(FIELDS["nodecount"](row) or 1),
     }
+    if count := gpus(row):
+        found["ngpus"] = count
     return found if limit is None else found | {"walltime": clock(limit, hours=True)}
 
 

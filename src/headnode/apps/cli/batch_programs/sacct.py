@@ -11,7 +11,7 @@ from headnode.apps.cli.batch_programs.accounting_fields import EMPTY_FIELDS, LEN
 from headnode.apps.cli.batch_programs.columns import MOST_WIDTH
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
 from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
-from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code, resources
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
@@ -231,8 +231,7 @@ _VALUES |= {title.lower(): lambda _: "" for title in EMPTY_FIELDS}
 
 
 def _resources(line: AccountRow) -> str:
-    cpus = FIELDS["cpus"](line.row)
-    return f"billing={cpus},cpu={cpus},node={FIELDS['nodecount'](line.row)}"
+    return ",".join(f"{name}={count}" for name, count in sorted(resources(line.row).items()))
 
 
 def _cluster_name(client: Client) -> str:

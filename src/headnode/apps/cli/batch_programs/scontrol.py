@@ -60,7 +60,7 @@ _JOB = (
     "NodeList=nodes",
     "BatchHost=batchhost",
     "NumNodes=nodecount NumCPUs=cpus NumTasks=ntasks CPUs/Task=cpuspertask ReqB:S:C:T=!0:0:*:*",
-    "TRES=!cpu={cpus},node={nodecount},billing={cpus}",
+    "TRES=tresbilled",
     "Socks/Node=!* NtasksPerN:B:S:C=!0:0:*:* CoreSpec=!*",
     "MinCPUsNode=cpuspertask MinMemoryNode=memory MinTmpDiskNode=!0",
     "Features=features DelayBoot=!00:00:00",
@@ -72,13 +72,15 @@ _JOB = (
     "StdIn=stdin",
     "StdOut=stdout",
     "Power=!",
+    "TresPerNode=gres",
+    "TresPerJob=gresofjob",
 )
 """The lines of a job: a key and its field, or behind ``!`` a text; fields in braces are put in."""
 _NOTHING = {
     "StartTime": "Unknown", "EndTime": "Unknown", "Deadline": "N/A", "NodeList": "", "AccrueTime": "Unknown",
     "EligibleTime": "Unknown",
 }  # fmt: skip
-_ONLY_IF_THERE = ("BatchHost=", "Comment=")
+_ONLY_IF_THERE = ("BatchHost=", "Comment=", "TresPerNode=", "TresPerJob=")
 
 
 def version() -> str:

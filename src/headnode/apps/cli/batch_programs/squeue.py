@@ -103,23 +103,22 @@ LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
     "stdout": ("stdout", "STDOUT"),
     "tres-alloc": ("tres", "TRES_ALLOC"),
     "tres": ("tres", "TRES"),
+    "tres-per-job": ("gresofjob", "TRES_PER_JOB"),
 }
 _NOTHING = dict.fromkeys(
-    ("startorexpected", "end", "eligible", "arraynumber", "deadline", "batchhost"), "N/A"
+    ("startorexpected", "end", "eligible", "arraynumber", "deadline", "batchhost", "gres", "gresofjob"), "N/A"
 ) | {"nodes": "", "requested": "", "excluded": "", "batchhost": "n/a", "scheduled": "(null)"}
 _OWN: "dict[str, Callable[[BatchRow], str]]" = {
     "contiguous": lambda _: "0",
     "cores": lambda _: "*",
     "corespec": lambda _: "N/A",
     "disk": lambda _: "0",
-    "gres": lambda _: "N/A",
     "shape": lambda _: "*:*:*",
     "sockets": lambda _: "*",
     "threads": lambda _: "*",
     "wckey": lambda _: "(null)",
     "scheduled": lambda _: "(null)",
     "exitstatus": lambda row: FIELDS["exit"](row).partition(":")[0] if FIELDS["exit"](row) else "0",  # type: ignore[union-attr]
-    "tres": lambda row: f"cpu={FIELDS['cpus'](row)},node={FIELDS['nodecount'](row)}",
 }
 
 

@@ -107,11 +107,50 @@ def name(row: BatchRow) -> str:
 
 def processors(row: BatchRow) -> int:
     """Return how many processors it has, or requests."""
-    job = row.job
-    if job["array"]:
-        own = row.course if row.task is not None else None
-        return int(own["minimum"]) if own else int(_task(row).get("minimum") or 1)
-    return int(job["allocated"] or job["minimum"])
+    if row.job["allocated"] and not row.job["array"]:
+        return int(row.job["allocated"])
+    return _units(row) * _processors_per_gpu(row)
+
+
+def gpus(row: BatchRow) -> int:
+    """Return how many GPUs it has, or requests."""
+    return processors(row) // _processors_per_gpu(row) if row.job["unit"] == "gpu" else 0
+
+
+def gpus_per_node(row: BatchRow) -> int:
+    """Return how many GPUs each node has of it; 0 if it has none, or if that is left open."""
+    count, layout = gpus(row), _task(row).get("distribution") or {} if row.job["unit"] == "gpu" else {}
+    if not count or layout.get("per_node"):
+        return int(layout.get("per_node") or 0)
+    apart = layout.get("nodes") or int(bool(spec(row).get("single_node") or count == 1))
+    return count // apart if apart and count % apart == 0 else 0
+
+
+def _units(row: BatchRow) -> int:
+    """Return how many processors or GPUs it requests."""
+    if not row.job["array"]:
+        return int(row.job["minimum"])
+    own = row.course if row.task is not None else None
+    return int(own["minimum"]) if own else int(_task(row).get("minimum") or 1)
+
+
+def _processors_per_gpu(row: BatchRow) -> int:
+    return int(spec(row).get("processors_per_gpu") or 1) if row.job["unit"] == "gpu" else 1
+
+
+def _gres(count: int) -> str | None:
+    return f"gres:gpu:{count}" if count else None
+
+
+def resources(row: BatchRow) -> "dict[str, str]":
+    """Return what is counted of it: Slurm's name of each, and how much."""
+    cpus, count = str(processors(row)), gpus(row)
+    counted = {"gres/gpu": str(count)} if count else {}
+    return {"cpu": cpus, "node": str(_node_count(row)), "billing": cpus, **counted}
+
+
+def _listed(counted: "Mapping[str, str]") -> str:
+    return ",".join(f"{name}={amount}" for name, amount in counted.items())
 
 
 def nodes(row: BatchRow) -> str:
@@ -290,7 +329,8 @@ FIELDS: "Mapping[str, Value]" = {
     "exclusive": lambda row: "NO" if spec(row).get("exclusive") else "OK",
     "exit": lambda row: "{}:{}".format(*exit_code(row)),
     "features": _features,
-    "gres": lambda _: None,
+    "gres": lambda row: _gres(gpus_per_node(row)),
+    "gresofjob": lambda row: None if gpus_per_node(row) else _gres(gpus(row)),
     "group": _group,
     "groupid": lambda row: str(_group_id(row)),
     "jobid": job_id,
@@ -321,6 +361,8 @@ FIELDS: "Mapping[str, Value]" = {
     "stdin": lambda row: _file(row, "standard_input") or "/dev/null",
     "stdout": lambda row: _file(row, "standard_output"),
     "submit": lambda row: date(row.job["submitted"] or row.job["created"]),
+    "tres": lambda row: _listed({name: told for name, told in resources(row).items() if name != "billing"}),
+    "tresbilled": lambda row: _listed(resources(row)),
     "used": lambda row: clock(elapsed(row)),
     "user": lambda row: row.job["owner"],
     "userid": _uid,
