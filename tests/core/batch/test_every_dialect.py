@@ -16,7 +16,7 @@ from headnode.core.batch.dialect import AttemptPlace, CommandResult, ForeignActi
 from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
 from headnode.core.batch.tracked import Files
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import HeldAmounts, JobSpec
+from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.outcome import Ending
 from headnode.core.model.quantities import Instant, Seconds
@@ -40,6 +40,13 @@ ASKED: dict[str, dict[str, Any]] = {
     "name of a node": {"needs": NodeNeeds(names=("n1",))},
     "processors": {"tasks": (TaskSpec(command="true", minimum=3, maximum=3),)},
     "nodes": {"tasks": (TaskSpec(command="true", minimum=2, maximum=2, distribution=Distribution(nodes=2)),)},
+    "GPUs": {"unit": UnitType.GPU},
+    "sockets": {"unit": UnitType.SOCKET},
+    "processors of each GPU": {"unit": UnitType.GPU, "processors_per_gpu": 4},
+    "GPUs of a node": {
+        "unit": UnitType.GPU,
+        "tasks": (TaskSpec(command="true", minimum=2, maximum=2, distribution=Distribution(per_node=1)),),
+    },
     "processors of a node": {
         "tasks": (TaskSpec(command="true", minimum=2, maximum=2, distribution=Distribution(per_node=1)),)
     },
@@ -84,6 +91,41 @@ OF_THE_SITE = {
     (ResourceSystem.GRID_ENGINE, "one node"): "the parallel environment of the resource decides it",
     (ResourceSystem.PBS, "one node"): "a task that names no number of nodes gets one",
 }
+
+
+@pytest.mark.parametrize(
+    ("system", "words"),
+    [
+        (ResourceSystem.SLURM, "--ntasks=4 --gpus=4 --cpus-per-gpu=3 --nodes=2 --gpus-per-node=2"),
+        (ResourceSystem.PBS, "select=2:ncpus=6:ngpus=2:mem=700mb:a100=true,place=scatter"),
+    ],
+)
+def test_gpus_are_asked_for_in_the_words_of_the_scheduler(system: ResourceSystem, words: str) -> None:
+    task = TaskSpec(command="true", minimum=4, maximum=4, distribution=Distribution(per_node=2))
+    needs = NodeNeeds(features=(("a100",),))
+    asked = {"unit": UnitType.GPU, "processors_per_gpu": 3, "needs": needs, "tasks": (task,)}
+    spec = replace(PLAIN, held=HeldAmounts(memory=100), process_memory=100, **asked)
+    check_may_be_handed({"there": attempt(system, spec).resource}, spec)
+    command = " ".join(DIALECTS[system].submit(attempt(system, spec).submission(Instant(1000.0))))
+    assert [word for word in words.split() if word not in command] == []
+    assert "CCP_NUMCPUS=12\n" in attempt(system, spec).script()
+
+
+def test_processes_of_a_script_with_gpus_are_those_of_the_script() -> None:
+    task = TaskSpec(command="true", minimum=2, maximum=2, environment={"SLURM_NTASKS": "1"})
+    spec = replace(PLAIN, unit=UnitType.GPU, dialect="slurm", single_node=True, tasks=(task,))
+    submit = DIALECTS[ResourceSystem.SLURM].submit
+    command = submit(attempt(ResourceSystem.SLURM, spec).submission(Instant(1000.0)))
+    assert {"--ntasks=1", "--gpus=2", "--cpus-per-gpu=1", "--nodes=1"} < {*command}
+
+
+@pytest.mark.parametrize(("system", "per_node"), [(ResourceSystem.GRID_ENGINE, 0), (ResourceSystem.SLURM, 2)])
+def test_gpus_that_cannot_be_said_are_refused(system: ResourceSystem, per_node: int) -> None:
+    layout = Distribution(per_node=per_node) if per_node else None
+    task = TaskSpec(command="true", minimum=5, maximum=5, distribution=layout)
+    spec = replace(PLAIN, unit=UnitType.GPU, tasks=(task,))
+    with pytest.raises(BadRequest, match="GPUs"):
+        check_may_be_handed({"there": attempt(system, spec).resource}, spec)
 
 
 def attempt(system: ResourceSystem, spec: JobSpec) -> ForeignAttempt:

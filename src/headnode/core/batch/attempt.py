@@ -8,15 +8,21 @@ from headnode.core.batch.dialect import AttemptPlace, Submission
 from headnode.core.batch.job_script import OUTPUT, Program, attempt_script
 from headnode.core.launching.environment import LaunchContext, is_schedulers
 from headnode.core.launching.recipe import Recipe, recipe
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, JobId
 from headnode.core.model.resource import BatchResource
+from headnode.core.model.task import asked_processes
 
 SHORTEST_LIMIT = 60.0  # seconds that are left for a job with a deadline
 _OF_NODES = frozenset(
     {"CCP_NODES", "CCP_NODES_CORES", "CCP_COREIDS", "HEADNODE_HOSTS", "HEADNODE_NODE", "HEADNODE_SHEPHERD"}
 )
 """Variables of our own nodes: what is true of them there, the other scheduler says."""
+
+
+def unit_size(spec: JobSpec) -> int:
+    """Return how many processors each unit of a job has that is handed over: a processor, or a GPU."""
+    return spec.processors_per_gpu if spec.unit is UnitType.GPU else 1
 
 
 class ForeignAttempt(NamedTuple):
@@ -37,14 +43,15 @@ class ForeignAttempt(NamedTuple):
         limits = [float(each) for each in (spec.run_time, task.run_time) if each != FOREVER]
         if spec.end_by is not None:
             limits.append(max(SHORTEST_LIMIT, spec.end_by - now))
-        layout = task.distribution
+        layout, size = task.distribution, unit_size(spec)
+        gpus = task.minimum if spec.unit is UnitType.GPU else 0
         return Submission(
             marker=self.marker,
             queue=known.queue,
             parallel=known.parallel,
-            processors=task.minimum,
+            processors=task.minimum * size,
             nodes=layout.nodes if layout is not None else 0,
-            per_node=layout.per_node if layout is not None else 0,
+            per_node=layout.per_node * size if layout is not None else 0,
             one_node=spec.single_node or (layout is None and task.minimum == 1),
             exclusive=spec.exclusive,
             limit=round(min(limits)) if limits else None,
@@ -52,6 +59,8 @@ class ForeignAttempt(NamedTuple):
             memory_each=spec.process_memory or 0,
             project=spec.project,
             features=spec.needs.features,
+            gpus=gpus,
+            processes=(asked_processes(task, spec.dialect) or gpus) if gpus else 0,
         )
 
     def recipe(self) -> Recipe:
@@ -76,7 +85,10 @@ class ForeignAttempt(NamedTuple):
             for name, value in made.environment.items()
             if name not in _OF_NODES and (value or is_schedulers(name))
         }
-        variables |= {"HEADNODE_RESOURCE": self.resource.name, "CCP_NUMCPUS": str(task.minimum)}
+        variables |= {
+            "HEADNODE_RESOURCE": self.resource.name,
+            "CCP_NUMCPUS": str(task.minimum * unit_size(self.spec)),
+        }
         named = f"/{self.key.job}.{self.key.task}."  # how the recipe calls the file of a script
         path = next((word for word in made.argv if task.script and word.startswith(named)), "")
         program = Program(

@@ -135,6 +135,13 @@ class Submission(NamedTuple):
     memory_each: int = 0  # of each processor
     project: str = ""
     features: tuple[tuple[str, ...], ...] = ()  # each is one of several
+    gpus: int = 0  # each with the same number of the processors
+    processes: int = 0  # that use the GPUs
+
+    @property
+    def processors_per_gpu(self) -> int:
+        """How many of its processors come with each GPU."""
+        return self.processors // max(1, self.gpus)
 
 
 Rows = Mapping[tuple[str, str], ForeignJob]

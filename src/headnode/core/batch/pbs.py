@@ -128,7 +128,13 @@ def _walltime(seconds: int) -> str:
 
 
 def _sizes(wanted: Submission) -> Iterator[str]:
-    """Yield what is asked for in the words that all of the family understand: ``nodes`` and ``ppn``."""
+    """Yield what is asked for in the words that all of the family understand: ``nodes`` and ``ppn``.
+
+    GPUs have no such words: a job with GPUs is asked for in the words of OpenPBS and PBS Pro.
+    """
+    if wanted.gpus:
+        yield from _gpu_sizes(wanted)
+        return
     chunks = _chunks(wanted)
     features = "".join(f":{choice[0]}" for choice in wanted.features)
     yield "nodes=" + "+".join(f"{count}:ppn={each}{features}" for count, each in chunks)
@@ -138,6 +144,22 @@ def _sizes(wanted: Submission) -> Iterator[str]:
         yield f"mem={wanted.memory * sum(count for count, _ in chunks)}mb"
     if wanted.memory_each:
         yield f"pmem={wanted.memory_each}mb"
+
+
+def _gpu_sizes(wanted: Submission) -> Iterator[str]:
+    """Yield chunks with GPUs, each on a node of its own; memory of a chunk is that of all its processors."""
+    per_gpu = wanted.processors_per_gpu
+    found = []
+    features = "".join(f":{choice[0]}=true" for choice in wanted.features)
+    counted = wanted._replace(processors=wanted.gpus, per_node=wanted.per_node // per_gpu)
+    for count, gpus in _chunks(counted):
+        memory = wanted.memory + wanted.memory_each * gpus * per_gpu
+        held = f":mem={memory}mb" if memory else ""
+        found.append(f"{count}:ncpus={gpus * per_gpu}:ngpus={gpus}{held}{features}")
+    yield "select=" + "+".join(found)
+    yield "place=scatter"
+    if wanted.limit is not None:
+        yield _walltime(wanted.limit)
 
 
 def _chunks(wanted: Submission) -> list[tuple[int, int]]:

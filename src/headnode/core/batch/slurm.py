@@ -76,7 +76,7 @@ class Slurm(Dialect):
             "--output=scheduler.log",
             "--error=scheduler.log",
             "--no-requeue",
-            "--ntasks=" + str(wanted.processors),
+            "--ntasks=" + str(wanted.processes or wanted.processors),
         ]
         words += [f"{name}={value}" for name, value in _sizes(wanted) if value]
         if wanted.exclusive:
@@ -129,13 +129,26 @@ class Slurm(Dialect):
 def _sizes(wanted: Submission) -> Iterator[tuple[str, str]]:
     yield "--partition", wanted.queue
     yield "--account", wanted.project
-    yield "--nodes", str(wanted.nodes or ("1" if wanted.one_node else ""))
-    yield "--ntasks-per-node", str(wanted.per_node or "")
+    yield from _gpus(wanted) if wanted.gpus else _processors(wanted)
     yield "--mem", f"{wanted.memory}M" if wanted.memory else ""
     yield "--mem-per-cpu", f"{wanted.memory_each}M" if wanted.memory_each else ""
     yield "--constraint", "&".join("|".join(choice) for choice in wanted.features)
     if wanted.limit is not None:
         yield "--time", _limit(wanted.limit)
+
+
+def _processors(wanted: Submission) -> Iterator[tuple[str, str]]:
+    yield "--nodes", str(wanted.nodes or ("1" if wanted.one_node else ""))
+    yield "--ntasks-per-node", str(wanted.per_node or "")
+
+
+def _gpus(wanted: Submission) -> Iterator[tuple[str, str]]:
+    each = wanted.per_node // wanted.processors_per_gpu
+    nodes = wanted.gpus // each if each else wanted.nodes
+    yield "--gpus", str(wanted.gpus)
+    yield "--cpus-per-gpu", str(wanted.processors_per_gpu)
+    yield "--nodes", str(nodes or ("1" if wanted.one_node else ""))
+    yield "--gpus-per-node", str(each or "")
 
 
 def _limit(seconds: int | None) -> str:

@@ -7,7 +7,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import JobSpec, option_at, places_named, spec_at
+from headnode.core.model.job import JobSpec, UnitType, option_at, places_named, spec_at
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import ANY, HERE, BatchResource, check_resource
@@ -31,7 +31,7 @@ _PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
 _OURS_OF_JOBS = (
     *("node_groups", "requested_nodes", "excluded_nodes", "minimum_memory", "maximum_memory"),
     *("minimum_processors_per_node", "maximum_processors_per_node", "resource_limits", "reservation"),
-    *("licences", "interactive", "together", "alternatives", "run_until_canceled", "unit"),
+    *("licences", "interactive", "together", "alternatives", "run_until_canceled"),
 )
 _OURS_OF_TASKS = (
     *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "resource_limits"),
@@ -130,6 +130,10 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
     for field in _OURS_OF_TASKS:
         if any(getattr(task, field) != getattr(_PLAIN_TASK, field) for task in spec.tasks):
             yield f"{field.replace('_', ' ')} of tasks: that is for own nodes", "tasks"
+    if spec.unit is UnitType.GPU:
+        yield from _obstacles_to_gpus(spec, known)
+    elif spec.unit is not UnitType.PROCESSOR:
+        yield f"{spec.unit.word}s as the unit of a job: that is for own nodes", "unit"
     if replace(spec.needs, features=()) != ANY_NODE:
         yield "node requirements other than features", "needs"
     if not all(_FEATURE.match(name) for choice in spec.needs.features for name in choice):
@@ -138,6 +142,15 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
         yield from _obstacles_of_grid_engine(spec, known)
     if known.system is ResourceSystem.PBS:
         yield from _obstacles_of_pbs(spec)
+
+
+def _obstacles_to_gpus(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
+    if known.system is ResourceSystem.GRID_ENGINE:
+        yield "GPUs: in Grid Engine they are a complex of the site", "unit"
+    layouts = [(task.minimum, task.distribution) for task in spec.tasks if task.distribution is not None]
+    uneven = any(layout.per_node and gpus % layout.per_node for gpus, layout in layouts)
+    if uneven and known.system is ResourceSystem.SLURM:
+        yield "a number of GPUs that differs between nodes", "tasks"
 
 
 def _obstacles_of_pbs(spec: JobSpec) -> Iterator[tuple[str, str]]:
