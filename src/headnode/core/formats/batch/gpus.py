@@ -11,7 +11,7 @@ from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 
 
-class GpuShare(StrEnum):
+class GpuScope(StrEnum):
     """What an option counts GPUs for."""
 
     JOB = "in all"
@@ -22,7 +22,7 @@ class GpuShare(StrEnum):
 class GpuCount(NamedTuple):
     """The GPUs that an option asks for; an empty model is any."""
 
-    share: GpuShare
+    scope: GpuScope
     number: int
     model: str
     place: OptionPlace
@@ -60,7 +60,7 @@ class GpuDraft:
         self.processes: tuple[int, OptionPlace] | None = None  # on each GPU
         self._losses: list[str] = []
 
-    def ask(self, option: str, share: GpuShare, place: OptionPlace, text: str) -> None:
+    def ask(self, option: str, scope: GpuScope, place: OptionPlace, text: str) -> None:
         """Read ``[MODEL:]NUMBER`` or ``MODEL``; 0 takes back what the option asked for.
 
         Raises:  BadRequest ``value``.
@@ -72,8 +72,8 @@ class GpuDraft:
             place.refuse(f"{text[:60]!r} asks for GPUs of several models", "write one: a100:2")
         count = place.number(number or "1")
         if count:
-            self.counts[option] = GpuCount(share, count, model, place)
-            place.tell(Fidelity.TRANSLATED, f"the job counts GPUs: this many {share}")
+            self.counts[option] = GpuCount(scope, count, model, place)
+            place.tell(Fidelity.TRANSLATED, f"the job counts GPUs: this many {scope}")
         else:
             self.counts.pop(option, None)
             place.tell(Fidelity.TRANSLATED, "no GPUs")
@@ -84,7 +84,7 @@ class GpuDraft:
         Raises:  BadRequest where the options contradict each other.
         """
         self._losses = []
-        job, node, each = (self._number(share) for share in GpuShare)
+        job, node, each = (self._number(scope) for scope in GpuScope)
         if job is node is each is None:
             if self.processes is None:
                 self._refuse_alone()
@@ -117,10 +117,10 @@ class GpuDraft:
         assert self.processes is not None
         return self.processes[1]
 
-    def _number(self, share: GpuShare) -> int | None:
-        found = [count for count in self.counts.values() if count.share is share]
+    def _number(self, scope: GpuScope) -> int | None:
+        found = [count for count in self.counts.values() if count.scope is scope]
         if len({count.number for count in found}) > 1:
-            what = f"the options ask for different numbers of GPUs {share}"
+            what = f"the options ask for different numbers of GPUs {scope}"
             found[-1].place.refuse(what, "write the number once")
         return found[-1].number if found else None
 
@@ -177,10 +177,10 @@ class GpuDraft:
 
     def _refuse_contradictions(self, total: int, processes: int, nodes: int | None) -> None:
         for count in self.counts.values():
-            several = {GpuShare.NODE: nodes, GpuShare.PROCESS: processes}.get(count.share) or 1
+            several = {GpuScope.NODE: nodes, GpuScope.PROCESS: processes}.get(count.scope) or 1
             if count.number * several != total:
                 times = "" if several == 1 else f", {several} times"
-                what = f"{_gpus(count.number)} {count.share}{times}: the job has {total}"
+                what = f"{_gpus(count.number)} {count.scope}{times}: the job has {total}"
                 count.place.refuse(what, "write numbers that agree, or leave one of the options out")
         if self.processes is not None and -(-processes // self.processes[0]) != total:
             what = f"{processes} processes, {self.processes[0]} on each GPU, do not use {_gpus(total)}"

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, Reader, array_ranges
-from headnode.core.formats.batch.gpus import GpuShare
+from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
@@ -169,10 +169,10 @@ def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             )
     if method not in ("", "host", "task"):
         place.refuse(f"{method[:60]!r} is not supported", "write num=N, or num=N/task", "resource")
-    share = GpuShare.PROCESS if method == "task" else GpuShare.NODE
-    draft.gpus.ask("gpu", share, place, ":".join(filter(None, (model, str(place.number(number))))))
+    scope = GpuScope.PROCESS if method == "task" else GpuScope.NODE
+    draft.gpus.ask("gpu", scope, place, ":".join(filter(None, (model, str(place.number(number))))))
     if told.get("mps", "no") != "no":
-        place.tell(_APPROXIMATED, f"the job counts GPUs, this many {share}; no other job shares them")
+        place.tell(_APPROXIMATED, f"the job counts GPUs, this many {scope}; no other job shares them")
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:

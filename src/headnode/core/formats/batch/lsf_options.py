@@ -17,7 +17,7 @@ from headnode.core.formats.batch.draft import (
     read_hold,
     refused,
 )
-from headnode.core.formats.batch.gpus import GpuShare
+from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import Word
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
@@ -121,8 +121,8 @@ def _usage(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 Fidelity.APPROXIMATED, f"nodes with this in total; the job does not reserve it; {_UNIT}"
             )
         elif name.startswith("ngpus"):
-            share = GpuShare.PROCESS if method == "task" else GpuShare.NODE
-            draft.gpus.ask("rusage", share, inner, str(inner.number(amount)))
+            scope = GpuScope.PROCESS if method == "task" else GpuScope.NODE
+            draft.gpus.ask("rusage", scope, inner, str(inner.number(amount)))
         else:
             inner.refuse(
                 "this resource is not supported", "the supported ones are mem, swp, tmp, ngpus", "resource"

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, add_feature, array_ranges
-from headnode.core.formats.batch.gpus import GpuShare
+from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import BatchSystem
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
@@ -224,7 +224,7 @@ def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         if name == "ppn":
             draft.tasks_per_node = place.number(value, 1)
         elif name == "gpus":
-            draft.gpus.ask("nodes", GpuShare.NODE, place, str(place.number(value)))
+            draft.gpus.ask("nodes", GpuScope.NODE, place, str(place.number(value)))
         elif part in _GPU_MODES and "nodes" in draft.gpus.counts:
             continue  # a GPU has one task at a time
         elif equals:
@@ -252,7 +252,7 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             case "host" | "vnode":
                 draft.task["required_nodes"] = (value,)
             case "ngpus":
-                draft.gpus.ask("select", GpuShare.PROCESS, place, str(place.number(value)))
+                draft.gpus.ask("select", GpuScope.PROCESS, place, str(place.number(value)))
             case "mpiprocs" | "ompthreads":
                 pass  # how the program uses its processors
             case _ if value.lower() in ("true", "1", "t"):
@@ -284,13 +284,13 @@ def read_host(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 
 def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    draft.gpus.ask("ngpus", GpuShare.JOB, place, str(place.number(text)))
+    draft.gpus.ask("ngpus", GpuScope.JOB, place, str(place.number(text)))
 
 
 def read_gpus_of_slots(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read a consumable resource: Grid Engine counts it for each slot."""
     number = place.number(text)
-    draft.gpus.ask("gpu", GpuShare.PROCESS, place, str(number))
+    draft.gpus.ask("gpu", GpuScope.PROCESS, place, str(number))
     if number:
         place.tell(_APPROXIMATED, "this many GPUs for each slot, also where a site counts them for the job")
 

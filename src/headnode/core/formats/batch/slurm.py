@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, Reader, add_feature, array_ranges
-from headnode.core.formats.batch.gpus import GpuShare
+from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.text.quantities import parse_date_time, parse_nodes
@@ -217,11 +217,11 @@ def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.tell(_TRANSLATED, "they are features of the nodes")
 
 
-def gpus_of(option: str, share: GpuShare) -> Reader:
+def gpus_of(option: str, scope: GpuScope) -> Reader:
     """Return the reader of an option that counts GPUs: ``2``, ``a100:2``."""
 
     def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-        draft.gpus.ask(option, share, place, text)
+        draft.gpus.ask(option, scope, place, text)
 
     return read
 
@@ -232,7 +232,7 @@ def read_gres(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     gpus = [part for part in parts if part.partition(":")[0].lower() == "gpu"]
     if len(gpus) > 1:
         place.refuse(f"{text[:60]!r} asks for GPUs twice", "write one of them: gpu:2")
-    draft.gpus.ask("gres", GpuShare.NODE, place, gpus[0][4:] or "1" if gpus else "0")
+    draft.gpus.ask("gres", GpuScope.NODE, place, gpus[0][4:] or "1" if gpus else "0")
     others = [name for name in (part.partition(":")[0] for part in parts) if name.lower() != "gpu"]
     for name in others:
         add_feature(draft, name)

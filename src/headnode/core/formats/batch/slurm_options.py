@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import headnode.core.formats.batch.slurm as r
 from headnode.core.formats.batch.draft import BatchDraft, Reader, ignored, read_hold, refused
-from headnode.core.formats.batch.gpus import GpuShare
+from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import Word
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.option_words import SBATCH
@@ -49,10 +49,10 @@ _READERS: Final[Mapping[str, Reader]] = {
     "exclusive": r.read_exclusive,
     "export": r.read_export,
     "get-user-env": ignored("a login shell gives the environment", _NOTE),
-    "gpus": r.gpus_of("gpus", GpuShare.JOB),
-    "gpus-per-node": r.gpus_of("gpus-per-node", GpuShare.NODE),
+    "gpus": r.gpus_of("gpus", GpuScope.JOB),
+    "gpus-per-node": r.gpus_of("gpus-per-node", GpuScope.NODE),
     "gpus-per-socket": refused("the sockets of a GPU are not known", "write --gpus-per-node"),
-    "gpus-per-task": r.gpus_of("gpus-per-task", GpuShare.PROCESS),
+    "gpus-per-task": r.gpus_of("gpus-per-task", GpuScope.PROCESS),
     "gpu-bind": ignored(_HINT),
     "gres": r.read_gres,
     "hint": ignored(_HINT),
