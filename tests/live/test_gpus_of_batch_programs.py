@@ -83,3 +83,77 @@ def test_qstat_tells_gpus_as_pbs_tells_them(pbs: Programs, tmp_path: Path) -> No
     number = pbs.said("qsub.pbs -h job.pbs", tmp_path)
     shown = pbs.said(f"qstat.pbs -f {number}", tmp_path)
     assert "Resource_List.ncpus = 4\n    Resource_List.nodect = 1\n    Resource_List.ngpus = 2\n" in shown
+
+
+TOLD = 'sh -c "echo \\$SLURM_PROCID \\$HEADNODE_GPUS \\$CUDA_VISIBLE_DEVICES \\$SLURM_GPUS_ON_NODE"'
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ("-n 4 --gpus-per-task=1", ["0 0 0 1", "1 1 1 1", "2 2 2 1", "3 3 3 1"]),
+        ("-n 2 --gpus-per-task=2", ["0 0,1 0,1 2", "1 2,3 2,3 2"]),
+        ("-n 2 --gres=gpu:3", ["0 0,1,2 0,1,2 3", "1 0,1,2 0,1,2 3"]),
+        ("-n 1 --gpus=1", ["0 0 0 1"]),
+        ("-n 1", ["0 0,1,2,3 0,1,2,3 4"]),
+        ("-n 1 --export=NONE", ["0 0,1,2,3 0,1,2,3 4"]),
+        ("-n 1 --overlap --gpus=2", ["0 0,1 0,1 2"]),
+    ],
+)
+def test_the_tasks_of_a_step_have_the_gpus_that_it_asks_for(
+    slurm: Programs, tmp_path: Path, options: str, lines: list[str]
+) -> None:
+    slurm.said(
+        f"sbatch --wait -o out.txt --gres=gpu:4 -n 4 --wrap '/usr/bin/env srun {options} {TOLD}'", tmp_path
+    )
+    assert sorted((tmp_path / "out.txt").read_text().splitlines()) == lines
+
+
+def test_steps_beside_each_other_have_different_gpus(slurm: Programs, tmp_path: Path) -> None:
+    step = 'srun -Q -n 1 --gpus=1 sh -c "mkdir gpu\\$HEADNODE_GPUS && sleep 0.3 && rmdir gpu\\$HEADNODE_GPUS"'
+    script = f"{step} & {step} & {step} & wait -n && wait -n && wait -n"
+    (tmp_path / "steps.sh").write_text(f"#!/bin/bash\n{script.replace(chr(92), '')}\n".replace('"', "'"))
+    slurm.said("sbatch --wait -o out.txt --gres=gpu:2 -n 4 steps.sh", tmp_path)
+    assert (tmp_path / "out.txt").read_text() == ""
+
+
+@pytest.mark.parametrize("options", ["--gpus-per-task=2 -n 2", "--gres=gpu:3", "--ntasks-per-gpu=1"])
+def test_a_step_that_asks_for_more_gpus_than_its_job_has_is_refused(
+    slurm: Programs, tmp_path: Path, options: str
+) -> None:
+    done = slurm.run(f"sbatch --wait -o out.txt --gres=gpu:2 -n 2 --wrap 'srun {options} true'", tmp_path)
+    assert done.returncode == 1
+    told = (tmp_path / "out.txt").read_text()
+    assert "generic resource" in told or "--ntasks-per-gpu" in told
+
+
+def test_tasks_of_srun_outside_of_a_job_have_gpus_of_their_own(slurm: Programs, tmp_path: Path) -> None:
+    said = slurm.said("srun -n 4 --gpus-per-task=1 sh -c 'echo $HEADNODE_GPUS'", tmp_path)
+    assert sorted(said.split()) == ["0", "1", "2", "3"]
+
+
+def test_mpiexec_has_as_many_processes_as_the_script_asks_for(slurm: Programs, tmp_path: Path) -> None:
+    options = "-n 2 --gpus-per-task=2 -c 3 -N 1"
+    slurm.said(f"sbatch --wait -o out.txt {options} --wrap 'cat $CCP_MPI_HOSTFILE $PBS_NODEFILE'", tmp_path)
+    assert (tmp_path / "out.txt").read_text().split() == ["red:2", "red", "red"]
+
+
+def test_tasks_of_a_step_on_other_nodes_have_gpus_of_their_own(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    directory = tmp_path_factory.mktemp("two")
+    options = ("--gpus", "2")
+    with cluster_on_loopback(directory, ("blue", "red"), free_address(), 4, options) as two:
+        slurm = Programs(two, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
+        told = 'sh -c "echo \\$SLURMD_NODENAME \\$HEADNODE_GPUS \\$CUDA_VISIBLE_DEVICES \\$SLURM_STEP_GPUS"'
+        wrapped = f"srun --gpus-per-task=1 {told}; srun -n 2 --gpus-per-node=2 {told}"
+        slurm.said(
+            f"sbatch --wait -o out.txt -N 2 -n 4 --gpus-per-node=2 --export=ALL --wrap '{wrapped}'", tmp_path
+        )
+        lines = (tmp_path / "out.txt").read_text().splitlines()
+        assert sorted(lines[:4]) == ["blue 0 0 0", "blue 1 1 1", "red 0 0 0", "red 1 1 1"]
+        assert sorted(lines[4:]) == ["blue 0,1 0,1 0,1", "red 0,1 0,1 0,1"]
+        hosts = "sbatch --wait -o hosts.txt -N 2 -n 2 --gpus-per-node=2 -c 2 --wrap"
+        slurm.said(f"{hosts} 'cat $CCP_MPI_HOSTFILE; echo $SLURM_TASKS_PER_NODE $HEADNODE_HOSTS'", tmp_path)
+        found = (tmp_path / "hosts.txt").read_text().split()
+        assert sorted(found) == ["1(x2)", "blue", "blue:1", "red", "red:1"]

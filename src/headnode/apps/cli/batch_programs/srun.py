@@ -59,6 +59,7 @@ OPTIONS["kill-on-bad-exit"].takes = "by ="
 _LAYOUT = (
     *("ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "tasks-per-node", "nodelist", "exclude"),
     *("distribution", "overcommit", "overlap", "label", "kill-on-bad-exit", "export", "job-name", "quiet"),
+    "gpus-per-task",
 )
 """Options of the tasks of a step; srun in the job that it makes gets them again."""
 _OF_HERE = (

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import NamedTuple
 
+from headnode.apps.cli.batch_programs.gpu_variables import GPU_LISTS, own_variables, shell_variables
 from headnode.apps.cli.batch_programs.rows import folded_nodes
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
 from headnode.apps.client.submitter import quoted_line
@@ -112,6 +113,9 @@ class RunningStep:
         self._inputs: list[int] = []
         self._here = os.environ.get("HEADNODE_NODE", "")
         self._number = str(number)
+        self.gpus: Mapping[int, Sequence[int]] | None = (
+            None  # of each task, by its rank; None: all of the job
+        )
 
     def run(self) -> int:
         """Start the tasks and wait; return the highest exit code."""
@@ -187,7 +191,8 @@ class RunningStep:
         launcher = os.environ.get("HEADNODE_LAUNCH")
         if launcher is None:
             raise ProgramRefusal(f"node {task.node} cannot be reached: the job has no launcher")
-        return [launcher, task.node, start_or_fail(self._asked.words)]
+        first = "" if self.gpus is None else shell_variables(self.gpus[task.rank])
+        return [launcher, task.node, first + start_or_fail(self._asked.words)]
 
     def _file(self, path: str) -> int:
         if path not in self._files:
@@ -255,6 +260,8 @@ class RunningStep:
         }
         if self._asked.has("cpus-per-task"):
             own["SLURM_CPUS_PER_TASK"] = str(self._processors)
+        if self.gpus is not None and task.node == self._here:
+            own |= own_variables(self.gpus[task.rank], os.environ)
         return {**base, **own}
 
     def _wait(self) -> "dict[int, int]":
@@ -321,7 +328,7 @@ def _exported(told: str) -> "dict[str, str]":
     if "ALL" in names:
         base = dict(os.environ)
     else:
-        kept = ("SLURM_", "HEADNODE_", "CCP_")
+        kept = ("SLURM_", "HEADNODE_", "CCP_", "CUDA_DEVICE_ORDER", *GPU_LISTS)
         base = {name: value for name, value in os.environ.items() if name.startswith(kept) or name in names}
     return base | {name: value for name, mark, value in (each.partition("=") for each in names) if mark}
 

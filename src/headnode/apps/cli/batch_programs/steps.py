@@ -10,11 +10,11 @@ import sys
 import time
 from typing import NamedTuple
 
-from headnode.adapters.files.opening import make_own_directory
 from headnode.apps.cli.batch_programs.squeue import unfolded
+from headnode.apps.cli.batch_programs.step_gpus import StepGpus, gpus_on_nodes, wish_of
+from headnode.apps.cli.batch_programs.step_slots import StepSlots, file_name, own_folder
 from headnode.apps.cli.batch_programs.step_tasks import RunningStep, StepTask
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
-from headnode.apps.client.local_addresses import user_state_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,17 +38,25 @@ class StepRequest(NamedTuple):
 def run_step(asked: ProgramWords) -> int:
     """Start the tasks of a step and wait for them; return the highest exit code."""
     request, nodes = _request(asked), job_nodes(os.environ)
-    _refuse_too_many(request, nodes, asked)
-    slots = ProcessorSlots() if not (asked.has("overlap") or asked.has("overcommit")) else None
+    there = gpus_on_nodes(os.environ, os.environ.get("HEADNODE_NODE", ""))
+    wish = wish_of(asked, request.nodes or 1)
+    shares = asked.has("overlap") or asked.has("overcommit")
+    slots = None if shares else StepSlots()
+    gpus = StepGpus(wish, there, StepSlots() if slots and wish.is_said else None)
+    _refuse_too_many(request, nodes, gpus, asked)
     try:
-        free = _wait_for(slots, request, nodes, asked) if slots else nodes
+        free = _wait_for(slots, gpus, request, nodes, asked) if slots else nodes
+        if not slots:
+            free = gpus.take_free(nodes, request.processors)
         tasks = layout(request, free, overcommit=asked.has("overcommit"))
         if slots:
             slots.keep(tasks, request.processors)
-        return RunningStep(
-            asked, tasks, request.processors, cyclic=request.cyclic, number=next_step_number()
-        ).run()
+        gpus.deal(tasks)
+        step = RunningStep(asked, tasks, request.processors, cyclic=request.cyclic, number=next_step_number())
+        step.gpus = gpus.of_tasks
+        return step.run()
     finally:
+        gpus.close()
         if slots:
             slots.close()
 
@@ -109,13 +117,20 @@ def job_nodes(environ: "Mapping[str, str]") -> "list[tuple[str, int]]":
     return [(words[at], int(words[at + 1])) for at in range(1, len(words) - 1, 2)]
 
 
-def _refuse_too_many(request: StepRequest, nodes: "Sequence[tuple[str, int]]", asked: ProgramWords) -> None:
+def _refuse_too_many(
+    request: StepRequest, nodes: "Sequence[tuple[str, int]]", gpus: StepGpus, asked: ProgramWords
+) -> None:
     chosen = _chosen(nodes, asked)
+    usable = [node for node in gpus.all_room(chosen, request.processors) if node[1]]
     room = sum(count // request.processors for _, count in chosen)
     if request.tasks > MOST_TASKS or (request.tasks > room and not asked.has("overcommit")):
         what = "More processors requested than permitted"
     elif request.nodes is not None and request.nodes > len(chosen):
         what = "Requested node configuration is not available"
+    elif sum(count // request.processors for _, count in usable) < request.tasks and not asked.has(
+        "overcommit"
+    ):
+        what = "Invalid generic resource (gres) specification"
     else:
         return
     raise ProgramRefusal(f"Unable to create step for job {os.environ.get('HEADNODE_JOB', '')}: {what}")
@@ -165,91 +180,21 @@ def _numbered(counts: "Sequence[tuple[str, int]]", *, cyclic: bool) -> "list[Ste
     return [StepTask(rank, counts[number][0], number, local) for rank, (number, local) in enumerate(places)]
 
 
-class ProcessorSlots:
-    """The processors of a task of the job as locked files: a step holds those that its tasks have.
-
-    A file is removed while it is locked, so that nothing is left behind; who then locks it sees that.
-    """
-
-    def __init__(self) -> None:
-        self._folder = _own_folder()
-        self._held: dict[tuple[str, int], int] = {}
-
-    def take_free(self, nodes: "Sequence[tuple[str, int]]") -> "list[tuple[str, int]]":
-        """Take every processor that no other step has; return how many that are of each node."""
-        return [(name, sum(self._take(name, number) for number in range(count))) for name, count in nodes]
-
-    def _take(self, name: str, number: int) -> bool:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        while True:
-            file = os.open(_file_name(f"{name}.{number}"), flags, 0o600, dir_fd=self._folder)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return False
-            if os.fstat(file).st_nlink:
-                self._held[name, number] = file
-                return True
-            os.close(file)  # its step has ended since it was opened
-
-    def keep(self, tasks: "Sequence[StepTask]", processors: int) -> None:
-        """Release what these tasks do not need."""
-        needed: dict[str, int] = {}
-        for task in tasks:
-            needed[task.node] = needed.get(task.node, 0) + processors
-        for name, number in list(self._held):
-            if needed.get(name, 0) > 0:
-                needed[name] -= 1
-            else:
-                self._release(name, number)
-
-    def _release(self, name: str, number: int) -> None:
-        os.unlink(_file_name(f"{name}.{number}"), dir_fd=self._folder)
-        os.close(self._held.pop((name, number)))
-
-    def release(self) -> None:
-        """Release all processors."""
-        for name, number in list(self._held):
-            self._release(name, number)
-
-    def close(self) -> None:
-        """Release all processors, and forget them."""
-        self.release()
-        os.close(self._folder)
-
-
-def _own_folder() -> int:
-    """Return a directory that only this user can write.
-
-    Raises:  ProgramRefusal.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    home = runtime if os.path.isabs(runtime) else user_state_home(os.environ)  # noqa: PTH117
-    path = os.path.join(home, "headnode", "steps")  # noqa: PTH118
-    try:
-        return make_own_directory(path)
-    except OSError as trouble:
-        raise ProgramRefusal(
-            f"Unable to create step: {path} cannot be used: {trouble.strerror}",
-            "set HOME or XDG_RUNTIME_DIR to a directory of yours",
-        ) from None
-
-
-def _file_name(name: str) -> str:
-    return f"{os.environ.get('HEADNODE_TASK', '0')}.{name}".replace("/", "_")
-
-
 def _wait_for(
-    slots: ProcessorSlots, request: StepRequest, nodes: "Sequence[tuple[str, int]]", asked: ProgramWords
+    slots: StepSlots,
+    gpus: StepGpus,
+    request: StepRequest,
+    nodes: "Sequence[tuple[str, int]]",
+    asked: ProgramWords,
 ) -> "list[tuple[str, int]]":
     """Return nodes with so many free processors that the step fits; other steps of the job end meanwhile."""
     told = False
     while True:
-        free = slots.take_free(_chosen(nodes, asked))
+        free = gpus.take_free(slots.take_free(_chosen(nodes, asked)), request.processors)
         if layout(request, free):
             return free
         slots.release()
+        gpus.release()
         if not told and not asked.has("quiet"):
             told = True
             sys.stderr.write(
@@ -264,10 +209,10 @@ FORGOTTEN = 30 * 86400.0  # seconds after its last step until the counter of a t
 
 def next_step_number() -> int:
     """Return the number of the step: how many the task of the job has had before."""
-    folder = _own_folder()
+    folder = own_folder()
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(_file_name("steps"), flags, 0o600, dir_fd=folder)
+        file = os.open(file_name("steps"), flags, 0o600, dir_fd=folder)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             told = os.read(file, 12).decode("ascii", "replace")
