@@ -8,6 +8,7 @@ import pytest
 from headnode.adapters.processes import gpus
 from headnode.apps.agent.machine import facts_of_this_machine, gpus_of_this_machine, read_options
 from headnode.core.model.node import NodeFacts
+from heads import real_head
 
 GIVEN = ["--head", "h", "--state", "s", "--name", "n1"]
 TWO = """#!/bin/sh
@@ -65,6 +66,15 @@ def test_an_agent_in_a_job_of_another_scheduler_has_the_gpus_of_that_job(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     facts = found()
     assert (facts.gpus, facts.features) == (0, ())
+
+
+def test_the_first_of_several_nodes_of_a_machine_has_its_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_program(tmp_path, monkeypatch, TWO)
+    with real_head(tmp_path, nodes=2) as head:
+        counted = sorted((node["name"], node["gpus"]) for node in head.ask("nodes")["nodes"])
+    assert [gpus for _, gpus in counted] == [2, 0]
 
 
 @pytest.mark.parametrize("what", BROKEN)

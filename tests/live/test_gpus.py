@@ -134,6 +134,7 @@ def test_a_sweep_never_has_a_gpu_twice_at_the_same_time(
     used = (tmp_path / "used").read_text().splitlines()
     assert len(used) == instances
     assert set(used) == {f"{number} {number} PCI_BUS_ID" for number in range(GPUS)}
+    assert "free GPUs" not in shared.nodes["red"].log.read_text()  # the head gives no more than there are
 
 
 def test_short_different_tasks_never_have_a_gpu_twice(shared: Cluster, tmp_path: Path) -> None:
@@ -180,6 +181,25 @@ def test_a_task_whose_files_are_taken_away_has_no_gpus_any_more(shared: Cluster,
         assert shared.wait(second) == "Finished"
         storage.hold.set()
         assert shared.wait(first) == "Finished"
+
+
+def test_no_gpu_is_given_twice_while_agents_die(shared: Cluster, tmp_path: Path) -> None:
+    script = LOCKED.replace("rmdir", "[ $((CCP_TASKINSTANCEID % 7)) != 0 ] || sleep 0.3\nrmdir")
+    (tmp_path / "script").write_text(script)
+    alone = {"sweep": "1-120", "gpus": 1, "rerunnable": False}
+    jobs = [submit(shared, tmp_path, "/bin/sh script", gpus=2, task=alone) for _ in range(3)]
+    node = shared.nodes["red"]
+    for count in (20, 100, 180, 260):
+        shared.until(lambda: lines(tmp_path / "used") >= count, f"{count} instances have run")  # noqa: B023
+        node.kill_agent()
+        node.start_agent()
+    assert {shared.wait(job) for job in jobs} == {"Finished"}
+    assert lines(tmp_path / "used") == 360
+    assert "free GPUs" not in node.log.read_text()
+
+
+def lines(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 SHOW = "/bin/sh -c 'echo \"[$HEADNODE_GPUS] [$CUDA_VISIBLE_DEVICES] [$CCP_GPUIDS]\" > shown'"

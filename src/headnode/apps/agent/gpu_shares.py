@@ -66,11 +66,7 @@ class GpuShares:
         """`in_use` tells whether something of the owner of a share waits or runs here."""
         self._gpus, self._file, self._in_use = gpus, file, in_use
         self._shares: dict[GpuOwner, GpuShare] = {}
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._gpus.names)
+        self.count = len(gpus.names)
 
     def restore(self) -> None:
         """Learn what an earlier agent has given."""

@@ -99,7 +99,7 @@ class TaskOrders:
         if spec.script and task not in self._kept:
             launching.places.keep_script(Path(preparation.script_path), spec.script, self._uid)
             self._kept.add(task)
-        gpus = self._gpu_variables([(task, *who) for who in attempts], place)
+        gpus = self._gpu_variables([(task, *who) for who in attempts], place) if self._gpus.count else None
         recipes = [
             preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0), gpus)
             for instance, attempt in attempts
