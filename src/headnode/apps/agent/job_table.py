@@ -14,7 +14,7 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
 from headnode.adapters.wire.messages import Continue, FromAgent, OpenJob, Welcome
-from headnode.apps.agent.gpu_shares import GpuShare, GpuShares
+from headnode.apps.agent.gpu_assignments import GpuAssignment, GpuAssignments
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.prolog_epilog import PrologEpilog, TaskFilters
@@ -194,22 +194,22 @@ class NodeParts:
     filters: TaskFilters
     launching: LaunchRouter
     access: TaskAccess
-    gpus: GpuShares
+    gpus: GpuAssignments
 
-    def uses_gpus(self, table: JobTable, share: GpuShare) -> bool:
+    def uses_gpus(self, table: JobTable, given: GpuAssignment) -> bool:
         """Tell whether something of the owner of GPUs waits or runs here, or may do so."""
-        job, key = table.jobs.get(share.job), share.key
+        job, key = table.jobs.get(given.job), given.key
         if job is None:
             return False
-        shepherd = job.herd.get(share.lane.partition(":")[0])
+        shepherd = job.herd.get(given.lane.partition(":")[0])
         if shepherd is not None and shepherd.phase is ShepherdPhase.AWAITED:
             # It may have been told of an attempt that its journal does not have yet.
-            return key not in self.results.ledger.over(share.job)
+            return key not in self.results.ledger.over(given.job)
         owner = job.owner_of(key)
-        if owner is not None or key in self.filters.waiting(share.job):
+        if owner is not None or key in self.filters.waiting(given.job):
             return owner is None or key not in owner.leaving
         launched = self.launching.launched()
-        return (share.job, *key) in ((each.job, each.task, each.instance, each.attempt) for each in launched)
+        return (given.job, *key) in ((each.job, each.task, each.instance, each.attempt) for each in launched)
 
 
 class JobEndings:

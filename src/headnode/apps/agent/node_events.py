@@ -21,7 +21,7 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.messages import FromAgent, OpenJob, Run
 from headnode.apps.agent.client_door import AgentClientDoor
-from headnode.apps.agent.gpu_shares import GpuShares
+from headnode.apps.agent.gpu_assignments import GpuAssignments
 from headnode.apps.agent.head_link import Dial
 from headnode.apps.agent.job_table import JobEndings, JobTable, NodeJob, NodeParts
 from headnode.apps.agent.launch_server import size_in_words
@@ -273,7 +273,9 @@ class NodeEvents(NodeServices):
             filters=TaskFilters(visits, self),
             launching=launching,
             access=TaskAccess(launching.places, door),
-            gpus=GpuShares(gpus, places.state / "gpus", lambda share: self.parts.uses_gpus(table, share)),
+            gpus=GpuAssignments(
+                gpus, places.state / "gpus", lambda share: self.parts.uses_gpus(table, share)
+            ),
         )
         self.endings = JobEndings(self.parts, table)
         self.starts = JobStarts(self.parts, table, self.endings)

@@ -15,7 +15,7 @@ from headnode.adapters.processes.shepherd_protocol import run_message
 from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import OpenJob, Run, TransferRules, Welcome
-from headnode.apps.agent.gpu_shares import BESIDE, GpuRequest, GpuShares
+from headnode.apps.agent.gpu_assignments import BESIDE, GpuAssignments, GpuRequest
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.task_tools import TaskAccess
 from headnode.core.launching.environment import (
@@ -48,7 +48,7 @@ class TaskOrders:
         head: Welcome,
         marker: str,
         way: TaskAccess,
-        gpus: GpuShares,
+        gpus: GpuAssignments,
     ) -> None:
         base = base_environment(opened.uid)
         base["PATH"] = way.path(opened.uid, base["PATH"])

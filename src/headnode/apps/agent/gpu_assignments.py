@@ -32,7 +32,7 @@ class GpuOwner(NamedTuple):
     key: Key
 
 
-class GpuShare(msgspec.Struct, frozen=True, array_like=True):
+class GpuAssignment(msgspec.Struct, frozen=True, array_like=True):
     """The GPUs of an owner.
 
     `lane` is where the owner runs; owners in the same lane run one after the other, and have the same GPUs.
@@ -59,25 +59,25 @@ class GpuRequest:
     processors: int
 
 
-class GpuShares:
+class GpuAssignments:
     """The GPUs of this node, and the attempts that have them."""
 
-    def __init__(self, gpus: MachineGpus, file: Path, in_use: Callable[[GpuShare], bool]) -> None:
-        """`in_use` tells whether something of the owner of a share waits or runs here."""
+    def __init__(self, gpus: MachineGpus, file: Path, in_use: Callable[[GpuAssignment], bool]) -> None:
+        """`in_use` tells whether something of the owner of an assignment waits or runs here."""
         self._gpus, self._file, self._in_use = gpus, file, in_use
-        self._shares: dict[GpuOwner, GpuShare] = {}
+        self._assigned: dict[GpuOwner, GpuAssignment] = {}
         self.count = len(gpus.names)
 
     def restore(self) -> None:
         """Learn what an earlier agent has given."""
         try:
-            shares = msgspec.json.decode(self._file.read_bytes(), type=list[GpuShare])
+            assignments = msgspec.json.decode(self._file.read_bytes(), type=list[GpuAssignment])
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             log.error("it is not known which tasks have which GPUs: %s", error)
             return
-        self._shares = {GpuOwner(share.job, share.key): share for share in shares}
+        self._assigned = {GpuOwner(one.job, one.key): one for one in assignments}
 
     def variables(self, request: GpuRequest) -> dict[str, str]:
         """Give these attempts GPUs if they have none yet; return their variables.
@@ -94,7 +94,7 @@ class GpuShares:
         job, spec = request.job, request.spec
         if not counts_gpus(spec) and not has_all_gpus(spec):
             return ()
-        self._shares = {owner: share for owner, share in self._shares.items() if self._in_use(share)}
+        self._assigned = {owner: one for owner, one in self._assigned.items() if self._in_use(one)}
         beside = tuple(request.keys) == (BESIDE,)
         apart = counts_gpus(spec) and not beside
         numbers = None if beside else self._known(request)
@@ -104,29 +104,31 @@ class GpuShares:
         elif numbers is None:
             numbers = tuple(number for number in range(self.count) if number not in self._counted(job))
         counted = apart and not spec.exclusive
-        shares = [GpuShare(job, key, request.lane, apart, counted, numbers) for key in request.keys]
-        fresh = {GpuOwner(job, share.key): share for share in shares}
-        if any(self._shares.get(owner) != share for owner, share in fresh.items()):
-            self._shares |= fresh
+        assignments = [GpuAssignment(job, key, request.lane, apart, counted, numbers) for key in request.keys]
+        fresh = {GpuOwner(job, one.key): one for one in assignments}
+        if any(self._assigned.get(owner) != one for owner, one in fresh.items()):
+            self._assigned |= fresh
             self._keep()
         return numbers
 
     def _known(self, request: GpuRequest) -> tuple[int, ...] | None:
         """Return the GPUs that the attempts have already: one of them, or another in their lane."""
-        for share in self._shares.values():
-            if share.job == request.job and (share.lane == request.lane or share.key in request.keys):
-                return share.gpus
+        for one in self._assigned.values():
+            if one.job != request.job or one.key == BESIDE:
+                continue
+            if one.lane == request.lane or one.key in request.keys:
+                return one.gpus
         return None
 
     def _counted(self, job: JobId) -> set[int]:
         """Return the GPUs that the head counts for tasks of other jobs."""
-        others = (share for share in self._shares.values() if share.counted and share.job != job)
-        return {number for share in others for number in share.gpus}
+        others = (one for one in self._assigned.values() if one.counted and one.job != job)
+        return {number for one in others for number in one.gpus}
 
     def _apart(self, job: JobId) -> set[int]:
         """Return the GPUs that tasks of a job have, and no others of its tasks."""
-        own = (share for share in self._shares.values() if share.apart and share.job == job)
-        return {number for share in own for number in share.gpus}
+        own = (one for one in self._assigned.values() if one.apart and one.job == job)
+        return {number for one in own for number in one.gpus}
 
     def _next(self, job: JobId, wanted: int, alone: bool) -> tuple[int, ...]:
         """Return the GPUs for a task; `alone`: what others have is of suspended jobs."""
@@ -147,8 +149,8 @@ class GpuShares:
         jobs for which the head counts none.
         """
         beside, others = set[int](), set[int]()
-        for share in self._shares.values():
-            (beside if share.job == job else others).update(share.gpus)
+        for one in self._assigned.values():
+            (beside if one.job == job else others).update(one.gpus)
         counted = self._counted(job)
         return sorted(range(self.count), key=lambda n: (n in counted, n in others, n not in beside, n))
 
@@ -160,5 +162,5 @@ class GpuShares:
 
     def _keep(self) -> None:
         scratch = self._file.with_suffix(".new")
-        scratch.write_bytes(msgspec.json.encode(list(self._shares.values())))
+        scratch.write_bytes(msgspec.json.encode(list(self._assigned.values())))
         scratch.replace(self._file)

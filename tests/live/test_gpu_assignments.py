@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.processes.gpus import MachineGpus
-from headnode.apps.agent.gpu_shares import BESIDE, GpuRequest, GpuShare, GpuShares
+from headnode.apps.agent.gpu_assignments import BESIDE, GpuAssignment, GpuAssignments, GpuRequest
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import JobId
@@ -21,15 +21,15 @@ class Node:
 
     def __init__(self, file: Path, gpus: MachineGpus = FOUR) -> None:
         self.over: set[tuple[int, Key]] = set()
-        self.shares = GpuShares(gpus, file, self._runs)
-        self.shares.restore()
+        self.gpus = GpuAssignments(gpus, file, self._runs)
+        self.gpus.restore()
 
-    def _runs(self, share: GpuShare) -> bool:
-        return (share.job, share.key) not in self.over
+    def _runs(self, given: GpuAssignment) -> bool:
+        return (given.job, given.key) not in self.over
 
     def given(self, job: int, gpus: int, *keys: Key, spec: JobSpec = COUNTS, lane: str = "") -> str:
         request = GpuRequest(JobId(job), spec, keys, lane or f"m:{job}{keys}", 2 * gpus)
-        return self.shares.variables(request)["HEADNODE_GPUS"]
+        return self.gpus.variables(request)["HEADNODE_GPUS"]
 
 
 @pytest.fixture
@@ -102,10 +102,16 @@ def test_a_file_that_cannot_be_written_starts_nothing(tmp_path: Path) -> None:
 
 def test_gpus_of_amd_are_told_by_their_own_variable(tmp_path: Path) -> None:
     node = Node(tmp_path / "gpus", FOUR._replace(vendor="amd"))
-    told = node.shares.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 4))
+    told = node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 4))
     assert told == {"HEADNODE_GPUS": "0,1", "CCP_GPUIDS": "0 1", "ROCR_VISIBLE_DEVICES": "0,1"}
 
 
 def test_a_node_without_gpus_says_nothing_of_them(tmp_path: Path) -> None:
     node = Node(tmp_path / "gpus", MachineGpus())
-    assert node.shares.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 4)) == {}
+    assert node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 4)) == {}
+
+
+def test_a_task_takes_no_gpu_of_another_that_was_used_beside_its_job(node: Node) -> None:
+    assert node.given(1, 3, BESIDE, lane="m:a") == "0,1,2"
+    assert node.given(2, 3, (1, 0, 1)) == "0,1,3"  # the head counts fewer for the first job by now
+    assert node.given(1, 1, (1, 0, 1), lane="m:a") == "2"
