@@ -28,7 +28,7 @@ class Node:
         return (given.job, given.key) not in self.over
 
     def given(self, job: int, gpus: int, *keys: Key, spec: JobSpec = COUNTS, lane: str = "") -> str:
-        request = GpuRequest(JobId(job), spec, keys, lane or f"m:{job}{keys}", 2 * gpus)
+        request = GpuRequest(JobId(job), spec, keys, lane or f"m:{job}{keys}", gpus)
         return self.gpus.variables(request)["HEADNODE_GPUS"]
 
 
@@ -102,13 +102,13 @@ def test_a_file_that_cannot_be_written_starts_nothing(tmp_path: Path) -> None:
 
 def test_gpus_of_amd_are_told_by_their_own_variable(tmp_path: Path) -> None:
     node = Node(tmp_path / "gpus", FOUR._replace(vendor="amd"))
-    told = node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 4))
+    told = node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 2))
     assert told == {"HEADNODE_GPUS": "0,1", "CCP_GPUIDS": "0 1", "ROCR_VISIBLE_DEVICES": "0,1"}
 
 
 def test_a_node_without_gpus_says_nothing_of_them(tmp_path: Path) -> None:
     node = Node(tmp_path / "gpus", MachineGpus())
-    assert node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 4)) == {}
+    assert node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 2)) == {}
 
 
 def test_a_task_takes_no_gpu_of_another_that_was_used_beside_its_job(node: Node) -> None:

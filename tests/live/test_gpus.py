@@ -137,6 +137,18 @@ def test_a_sweep_never_has_a_gpu_twice_at_the_same_time(
     assert "free GPUs" not in shared.nodes["red"].log.read_text()  # the head gives no more than there are
 
 
+def test_a_job_alone_on_a_node_with_more_processors_has_each_gpu_once(
+    shared: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "script").write_text(LOCKED.replace("rmdir", "sleep 0.1\nrmdir"))
+    sweep = {"sweep": "1-24", "gpus": 1}
+    job = submit(shared, tmp_path, "/bin/sh script", gpus=GPUS, exclusive=True, task=sweep)
+    assert shared.wait(job) == "Finished"
+    used = [line.split()[0] for line in (tmp_path / "used").read_text().splitlines()]
+    assert (len(used), set(used)) == (24, {"0", "1", "2", "3"})
+    assert "free GPUs" not in shared.nodes["red"].log.read_text()
+
+
 def test_short_different_tasks_never_have_a_gpu_twice(shared: Cluster, tmp_path: Path) -> None:
     (tmp_path / "script").write_text(LOCKED)
     task = {"command": "/bin/sh script", "work_directory": str(tmp_path), "gpus": 2}

@@ -14,7 +14,7 @@ import msgspec
 
 from headnode.adapters.processes.gpus import MachineGpus
 from headnode.adapters.processes.job_journal import Key
-from headnode.core.launching.gpus import counts_gpus, gpu_variables, gpus_for, has_all_gpus
+from headnode.core.launching.gpus import counts_gpus, gpu_variables, has_all_gpus
 from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.job import JobSpec
@@ -50,13 +50,13 @@ class GpuAssignment(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class GpuRequest:
-    """Attempts of a job that run one after the other on so many processors of this node."""
+    """Attempts of a job that run one after the other, and the GPUs that each has if the job counts them."""
 
     job: JobId
     spec: JobSpec
     keys: Sequence[Key]
     lane: str
-    processors: int
+    wanted: int
 
 
 class GpuAssignments:
@@ -99,7 +99,7 @@ class GpuAssignments:
         apart = counts_gpus(spec) and not beside
         numbers = None if beside else self._known(request)
         if numbers is None and counts_gpus(spec):
-            wanted = gpus_for(spec, request.processors, self.count)
+            wanted = min(request.wanted, self.count)
             numbers = self._beside(job, wanted) if beside else self._next(job, wanted, spec.exclusive)
         elif numbers is None:
             numbers = tuple(number for number in range(self.count) if number not in self._counted(job))

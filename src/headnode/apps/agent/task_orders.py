@@ -29,6 +29,7 @@ from headnode.core.launching.environment import (
     process_places,
     ranks_of,
 )
+from headnode.core.launching.gpus import processors_of_gpu
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
 from headnode.core.model.node import NodeFacts, bound_to
@@ -68,6 +69,7 @@ class TaskOrders:
             previous_job=opened.previous_job,
             parts=opened.parts,
             processors_per_socket=max(1, facts.processors // facts.sockets),
+            processors_per_gpu=_processors_of_gpu(opened, facts) if facts.gpus else 0,
             machine_processors=facts.machine_processors,
         )
         self._bound, self._memory_limited = opened.bound, opened.memory_limited
@@ -117,7 +119,8 @@ class TaskOrders:
             return {}
         around = self._around
         here, lane = dict(place).get(around.node, ()), f"{around.marker}:{place}"
-        return self._gpus.variables(GpuRequest(around.job, around.spec, keys, lane, len(here)))
+        wanted = len(here) // around.gpu_size
+        return self._gpus.variables(GpuRequest(around.job, around.spec, keys, lane, wanted))
 
     def run(self, order: Run, attempts: list[tuple[int, int]], launching: LaunchRouter) -> bytes:
         """Return the message that runs these (instance, attempt) of an order one after the other.
@@ -298,6 +301,11 @@ class TaskOrders:
         if spec.kind is not TaskType.BASIC:
             self._prepared[task, place] = found
         return found
+
+
+def _processors_of_gpu(opened: OpenJob, facts: NodeFacts) -> int:
+    held = dict(opened.allocation).get(facts.name, ())
+    return processors_of_gpu(decode_spec(opened.spec), len(held), facts.gpus)
 
 
 def _item(task: int, attempt: tuple[int, int], recipe: Recipe, shared: dict[str, str]) -> list[Any]:

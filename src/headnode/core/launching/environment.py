@@ -140,11 +140,17 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = ""
     previous_job: JobId | None = None
     processors_per_socket: int = 1
+    processors_per_gpu: int = 0  # that come with each GPU of the job on this node; 0: as it asks
     machine_processors: tuple[int, ...] = ()  # what the node's machine calls its processors
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     state_directory: str = ""  # of the head: `hn` in a task finds it there
     scripts: str = ""  # where the scripts of its tasks are
     agent: str = ""  # socket of the agent, by which `hn` reaches a head on another machine
+
+    @property
+    def gpu_size(self) -> int:
+        """The processors that come with each GPU."""
+        return self.processors_per_gpu or self.spec.processors_per_gpu
 
     @property
     def home(self) -> str:
@@ -277,7 +283,7 @@ def _unit_size(around: LaunchContext) -> int:
         case UnitType.SOCKET:
             return around.processors_per_socket
         case UnitType.GPU:
-            return around.spec.processors_per_gpu
+            return around.gpu_size
         case _:
             return 1
 
@@ -290,7 +296,7 @@ def _units(around: LaunchContext, processors: int) -> int:
         case UnitType.SOCKET:
             return max(1, processors // around.processors_per_socket)
         case UnitType.GPU:
-            return max(1, processors // around.spec.processors_per_gpu)
+            return max(1, processors // around.gpu_size)
         case UnitType.PROCESSOR:
             return processors
 

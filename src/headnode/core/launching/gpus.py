@@ -22,9 +22,14 @@ def has_all_gpus(spec: JobSpec) -> bool:
     return spec.unit is not UnitType.GPU and (spec.exclusive or spec.unit is UnitType.NODE)
 
 
-def gpus_for(spec: JobSpec, processors: int, most: int) -> int:
-    """Return how many GPUs come with processors of a node that has `most`, in a job that counts GPUs."""
-    return min(processors // spec.processors_per_gpu, most)
+def processors_of_gpu(spec: JobSpec, held: int, gpus: int) -> int:
+    """Return how many processors of a node with `gpus` come with each GPU of a job that holds `held` of them.
+
+    A job that has the node for itself holds all processors, so it may have more than it asks for.
+    """
+    if not spec.exclusive:
+        return spec.processors_per_gpu
+    return max(1, held // max(1, min(held // spec.processors_per_gpu, gpus)))
 
 
 def gpu_variables(dialect: str, vendor: str, numbers: Sequence[int], names: Sequence[str]) -> dict[str, str]:
