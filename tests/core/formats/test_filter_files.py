@@ -45,7 +45,7 @@ def test_every_attribute_of_real_filter_files_is_there(phase: str, spec: JobSpec
     root = etree.fromstring(write_job(spec, HPC, live=about)[0])
     missing = REAL_JOB - {str(name) for name in root.attrib}
     assert missing == set()
-    unit = {"processor": "Cores", "socket": "Sockets", "node": "Nodes"}[spec.unit]
+    unit = {"processor": "Cores", "socket": "Sockets", "node": "Nodes", "gpu": "Sockets"}[spec.unit]
     assert {f"Min{unit}", f"Max{unit}"} <= set(root.attrib)
     for task in root.findall("hpc:Tasks/hpc:Task", SPACE):
         assert REAL_TASK - {str(name) for name in task.attrib} == set()
