@@ -19,6 +19,7 @@ import pytest
 
 from headnode.adapters.nodes.streams import SHOW_LIFE
 from headnode.adapters.wire.agent_messages import (
+    Health,
     Heartbeat,
     Hello,
     HookFailed,
@@ -75,6 +76,7 @@ class Head:
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self.ready: list[int] = []  # jobs for which the node was ready, as often as it said so
         self.failed: list[HookFailed] = []
+        self.healthy = True  # the node, by its last word
         self.heartbeats: list[tuple[int, float]] = []  # their numbers, and when they were heard
         self._launches: dict[str, tuple[Route, int]] = {}  # those that go on, and the last piece of each
         self._showed_life = time.monotonic()
@@ -177,6 +179,8 @@ class Head:
                 self.suspended.append(number)
             case JobReady(job=job):
                 self.ready.append(job)
+            case Health(healthy=healthy):
+                self.healthy = healthy
             case HookFailed():
                 self.failed.append(message)
             case JobClosed(job=job):

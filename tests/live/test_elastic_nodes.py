@@ -170,6 +170,24 @@ def test_what_is_left_when_an_allocation_ends_runs_again_elsewhere(head: RealHea
     head.until(lambda: not pool(head)["allocations"] and not in_slurm(peer))
 
 
+def test_a_task_that_is_signaled_a_moment_before_its_agent_runs_again_elsewhere(
+    head: RealHead, peer: SlurmPeer, tmp_path: Path
+) -> None:
+    add(head)
+    mark = f"MARK={tmp_path}/task"
+    job = submit(head, f"{mark} exec sleep 4", rerunnable="true")
+    head.wait_for(job, "Running")
+    first = pool(head)["allocations"][0]
+    there = head.ask("job", job=first["job"])["job"]["resource_jobs"][0]
+    head.until(lambda: list(processes(b"sleep", mark.encode())))
+    for process in processes(b"sleep", mark.encode()):
+        os.kill(process, signal.SIGTERM)
+    peer.run("scancel", there)
+    found = ended(head, job)
+    assert found["state"] == "Finished", found
+    head.until(lambda: not pool(head)["allocations"] and not in_slurm(peer))
+
+
 def test_no_process_of_a_canceled_allocation_is_left(head: RealHead, peer: SlurmPeer) -> None:
     add(head)
     job = submit(head, "sleep 987")

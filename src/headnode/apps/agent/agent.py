@@ -27,12 +27,14 @@ from headnode.adapters.wire.messages import (
     Goodbye,
     HeartbeatAck,
     ListOutput,
+    OpenJob,
     ReadFile,
     ReadOutput,
     RemoveOutput,
     Run,
     Welcome,
 )
+from headnode.apps.agent.allocation_end import ALLOCATION_ENDS
 from headnode.apps.agent.head_link import HeadLink, LocalTransport, Transport
 from headnode.apps.agent.jobs import Jobs
 from headnode.apps.agent.node_programs import HealthCheck, ProgramTrials
@@ -147,15 +149,22 @@ class Agent:
         self._alone_since: float | None = None
         self._head = HeadLink(transport, self)
         self._results = ResultSender(self._head)
-        gpus = gpus or MachineGpus()
-        self._jobs = Jobs(places, facts, self._results, self._head.say, transport.dial_for_tasks, gpus)
+        self._jobs = Jobs(
+            places,
+            facts,
+            self._results,
+            self._head.say,
+            transport.dial_for_tasks,
+            gpus or MachineGpus(),
+            allocation=allocation,
+        )
         self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)
         self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._report_health)
         self._lease = HeldLease(self._jobs.renew)
         self._told_of_lease = False
         self._last_run = LastRun(places.state, facts.boot_id)
-        self._leave = asyncio.Event()
+        self._leave, self._leaving = asyncio.Event(), False
         self._removing: set[asyncio.Future[list[str]]] = set()
         # Since when it looks for a head of this machine; None: it has met one, or is to wait for ever.
         self._unmet = boot_time() if isinstance(transport, LocalTransport) else None
@@ -186,7 +195,11 @@ class Agent:
         if not self._allocation:
             self._leave.set()
             return
-        self._jobs.end_all(then=self._leave.set)
+        if not self._leaving and not self._jobs.is_empty:  # what ran here must not be started here again
+            self._health.stop()
+            self._report_health(False, ALLOCATION_ENDS)
+        self._leaving = True
+        self._jobs.end_allocation(then=self._leave.set)
         asyncio.get_running_loop().call_later(LAST_WORDS, self._leave.set)
 
     # What the head hears and says.
@@ -247,6 +260,8 @@ class Agent:
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
             case GetTable(number=number):
                 self._head.say(self._jobs.table(number, health_check_text(*self._health.ordered)))
+            case OpenJob() | Run() | CheckHealth() if self._leaving:
+                pass  # the head will see that the node is gone
             case Run():
                 if not self._jobs.run(message):
                     self.beat()  # the head will see what was lost

@@ -14,6 +14,7 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
 from headnode.adapters.wire.messages import Continue, FromAgent, OpenJob, Welcome
+from headnode.apps.agent.allocation_end import SIGNALED_HOLD, as_lost, is_signaled
 from headnode.apps.agent.gpu_assignments import GpuAssignment, GpuAssignments
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.places import Places
@@ -74,7 +75,7 @@ class NodeJob:
         self.herd: dict[str, ShepherdHandle] = {}  # by marker
         self.orders: TaskOrders | None = None  # for the shepherd at work
         self.deaths = 0  # of its shepherds, one after the other without a task that started
-        self.held: dict[Key, LedgerEntry] = {}  # results that wait for what was used on other nodes
+        self.held: dict[Key, LedgerEntry] = {}  # results that wait: for other nodes, or if this one ends
         self.visited = False  # by programs of the site: the head waits until their epilog is over
         self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
@@ -115,6 +116,8 @@ class JobTable:
         self.jobs: dict[JobId, NodeJob] = {}
         self.head = Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.taken = SeenDispatches()
+        self.allocation = False  # the node is a job of another scheduler, which may end it at any time
+        self.allocation_ends = False
         self._head_started = Instant(time.time() - boot_time())  # what time the head had at our start
         self._lease: float | None = None  # until when tasks may run without the head; None: no lease
         self._when_empty: Callable[[], None] = lambda: None
@@ -232,8 +235,7 @@ class JobEndings:
                 settled.append(entry)
             tended.live.pop(key, None)
             tended.leaving.discard(key)
-        idle = not any(other.live for other in job.herd.values())
-        self._parts.results.take(job.id, *settled, idle=idle)
+        self._take(job, settled, idle=not any(other.live for other in job.herd.values()))
 
     def _hold(self, job: NodeJob, entry: LedgerEntry, targets: frozenset[str]) -> None:
         """Keep a result back until it is known what its attempt used on other nodes."""
@@ -250,7 +252,34 @@ class JobEndings:
     def settle(self, job: JobId, marker: str, number: int, result: AttemptResult) -> None:
         """Take in the result of an attempt, with its number of the shepherd; 0: no shepherd gave it."""
         self._parts.launching.attempt_over(job, (result.task, result.instance, result.attempt))
-        self._parts.results.take(job, LedgerEntry(marker, number, result))
+        known = self._table.jobs.get(job) or NodeJob(job)
+        self._take(known, [LedgerEntry(marker, number, result)])
+
+    def _take(self, job: NodeJob, entries: list[LedgerEntry], *, idle: bool = True) -> None:
+        """Take results in.
+
+        In an allocation, the result of a task that a foreign signal has ended waits for a moment: if the
+        agent is ended too, the task is lost with its node, and did not fail.
+        """
+        if self._table.allocation and not self._table.allocation_ends:
+            for entry in entries:
+                if is_signaled(entry.result):
+                    job.held[entry.key] = entry
+                    asyncio.get_running_loop().call_later(SIGNALED_HOLD, self._lives_on, job, entry)
+            entries = [entry for entry in entries if entry.key not in job.held]
+        self._pass_on(job, entries, idle=idle)
+
+    def _lives_on(self, job: NodeJob, entry: LedgerEntry) -> None:
+        """Tell the result of a task that was signaled, as the allocation goes on."""
+        if job.held.get(entry.key) is entry:
+            del job.held[entry.key]
+            self._pass_on(job, [entry], idle=not any(other.live for other in job.herd.values()))
+            self.forget_if_over(job)
+
+    def _pass_on(self, job: NodeJob, entries: list[LedgerEntry], *, idle: bool = True) -> None:
+        if self._table.allocation_ends:
+            entries = [entry._replace(result=as_lost(entry.result)) for entry in entries]
+        self._parts.results.take(job.id, *entries, idle=idle)
 
     def refuse(self, job: JobId, keys: Iterable[Key], error: OSError | Unavailable) -> None:
         """Settle tasks that cannot start here; those without free GPUs after a pause."""
@@ -264,10 +293,11 @@ class JobEndings:
                 self.settle(job, "", 0, result)
 
     def settle_held(self, job: NodeJob) -> None:
-        """Take in the results that wait for other nodes as they are: the job is closed."""
-        for entry in job.held.values():
-            self.settle(job.id, *entry)
-        job.held.clear()
+        """Take in the results that wait, as they are: the job is closed."""
+        held, job.held = list(job.held.values()), {}
+        for entry in held:
+            self._parts.launching.attempt_over(job.id, entry.key)
+        self._pass_on(job, held)
 
     def forget_if_over(self, job: NodeJob) -> None:
         """Drop the shepherds that are settled, and the job when it is closed and none is left.

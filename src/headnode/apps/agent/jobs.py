@@ -54,12 +54,17 @@ class Jobs:
         send: Callable[[FromAgent], None],
         dial: Dial | None = None,
         gpus: MachineGpus | None = None,
+        *,
+        allocation: bool = False,
     ) -> None:
-        """`dial` returns connections for what tasks ask the head; None: it is on this machine."""
+        """`dial` returns connections for what tasks ask the head; None: it is on this machine.
+
+        `allocation`: the node is a job of another scheduler.
+        """
         self._facts = facts
         self._table = JobTable()
-        gpus = gpus or MachineGpus()
-        events = NodeEvents(places, facts, self._table, results, send, dial, gpus)
+        self._table.allocation = allocation
+        events = NodeEvents(places, facts, self._table, results, send, dial, gpus or MachineGpus())
         self._parts, self._starts, self._endings = events.parts, events.starts, events.endings
 
     async def start(self) -> None:
@@ -216,6 +221,11 @@ class Jobs:
         for number in list(self._table.jobs):
             self._close_job(number)
         self._table.call_when_empty()
+
+    def end_allocation(self, then: Callable[[], None]) -> None:
+        """End everything, as the other scheduler wants it: tasks that ran are lost with the node."""
+        self._table.allocation_ends = True
+        self.end_all(then)
 
     def _close_job(self, number: JobId) -> None:
         """Kill whatever is left of a job, and forget it."""

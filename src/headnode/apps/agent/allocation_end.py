@@ -1,0 +1,35 @@
+"""Results of tasks when an allocation ends: its system signals tasks and agent one after the other."""
+
+import signal
+
+from headnode.adapters.wire.agent_messages import AttemptResult
+
+ALLOCATION_ENDS = "the allocation of the node was ended"
+SIGNALED_HOLD = 2.0
+"""Seconds that the result of a task ended by a foreign signal waits for the end of the agent.
+
+All processes of an allocation are signaled within moments; SIGKILL follows after the grace of the system
+(KillWait of Slurm is 30 s).
+"""
+
+_SHELLS_ADD = 128  # to the signal that ended their last program, sh(1)
+_AT_THE_END = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL})
+
+
+def is_signaled(result: AttemptResult) -> bool:
+    """Return True if a signal that may end an allocation has ended a task, for no known reason."""
+    outcome = result.outcome
+    if outcome.kind != "exited" or outcome.message:
+        return False
+    return outcome.signal in _AT_THE_END or (outcome.exit_code or 0) - _SHELLS_ADD in _AT_THE_END
+
+
+def as_lost(result: AttemptResult) -> AttemptResult:
+    """Return the result of a task when its allocation ends: if a signal ended the task, it is lost.
+
+    Its own end, such as an exit code or a run time limit, stays as it is.
+    """
+    if result.outcome.kind != "stopped" and not is_signaled(result):
+        return result
+    lost = result.outcome._replace(kind="lost", exit_code=None, signal=None, message=ALLOCATION_ENDS)
+    return AttemptResult(result.task, result.instance, result.attempt, lost)
