@@ -3,9 +3,10 @@
 import asyncio
 import json
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from email.message import EmailMessage, Message
 from email.parser import BytesParser
 from email.policy import default
@@ -18,6 +19,7 @@ from aiosmtpd.controller import Controller
 
 from headnode.adapters.notify import delivery
 from headnode.adapters.notify.outbox import Delivery, DeliveryResult, DeliverySettings
+from headnode.apps.cli.screens.cluster import cluster_view
 from headnode.apps.server import job_notices
 from headnode.apps.server.job_notices import NotifierProcess
 from headnode.core.model.quantities import Instant, JobId
@@ -152,6 +154,26 @@ def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
         0,
     )
     assert told["text"].endswith(f"job {answer['job']} is finished")
+
+
+def test_a_failure_of_the_notices_is_shown_and_they_go_on_when_its_cause_is_gone(head: RealHead) -> None:
+    post = Post()
+    with open_post(post) as server, closing(sqlite3.connect(head.state / "notices.db")) as outbox:
+        head.ask("set_parameters", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
+        with outbox:
+            outbox.execute("insert into waiting values (1, 'nowhere', x'c1')")  # no notice
+        head.until(lambda: failed_parts(head) == ["head part: notices"])
+        view = cluster_view(head.ask("cluster")["cluster"])
+        assert view["Failed Parts"].startswith("notices (it failed with DecodeError, and begins again")
+        assert "Plug-ins" not in view
+        with outbox:
+            outbox.execute("delete from waiting")
+        head.submit("/bin/true", terms={**TOLD, "emailaddress": "ann@example.org"})
+        head.until(lambda: len(post.letters) == 2)
+
+
+def failed_parts(head: RealHead) -> list[str]:
+    return [each["name"] for each in head.ask("cluster")["cluster"]["plug_ins"]]
 
 
 def test_a_hook_whose_answer_is_no_http_is_a_problem_that_is_told(head: RealHead) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.server.api.verbs import VerbTable
-from headnode.apps.server.optional_services import OptionalEventService, OptionalService
+from headnode.apps.server.optional_services import LastingWork, OptionalEventService, OptionalService
 from headnode.core.model.quantities import Instant
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event, NodeUnreachable
@@ -127,5 +127,64 @@ def test_a_part_whose_need_no_event_shows_is_made_by_looking_again() -> None:
         assert len(looks) == 3
         assert part.made is not None
         assert part.made.works.is_set()
+
+    asyncio.run(scene())
+
+
+class Fragile:
+    """Work that ends in each of these ways, one after the other, and then goes on until it is cancelled."""
+
+    def __init__(self, *ends: BaseException | None) -> None:
+        self.ends = list(ends)
+        self.goes_on = asyncio.Event()
+        self.is_cancelled = False
+
+    async def keep(self) -> None:
+        if self.ends:
+            end = self.ends.pop(0)
+            if end is not None:
+                raise end
+            return
+        self.goes_on.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.is_cancelled = True
+            raise
+
+
+def test_work_that_fails_ends_or_is_cancelled_by_what_it_waits_for_begins_again_and_is_told_of() -> None:
+    async def scene() -> None:
+        failed: dict[str, str] = {}
+        work, other = Fragile(KeyError("x"), asyncio.CancelledError(), None), Fragile()
+        beside = LastingWork(failed, first=0.001)
+        beside.begin("notices", work.keep)
+        beside.begin("other", other.keep)
+        async with asyncio.timeout(10):
+            await work.goes_on.wait()
+        assert list(failed) == ["notices"]
+        assert "begins again" in failed["notices"]
+        beside.cancel()
+        await beside.ended()
+        assert work.is_cancelled
+        assert other.is_cancelled
+
+    asyncio.run(scene())
+
+
+def test_a_failure_is_forgotten_when_the_work_has_gone_on_for_a_time() -> None:
+    async def scene() -> None:
+        failed: dict[str, str] = {}
+        work = Fragile(OSError("no descriptors"))
+        beside = LastingWork(failed, first=0.001, steady=0.2)
+        beside.begin("notices", work.keep)
+        async with asyncio.timeout(10):
+            await work.goes_on.wait()
+            assert failed == {"notices": "it failed with OSError, and begins again after a pause; "
+                              "see the log of the head"}  # fmt: skip
+            while failed:
+                await asyncio.sleep(0.001)
+        beside.cancel()
+        await beside.ended()
 
     asyncio.run(scene())

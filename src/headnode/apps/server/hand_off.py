@@ -147,9 +147,6 @@ class HandOff:
 
     async def keep(self) -> None:
         """Tell the process and hear from it for ever; start it again when it is lost."""
-        beside = [asyncio.create_task(work.keep()) for work in (self.site, self.places)]
-        for task in beside:
-            task.add_done_callback(_log_crash)
         try:
             while True:
                 try:
@@ -158,8 +155,6 @@ class HandOff:
                     log.error("the hand-off process was lost: %s", error)
                     await asyncio.sleep(AFTER_TROUBLE)
         finally:
-            for task in beside:
-                task.cancel()
             await self._service.end()
 
     async def _serve(self) -> None:
@@ -360,11 +355,6 @@ def _stopped_keys(cluster: ClusterState, event: e.InstancesStopping) -> Iterator
     for instance in event.instances:
         if instance in live:
             yield AttemptPlace(event.job, event.task, instance, live[instance].attempt)
-
-
-def _log_crash(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("a part of the hand-off has stopped: %s", task.get_coro(), exc_info=task.exception())
 
 
 def _live_keys(cluster: ClusterState, jobs: Sequence[JobId]) -> Iterator[AttemptPlace]:

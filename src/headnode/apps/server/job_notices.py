@@ -248,7 +248,10 @@ class JobNotices:
                     continue
         finally:
             await self._notifier.end()
-            self._outbox.close()
+
+    def close(self) -> None:
+        """Close the outbox: the head ends."""
+        self._outbox.close()
 
     async def _give(self) -> None:
         ways, now = self.ways, time.monotonic()

@@ -9,10 +9,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -49,7 +49,7 @@ from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
 from headnode.apps.server.job_notices import JobNotices
-from headnode.apps.server.optional_services import OptionalServices
+from headnode.apps.server.optional_services import LastingWork, OptionalServices, Work
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
@@ -301,14 +301,13 @@ class Head:
             doors.append(await asyncio.start_unix_server(quiet_at_the_end(serve), sock=bound))
         self._submissions.begin()
         self.batcher.set_alarm()
-        beside = [asyncio.create_task(work) for work in self._work_beside()]
-        for task in beside:
-            task.add_done_callback(_log_crash)
+        beside = LastingWork(self.context.failed_parts)
+        for part, work in self._work_beside().items():
+            beside.begin(part, work)
         try:
             yield
         finally:
-            for task in beside:
-                task.cancel()
+            beside.cancel()
             await self._submissions.close()
             await self._activations.close()
             await self._filter_caller.close()
@@ -316,18 +315,22 @@ class Head:
                 door.close()
             for name, _ in of_clients:
                 (state / name).unlink(missing_ok=True)
+            await beside.ended()
+            self._notices.close()
 
-    def _work_beside(self) -> list[Coroutine[Any, Any, None]]:
-        """Return what goes on as long as requests are served."""
-        return [
-            self._supervisor.keep(self.links.links),
-            self._snapshots(),
-            watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences),
-            remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
-            self.context.predicted_starts.keep(),
-            self._notices.keep(),
-            *(service.keep() for service in self._optional.all),
-        ]
+    def _work_beside(self) -> dict[str, Work]:
+        """Return what goes on as long as requests are served.  Each may be begun again when it has failed."""
+        engine, batcher, links = self.engine, self.batcher, self.links
+        here = self._options.state, node_names(self._options)
+        return {
+            "agents of this machine": partial(self._supervisor.keep, links.links),
+            "snapshots": self._snapshots,
+            "lost nodes": partial(watch_for_lost_nodes, engine, batcher, links, self._absences),
+            "former nodes": partial(remove_former_nodes, engine, batcher, *here),
+            "predicted starts": self.context.predicted_starts.keep,
+            "notices": self._notices.keep,
+            **{name: service.keep for name, service in self._optional.named.items()},
+        }
 
     async def _snapshots(self) -> None:
         while True:
@@ -337,9 +340,3 @@ class Head:
                 self.engine.snapshot_if_due()
             except Unavailable as error:
                 log.error("no snapshot was kept: %s", error)
-
-
-def _log_crash(task: "asyncio.Task[None]") -> None:
-    """Say that a part of the head has ended which should go on for ever."""
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("a part of the head has stopped: %s", task.get_coro(), exc_info=task.exception())

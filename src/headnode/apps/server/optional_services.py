@@ -1,4 +1,4 @@
-"""Services of the head that are imported and started when they are needed for the first time.
+"""Services of the head: how they are kept running, and those that start when they are needed first.
 
 A plain head has no resources, elastic pools, webhooks for events, bank, delegations, program that counts
 licences, and limit on the age of output; it does without their code.
@@ -6,7 +6,8 @@ licences, and limit on the age of output; it does without their code.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from headnode.apps.server.filtering.filter_documents import FilterCaller
@@ -26,6 +27,66 @@ if TYPE_CHECKING:
     from headnode.apps.server.event_webhooks import EventWebhooks
     from headnode.apps.server.hand_off import HandOff
     from headnode.apps.server.licence_counts import LicenceCounts
+    from headnode.apps.server.place_desk import PlaceDesk
+    from headnode.apps.server.site_overlay import SiteOverlay
+
+log = logging.getLogger("headnode.server")
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds until failed work begins again; each pause is twice the last
+STEADY: Final = 60.0  # seconds that work has to run until its last failure is forgotten
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""Begins work that goes on until it is cancelled."""
+
+
+class LastingWork:
+    """Work beside the requests, which goes on until the head ends.  If some fails, it begins again.
+
+    The head does not end for that: the failure would often come again in the next head, and requests would
+    not be served meanwhile.
+    """
+
+    def __init__(self, failed: dict[str, str], *, first: float = FIRST_PAUSE, steady: float = STEADY) -> None:
+        """`failed` gets a sentence for each work that failed, until it has run for `steady` seconds."""
+        self._failed, self._first, self._steady = failed, first, steady
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self, name: str, work: Work) -> None:
+        """Keep work going."""
+        self._tasks.append(asyncio.create_task(self._keep(name, work)))
+
+    def cancel(self) -> None:
+        """Let all work end."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def ended(self) -> None:
+        """Wait until all work has ended that was cancelled."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, name: str, work: Work) -> None:
+        loop, pause = asyncio.get_running_loop(), self._first
+        while True:
+            began = loop.time()
+            recovery = loop.call_later(self._steady, self._failed.pop, name, None)
+            try:
+                await work()
+                why = "has ended"
+            except asyncio.CancelledError:
+                if (task := asyncio.current_task()) is None or task.cancelling():
+                    raise
+                why = "was cancelled"  # as by something that it waited for
+            except Exception as error:
+                why = f"failed with {type(error).__name__}"
+                log.critical("a part of the head has failed: %s", name, exc_info=error)
+            finally:
+                recovery.cancel()
+            if loop.time() - began >= self._steady:
+                pause = self._first
+            log.error("the part %s of the head %s; it begins again in %g s", name, why, pause)
+            self._failed[name] = f"it {why}, and begins again after a pause; see the log of the head"
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 DELEGATIONS: Final = "delegations.db"
@@ -104,16 +165,21 @@ class OptionalServices:
         self.hand_off = OptionalEventService(
             self._hand_off, lambda: bool(engine.cluster.resource_index.named)
         )
+        # Prediction for resources must not stop the hand-off if it fails, so each is kept for itself.
+        self.site = OptionalService(self._site, lambda: self.hand_off.made is not None)
+        self.places = OptionalService(self._places, lambda: self.hand_off.made is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
         self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: engine.settings.number("TTLCompletedJobs") > 0)
-        self.all: tuple[OptionalService[Any], ...] = (
-            self.bank, self.hand_off, self.webhooks, self.delegations, self.elastic, self.licences,
-            self.output,
-        )  # fmt: skip
+        self.named: dict[str, OptionalService[Any]] = {
+            "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
+            "choice of places": self.places, "webhooks": self.webhooks, "delegations": self.delegations,
+            "elastic pools": self.elastic, "licence counts": self.licences, "old output": self.output,
+        }  # fmt: skip
         """In the order in which they get events."""
+        self.all = tuple(self.named.values())
 
     def _bank(self) -> "BankDesk":
         from headnode.apps.server.bank_desk import BankDesk
@@ -136,6 +202,14 @@ class OptionalServices:
     def _secret_of(self, record: JobRecord) -> str:
         """Return what the agent of an elastic allocation joins with; empty for any other job."""
         return self.elastic.made.secret_of(record) if self.elastic.made is not None else ""
+
+    def _site(self) -> "SiteOverlay":
+        assert self.hand_off.made is not None
+        return self.hand_off.made.site
+
+    def _places(self) -> "PlaceDesk":
+        assert self.hand_off.made is not None
+        return self.hand_off.made.places
 
     def _webhooks(self) -> "EventWebhooks":
         from headnode.apps.server.event_webhooks import EventWebhooks

@@ -97,6 +97,7 @@ class PlaceDesk:
     async def keep(self) -> None:
         """Look for ever while jobs have a choice."""
         predictor = PredictorProcess()
+        self._wakes.set()  # some jobs may have no place yet: a look may have failed
         try:
             while True:
                 await self._wakes.wait()

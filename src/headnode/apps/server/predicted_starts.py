@@ -97,7 +97,8 @@ class PredictedStarts:
         self._links = links
         self.foreseer = StartPredictor(engine.cluster, past)
         self._engine, self._archive = engine, past
-        self._predictor: PredictorProcess | None = None  # while `keep` runs
+        self._predictor: PredictorProcess | None = None  # from the first `keep` on
+        self.has_learned = False  # from the jobs that ended before
         self._news, self._question = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []  # for a look that begins after now
 
@@ -111,7 +112,8 @@ class PredictedStarts:
         """Learn from the newest ended jobs, then look ahead for ever."""
         self._predictor = PredictorProcess()
         try:
-            await self._learn()
+            if not self.has_learned:  # nothing is counted twice, also where this begins again
+                await self._learn()
             while True:
                 self._news.clear()
                 spent = await self._look() if self._can_look() else 0.0
@@ -169,6 +171,7 @@ class PredictedStarts:
         except Unavailable as error:
             log.error("the run times of the past are not known: %s", error)
             return
+        self.has_learned = True
         for page in reversed(pages):
             experience.teach(page)
             await asyncio.sleep(0)

@@ -212,12 +212,12 @@ class ServerContext:
         self.briefs = Briefs(lambda: engine.cluster)
         self.predictions: PredictionStore = past
         self.predicted_starts = PredictedStarts(engine, past, lambda: self.links)
-        self.state = state
-        self.name = name
+        self.state, self.name = state, name
         self.started, self.going_down = engine.clock.now(), False  # it goes down: a client has the promise
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
         self.feed = EventFeed(engine)
         self.webhook_problems: dict[str, str] = {}  # by hook: why the last post was not taken
+        self.failed_parts: dict[str, str] = {}  # by part of the head: what happened to it
         self.bank_problems: dict[BankKey, str] = {}  # by run: why the bank has not confirmed what is due
         self.job_counters = JobCounters()
         self.coverage = PredictionCoverage(past)

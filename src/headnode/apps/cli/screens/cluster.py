@@ -123,13 +123,17 @@ def _policy(cluster: "Mapping[str, Any]") -> str:
     return f"{cluster['policy']} ({trouble})" if trouble else str(cluster["policy"])
 
 
+_PART = "head part: "  # begins the name of a part of the head that failed, among the plug-ins
+
+
 def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
-    """Return the policies of other packages, if there are any."""
-    told = [
-        f"{each['name']} ({each['problem']})" if each["problem"] else each["name"]
-        for each in cluster.get("plug_ins", [])
-    ]
-    return {"Plug-ins": "; ".join(told)} if told else {}
+    """Return the policies of other packages, and the parts of the head that failed, if there are any."""
+    rows: dict[str, list[str]] = {"Plug-ins": [], "Failed Parts": []}
+    for each in cluster.get("plug_ins", []):
+        name, is_part = each["name"].removeprefix(_PART), each["name"].startswith(_PART)
+        told = f"{name} ({each['problem']})" if each["problem"] else name
+        rows["Failed Parts" if is_part else "Plug-ins"].append(told)
+    return {row: "; ".join(told) for row, told in rows.items() if told}
 
 
 def _notices(notices: "Mapping[str, Any]") -> dict[str, str]:

@@ -93,7 +93,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         policy=settings.text("SchedulingPolicy"),
         mode=settings.text("SchedulingMode"),
         policy_problem=_policy_trouble(context),
-        plug_ins=_plug_ins(context),
+        plug_ins=[*_plug_ins(context), *_failed_parts(context)],
         notices=_notices(context),
         licence_problem=context.licence_problem,
         requesting_user=await whoami(context, by, request),
@@ -121,6 +121,14 @@ def _policy_trouble(context: ServerContext) -> str:
     registry = context.engine.policies
     named = context.engine.settings.text("SchedulingPolicy")
     return registry.trouble(named) if isinstance(registry, PolicyRegistry) else ""
+
+
+FAILED_PART: Final = "head part: "  # before the name, so that it is not taken for a plug-in
+
+
+def _failed_parts(context: ServerContext) -> list[PlugInProblem]:
+    """Return the parts of the head that have failed and begin again, in the form of plug-ins."""
+    return [PlugInProblem(f"{FAILED_PART}{name}", what) for name, what in context.failed_parts.items()]
 
 
 def _plug_ins(context: ServerContext) -> list[PlugInProblem]:
