@@ -12,11 +12,18 @@ import pytest
 from headnode.adapters.wire.agent_messages import OutputRead
 from headnode.adapters.wire.messages import FromAgent, ReadFile
 from headnode.apps.agent.leftovers import remove_leftovers
-from headnode.apps.agent.output import MOST_AT_ONCE, MOST_WAITING, TaskFileReader
+from headnode.apps.agent.output import (
+    MOST_AT_ONCE,
+    MOST_OF_USER,
+    MOST_WAITING,
+    MOST_WAITING_OF_USER,
+    ReadingTurns,
+    TaskFileReader,
+)
 
 
-def order(number: int) -> ReadFile:
-    return ReadFile(number, "/out", "me", os.geteuid(), os.getegid(), True, 0, 100)
+def order(number: int, owner: str = "me") -> ReadFile:
+    return ReadFile(number, "/out", owner, os.geteuid(), os.getegid(), True, 0, 100)
 
 
 def test_a_file_is_read_while_all_threads_of_the_agent_are_taken(tmp_path: Path) -> None:
@@ -55,7 +62,7 @@ def test_a_read_is_refused_when_too_many_wait() -> None:
         said: list[FromAgent] = []
         reader = TaskFileReader("n1", opened, said.append)
         for number in range(MOST_AT_ONCE + MOST_WAITING + 1):
-            reader.start(order(number), far=False)
+            reader.start(order(number, f"user{number % 10}"), far=False)
         await asyncio.sleep(0)
         found = list(said)
         await reader.close()
@@ -64,6 +71,80 @@ def test_a_read_is_refused_when_too_many_wait() -> None:
     full = "too many reads of files wait on node 'n1'"
     number = MOST_AT_ONCE + MOST_WAITING
     assert asyncio.run(refused()) == [OutputRead(number=number, data=b"", size=0, problem=full)]
+
+
+def answers_beside_hanging_reads(
+    folder: Path, hanging: list[str], reading: str, number: int = 1, turns: ReadingTurns | None = None
+) -> list[OutputRead]:
+    """Return the answers to a user who reads, behind the users of reads that hang."""
+    file = folder / "out"
+    file.write_text("written")
+
+    async def read() -> list[OutputRead]:
+        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        left = len(hanging)
+
+        async def opened(path: str, uid: int, gid: int) -> int:
+            nonlocal left
+            if left:
+                left -= 1
+                return await never
+            return os.open(file, os.O_RDONLY)
+
+        said: asyncio.Queue[FromAgent] = asyncio.Queue()
+        reader = TaskFileReader("n1", opened, said.put_nowait, turns)
+        for owner in hanging:
+            reader.start(order(0, owner), far=False)
+        while left:
+            await asyncio.sleep(0)
+        for each in range(1, number + 1):
+            reader.start(order(each, reading), far=False)
+        try:
+            async with asyncio.timeout(20):
+                found = [await said.get() for _ in range(number)]
+        finally:
+            await reader.close()
+        return [answer for answer in found if isinstance(answer, OutputRead)]
+
+    return asyncio.run(read())
+
+
+def test_hanging_reads_of_one_user_leave_turns_to_others(tmp_path: Path) -> None:
+    hanging = ["me"] * MOST_OF_USER
+    (answer,) = answers_beside_hanging_reads(tmp_path, hanging, "other")
+    assert answer.data == b"written"
+
+
+def test_a_user_whose_reads_hang_gets_no_further_turn_and_one_read_more_than_may_wait_is_refused() -> None:
+    async def scene() -> list[FromAgent]:
+        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        opens = 0
+
+        async def opened(path: str, uid: int, gid: int) -> int:
+            nonlocal opens
+            opens += 1
+            return await never
+
+        said: list[FromAgent] = []
+        reader = TaskFileReader("n1", opened, said.append, ReadingTurns(hangs=0.0))
+        for number in range(MOST_OF_USER + MOST_WAITING_OF_USER + 1):
+            reader.start(order(number), far=False)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert opens == MOST_OF_USER
+        await reader.close()
+        return said
+
+    full = OutputRead(
+        MOST_OF_USER + MOST_WAITING_OF_USER, b"", 0, "too many reads of files wait on node 'n1'"
+    )
+    assert asyncio.run(scene()) == [full]
+
+
+def test_hanging_reads_of_many_users_give_their_turns_to_others(tmp_path: Path) -> None:
+    users = [f"user{number}" for number in range(2 * MOST_AT_ONCE)]
+    answers = answers_beside_hanging_reads(tmp_path, users, "other", 3, ReadingTurns(hangs=0.01))
+    assert [answer.data for answer in answers] == [b"written"] * 3
 
 
 def test_a_directory_that_is_not_removed_in_time_is_left(

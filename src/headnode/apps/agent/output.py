@@ -9,7 +9,8 @@ import pwd
 import shutil
 import stat
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -126,6 +127,9 @@ def _named(opened: Said, node: str) -> Said:
 MOST = 1 << 20  # bytes in one message
 MOST_AT_ONCE = 8  # files: each is opened by a process of its own, and read by a thread of its own
 MOST_WAITING = 256  # requests that wait for their turn; more are refused
+MOST_OF_USER = 4  # files of one user at once: those that hang leave the others' turns free
+MOST_WAITING_OF_USER = 32  # requests of one user that wait for their turn; more are refused
+HANGS = 10.0  # seconds until a read takes a turn of its user only
 
 
 class Opener(Protocol):
@@ -138,23 +142,75 @@ class Opener(Protocol):
         """
 
 
-class TaskFileReader:
-    """The reads in progress.  A file system that does not answer blocks only their own requests."""
+class ReadingTurns:
+    """How many files are read at once: of each user, and of all together.
 
-    def __init__(self, node: str, opened: Opener, say: Callable[[FromAgent], None]) -> None:
+    A read that hangs gives its turn among all back, but not that of its user.
+    """
+
+    def __init__(self, hangs: float = HANGS) -> None:
+        """`hangs`: seconds that a read may take a turn of all."""
+        self._hangs = hangs
+        self._all = asyncio.Semaphore(MOST_AT_ONCE)
+        self._of: dict[str, asyncio.Semaphore] = {}
+        self.requests: Counter[str] = Counter()  # by user: those that read, and those that wait
+
+    def is_full(self, user: str) -> bool:
+        """Return True if too many requests wait for a turn, or too many of the user."""
+        mine = self.requests[user] >= MOST_OF_USER + MOST_WAITING_OF_USER
+        return mine or self.requests.total() >= MOST_AT_ONCE + MOST_WAITING
+
+    def enter(self, user: str) -> None:
+        """Count a request of a user."""
+        self.requests[user] += 1
+
+    def leave(self, user: str) -> None:
+        """A request of a user is over."""
+        self.requests[user] -= 1
+        if not self.requests[user]:
+            del self.requests[user]
+            self._of.pop(user, None)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, user: str) -> AsyncIterator[None]:
+        """Wait for a turn of the user, then for one of all, and hold both."""
+        async with self._of.setdefault(user, asyncio.Semaphore(MOST_OF_USER)):
+            await self._all.acquire()
+            given_back = contextlib.ExitStack()
+            given_back.callback(self._all.release)
+            timer = asyncio.get_running_loop().call_later(self._hangs, given_back.close)
+            try:
+                yield
+            finally:
+                timer.cancel()
+                given_back.close()
+
+
+class TaskFileReader:
+    """The reads in progress.  A file system that does not answer blocks only requests of the same user."""
+
+    def __init__(
+        self,
+        node: str,
+        opened: Opener,
+        say: Callable[[FromAgent], None],
+        turns: ReadingTurns | None = None,
+    ) -> None:
         self._node, self._open, self._say = node, opened, say
-        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._turns = turns or ReadingTurns()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, message: ReadFile, *, far: bool) -> None:
         """Read, and answer the head; `far`: it is on another machine."""
-        if len(self._tasks) >= MOST_AT_ONCE + MOST_WAITING:
+        if self._turns.is_full(message.owner):
             full = f"too many reads of files wait on node {self._node!r}"
             self._say(OutputRead(number=message.number, data=b"", size=0, problem=full))
             return
+        self._turns.enter(message.owner)
         task = asyncio.get_running_loop().create_task(self._read(message, far=far))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._turns.leave(message.owner))
 
     async def close(self) -> None:
         """Read nothing more."""
@@ -166,7 +222,7 @@ class TaskFileReader:
     async def _read(self, message: ReadFile, *, far: bool) -> None:
         number = message.number
         try:
-            async with self._turns:
+            async with self._turns.turn(message.owner):
                 user = as_here(message, self._node, far=far)
                 file = await self._open(message.path, user.uid, user.gid)
                 data, size = await _read_in_thread(file, message.offset, min(message.limit, MOST))
