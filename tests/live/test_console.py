@@ -131,6 +131,53 @@ def test_hostile_names_and_output_are_text_on_every_page(
     head.ask("cancel_job", job=held)
 
 
+def number_of(page: httpx.Response) -> int:
+    """Return the number of the job that a page is about."""
+    return int(page.url.path.rpartition("/")[2])
+
+
+@pytest.mark.parametrize("do", ["submit", "create"])
+@pytest.mark.parametrize("way", ["", "form", "file"])
+def test_a_form_for_a_new_job_that_is_sent_twice_makes_one_job(
+    head: RealHead, browser: httpx.Client, way: str, do: str
+) -> None:
+    filled = {
+        "": {"command": "sleep 0.1"},
+        "form": {"task-1-command": "sleep 0.1"},
+        "file": {"jobfile": "#!/bin/sh\n#SBATCH --ntasks=1\nsleep 0.1\n"},
+    }[way]
+    once = field_of(browser.get(f"/new?way={way}").text, "once")
+    form = {"way": way, "do": do, "once": once, **filled}
+    first = press(browser, "/new", **form)
+    assert "sent again" not in first.text
+    second = press(browser, "/new", **form)
+    assert number_of(first) == number_of(second)
+    assert "The form was sent again and made no second job" in second.text
+    with ThreadPoolExecutor(4) as clicks:
+        again = form | {"once": field_of(browser.get("/new").text, "once")}
+        pages = list(clicks.map(lambda _: press(browser, "/new", **again), range(4)))
+    assert {number_of(page) for page in pages} == {number_of(first) + 1}
+    for job in (number_of(first), number_of(first) + 1) if do == "create" else ():
+        head.ask("cancel_job", job=job)
+
+
+def test_a_form_for_a_new_job_makes_another_when_its_contents_were_changed(browser: httpx.Client) -> None:
+    once = field_of(browser.get("/new").text, "once")
+    wrong = press(browser, "/new", way="", do="submit", once=once, command="true", numprocessors="x")
+    assert wrong.status_code == 422
+    assert field_of(wrong.text, "once") == once
+    first = press(browser, "/new", way="", do="submit", once=once, command="true")
+    other = press(browser, "/new", way="", do="submit", once=once, command="true", jobname="other")
+    assert number_of(first) != number_of(other)
+    assert "sent again" not in other.text
+
+
+def field_of(page: str, name: str) -> str:
+    """Return the value of a hidden field of a page."""
+    (value,) = re.findall(f'<input type="hidden" name="{name}" value="([^"]+)">', page)
+    return str(value)
+
+
 def test_a_job_is_submitted_changed_held_released_and_canceled_by_forms(
     head: RealHead, browser: httpx.Client
 ) -> None:

@@ -1,8 +1,10 @@
 """A new job: one command, a form with every option, or a file of any job language; each can be checked."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
@@ -136,12 +138,15 @@ async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain | Respons
         request = await described(form)
         if do == "save":
             return saved(request, texts(form, "as") or "native", visit.now)
-        answer = await visit.ask("create_job" if do == "create" else "submit_job", **request)
+        once = key_of(texts(form, "once"), do, request)
+        answer = await visit.ask("create_job" if do == "create" else "submit_job", **request, **once)
     except HeadnodeError as error:
         return await _again(visit, form, "", error)
     jobs = answer.get("jobs") or [answer["job"]]
     what = "created; submit it when it is complete" if do == "create" else "submitted"
     said = f"Job {jobs[-1]} is {what}." if len(jobs) == 1 else f"Jobs {jobs[0]} to {jobs[-1]} are {what}."
+    if answer.get("repeated"):
+        said += " The form was sent again and made no second job; for another, use New job."
     lost = [item for item in answer["report"] if item["kind"] in ("not-supported", "approximated")]
     message = (
         PageMessage(said, "warning", "; ".join(f"{item['where']}: {item['what']}" for item in lost[:5]))
@@ -149,6 +154,18 @@ async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain | Respons
         else PageMessage(said)
     )
     return GoTo(f"/jobs/{jobs[-1]}", message)
+
+
+def key_of(once: str, do: str, request: Told) -> dict[str, str]:
+    """Return the idempotency key of a form with these contents, as a field; none without its own key `once`.
+
+    If the form is sent twice, one job is made. With other contents, as after Back in the browser, it makes
+    another job.
+    """
+    if not once:
+        return {}
+    digest = hashlib.sha256(msgspec.json.encode([once, do, request], order="deterministic"))
+    return {"idempotency": digest.hexdigest()}
 
 
 async def _again(visit: Visit, form: FormData, do: str, error: HeadnodeError | None = None) -> FormAgain:
