@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -20,6 +22,9 @@ def test_prometheus_reads_what_jobs_did(tmp_path: Path) -> None:
         assert httpx.get(f"{gateway.address}/metrics").status_code == 401
         with gateway.browser() as client:
             text = client.get("/metrics").text
+            with closing(sqlite3.connect(head.state / "notices.db")) as outbox, outbox:
+                outbox.execute("insert into waiting values (1, 'nowhere', x'c1')")  # no notice: reading fails
+            head.until(lambda: "headnode_failed_parts 1.0" in client.get("/metrics").text)
     samples = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -31,6 +36,7 @@ def test_prometheus_reads_what_jobs_did(tmp_path: Path) -> None:
     assert samples["headnode_job_wait_seconds_count", "Default"] == 2
     assert samples["headnode_processors", "total"] == 2
     assert samples["headnode_agents_connected",] == 1
+    assert samples["headnode_failed_parts",] == 0
     assert samples["headnode_commit_seconds_count",] > 0
     names = {name for name, *_ in samples}
     asked = {name for panel in panels() for name in re.findall(r"headnode_\w+", panel)}

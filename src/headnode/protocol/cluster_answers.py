@@ -32,6 +32,10 @@ class DefaultsAnswer(VerbAnswer, frozen=True):
     environment: str  # names between commas, `all`, or ""
 
 
+FAILED_PART = "head part: "
+"""Begins the name of a part of the head that has failed; such parts are listed among the plug-ins."""
+
+
 class PlugInProblem(VerbAnswer, frozen=True):
     """A plug-in, and what is wrong with it."""
 

@@ -123,7 +123,7 @@ def _policy(cluster: "Mapping[str, Any]") -> str:
     return f"{cluster['policy']} ({trouble})" if trouble else str(cluster["policy"])
 
 
-_PART = "head part: "  # begins the name of a part of the head that failed, among the plug-ins
+_PART = "head part: "  # FAILED_PART of protocol.cluster_answers, whose import would cost more
 
 
 def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:

@@ -29,6 +29,7 @@ from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.settings import check_parameter, parameters_with
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import (
+    FAILED_PART,
     BackupAnswer,
     ClusterAnswer,
     ClusterObject,
@@ -121,9 +122,6 @@ def _policy_trouble(context: ServerContext) -> str:
     registry = context.engine.policies
     named = context.engine.settings.text("SchedulingPolicy")
     return registry.trouble(named) if isinstance(registry, PolicyRegistry) else ""
-
-
-FAILED_PART: Final = "head part: "  # before the name, so that it is not taken for a plug-in
 
 
 def _failed_parts(context: ServerContext) -> list[PlugInProblem]:
