@@ -88,6 +88,33 @@ def test_a_program_that_does_not_work_counts_as_no_gpus(
     assert len(caplog.records) == (what != "it prints nothing")
 
 
+def test_gpus_of_amd_are_those_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_program(tmp_path, monkeypatch, "#!/bin/sh\n")
+    for node, said in (
+        ("0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n"),
+        ("1", "cpu_cores_count 0\nsimd_count 440\ngfx_target_version 90010\n"),
+        ("2", "cpu_cores_count 0\nsimd_count 440\ngfx_target_version 90010\n"),
+    ):
+        (tmp_path / "nodes" / node).mkdir(parents=True)
+        (tmp_path / "nodes" / node / "properties").write_text(said)
+    monkeypatch.setattr(gpus, "_AMD_NODES", tmp_path / "nodes")
+    monkeypatch.setattr(gpus, "_AMD_DEVICE", tmp_path)
+    machine = gpus_of_this_machine(read_options(GIVEN))
+    assert (machine.names, machine.vendor) == (("0", "1"), "amd")
+    assert machine.features == ("gpu", "amd_gfx90a", "gfx90a")
+    monkeypatch.setattr(gpus, "_AMD_DEVICE", tmp_path / "none")
+    assert not found().gpus
+
+
+def test_a_program_that_other_users_can_change_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_program(tmp_path, monkeypatch, TWO)
+    (tmp_path / "nvidia-smi").chmod(0o757)
+    assert found().gpus == 0
+    assert "can be changed by everybody" in caplog.text
+
+
 def test_a_number_of_gpus_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         read_options([*GIVEN, "--gpus", "-1"])

@@ -27,6 +27,7 @@ MOST_OUTPUT = 1 << 20  # bytes
 MOST_GPUS = 1024
 _QUERY = ("--query-gpu=index,uuid,name,pci.bus_id", "--format=csv,noheader")
 _AMD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+_AMD_DEVICE = Path("/dev/kfd")  # programs reach all of them through it; a container may have none
 _NO_MODEL = re.compile(r"nvidia|amd|geforce|\d+[mgt]i?b")
 _LONGEST_FEATURE = 64  # characters
 
@@ -151,6 +152,7 @@ def _read(descriptor: int, until: float) -> bytes:
 def _amd_gpus() -> MachineGpus:
     models: list[str] = []
     with contextlib.suppress(OSError):
+        _AMD_DEVICE.stat()
         for node in sorted(_AMD_NODES.iterdir(), key=lambda path: path.name.zfill(6)):
             with contextlib.suppress(OSError):
                 said = (node / "properties").read_text(encoding="ascii", errors="replace")
@@ -160,7 +162,11 @@ def _amd_gpus() -> MachineGpus:
 
 
 def _amd_model(properties: str) -> str:
-    """Return the kind of a GPU of AMD as its compilers call it, such as amd gfx90a."""
+    """Return the kind of a GPU of AMD as its compilers call it.
+
+    >>> _amd_model("simd_count 440\\ngfx_target_version 90010\\n")
+    'amd gfx90a'
+    """
     found = re.search(r"^gfx_target_version (\d+)$", properties, re.MULTILINE)
     version = int(found[1]) if found else 0
     return f"amd gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}" if version else "amd"
