@@ -51,6 +51,27 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
 
     Raises:  SystemExit 2 with a sentence when it is wrong, 0 after help.
     """
+    found = _parser().parse_args(argv)
+    return AgentOptions(
+        head=None if found.head is None else found.head.absolute(),
+        join=found.join,
+        only_join=found.only_join,
+        allocation=found.allocation,
+        state=found.state.absolute(),
+        name=found.name,
+        processors=found.processors,
+        sockets=found.sockets,
+        memory=found.memory,
+        speed=found.speed,
+        disk=found.disk,
+        swap=found.swap,
+        gpus=found.gpus,
+        groups=_words(found.groups),
+        features=_words(found.features),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="headnode agent", description=__doc__, allow_abbrev=False)
     parser.add_argument("--head", type=Path, metavar="SOCKET", help="the socket of a head on this machine")
     parser.add_argument("--join", default="", metavar="INVITATION", help="as hn node invite printed it")
@@ -72,24 +93,7 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
     )
     parser.add_argument("--groups", default="", metavar="A,B", help="node groups this node is in")
     parser.add_argument("--features", default="", metavar="A,B", help="features this node has")
-    found = parser.parse_args(argv)
-    return AgentOptions(
-        head=None if found.head is None else found.head.absolute(),
-        join=found.join,
-        only_join=found.only_join,
-        allocation=found.allocation,
-        state=found.state.absolute(),
-        name=found.name,
-        processors=found.processors,
-        sockets=found.sockets,
-        memory=found.memory,
-        speed=found.speed,
-        disk=found.disk,
-        swap=found.swap,
-        gpus=found.gpus,
-        groups=_words(found.groups),
-        features=_words(found.features),
-    )
+    return parser
 
 
 def _words(text: str) -> tuple[str, ...]:

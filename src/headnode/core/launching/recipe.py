@@ -227,19 +227,14 @@ class RecipeBuilder:
         return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_LONGEST_NAME]}"
 
     def recipe(
-        self, instance: int, attempt: int, unstarted: int = 0, gpus: Mapping[str, str] | None = None
+        self, instance: int, attempt: int, unstarted: int = 0, gpus: dict[str, str] | None = None
     ) -> Recipe:
         """Return the recipe of one attempt of one instance; so many attempts before it never started.
 
         `gpus` are the variables of its GPUs; None: the node has none.
         """
         task, around = self._task, self._around
-        variables = self._variables.copy()
-        retries = max(attempt - 1 - unstarted, 0)
-        variables |= instance_variables(around.job, self._number, task, instance, attempt, retries)
-        variables |= batch_variables(around, task, self._place, instance, retries)
-        if gpus:
-            variables |= gpus
+        variables = self._of_instance(instance, attempt, max(attempt - 1 - unstarted, 0)) | (gpus or {})
         work_directory = self._path(task.work_directory, instance, around.home, variables)
         stages = task.stages
         if private := task.private_directory or stages:
@@ -256,10 +251,7 @@ class RecipeBuilder:
         command = self._swept(task.command, instance)
         transfers: tuple[FileTransfer, ...] = ()
         if stages:
-            from headnode.core.launching.staging import staged_command, staged_transfers
-
-            transfers = staged_transfers(around.spec, task, instance, variables)
-            command = staged_command(command, transfers)
+            command, transfers = self._staged(command, instance, variables)
         command = expand_percent(command, variables)
         return Recipe(
             script_argv(task.script, self.script_path, command) if task.script else argv_of(command),
@@ -273,6 +265,22 @@ class RecipeBuilder:
             append_stdout=task.append_output,
             append_stderr=task.append_error,
         )
+
+    def _of_instance(self, instance: int, attempt: int, retries: int) -> dict[str, str]:
+        task, around = self._task, self._around
+        return {
+            **self._variables,
+            **instance_variables(around.job, self._number, task, instance, attempt, retries),
+            **batch_variables(around, task, self._place, instance, retries),
+        }
+
+    def _staged(
+        self, command: str, instance: int, variables: dict[str, str]
+    ) -> tuple[str, tuple[FileTransfer, ...]]:
+        from headnode.core.launching.staging import staged_command, staged_transfers
+
+        transfers = staged_transfers(self._around.spec, self._task, instance, variables)
+        return staged_command(command, transfers), transfers
 
     def _private(self, parent: str, variables: dict[str, str]) -> str:
         """Return the directory of one attempt: below the task's, or where temporary files go."""

@@ -99,15 +99,18 @@ def node_object(
         remote=bool(node.key),
         version=facts.version,
         address=facts.address,
-        reservations=[
-            NodeReservedTime(each.name, each.start, each.end, each.says())
-            for each in cluster.reservation_index.on.get(name, ())
-            if each.end > now
-        ],
+        reservations=_reserved(cluster, name, now),
         oversubscribed=[Oversubscription(*each) for each in cluster.cores.overdrawn(name).items()],
         drains=[_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
         **{"jobs": len(cluster.cores.holders.get(name, ()))} | more,
     )
+
+
+def _reserved(cluster: ClusterState, name: str, now: Instant) -> list[NodeReservedTime]:
+    there = cluster.reservation_index.on.get(name, ())
+    return [
+        NodeReservedTime(each.name, each.start, each.end, each.says()) for each in there if each.end > now
+    ]
 
 
 def _drain(drain: Drain) -> NodeDrain:

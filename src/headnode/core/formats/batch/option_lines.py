@@ -82,15 +82,8 @@ def _own_error(task: TaskSpec) -> str:
     return "" if task.standard_error == task.standard_output else task.standard_error
 
 
-def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+def _slurm_nodes(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
     one = spec.single_node or (task.distribution is None and task.minimum == 1)
-    yield from _texts({"--job-name": spec.name, "--account": spec.project, "--qos": spec.template})
-    if task.minimum != task.maximum:
-        losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more")
-    if spec.unit is UnitType.GPU:
-        yield from slurm_gpus(spec, task, losses)
-    else:
-        yield f"--ntasks={task.minimum}"
     if task.distribution is not None and task.distribution.nodes:
         yield f"--nodes={task.distribution.nodes}"
     elif task.distribution is not None and task.distribution.per_node:
@@ -98,6 +91,14 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
             yield f"--ntasks-per-node={task.distribution.per_node}"
     elif one and (task.minimum > 1 or spec.unit is UnitType.GPU):
         yield "--nodes=1"
+
+
+def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+    yield from _texts({"--job-name": spec.name, "--account": spec.project, "--qos": spec.template})
+    if task.minimum != task.maximum:
+        losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more")
+    yield from slurm_gpus(spec, task, losses) if spec.unit is UnitType.GPU else (f"--ntasks={task.minimum}",)
+    yield from _slurm_nodes(spec, task)
     if spec.run_time != FOREVER:
         yield f"--time={_slurm_clock(spec.run_time)}"
     if task.kind is TaskType.SWEEP:
