@@ -157,3 +157,8 @@ def test_tasks_of_a_step_on_other_nodes_have_gpus_of_their_own(
         slurm.said(f"{hosts} 'cat $CCP_MPI_HOSTFILE; echo $SLURM_TASKS_PER_NODE $HEADNODE_HOSTS'", tmp_path)
         found = (tmp_path / "hosts.txt").read_text().split()
         assert sorted(found) == ["1(x2)", "blue", "blue:1", "red", "red:1"]
+
+
+def test_a_job_with_gpus_is_tested_with_all_its_processors(slurm: Programs, tmp_path: Path) -> None:
+    said = slurm.run("sbatch --test-only -G 2 --cpus-per-gpu=3 --wrap true", tmp_path).stderr
+    assert "using 6 processors on nodes red in partition all" in said

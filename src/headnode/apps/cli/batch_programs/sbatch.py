@@ -206,9 +206,12 @@ def _tell_test(client: Client, request: "dict[str, Any]") -> None:
     at = None if explanation["would_start"] else expected.get("p50") or expected.get("promise")
     when = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at or time.time()))
     nodes = ",".join(each["node"] for each in explanation["would_start"]) or "(unknown)"
+    job, unit = answer["job"], "GPUs" if answer["job"]["unit"] == "gpu" else "processors"
+    held = sum(each["processors"] for each in explanation["would_start"])
+    amount = f"{held} processors" if held else f"{job['minimum']} {unit}"
     sys.stderr.write(
-        f"sbatch: Job {answer['job']['id'] or 0} to start at {when} using {answer['job']['minimum']} "
-        f"processors on nodes {nodes} in partition {_partition(request)}\n"
+        f"sbatch: Job {job['id'] or 0} to start at {when} using {amount} "
+        f"on nodes {nodes} in partition {_partition(request)}\n"
     )
 
 
