@@ -12,6 +12,8 @@ from workflow_programs import USE_OF_DASK, needs, run_python
 
 from headnode.sdk import HeadnodeClient
 from heads import RealHead, real_head
+from testbed.clusters import cluster_on_loopback
+from testbed.processes import free_address
 from testbed.request_relay import RequestRelay, request_relay
 
 INTEGRATIONS = Path(__file__).parents[2] / "integrations"
@@ -126,6 +128,43 @@ def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
     assert len(ended) == 2
     assert {(job.priority_name, job.run_time) for job in ended} == {("BelowNormal", 600.0)}
     assert int(printed.split("job ")[1].split()[0]) in [job.id for job in ended]
+
+
+GPUS = """
+rule all:
+    output: "gpus.txt"
+    threads: 3
+    resources: gpu=2, gpu_model="gpu"
+    shell: "echo $HEADNODE_GPUS $CCP_NUMCPUS > {output}"
+"""
+PSIJ_GPUS = """
+import pathlib
+from psij import Job, JobExecutor, JobSpec, ResourceSpecV1
+
+resources = ResourceSpecV1(process_count=1, cpu_cores_per_process=3, gpu_cores_per_process=2)
+command = ["-c", "echo $HEADNODE_GPUS $CCP_NUMCPUS"]
+here = pathlib.Path.cwd()
+job = Job(JobSpec("/bin/sh", command, directory=here, stdout_path="gpus.txt", resources=resources))
+executor = JobExecutor.get_instance("headnode")
+executor.submit(job)
+print(job.wait().state.name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        pytest.param("Snakefile", GPUS, marks=needs("snakemake")),
+        pytest.param("work.py", PSIJ_GPUS, marks=needs("psij")),
+    ],
+)
+def test_gpus_of_a_workflow_are_those_of_the_cluster(name: str, program: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(program)
+    snakemake = ["-m", "snakemake", "--executor", "headnode", "--jobs", "1"]
+    with cluster_on_loopback(tmp_path / "c", ("red",), free_address(), 8, ("--gpus", "2")) as cluster:
+        door = {"HEADNODE_STATE": str(cluster.state)}
+        run(snakemake if name == "Snakefile" else [name], door, tmp_path)
+    assert (tmp_path / "gpus.txt").read_text() == "0,1 4\n"
 
 
 PSIJ = """

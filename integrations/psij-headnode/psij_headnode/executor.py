@@ -148,14 +148,12 @@ class HeadnodeJobExecutor(JobExecutor):
         attributes, resources = spec.attributes, spec.resources or ResourceSpecV1()
         if not isinstance(resources, ResourceSpecV1):
             raise InvalidJobException(f"resources of version {resources.version} are not supported")
-        if resources.gpu_cores_per_process:
-            raise InvalidJobException("Headnode counts no GPU cores: name a feature of the nodes instead")
         processes, nodes = resources.computed_process_count, resources.node_count
         count = processes * (resources.cpu_cores_per_process or 1)
         options: dict[str, Any] = {
             "command": ["/bin/sh", "-c", self._script(job, spec, processes)],
             "name": spec.name,
-            "processors": count,
+            **_size(count, processes * (resources.gpu_cores_per_process or 0)),
             "exclusive": resources.exclusive_node_use or None,
             "work_directory": spec.directory,
             "environment": spec.environment or None,
@@ -182,3 +180,14 @@ class HeadnodeJobExecutor(JobExecutor):
         launcher = Launcher.get_instance(spec.launcher or Launcher.DEFAULT_LAUNCHER_NAME, config=self.config)
         launch = shlex.join(launcher.get_launch_command(job))
         return f"{NODE_FILE if processes > 1 else ''}{launch}"
+
+
+def _size(processors: int, gpus: int) -> dict[str, int]:
+    """Return the size of a job: each of its GPUs comes with its share of the processors, rounded up.
+
+    >>> _size(4, 0), _size(6, 4)
+    ({'processors': 4}, {'gpus': 4, 'processors_per_gpu': 2})
+    """
+    return (
+        {"gpus": gpus, "processors_per_gpu": -(-processors // gpus)} if gpus else {"processors": processors}
+    )

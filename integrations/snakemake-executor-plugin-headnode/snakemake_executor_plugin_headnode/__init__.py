@@ -140,9 +140,15 @@ def job_options(job: Any) -> dict[str, Any]:
     resources: Mapping[str, Any] = job.resources
     options: dict[str, Any] = {
         "name": job.name if not job.is_group() else f"group {job.groupid}",
-        "processors": max(1, int(job.threads)),
         "single_node": True,
     }
+    threads, gpus = max(1, int(job.threads)), resources.get("gpu")
+    if isinstance(gpus, int) and gpus > 0:
+        options |= {"gpus": gpus, "processors_per_gpu": -(-threads // gpus)}
+    else:
+        options["processors"] = threads
+    if model := resources.get("gpu_model"):
+        options["features"] = [model]
     if (minutes := resources.get("runtime")) is not None:
         options["run_time"] = f"{minutes}m"
     held = {what: resources.get(f"{short}_mb") for what, short in (("memory", "mem"), ("disk", "disk"))}
