@@ -320,6 +320,10 @@ def test_a_job_that_counts_gpus_is_told_and_changed_as_one_of_sockets_is(hpc: Hp
     larger = [{"name": name, "value": value} for name, value in zip(sizes, ("Gpu", "2", "4"), strict=True)]
     assert hpc.status("PUT", f"/jobs/{job}", json=larger) == 204
     assert hpc.properties(f"/jobs/{job}", *sizes) == dict(zip(sizes, ("Gpu", "2", "4"), strict=True))
+    alone = [{"name": "MinSockets", "value": "2"}, {"name": "MaxSockets", "value": "3"}]
+    for place in (f"/jobs/{job}", f"/jobs/{job}/tasks/1"):
+        assert hpc.status("PUT", place, json=alone) == 204
+        assert hpc.properties(place, *sizes) == dict(zip(sizes, ("Gpu", "2", "3"), strict=True))
 
 
 def test_tasks_are_found_by_their_state_page_by_page(hpc: Hpc) -> None:

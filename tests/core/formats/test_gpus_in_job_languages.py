@@ -2,7 +2,7 @@
 
 import pytest
 
-from headnode.core.formats import hpc_xml
+from headnode.core.formats import hpc_xml, job_template_xml, job_templates
 from headnode.core.formats.dialects import read, write
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008
@@ -110,3 +110,17 @@ def test_an_alternative_may_count_processors_beside_a_job_of_gpus() -> None:
         "processors-per-gpu",
         ("alternatives", 0, "processors_per_gpu"),
     )
+
+
+def test_a_template_with_rules_for_gpus_comes_back_and_hpc_pack_is_told_what_it_lacks() -> None:
+    text = (
+        'name = "T"\n[processors_per_gpu]\ndefault = 4\n[maximum_gpus]\nmost = 1\n[unit]\nallowed = "gpu"\n'
+    )
+    template = job_templates.read_template(text)
+    assert job_templates.read_template(job_templates.write_template(template)) == template
+    written, report = job_template_xml.write_template(template)
+    assert b"Gpu" in written
+    assert sorted(item.where for item in report) == [
+        "maximum_gpus",
+        "processors_per_gpu",
+    ]

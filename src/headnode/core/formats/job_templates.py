@@ -69,13 +69,14 @@ def _plain(key: str) -> TemplateProperty:
 
 
 def _size(bound: str, unit: UnitType) -> TemplateProperty:
+    name = _HPC_SIZES.get(unit.value)
     return TemplateProperty(
         key=f"{bound}_{unit.value}s",
         field=bound,
         unit=unit,
         value=native.WHOLE,
-        hpc=(f"{bound[:3].capitalize()}{_HPC_SIZES[unit.value]}",) if unit.value in _HPC_SIZES else (),
-        words=hpc_values.COUNT,
+        hpc=(f"{bound[:3].capitalize()}{name}",) if name else (),
+        words=hpc_values.COUNT if name else None,
     )
 
 

@@ -135,12 +135,13 @@ async def set_job(request: HpcRequest) -> HpcReply:
     """Change properties of a job."""
     number = request.number("job")
     await request.admit_to(number)
-    state = (await request.ask("job", job=number))["job"]["state"]
+    job = (await request.ask("job", job=number))["job"]
+    state = job["state"]
     if state in ("Finished", "Failed", "Canceled"):
         raise WrongState(
             code="job-over", what=f"job {number} has already ended: {state}", fix="requeue it first"
         )
-    await request.ask("modify_job", job=number, terms=job_terms(read_list(request.body)))
+    await request.ask("modify_job", job=number, terms=job_terms(read_list(request.body), job["unit"]))
     return DONE
 
 
@@ -148,8 +149,10 @@ async def submit(request: HpcRequest) -> HpcReply:
     """Submit a job that was created; with properties, it is changed first."""
     number = request.number("job")
     await request.admit_to(number)
-    if request.body and (terms := job_terms(read_list(request.body))):
-        await request.ask("modify_job", job=number, terms=terms)
+    if request.body:
+        unit = (await request.ask("job", job=number))["job"]["unit"]
+        if terms := job_terms(read_list(request.body), unit):
+            await request.ask("modify_job", job=number, terms=terms)
     await request.ask("submit_job", job=number)
     return DONE
 

@@ -162,20 +162,20 @@ def _spelled(properties: Mapping[str, str], rows: Mapping[str, HpcRow]) -> Prope
     return found
 
 
-def job_terms(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the command line that change these properties of a job.
+def job_terms(properties: Mapping[str, str], unit: str) -> dict[str, str]:
+    """Return the options of the command line that change these properties of a job, which counts `unit`.
 
     Raises:  BadRequest ``properties`` for one that cannot be changed.
     """
-    return _terms(properties, _JOB_ROWS, _names_of(OPTIONS_OF_JOBS))
+    return _terms(properties, _JOB_ROWS, _names_of(OPTIONS_OF_JOBS), unit)
 
 
-def task_terms(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the command line that change these properties of a task.
+def task_terms(properties: Mapping[str, str], unit: str) -> dict[str, str]:
+    """Return the options of the command line that change these properties of a task, whose job counts `unit`.
 
     Raises:  BadRequest ``properties`` for one that cannot be changed.
     """
-    return _terms(properties, _TASK_ROWS, _names_of(OPTIONS_OF_TASKS))
+    return _terms(properties, _TASK_ROWS, _names_of(OPTIONS_OF_TASKS), unit)
 
 
 def _names_of(options: Iterable[Any]) -> dict[str, str]:
@@ -191,7 +191,7 @@ _GPUS: Final = "Gpu"
 
 
 def _terms(
-    properties: Mapping[str, str], rows: Mapping[str, HpcRow], names: Mapping[str, str]
+    properties: Mapping[str, str], rows: Mapping[str, HpcRow], names: Mapping[str, str], counted: str
 ) -> dict[str, str]:
     terms: dict[str, str] = {}
     bounds: dict[str, dict[str, str]] = {}
@@ -210,8 +210,9 @@ def _terms(
         elif field != "size.unit":
             raise wrong("properties", f"property {name[:64]!r} cannot be changed", "see docs/hpc-pack.md")
     units = {value for name, value in properties.items() if name.lower() == "unittype"}
+    on_gpus = _GPUS in units or (not units and counted == "gpu")
     for unit, both in bounds.items():
         least = both.get("minimum") or both["maximum"]
-        size = "numgpus" if unit == "socket" and _GPUS in units else _SIZES[unit]
+        size = "numgpus" if unit == "socket" and on_gpus else _SIZES[unit]
         terms[size] = f"{least}-{both.get('maximum') or least}"
     return terms

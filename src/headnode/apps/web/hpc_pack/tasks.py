@@ -176,7 +176,8 @@ async def set_task(request: HpcRequest) -> HpcReply:
             fix=f"change those of the task: PUT /hpc/jobs/{job}/tasks/{number}",
         )
     await request.admit_to(job)
-    await request.ask("modify_task", job=job, task=number, terms=task_terms(given))
+    unit = (await request.ask("job", job=job))["job"]["unit"]
+    await request.ask("modify_task", job=job, task=number, terms=task_terms(given, unit))
     return DONE
 
 
