@@ -162,7 +162,7 @@ def test_a_failure_of_the_notices_is_shown_and_they_go_on_when_its_cause_is_gone
         head.ask("set_parameters", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
         with outbox:
             outbox.execute("insert into waiting values (1, 'nowhere', x'c1')")  # no notice
-        head.until(lambda: failed_parts(head) == ["head part: notices"])
+        head.until(lambda: failed_parts(head) == ["notices"])
         view = cluster_view(head.ask("cluster")["cluster"])
         assert view["Failed Parts"].startswith("notices (it failed with DecodeError, and begins again")
         assert "Plug-ins" not in view
@@ -173,7 +173,7 @@ def test_a_failure_of_the_notices_is_shown_and_they_go_on_when_its_cause_is_gone
 
 
 def failed_parts(head: RealHead) -> list[str]:
-    return [each["name"] for each in head.ask("cluster")["cluster"]["plug_ins"]]
+    return list(head.ask("cluster")["cluster"]["failed_parts"])
 
 
 def test_a_hook_whose_answer_is_no_http_is_a_problem_that_is_told(head: RealHead) -> None:

@@ -6,6 +6,7 @@ The comment of a field is what the page says of it.
 
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from headnode.core.formats.fidelity import FidelityReport
@@ -30,10 +31,6 @@ class DefaultsAnswer(VerbAnswer, frozen=True):
 
     work_directory: str  # `Current` or `Home`
     environment: str  # names between commas, `all`, or ""
-
-
-FAILED_PART = "head part: "
-"""Begins the name of a part of the head that has failed; such parts are listed among the plug-ins."""
 
 
 class PlugInProblem(VerbAnswer, frozen=True):
@@ -105,6 +102,7 @@ class ClusterObject(VerbAnswer, frozen=True):
     processors: ProcessorTotals
     tasks_running: int
     next_reservation: NextReservation | None
+    failed_parts: dict[str, str] = msgspec.field(default_factory=dict)  # by name, and what happened
 
 
 class ClusterAnswer(VerbAnswer, frozen=True):
@@ -370,6 +368,7 @@ class MetricsAnswer(VerbAnswer, frozen=True):
     agents_connected: int
     notices_waiting: int
     coverage: CoverageObject  # of predicted starts
+    failed_parts: int = 0  # parts of the head that failed, and begin again
 
 
 class QueueRequest(VerbRequest, frozen=True):

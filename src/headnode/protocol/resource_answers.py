@@ -94,6 +94,7 @@ class SetElasticRequest(ElasticNameRequest, frozen=True):
     idle_time: Duration | None = None  # a node without a job for so long leaves
     margin: Duration | None = None  # so long before its allocation ends a node has no job
     retry: Duration | None = None  # after a failed allocation; doubled with each that fails after it
+    gpus: int | None = None  # of each node
     python: PathText | None = None  # the Python with Headnode at the resource; empty: that of the head
 
 
@@ -134,6 +135,7 @@ class ElasticPoolObject(VerbAnswer, frozen=True):
     trouble: str  # of the last one
     says: str  # why it does not do more now
     allocations: list[ElasticAllocationObject]
+    gpus: int = 0  # of each node
 
 
 class ElasticPoolsAnswer(VerbAnswer, frozen=True):

@@ -11,6 +11,7 @@ from test_resources import PEER, end, hand, start
 from worlds import ADA, ROOT, World
 
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.job import UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -232,6 +233,30 @@ def test_an_allocation_is_a_job_at_the_resource_and_its_intention_is_in_the_same
     assert not spec.tasks[0].rerunnable
     assert "digest" not in spec.tasks[0].script  # nor the secret, which the head does not know here
     assert world.replayed().elastic.named["burst"].allocations[0].job == job
+
+
+def test_a_job_that_counts_gpus_makes_a_node_of_a_pool_that_has_some() -> None:
+    plain, with_gpus = with_pool(), with_pool(gpus=2, processors=8)
+    found = []
+    for world in (plain, with_gpus):
+        world.submit(ONE, unit=UnitType.GPU, run_time=Seconds(600.0))
+        idle = IdleNodes(node_of_allocation(pool(world).pool), 3540.0, 1)
+        view = world.engine.view(world.clock.now())
+        found.append(elastic_demand(view, world.engine.policy(), idle).nodes)
+    assert found == [0, 1]
+
+
+def test_an_allocation_asks_for_the_gpus_of_its_pool_and_its_agent_counts_no_others() -> None:
+    world = with_pool(gpus=2, processors=8)
+    spec = world.cluster.spec(world.record(make(world)))
+    assert (spec.unit, spec.tasks[0].minimum, spec.processors_per_gpu) == (UnitType.GPU, 2, 4)
+    assert "--gpus" not in spec.tasks[0].script  # it finds those that the allocation lets it see
+    assert 'CUDA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES"' in spec.tasks[0].script
+    plain = with_pool()
+    spec = plain.cluster.spec(plain.record(make(plain)))
+    assert "--gpus 0" in spec.tasks[0].script
+    with pytest.raises(BadRequest, match="divided"):
+        with_pool(gpus=3, processors=8)
 
 
 def test_an_allocation_joins_once_and_only_as_its_own_node() -> None:

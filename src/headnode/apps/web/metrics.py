@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.problems import problem_response
 from headnode.core.model.errors import HeadnodeError
-from headnode.protocol.cluster_answers import FAILED_PART, ClusterAnswer, HistogramObject, MetricsAnswer
+from headnode.protocol.cluster_answers import HistogramObject, MetricsAnswer
 from headnode.protocol.requests import VerbRequest
 
 METRICS_PATH = "/metrics"
@@ -37,34 +37,29 @@ def metrics_routes(gateway: Gateway) -> list[BaseRoute]:
         try:
             caller = gateway.identity.caller(request)
             answer = await gateway.head.ask(caller, "metrics", VerbRequest(), MetricsAnswer)
-            told = (await gateway.head.ask(caller, "cluster", VerbRequest(), ClusterAnswer)).cluster
         except HeadnodeError as error:
             return problem_response(error)
-        failed = sum(each.name.startswith(FAILED_PART) for each in told.plug_ins)
-        return Response(exposition(answer, failed), headers={"content-type": CONTENT_TYPE_LATEST})
+        return Response(exposition(answer), headers={"content-type": CONTENT_TYPE_LATEST})
 
     return [Route(METRICS_PATH, metrics, methods=["GET"])]
 
 
-def exposition(answer: MetricsAnswer, failed_parts: int) -> bytes:
-    """Return the metrics of a head, and how many of its parts failed, in the text format of Prometheus."""
+def exposition(answer: MetricsAnswer) -> bytes:
+    """Return the metrics of a head in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_HeadMetrics(answer, failed_parts))
+    registry.register(_HeadMetrics(answer))
     return generate_latest(registry)
 
 
 class _HeadMetrics(Collector):
     """The metrics of one answer."""
 
-    def __init__(self, answer: MetricsAnswer, failed_parts: int) -> None:
-        self._answer, self._failed_parts = answer, failed_parts
+    def __init__(self, answer: MetricsAnswer) -> None:
+        self._answer = answer
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from _states(self._answer)
-        yield GaugeMetricFamily(
-            "headnode_failed_parts", "Parts of the head that failed and begin again.", self._failed_parts
-        )
         yield from _counters(self._answer)
         yield from _durations(self._answer)
         yield from _coverage(self._answer)
@@ -102,6 +97,9 @@ def _states(answer: MetricsAnswer) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "headnode_notices_waiting", "Notices that wait to be sent.", answer.notices_waiting
+    )
+    yield GaugeMetricFamily(
+        "headnode_failed_parts", "Parts of the head that failed and begin again.", answer.failed_parts
     )
     yield GaugeMetricFamily("headnode_event_sequence", "The number of the newest event.", answer.event_number)
 

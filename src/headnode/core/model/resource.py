@@ -12,6 +12,7 @@ from math import inf
 
 import msgspec
 
+from headnode.core.model.bounds import GPUS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource_system import ResourceSystem, system_named
@@ -223,6 +224,7 @@ class ElasticPool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     allocation_time: Seconds = Seconds(3600.0)
     processors: int = 1  # of each node
     memory: int = 0  # of each node; 0: none is asked for, and jobs that ask for memory wait for other nodes
+    gpus: int = 0  # of each node
     idle_time: Seconds = Seconds(300.0)  # a node without a job for so long leaves
     margin: Seconds = Seconds(60.0)  # so long before its allocation ends a node has no job any more
     retry: Seconds = Seconds(60.0)  # after a failed allocation; doubled with each that fails after it
@@ -250,6 +252,7 @@ _POOL_LIMITS = (
     ("allocation_time", 60, 30 * 86_400),
     ("processors", 1, 65_536),
     ("memory", 0, 2**31),
+    ("gpus", 0, GPUS.most),
     ("idle_time", 1, 86_400),
     ("margin", 1, 86_400),
     ("retry", 1, 86_400),
@@ -275,6 +278,12 @@ def check_elastic_pool(wish: ElasticPool) -> None:
             fix="choose a number above 0",
         )
     _check_cost(wish)
+    if wish.gpus and wish.processors % wish.gpus:
+        raise BadRequest(
+            code="elastic-gpus",
+            what=f"{wish.processors} processors of a node cannot be divided among its {wish.gpus} GPUs",
+            fix=f"give it a multiple of {wish.gpus} processors",
+        )
     if wish.usable_time < wish.margin:
         raise BadRequest(
             code="elastic-margin",

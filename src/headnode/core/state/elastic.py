@@ -9,7 +9,7 @@ import shlex
 from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import HeldAmounts, JobSpec
+from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import ElasticPool, check_elastic_pool
@@ -218,12 +218,14 @@ def allocation_spec(pool: ElasticPool, node: str, agent: tuple[str, ...]) -> Job
     """Return the job at the resource that is one node here."""
     words = [*agent, "--allocation", "--name", node, "--processors", str(pool.processors)]
     words += ["--memory", str(pool.memory)] if pool.memory else []
+    words += [] if pool.gpus else ["--gpus", "0"]  # its machine may have some that the allocation has not
     words += ["--groups", pool.name, "--join", "-"]
+    size = pool.gpus or pool.processors
     task = TaskSpec(
         command="agent",
         script=_SCRIPT.format(agent=shlex.join(words)),
-        minimum=pool.processors,
-        maximum=pool.processors,
+        minimum=size,
+        maximum=size,
         work_directory="/",
     )
     return JobSpec(
@@ -231,6 +233,8 @@ def allocation_spec(pool: ElasticPool, node: str, agent: tuple[str, ...]) -> Job
         description=f"a node of the elastic pool {pool.name}",
         resource=pool.resource,
         single_node=True,
+        unit=UnitType.GPU if pool.gpus else UnitType.PROCESSOR,
+        processors_per_gpu=pool.processors // size,
         run_time=pool.allocation_time,
         held=HeldAmounts(memory=pool.memory),
         tasks=(task,),
@@ -243,6 +247,8 @@ def node_of_allocation(pool: ElasticPool) -> NodeFacts:
         name=pool.name,
         processors=pool.processors,
         memory=pool.memory,
+        gpus=pool.gpus,
+        features=("gpu",) if pool.gpus else (),
         groups=(pool.name,),
         only_user=pool.only_user,
     )
@@ -253,7 +259,10 @@ umask 077
 here=$(dirname "$0")
 secret=$here/secret
 state=$(mktemp -d "${{TMPDIR:-/tmp}}/headnode-XXXXXXXXXX") || exit 96
-env -i PATH="$PATH" HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" {agent} --state "$state" < "$secret" &
+env -i PATH="$PATH" HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" \\
+  ${{CUDA_VISIBLE_DEVICES+CUDA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES"}} \\
+  ${{ROCR_VISIBLE_DEVICES+ROCR_VISIBLE_DEVICES="$ROCR_VISIBLE_DEVICES"}} \\
+  {agent} --state "$state" < "$secret" &
 agent=$!
 trap 'kill -TERM $agent 2> /dev/null' TERM
 while :; do

@@ -19,6 +19,7 @@ _NUMBERS = {
     "queued-most": "most_queued",
     "processors": "processors",
     "memory": "memory",
+    "gpus": "gpus",
 }
 _TIMES = {"allocation-time": "allocation_time", "idle": "idle_time", "margin": "margin", "retry": "retry"}
 
@@ -126,6 +127,7 @@ _OPTIONS = (
     CliOption("allocation-time", "SPAN", "Length of an allocation, such as 4h (default: 1h)"),
     CliOption("processors", "N", "Processors of each node (default: 1)"),
     CliOption("memory", "MB", "Memory that each node requests (default: none)"),
+    CliOption("gpus", "N", "GPUs that each node requests (default: none)"),
     CliOption("idle", "SPAN", "Time after which a node without a job is released (default: 5m)"),
     CliOption("margin", "SPAN", "Time at the end of an allocation in which no job runs (default: 1m)"),
     CliOption("retry", "SPAN", "Pause after a failed allocation; doubled for the next (default: 1m)"),

@@ -123,16 +123,14 @@ def _policy(cluster: "Mapping[str, Any]") -> str:
     return f"{cluster['policy']} ({trouble})" if trouble else str(cluster["policy"])
 
 
-_PART = "head part: "  # FAILED_PART of protocol.cluster_answers, whose import would cost more
-
-
 def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
     """Return the policies of other packages, and the parts of the head that failed, if there are any."""
-    rows: dict[str, list[str]] = {"Plug-ins": [], "Failed Parts": []}
-    for each in cluster.get("plug_ins", []):
-        name, is_part = each["name"].removeprefix(_PART), each["name"].startswith(_PART)
-        told = f"{name} ({each['problem']})" if each["problem"] else name
-        rows["Failed Parts" if is_part else "Plug-ins"].append(told)
+    policies = [
+        f"{each['name']} ({each['problem']})" if each["problem"] else each["name"]
+        for each in cluster.get("plug_ins", [])
+    ]
+    parts = [f"{name} ({what})" for name, what in cluster.get("failed_parts", {}).items()]
+    rows = {"Plug-ins": policies, "Failed Parts": parts}
     return {row: "; ".join(told) for row, told in rows.items() if told}
 
 

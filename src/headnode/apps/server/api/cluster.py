@@ -29,7 +29,6 @@ from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.settings import check_parameter, parameters_with
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import (
-    FAILED_PART,
     BackupAnswer,
     ClusterAnswer,
     ClusterObject,
@@ -94,7 +93,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         policy=settings.text("SchedulingPolicy"),
         mode=settings.text("SchedulingMode"),
         policy_problem=_policy_trouble(context),
-        plug_ins=[*_plug_ins(context), *_failed_parts(context)],
+        plug_ins=_plug_ins(context),
         notices=_notices(context),
         licence_problem=context.licence_problem,
         requesting_user=await whoami(context, by, request),
@@ -105,6 +104,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
             damage=list(archive.damage()),
         ),
         **structs.asdict(show.cluster_counts(context.cluster, context.now())),
+        failed_parts=dict(context.failed_parts),
     )
     return ClusterAnswer(shown)
 
@@ -122,11 +122,6 @@ def _policy_trouble(context: ServerContext) -> str:
     registry = context.engine.policies
     named = context.engine.settings.text("SchedulingPolicy")
     return registry.trouble(named) if isinstance(registry, PolicyRegistry) else ""
-
-
-def _failed_parts(context: ServerContext) -> list[PlugInProblem]:
-    """Return the parts of the head that have failed and begin again, in the form of plug-ins."""
-    return [PlugInProblem(f"{FAILED_PART}{name}", what) for name, what in context.failed_parts.items()]
 
 
 def _plug_ins(context: ServerContext) -> list[PlugInProblem]:
@@ -336,6 +331,7 @@ async def metrics(context: ServerContext, by: User, request: VerbRequest) -> Met
         agents_connected=len(context.links),
         notices_waiting=0 if context.notices is None else context.notices.waiting(),
         coverage=await context.coverage.newest(),
+        failed_parts=len(context.failed_parts),
     )
 
 

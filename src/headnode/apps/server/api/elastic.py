@@ -35,7 +35,7 @@ ELASTIC_EVENTS: Final[Mapping[type, tuple[str, Callable[[Any], dict[str, Any]]]]
     e.ElasticNodeLeaving: ("elastic.node_leaving", lambda one: {"name": one.name, "job": one.job}),
     e.ElasticNodeGone: ("elastic.node_gone", lambda one: {"name": one.name, "job": one.job}),
 }
-_FIELDS = ("resource", "most_nodes", "most_queued", "processors", "memory", "python")
+_FIELDS = ("resource", "most_nodes", "most_queued", "processors", "memory", "gpus", "python")
 _TIMES = ("allocation_time", "idle_time", "margin", "retry")
 
 
@@ -131,6 +131,7 @@ def _object(context: ServerContext, record: ElasticRecord) -> ElasticPoolObject:
         allocation_time=pool.allocation_time,
         processors=pool.processors,
         memory=pool.memory,
+        gpus=pool.gpus,
         idle_time=pool.idle_time,
         margin=pool.margin,
         retry=pool.retry,

@@ -124,6 +124,7 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
         "/templates": [
             f"{each['name']}: {each['problem']}" for each in cluster["plug_ins"] if each["problem"]
         ],
+        "/": [f"{name} of the head: {what}" for name, what in cluster.get("failed_parts", {}).items()],
         "/audit": cluster["journal"]["damage"],
     }
     found += [_link(text, "/settings") for text in disk_trouble(cluster["state_directory"])]
