@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from headnode.core.formats.batch import BatchSystem, read_script, write_script
 from headnode.core.formats.fidelity import Fidelity, lossy_items
+from headnode.core.launching.environment import process_places
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.task import Distribution, ScriptOrigin, TaskSpec, TaskType, asked_processes
+from headnode.core.state.task_layout import groups_of
 
 PER_NODE = Distribution(per_node=2)
 MODEL = ("a100",)
@@ -254,3 +256,40 @@ def test_gpus_come_back_from_every_script_or_what_is_lost_is_told(
     again = read_script(text)[0]
     same = (again.unit, again.tasks[0].minimum, again.processors_per_gpu) == (UnitType.GPU, gpus, processors)
     assert same or lossy_items(report)
+
+
+ONE_TO_FOUR = ("1", "2", "3", "4")
+WORDS = [
+    *(f"--gpus{of}={number}" for of in ("", "-per-node", "-per-task") for number in ONE_TO_FOUR),
+    *(f"--{name}={number}" for name in ("cpus-per-gpu", "ntasks-per-gpu", "mem-per-gpu") for number in "13"),
+    *(f"-{letter} {number}" for letter in "nNc" for number in ONE_TO_FOUR),
+    *("--ntasks-per-node=1", "--ntasks-per-node=2", "--gres=gpu:a100:2", "--gres=gpu:2", "--gpus=0"),
+    *("-a 1-3", "--mem=1G", "-m cyclic"),
+]
+
+
+@given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=6, unique=True))
+def test_any_options_are_refused_with_their_line_or_make_a_job_whose_processes_fit(words: list[str]) -> None:
+    lines = "".join(f"#SBATCH {word}\n" for word in words)
+    refused: BadRequest | None = None
+    try:
+        spec, _ = read_script(f"#!/bin/sh\n{lines}true\n")
+    except BadRequest as no:
+        refused = no
+    if refused is not None:
+        assert refused.place is not None
+        assert 2 <= refused.place[0] <= len(words) + 1
+        return
+    if spec.unit is not UnitType.GPU:
+        return
+    check_job(spec)
+    check_runnable(spec)
+    task, each = spec.tasks[0], spec.processors_per_gpu
+    processes = asked_processes(task, "slurm")
+    assert processes is not None
+    groups = groups_of(task.distribution, task.minimum) or ((task.minimum, 1),)
+    sizes = [gpus * each for gpus, times in groups for _ in range(times)]
+    place = tuple((f"n{number}", tuple(range(size))) for number, size in enumerate(sizes))
+    ranks = [len(taken) for _, taken in process_places(spec, task, place)]
+    assert sum(ranks) == processes
+    assert all(count <= size for count, size in zip(ranks, sizes, strict=True))
