@@ -312,6 +312,14 @@ def test_a_script_of_slurm_that_is_written_anew_is_the_same_job(
         assert new.script.splitlines()[-1] == old.script.splitlines()[-1]
 
 
+def test_a_script_of_pbs_that_is_written_for_slurm_has_no_lines_that_slurm_reads_as_those_of_pbs() -> None:
+    first = read_script("#!/bin/sh\n#PBS -l nodes=2:ppn=4:gpus=2\n#PBS -N x\ntrue\n")[0]
+    text = write_script(first, BatchSystem.SLURM)[0]
+    assert b"#PBS" not in text
+    again = read_script(text)[0]
+    assert (again.unit, again.tasks[0].minimum) == (first.unit, first.tasks[0].minimum)
+
+
 def submitted_with(system: str, *options: str, lines: str = "", **shell: str) -> JobSpec:
     """Return the job of a script that is submitted with options."""
     origin = ScriptOrigin(

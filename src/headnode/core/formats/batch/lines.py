@@ -112,13 +112,17 @@ def system_of(text: str) -> BatchSystem | None:
     return None
 
 
+def read_by(system: BatchSystem) -> tuple[BatchSystem, ...]:
+    """Return the schedulers whose lines one reads: Slurm also those of PBS."""
+    return (system, BatchSystem.PBS) if system is BatchSystem.SLURM else (system,)
+
+
 def directives(script: SourceText, system: BatchSystem) -> Iterator[Directive]:
     """Yield the lines with options in the order in which the scheduler reads them.
 
-    Slurm also reads the lines of PBS.
     Raises:  BadRequest ``quote`` for a quote without its partner, ``options`` beyond `SCRIPT_OPTIONS`.
     """
-    read = (system, BatchSystem.PBS) if system is BatchSystem.SLURM else (system,)
+    read = read_by(system)
     at = length = 0
     for line in script.text.splitlines(keepends=True):
         if not RULES[system].whole and line.strip() and not line.lstrip().startswith("#"):

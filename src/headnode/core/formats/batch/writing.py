@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from headnode.core.formats.batch.lines import RULES, BatchSystem
+from headnode.core.formats.batch.lines import RULES, BatchSystem, read_by
 from headnode.core.formats.batch.option_lines import OPTION_LINES, SWEPT
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
 from headnode.core.model.errors import BadRequest
@@ -107,7 +107,8 @@ def _program(task: TaskSpec, system: BatchSystem, losses: LossReport) -> tuple[s
     """Return the first line of the script, and the lines behind its options."""
     if task.script:
         first, _, rest = task.script.partition("\n")
-        kept = [line for line in rest.splitlines() if not RULES[system].directive.match(line)]
+        read = [RULES[each].directive for each in read_by(system)]
+        kept = [line for line in rest.splitlines() if not any(mark.match(line) for mark in read)]
         if task.kind is not TaskType.SWEEP and len(task.command.split()) > 1:
             losses.add(
                 Fidelity.NOT_SUPPORTED, "command", "arguments follow the script: sbatch SCRIPT ARGUMENT"
