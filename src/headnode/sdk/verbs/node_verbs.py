@@ -249,6 +249,7 @@ class NodeVerbs:
         idle_time: float | None = None,
         margin: float | None = None,
         retry: float | None = None,
+        gpus: int | None = None,
         python: str | None = None,
     ) -> ElasticPoolAnswer:
         """Add an elastic pool, or change one. Missing fields stay unchanged.
@@ -265,6 +266,7 @@ class NodeVerbs:
         idle_time: a node without a job for so long leaves
         margin: so long before its allocation ends a node has no job
         retry: after a failed allocation; doubled with each that fails after it
+        gpus: of each node
         python: the Python with Headnode at the resource; empty: that of the head
         """
 
