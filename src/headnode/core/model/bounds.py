@@ -222,7 +222,6 @@ PROCESSORS = Bound("processors of a node", 16_384, "", "Linux is built for 8,192
 SOCKETS = Bound("sockets of a node", 16_384, "", "not above its processors", least=1)
 MEMORY = Bound("memory, swap and disk of a node", 2**40, "MB", "no machine has as much", least=0)
 GPUS = Bound("GPUs of a node", 1_024, "", "more than any machine has", least=0)
-
 SPEED = Bound("speed of a processor", 1_000_000, "MHz", "1 THz", least=0)
 NODE_LIST = Bound("groups or features of a node", 1000, "entries", "they are in lists")
 REPORT = Bound("a message of a node", 8 * MB, "bytes", "5,000 results with their sentences")
