@@ -73,10 +73,10 @@ bless: format-lock ## write golden files, schemas and reference pages anew; read
 
 format-lock: $(VENV)/.with-tools ## add to the lock of the released format what is new; write the samples of this version
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2)
+
+release: format-lock ## record journals and conversations of this version, and release it: it is never changed from now on
 	@PYTHONPATH=tests:tests/core/state:tests/scenarios $(BIN)/python -m documents.released_journals $$($(BIN)/hn --version | cut -d' ' -f2)
 	@PYTHONPATH=tests:tests/live $(BIN)/python -m documents.released_conversations $$($(BIN)/hn --version | cut -d' ' -f2)
-
-release: format-lock ## release the format of this version: from now on it is never changed
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2) --release
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code

@@ -171,6 +171,20 @@ def test_srun_outside_of_a_job_passes_streams_on(slurm: Programs, tmp_path: Path
     assert (tmp_path / "both.txt").read_text() == "here\nhere\n"
 
 
+def test_what_srun_says_itself_is_not_in_the_file_of_its_program(slurm: Programs, tmp_path: Path) -> None:
+    nodes = slurm.said("sinfo -h -o %D", tmp_path).strip()
+    ahead = slurm.said(f"sbatch --parsable -N {nodes} --exclusive --wrap 'sleep 600'", tmp_path).strip()
+    slurm.head.until(lambda: slurm.said(f"squeue -h -t R -j {ahead}", tmp_path))
+    frees = f"until squeue -h -t PD -n sh | grep -q .; do sleep 0.1; done; scancel {ahead}"
+    done = slurm.run(
+        f"({frees}) & srun -o own.txt sh -c 'echo here; exit 3'; ended=$?; wait; exit $ended", tmp_path
+    )
+    assert done.returncode == 3, done
+    assert "queued and waiting for resources\n" in done.stderr
+    assert "task 0: Exited with exit code 3\n" in done.stderr
+    assert (tmp_path / "own.txt").read_text() == "here\n"
+
+
 @pytest.mark.parametrize("option", ["--output", "--input"])
 def test_srun_leaves_no_job_behind_if_its_files_cannot_be_opened(
     slurm: Programs, tmp_path: Path, option: str

@@ -72,6 +72,7 @@ ORDERS: Mapping[str, Callable[..., bytes]] = {
     "end-task-launches": shepherd_protocol.end_task_launches_message,
     "acknowledged": shepherd_protocol.acknowledge_message,
     "close": shepherd_protocol.close_message,
+    "vacate": shepherd_protocol.vacate_message,
 }
 
 
@@ -196,7 +197,8 @@ def test_a_head_goes_on_with_the_files_of_a_release(release: Path, tmp_path: Pat
     try:
         head.wait_until_ready()
         states = {job["id"]: job["state"] for job in head.ask("jobs", states=["all"])["jobs"]}
-        assert states == {1: "Finished", 2: "Finished", 3: "Canceled", 4: "Failed", 5: "Running"}
+        assert states.pop(3) in ("Canceled", "Failed")  # requeued, then canceled if that came in time
+        assert states == {1: "Finished", 2: "Finished", 4: "Failed", 5: "Running"}
         lines = head.ask("audit_log", limit=1000)["entries"]
         assert {line["verb"] for line in lines} >= {"set_parameters", "submit_job", "run_on_nodes"}
         assert head.ask("task", job=1, task=1)["task"]["exit_code"] == 0

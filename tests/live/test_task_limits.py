@@ -138,12 +138,14 @@ def test_programs_with_limits_start_as_those_without(scene: Scene) -> None:
     missing, locked = TaskSpec(command="nothing-such"), TaskSpec(command=f"{scene.work}/in")
     plain = TaskSpec(command=f"{script} a", standard_input="in", work_directory=str(scene.work))
     scene.head.open(JobSpec(tasks=(plain, missing, locked), resource_limits=limits))
-    for task in (1, 2, 3):
+    ends = []
+    for task in (1, 2, 3):  # one after the other: what waits behind a slow one is given back
         scene.head.run(task, (1, 1))
-    assert scene.head.result(1).exit_code == 0
+        ends.append(scene.head.result(task))
+    assert ends[0].exit_code == 0
     assert scene.captured(1).read_text() == f"{script} a {JOB}\nhello\n"
-    assert "there is no command 'nothing-such'" in scene.head.result(2).message
-    assert "is not executable" in scene.head.result(3).message
+    assert "there is no command 'nothing-such'" in ends[1].message
+    assert "is not executable" in ends[2].message
 
 
 def test_a_limited_task_has_its_own_session_and_the_usual_signals(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 Source:  Slurm 22.05, srun(1).
 """
 
+import contextlib
 import os
 import sys
 
@@ -141,6 +142,7 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
     from headnode.apps.cli.commands.job_shell import join_terminal, terminal_size
 
     rows, columns, kind = terminal_size() if asked.has("pty") else (0, 0, "")
+    says = os.dup(2)  # what srun says itself is not in the files of the program
     if not asked.has("pty"):
         _redirect(asked, str(question["job"]))
     conversation = client.begin("shell", rows=rows, columns=columns, kind=kind, **question)
@@ -150,16 +152,17 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
             answer = conversation.hear()
             if "waits" in answer and not told and not asked.has("quiet"):
                 told = True
-                sys.stderr.write(f"srun: job {question['job']} queued and waiting for resources\n")
+                _say(says, f"srun: job {question['job']} queued and waiting for resources")
             elif "node" in answer:
                 if told:
-                    sys.stderr.write(f"srun: job {question['job']} has been allocated resources\n")
-                return _told_end(
-                    join_terminal(conversation, notices=asked.has("pty")), str(answer["node"]), asked
-                )
+                    _say(says, f"srun: job {question['job']} has been allocated resources")
+                ended = join_terminal(conversation, notices=asked.has("pty"))
+                return _told_end(ended, str(answer["node"]), asked, says)
             elif answer.get("done"):
-                return _told_end(answer, "", asked)
+                return _told_end(answer, "", asked, says)
     finally:
+        os.dup2(says, 2)
+        os.close(says)
         conversation.close()
 
 
@@ -191,12 +194,17 @@ def _onto(file: int, stream: int) -> None:
     os.close(file)
 
 
-def _told_end(answer: "dict[str, Any]", node: str, asked: ProgramWords) -> int:
+def _say(stream: int, text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        os.write(stream, f"{text}\n".encode())
+
+
+def _told_end(answer: "dict[str, Any]", node: str, asked: ProgramWords, says: int) -> int:
     status = int(answer["exit"])
     if answer["problem"]:
         raise ProgramRefusal(str(answer["problem"]), status=status or 1)
     if status and not asked.has("quiet") and _is_alone(asked):  # else the srun in the job has said it
         from headnode.apps.cli.batch_programs.step_tasks import ending
 
-        sys.stderr.write(f"srun: error: {node}: task 0: {ending(status)}\n")
+        _say(says, f"srun: error: {node}: task 0: {ending(status)}")
     return status
