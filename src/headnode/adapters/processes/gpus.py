@@ -49,6 +49,9 @@ class MachineGpus(NamedTuple):
         return tuple(dict.fromkeys(found)) if self.names else ()
 
 
+NO_GPUS = MachineGpus()
+
+
 def model_features(model: str) -> Iterator[str]:
     """Yield the model as one word, and its own words without vendors and sizes.
 
@@ -158,7 +161,7 @@ def _amd_gpus() -> MachineGpus:
                 said = (node / "properties").read_text(encoding="ascii", errors="replace")
                 if re.search(r"^simd_count [1-9]", said, re.MULTILINE):
                     models.append(_amd_model(said))
-    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models), AMD) if models else MachineGpus()
+    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models), AMD) if models else NO_GPUS
 
 
 def _amd_model(properties: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headnode.adapters.processes.agent_link import boot_time
-from headnode.adapters.processes.gpus import MachineGpus
+from headnode.adapters.processes.gpus import NO_GPUS, MachineGpus
 from headnode.adapters.wire.agent_messages import (
     Health,
     Heartbeat,
@@ -142,7 +142,7 @@ class Agent:
         transport: Transport,
         *,
         allocation: bool = False,
-        gpus: MachineGpus | None = None,
+        gpus: MachineGpus = NO_GPUS,
     ) -> None:
         """`allocation`: the node is a job of another scheduler, and nothing may stay behind."""
         self._places, self._allocation = places, allocation
@@ -155,7 +155,7 @@ class Agent:
             self._results,
             self._head.say,
             transport.dial_for_tasks,
-            gpus or MachineGpus(),
+            gpus,
             allocation=allocation,
         )
         self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headnode.adapters.processes import shepherd_protocol
-from headnode.adapters.processes.gpus import MachineGpus
+from headnode.adapters.processes.gpus import NO_GPUS, MachineGpus
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import (
     PROTOCOL,
@@ -53,7 +53,7 @@ class Jobs:
         results: ResultSender,
         send: Callable[[FromAgent], None],
         dial: Dial | None = None,
-        gpus: MachineGpus | None = None,
+        gpus: MachineGpus = NO_GPUS,
         *,
         allocation: bool = False,
     ) -> None:
@@ -64,7 +64,7 @@ class Jobs:
         self._facts = facts
         self._table = JobTable()
         self._table.allocation = allocation
-        events = NodeEvents(places, facts, self._table, results, send, dial, gpus or MachineGpus())
+        events = NodeEvents(places, facts, self._table, results, send, dial, gpus)
         self._parts, self._starts, self._endings = events.parts, events.starts, events.endings
 
     async def start(self) -> None:

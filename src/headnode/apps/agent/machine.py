@@ -14,7 +14,7 @@ import msgspec
 
 from headnode import __version__
 from headnode.adapters.processes import cgroups
-from headnode.adapters.processes.gpus import MachineGpus, find_gpus, numbered
+from headnode.adapters.processes.gpus import NO_GPUS, MachineGpus, find_gpus, numbered
 from headnode.adapters.processes.program_start import machine_processors
 from headnode.adapters.wire.peers import user_name
 from headnode.core.model.bounds import GPUS
@@ -119,14 +119,13 @@ _ENFORCED = {"memory": "memory", "pids": "processes", "cpuset": "processors"}
 def gpus_of_this_machine(options: AgentOptions) -> MachineGpus:
     """Return the GPUs that this node counts; with none to count nothing is looked for."""
     if options.gpus == 0:
-        return MachineGpus()
+        return NO_GPUS
     found = find_gpus(os.environ)
     return found if options.gpus is None else numbered(options.gpus, found)
 
 
-def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus | None = None) -> NodeFacts:
+def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus = NO_GPUS) -> NodeFacts:
     """Return the facts of this node; what the options say is believed over what is found."""
-    gpus = gpus or MachineGpus()
     processors, memory = _read("cpuinfo"), _read("meminfo")
     groups = cgroups.find()
     return NodeFacts(
