@@ -81,6 +81,7 @@ class Head:
         self._launches: dict[str, tuple[Route, int]] = {}  # those that go on, and the last piece of each
         self._showed_life = time.monotonic()
         self._batches: set[int] = set()
+        self._opened: dict[JobId, OpenJob] = {}
         self._listener: socket.socket | None = None
         self._peer: socket.socket | None = None
         self._heard = bytearray()
@@ -161,6 +162,7 @@ class Head:
             case Hello():
                 self.hellos.append(message)
                 self.say(Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
+                self._open_again(message)
             case Started(started=begun):
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
             case Heartbeat(number=number):
@@ -185,6 +187,12 @@ class Head:
                 self.failed.append(message)
             case JobClosed(job=job):
                 self.closed.append(job)
+
+    def _open_again(self, hello: Hello) -> None:
+        """Say again what an agent did not keep: one that is killed at once has no file of a new job yet."""
+        known = {each.job for each in (*hello.live, *hello.ended)}
+        for job in self._opened.keys() & known - {each for each, _ in hello.opened}:
+            self.say(self._opened[job])
 
     def _results(self, message: Results) -> None:
         for result in message.results:
@@ -216,7 +224,8 @@ class Head:
         gid = os.getgid() if uid is None else uid
         place = ((NODE, (0, 1)),)
         opened = OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline)
-        self.say(msgspec.structs.replace(opened, suspendable=spec.suspendable, **more))
+        self._opened[job] = msgspec.structs.replace(opened, suspendable=spec.suspendable, **more)
+        self.say(self._opened[job])
 
     def run(
         self,
@@ -250,6 +259,7 @@ class Head:
 
     def say_closed(self, job: JobId) -> None:
         """Close a job, and do not wait for it."""
+        self._opened.pop(job, None)
         self.say(CloseJob(job))
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -95,7 +95,8 @@ class Launched:
 
     def end(self) -> None:
         for process in self.residents():
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the one of a call that is over ends by itself
+                os.kill(process, signal.SIGKILL)
         until(lambda: not self.residents(), "no resident is left")
 
 
