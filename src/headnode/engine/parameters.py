@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.model.node import AFFINITIES
+from headnode.core.model.owner_limits import LimitScope
 from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
@@ -167,6 +168,10 @@ _DECLARED = (
         doc="the time after which past processor-seconds count half, in policies that share by usage"),
     Parameter("Licences",
         "licences of the whole cluster, counted by the scheduler: feature:number,feature:number"),
+    Parameter(LimitScope.USER.parameter,
+        "how many jobs, processors and GPUs a user may have at once: USER:jobs=10,processors=64;USER:..."),
+    Parameter(LimitScope.PROJECT.parameter,
+        "the same for all jobs of a project together: PROJECT:jobs=50,processors=512;PROJECT:..."),
     Parameter(IDEMPOTENCY_LIFETIME, default=str(LIFETIME), unit="s", least=60, most=604800,
         doc="how long the head remembers the result of a request with an idempotency key"),
     Parameter("LicenceProgram",

@@ -9,6 +9,7 @@ import msgspec
 
 from headnode.core.filtering import read_filters
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.notices import read_hook_address
 from headnode.engine.parameters import PARAMETERS, Parameter
@@ -126,6 +127,10 @@ def _check_licences(_known: Parameter, value: str) -> None:
     read_licences(value)
 
 
+def _check_limits(_known: Parameter, value: str) -> None:
+    read_owner_limits(value)
+
+
 def _check_filters(_known: Parameter, value: str) -> None:
     read_filters(value)
 
@@ -227,6 +232,7 @@ def _wrong(known: Parameter, value: str, fix: str) -> BadRequest:
 
 _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     "Licences": _check_licences,
+    **dict.fromkeys(LIMIT_PARAMETERS, _check_limits),
     "SubmissionFilterProgram": _check_filters,
     "ActivationFilterProgram": _check_filters,
     "Administrators": _check_people,

@@ -18,8 +18,8 @@ from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView, instants_of
 from headnode.core.scheduling.plan import Grow, Plan, Shares, Start
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.request import held_licences, held_with, requested_licences
-from headnode.core.scheduling.view import QueueArrival, RunningJob, View, WaitingClass
+from headnode.core.scheduling.request import held_with, licences_held
+from headnode.core.scheduling.view import QueueArrival, RunningJob, View, WaitingClass, with_limits
 
 SimulatedRunTime = Callable[[JobId, int], float]
 """How long a job will run once it starts under an option, in seconds; infinite if unknown."""
@@ -180,6 +180,7 @@ class _SimulatedCluster:
             job = self.coming.pop()
             insort(self.queue.setdefault(job.request, []), job.turn)
             self._request_of[job.turn.job] = job.request
+            self._licences = dict(with_limits(self._licences, job.request))
 
     def _end(self, job: RunningJob) -> None:
         self._hold(job, job.allocation, -1, first=True)
@@ -201,7 +202,7 @@ class _SimulatedCluster:
     def _take_licences(self, job: RunningJob, sign: int) -> None:
         """Take the licences of all that a job holds, or give them back."""
         size = sum(count for _, count in job.allocation)
-        held = held_licences(*requested_licences(job.request), ((0, size),))
+        held = licences_held(job.request, size)
         for feature, amount in held.items():
             if feature in self._licences:
                 total, free = self._licences[feature]

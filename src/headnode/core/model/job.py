@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.owner_limits import LimitShare
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
 from headnode.core.model.resource import places_in
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
@@ -242,8 +243,7 @@ class RequestPart(msgspec.Struct, frozen=True, gc=False):
 class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """The resource request of a job, for the scheduler; equal requests are one class in the queue.
 
-    Made by `headnode.core.state.job_request.request_of`; minimum and maximum are calculated already.
-    Memory is in MB for each node.
+    Made by `headnode.core.state.job_request.request_of`, with calculated sizes.  Memory is in MB of a node.
     """
 
     unit: UnitType
@@ -276,6 +276,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
     resource: str = ""  # it runs there, not here; several: at one of them; in lower case
+    limits: tuple[LimitShare, ...] = ()  # of its user and project
 
     def option(self, number: int) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.

@@ -25,6 +25,7 @@ from headnode.core.scheduling.carried_reservations import (
     carry_over_reservations,
 )
 from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.limit_checks import is_limited, limit_reasons
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
     at_minimum,
@@ -58,12 +59,12 @@ class UnlimitedJobs:
         self.head: Candidate | None = None
         self._view, self._node_table = view, node_table
         licences = {feature: total for feature, (total, _) in view.licences.items()}
-        self._empty = FreeResources.empty(node_table, licences)
-        self._last = self._empty.copy()
+        self.empty = FreeResources.empty(node_table, licences)
+        self._last = self.empty.copy()
 
     def can_run(self, candidate: Candidate) -> bool:
         """Return whether the candidate would fit on the open nodes if nothing else ran there."""
-        return self._fits(candidate, self._empty)
+        return self._fits(candidate, self.empty)
 
     def _fits(self, candidate: Candidate, resources: FreeResources) -> bool:
         under = candidate_options(candidate, self._view.now, self._node_table)
@@ -146,6 +147,8 @@ class _Pass:
                 self._grow(candidate)
             elif candidate.job in self._kept.slots:
                 self._offer(candidate, self._kept.slots.pop(candidate.job))
+            elif self._is_limited(candidate):
+                self._wait(candidate, NEVER)
             elif self._is_shallow():
                 self._reserve(candidate)
             else:
@@ -153,6 +156,13 @@ class _Pass:
         wake = min((each.at for each in self._reservations), default=NEVER)
         held = tuple(self._reservations)
         return Plan(tuple(self._starts), tuple(self._grows), LazyReasons(self._waits), held, wake)
+
+    def _is_limited(self, candidate: Candidate) -> bool:
+        """Return whether limits of its user and project keep the job from starting, under all its options."""
+        if not candidate.request.limits:
+            return False
+        resources, idle = self._resources, self._unlimited.empty
+        return all(is_limited(option.need, resources, idle) for option in self._options(candidate))
 
     def _is_shallow(self) -> bool:
         """Return whether one more job may have a reservation; after the first refusal, none may."""
@@ -323,7 +333,8 @@ class _Pass:
         """Record the wait of the first job of a class, and the first waiting job of all."""
         if candidate.request not in self._waits:
             self._waits[candidate.request] = partial(self._why, candidate, at, self._head)
-        if self._head is None and self._unlimited.can_run(candidate):
+        is_first = self._head is None and not self._is_limited(candidate)
+        if is_first and self._unlimited.can_run(candidate):
             self._head = candidate.job
 
     def _why(self, candidate: Candidate, at: Instant, head: JobId | None) -> Wait:
@@ -332,11 +343,16 @@ class _Pass:
             never = never_with_any(candidate.request, self._view)
             if never:
                 return Wait(never)
+        if at == NEVER and self._is_limited(candidate):
+            return Wait(with_alternatives(self._limits_of(each) for each in self._options(candidate)))
         ahead = (
             () if head is None else (Reason(Why.PRIORITY, f"job {head} is ahead in the queue", str(head)),)
         )
         told = with_alternatives(self._refused(each) for each in self._options(candidate))
         return Wait((*ahead, *told), at)
+
+    def _limits_of(self, candidate: Candidate) -> tuple[Reason, ...]:
+        return tuple(limit_reasons(candidate.need, self._resources))
 
     def _refused(self, candidate: Candidate) -> tuple[Reason, ...]:
         """Return the shortage of a candidate under one of its options, or the reservation that blocks it."""

@@ -8,6 +8,7 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.candidates import Candidate, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.limit_checks import is_limited
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement, part_shares, shares
 from headnode.core.scheduling.plan import Grow, Reservation, Start
@@ -22,7 +23,7 @@ from headnode.core.scheduling.shadow_reservation import (
     shadow_reservation_at,
     with_releases,
 )
-from headnode.core.scheduling.view import View
+from headnode.core.scheduling.view import View, counted_licences
 
 
 class BlockedJob(NamedTuple):
@@ -131,6 +132,13 @@ class PassState:
     def options(self, candidate: Candidate) -> tuple[Candidate, ...]:
         """Return the candidate under each of its options, best first."""
         return candidate_options(candidate, self._view.now, self._node_table)
+
+    def is_limited(self, candidate: Candidate) -> bool:
+        """Return whether limits of its user and project keep the job from starting, under all its options."""
+        if not candidate.request.limits:
+            return False
+        under = self.options(candidate)
+        return all(is_limited(option.need, self.resources, self._at_last) for option in under)
 
     def may_fit(self, need: ResolvedRequest) -> bool:
         """Return whether enough is free, on any nodes; if not, the request cannot fit.
@@ -278,7 +286,7 @@ class PassState:
 
     def can_run(self, candidate: Candidate) -> bool:
         """Return whether the candidate would fit on the open nodes if nothing ran there."""
-        in_all = tuple([(feature, total) for feature, (total, _) in self._view.licences.items()])
+        in_all = counted_licences(candidate.asks, self._view)
         runs = self._node_table.cache.of(ResolvedCache).runs
         known = runs.get((candidate.asks, in_all))
         if known is None:

@@ -168,10 +168,11 @@ def licence_room(need: ResolvedRequest, resources: FreeResources) -> float:
     """Return how many processors the free licences allow; 0 if not even the fixed ones are free."""
     if not need.fixed and not need.each:
         return inf
-    free = resources.licences
-    if any(free.get(feature, inf) < amount for feature, amount in need.fixed.items()):
+    free, fixed = resources.licences, need.fixed
+    if any(free.get(feature, inf) < amount for feature, amount in fixed.items()):
         return 0
-    return min((free[f] - need.fixed.get(f, 0) for f in need.each if f in free), default=inf)
+    room = ((free[f] - fixed.get(f, 0) + 1) * size - 1 for f, size in need.each.items() if f in free)
+    return min(room, default=inf)
 
 
 def _on_one_node(

@@ -21,6 +21,7 @@ class Why(StrEnum):
     PROCESSORS = "processors"  # too few free now
     NODE = "node"  # this node is out, for the reason given
     LICENCES = "licences"
+    LIMIT = "limit"  # of its user or project; it holds up no other job
     RESERVATION = "reservation"  # it would delay the job that holds the reservation
     POLICY = "policy"  # no job may overtake
     DEPENDENCY = "dependency"

@@ -19,6 +19,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
 from headnode.core.scheduling.free_resources import Placement
+from headnode.core.scheduling.limit_checks import limit_reasons
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.pass_state import BlockedJob, PassState
 from headnode.core.scheduling.placement import at_minimum, find_placement
@@ -132,8 +133,19 @@ def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillR
     never = _would_never_fit(view, state, candidate)
     if never:
         return lambda: Wait(never)
+    if state.is_limited(candidate):
+        return partial(_limited, state, candidate)
     at = state.wait(candidate, unpromised=rule.closed_blocks).due
     return lambda: Wait(with_alternatives(_lacking(state, each) for each in state.options(candidate)), at)
+
+
+def _limited(state: PassState, candidate: Candidate) -> Wait:
+    """Return which limits keep a job from starting: no other job is in its way."""
+    return Wait(with_alternatives(tuple(_limits_of(state, each)) for each in state.options(candidate)))
+
+
+def _limits_of(state: PassState, candidate: Candidate) -> Iterator[Reason]:
+    return limit_reasons(candidate.need, state.resources)
 
 
 def _lacking(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
@@ -161,6 +173,8 @@ def _behind(view: View, state: PassState, candidate: Candidate, rule: BackfillRu
     never = _would_never_fit(view, state, candidate)
     if never:
         return Wait(never)
+    if state.is_limited(candidate):
+        return _limited(state, candidate)
     ahead = Reason(Why.PRIORITY, f"job {head.job} is ahead in the queue", str(head.job))
     told = with_alternatives(_refused(state, each, rule) for each in state.options(candidate))
     return Wait((ahead, *told))

@@ -12,12 +12,13 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.limit_checks import limit_reasons
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
 from headnode.core.scheduling.node_view import NodeView, typed_span
 from headnode.core.scheduling.placement import at_minimum, find_placement, node_offers
 from headnode.core.scheduling.plan import Plan, Reason, Shares, Why
 from headnode.core.scheduling.request import ResolvedRequest, held_with, resolve, resolved_at_some_time
-from headnode.core.scheduling.view import View
+from headnode.core.scheduling.view import View, counted_licences, with_limits
 
 MOST_NODES_NAMED = 8
 """How many nodes the short reasons of a pass name one by one."""
@@ -40,7 +41,8 @@ def never_fits(
     reopened:  the table of the nodes with the closed ones open, if there is one already
     """
     node_table = NodeTable(nodes, reopened=True) if reopened is None else reopened
-    resources = FreeResources.empty(node_table, {feature: total for feature, (total, _) in licences.items()})
+    totals = {feature: total for feature, (total, _) in with_limits(licences, request).items()}
+    resources = FreeResources.empty(node_table, totals)
     need = resolve(request, node_table)
     if find_placement(need, resources) is not None:
         return ()
@@ -180,7 +182,8 @@ def _too_few_alone(need: ResolvedRequest, resources: FreeResources) -> Iterator[
 
 
 def _licences(need: ResolvedRequest, resources: FreeResources) -> Iterator[Reason]:
-    for feature in sorted({*need.fixed, *need.each}):
+    yield from limit_reasons(need, resources)
+    for feature in sorted({*need.fixed, *need.each} - {share.key for share in need.limits}):
         asked = need.fixed.get(feature, 0) + (need.minimum if feature in need.each else 0)
         free = resources.licences.get(feature, inf)
         if asked > free:
@@ -328,15 +331,14 @@ def never_with_any(request: JobRequest, view: View) -> Reasons:
 
     Nothing if it could under one.  It is worked out once for equal requests, as long as the nodes stay.
     """
-    empty = view.node_table().cache.of(EmptyCluster)
-    asked = request, tuple((feature, total) for feature, (total, _) in view.licences.items())
+    empty, asked = view.node_table().cache.of(EmptyCluster), (request, counted_licences(request, view))
     known = empty.found.get(asked)
     if known is None:
         if len(empty.found) >= MOST_FOUND:
             empty.found.clear()
         table = empty.node_table = empty.node_table or NodeTable(view.nodes, reopened=True)
-        options = map(request.option, range(len(request.others) + 1))
-        found = [never_fits(option, view.nodes, view.licences, table) for option in options]
+        options = (request, *request.others)
+        found = [never_fits(each, view.nodes, view.licences, table) for each in options]
         known = empty.found[asked] = with_alternatives(found) if all(found) else ()
     return known
 
@@ -395,5 +397,4 @@ def _given_shares(view: View, plan: Plan) -> Iterator[tuple[JobId, JobRequest, S
             start = started[job]
             yield job, waiting.request.option(start.option), start.allocation
     requests = {running.job: running.request for running in view.running}
-    for grow in plan.grows:
-        yield grow.job, requests[grow.job], grow.allocation
+    yield from ((grow.job, requests[grow.job], grow.allocation) for grow in plan.grows)

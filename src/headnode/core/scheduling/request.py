@@ -1,6 +1,6 @@
 """A request resolved for the nodes of one pass, so that it can be placed again and again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from headnode.core.model.job import (
     RequestPart,
     UnitType,
 )
+from headnode.core.model.owner_limits import LimitShare
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservationAccess
@@ -54,8 +55,8 @@ class ResolvedRequest(NamedTuple):
     required: frozenset[int]
     impossible: bool  # a required node is not there, or more are required than the maximum allows
     alternatives: tuple[NodeOrder, ...]
-    fixed: Mapping[str, int]  # licences, whatever the size
-    each: frozenset[str]  # licences for every processor
+    fixed: Mapping[str, int]  # licences and shares of limits, whatever the size
+    each: Mapping[str, int]  # the same for every so many processors
     memory: int  # MB with every processor; 0: not counted
     held: HeldAmounts  # MB of every node, whatever number of its processors
     rules: int  # needs of one number have the same alternatives; -1: these are for this need alone
@@ -66,6 +67,7 @@ class ResolvedRequest(NamedTuple):
         None  # where nodes are reserved; `alternatives` are then those of a start now
     )
     processors_per_gpu: int = 0  # where `unit` is GPU
+    limits: tuple[LimitShare, ...] = ()  # those in `fixed` and `each` that are no licences
     anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
 
     @property
@@ -86,8 +88,10 @@ class ResolvedRequest(NamedTuple):
         return self.alternatives if self.access is None else self.anywhere
 
     def licences(self, fit: Placement) -> dict[str, int]:
-        """Return the licences that a job of this need holds with these processors."""
-        return held_licences(self.fixed, self.each, fit)
+        """Return the licences and shares of limits that a job of this need holds with these processors."""
+        if not self.fixed and not self.each:
+            return {}
+        return _held_licences(self.fixed, self.each, sum([processors for _, processors in fit]))
 
     def piece(self, fit: Placement) -> Allocation:
         """Return what a job of this need holds with these processors; sole owners count nothing beside."""
@@ -135,7 +139,7 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
     whole = request.exclusive or request.unit is UnitType.NODE
     required = {name.casefold() for name in request.required_nodes}
     parts = tuple(_resolve_part(part, node_table) for part in request.parts)
-    fixed, each = requested_licences(request)
+    fixed, each = _requested_licences(request)
     access = node_table.access(request)
     return ResolvedRequest(
         unit=request.unit,
@@ -160,6 +164,7 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
         together=request.together,
         access=access,
         processors_per_gpu=request.processors_per_gpu,
+        limits=request.limits,
         anywhere=() if access is None else node_table.anywhere(request),
     )
 
@@ -315,18 +320,40 @@ def held_of(request: JobRequest) -> HeldAmounts:
     return NOTHING_HELD if request.exclusive or request.unit is UnitType.NODE else request.held
 
 
-def requested_licences(request: JobRequest) -> tuple[dict[str, int], frozenset[str]]:
-    """Return the licences a job needs whatever its size, and those it needs for every processor."""
+def licences_held(request: JobRequest, processors: int) -> dict[str, int]:
+    """Return the licences, and the shares of limits, that a job holds with so many processors."""
+    if not request.licences and not request.limits:
+        return {}
+    return _held_licences(*_requested_licences(request), processors)
+
+
+def limits_held(request: JobRequest, processors: int) -> dict[str, int]:
+    """Return what a job holds of the limits of its user and project with so many processors."""
+    return {
+        share.key: processors // share.size if share.amount is None else share.amount
+        for share in request.limits
+    }
+
+
+def _requested_licences(request: JobRequest) -> tuple[dict[str, int], dict[str, int]]:
+    """Return what a job needs whatever its size, and for how many processors it needs one each."""
     fixed: dict[str, int] = {}
+    each: dict[str, int] = {}
     for licence in request.licences:
-        if licence.amount is not None:
+        if licence.amount is None:
+            each[licence.feature] = 1
+        else:
             fixed[licence.feature] = fixed.get(licence.feature, 0) + licence.amount
-    return fixed, frozenset(licence.feature for licence in request.licences if licence.amount is None)
+    for share in request.limits:
+        if share.amount is None:
+            each[share.key] = share.size
+        else:
+            fixed[share.key] = share.amount
+    return fixed, each
 
 
-def held_licences(fixed: Mapping[str, int], each: Iterable[str], fit: Placement) -> dict[str, int]:
-    """Return how many licences of each feature a job holds; ``*`` is one for each of its processors."""
+def _held_licences(fixed: Mapping[str, int], each: Mapping[str, int], processors: int) -> dict[str, int]:
     held = dict(fixed)
-    for feature in each:
-        held[feature] = held.get(feature, 0) + sum(processors for _, processors in fit)
+    for feature, size in each.items():
+        held[feature] = held.get(feature, 0) + processors // size
     return held

@@ -15,10 +15,9 @@ from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.request import (
     ResolvedRequest,
     gpus_counted,
-    held_licences,
     held_of,
+    licences_held,
     memory_of,
-    requested_licences,
     resolved_later,
 )
 from headnode.core.scheduling.view import RunningJob, View
@@ -73,7 +72,7 @@ def _worked_out(running: RunningJob, node_table: NodeTable) -> Release:
     piece = Allocation(
         held,
         running.request.exclusive,
-        held_licences(*requested_licences(running.request), ((0, total),)),
+        licences_held(running.request, total),
         memory_of(running.request),
         held_of(running.request),
         gpus_counted(running.request),

@@ -106,7 +106,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     nodes: Mapping[str, NodeView]
     queue: Sequence[WaitingClass]
     running: Sequence[RunningJob]
-    licences: Mapping[str, tuple[int, int]] = {}  # feature: (in all, free)
+    licences: Mapping[str, tuple[int, int]] = {}  # by feature, and limits by key: (in all, free)
     depth: float = inf  # how many waiting jobs may have a reservation, where the policy gives several
     before: Plan | None = None
     freed: bool = True
@@ -125,6 +125,29 @@ class View(msgspec.Struct, frozen=True, gc=False):
         return (
             ground.node_table if ground is not None and ground.nodes is self.nodes else NodeTable(self.nodes)
         )
+
+
+def counted_licences(request: JobRequest, view: View) -> tuple[tuple[str, int], ...]:
+    """Return the licences of a request that the cluster counts, with how many there are in all.
+
+    Limits are in the request itself.
+    """
+    if not (request.licences or request.others):
+        return ()
+    wished = (each.feature for one in (request, *request.others) for each in one.licences)
+    return tuple((name, view.licences[name][0]) for name in sorted(set(wished)) if name in view.licences)
+
+
+def with_limits(
+    licences: Mapping[str, tuple[int, int]], request: JobRequest
+) -> Mapping[str, tuple[int, int]]:
+    """Return the licences of a view with the limits of a request that is new to it.
+
+    A view has the limits of all its jobs: of others nothing is in use.
+    """
+    shares = (share for one in (request, *request.others) for share in one.limits)
+    fresh = {share.key: (share.limit, share.limit) for share in shares if share.key not in licences}
+    return {**licences, **fresh} if fresh else licences
 
 
 def first_ahead(view: View, turn: QueuePosition, most: int) -> tuple[list[QueuePosition], int]:

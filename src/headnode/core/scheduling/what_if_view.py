@@ -14,7 +14,7 @@ from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Shares, Start
-from headnode.core.scheduling.request import held_with
+from headnode.core.scheduling.request import held_with, licences_held
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
@@ -36,14 +36,22 @@ def with_given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
         for node, count in gift:
             if node in nodes:
                 nodes[node] = _freed(nodes[node], job, count, gone=node not in dict(left))
-        for each in job.request.licences:
-            back = sum(count for _, count in gift) if each.amount is None else each.amount * (not left)
-            if each.feature in licences:
-                total, free = licences[each.feature]
-                licences[each.feature] = (total, free + back)
+        _hold_licences(licences, job.request, job.allocation, -1)
+        if left:
+            _hold_licences(licences, job.request, left, 1)
         if left:
             running.append(replace(job, allocation=left))
     return _redrawn(view, nodes, running=running, licences=licences)
+
+
+def _hold_licences(
+    licences: dict[str, tuple[int, int]], request: JobRequest, held: Shares, sign: int
+) -> None:
+    """Take the licences and limits of a job that holds this, or with a negative sign return them."""
+    for feature, amount in licences_held(request, sum(count for _, count in held)).items():
+        if feature in licences:
+            total, free = licences[feature]
+            licences[feature] = (total, free - sign * amount)
 
 
 def _freed(node: NodeView, job: RunningJob, count: int, *, gone: bool) -> NodeView:
@@ -76,11 +84,7 @@ def with_started(view: View, starts: Sequence[Start]) -> View:
                 jobs=nodes[node].jobs + 1,
                 exclusive_to=start.job if request.exclusive else nodes[node].exclusive_to,
             )
-        held = sum(count for _, count in start.allocation)
-        for each in request.licences:
-            if each.feature in licences:
-                total, free = licences[each.feature]
-                licences[each.feature] = (total, free - (held if each.amount is None else each.amount))
+        _hold_licences(licences, request, start.allocation, 1)
         end = Instant(view.now + request.run_time)
         running.append(RunningJob(start.job, turn, request, end, start.allocation))
     return _redrawn(view, nodes, running=running, licences=licences, queue=queue)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds, queue_position
+from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_position
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import packed_receipts, receipts_in
 from headnode.core.state.agenda import Agenda
@@ -21,16 +21,16 @@ from headnode.core.state.indexes import FreeCores, JobQueue, ResourceIndex
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
     own_request,
+    queued_request,
     request_in,
     request_of,
     request_taken,
     request_to_resume,
-    request_within,
-    rounded_span,
     suspension_of,
     wake_ups,
     without_refused,
 )
+from headnode.core.state.limit_index import LimitIndex
 from headnode.core.state.node_record import NodeRecord, PrologSuccesses, StartFailures
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
@@ -51,6 +51,7 @@ class ClusterState:
         self.jobs: dict[JobId, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
         self.parameters = dict(kept.parameters)
+        self.limit_index = LimitIndex(self.parameters, self.jobs)
         self.templates = {template.name.lower(): template for template in kept.templates}
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
         self.logins = {login.digest: login for login in kept.logins}
@@ -187,6 +188,7 @@ class ClusterState:
             record.state = JobState.HANDED  # older snapshots do not have it
         self.jobs[record.id] = record
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
+        self.limit_index.note(record)
         if record.state is JobState.QUEUED:
             self.enqueue(record)
         elif record.is_elsewhere:
@@ -204,6 +206,7 @@ class ClusterState:
         self.counts[record.state] -= 1
         record.state = state
         self.counts[state] = self.counts.get(state, 0) + 1
+        self.limit_index.note(record)
         if record.run is not None:  # nothing follows inside a job of which nothing was started
             self.agenda.dirty_jobs.add(record.id)
         self.agenda.pass_needed = True
@@ -237,16 +240,20 @@ class ClusterState:
 
     def _asked(self, record: JobRecord) -> JobRequest:
         """Return the request of a queued job."""
-        return self.admit_request(record, self._described(record))
+        if record.state is JobState.RESUMING:
+            return self.admit_request(record, request_to_resume(self.spec(record), suspension_of(record.run)))
+        return self.admit_request(record, queued_request(record))
 
     def admit_request(self, record: JobRecord, request: JobRequest) -> JobRequest:
-        """Return a request with the access of its owner to reservations and nodes."""
-        return self.for_user(record.owner, admitted(self.reservation_index.named, record, request))
+        """Return a request with the access of its owner to reservations and nodes, and with its limits."""
+        request = self.for_user(record.owner, admitted(self.reservation_index.named, record, request))
+        return self.limit_index.admit_job(record, request)
 
     def request_if_queued(self, owner: str, spec: JobSpec) -> JobRequest:
         """Return the request of a job that is not queued, as if it were this owner's."""
         named = self.reservation_index.named.values()
-        return self.for_user(owner, admitted_owner(named, owner, spec.project, request_of(spec)))
+        request = self.for_user(owner, admitted_owner(named, owner, spec.project, request_of(spec)))
+        return self.limit_index.admit(owner, spec.project, request)
 
     def for_user(self, owner: str, request: JobRequest) -> JobRequest:
         """Return a request with its owner, if some node serves one user only."""
@@ -254,17 +261,6 @@ class ClusterState:
             return request
         others = tuple(replace(other, user=owner) for other in request.others)
         return replace(request, user=owner, others=others)
-
-    def _described(self, record: JobRecord) -> JobRequest:
-        if record.state is JobState.RESUMING:
-            return request_to_resume(self.spec(record), suspension_of(record.run))
-        request = request_in(record.spec)
-        if record.last_start is None or record.submitted is None:
-            return request
-        end = self.written(record).end_by
-        if end is None:
-            return request
-        return request_within(request, rounded_span(Seconds(end - record.submitted)))
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
@@ -371,15 +367,20 @@ class ClusterState:
     def keep_reservation(self, reservation: NodeReservation) -> None:
         """Add or replace a reservation."""
         self.agenda.change_reservation(reservation)
-        self._reservations_changed(self.reservation_index.keep(reservation))
+        self._requests_changed(self.reservation_index.keep(reservation))
 
     def drop_reservation(self, key: str) -> None:
         """Remove a reservation."""
         self.agenda.dirty_reservations.discard(key)
-        self._reservations_changed(self.reservation_index.drop(key))
+        self._requests_changed(self.reservation_index.drop(key))
 
-    def _reservations_changed(self, nodes: set[str]) -> None:
-        """Update which jobs the reservations admit, and the views of these nodes."""
+    def read_limits(self) -> None:
+        """Update the limits of users and projects, and the requests of their jobs."""
+        self.limit_index.read(self.parameters)
+        self._requests_changed(set())
+
+    def _requests_changed(self, nodes: set[str]) -> None:
+        """Update what reservations and limits make of the requests of jobs, and the views of these nodes."""
         self.agenda.dirty_node_views |= nodes & self.nodes.keys()
         self.agenda.pass_needed = True
         for job in self.running:
@@ -396,4 +397,4 @@ class ClusterState:
         personal = self.elastic.is_personal or any(node.facts.only_user for node in self.nodes.values())
         if personal != self.personal:
             self.personal = personal
-            self._reservations_changed(set())
+            self._requests_changed(set())

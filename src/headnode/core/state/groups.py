@@ -16,6 +16,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import ParentOutcome, outcome_of
 from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobCreated
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.permissions import created_event
 from headnode.core.state.submit import (
@@ -62,7 +63,7 @@ def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> 
     """
     _check_links(command.specs, command.links)
     specs = linked(command.specs, command.links, cluster.next_job)
-    made: list[Event] = []
+    made: list[JobCreated] = []
     source, holder = b"", 0  # the job file, and the job that has it
     for number, spec in enumerate(specs):
         try:
@@ -77,7 +78,9 @@ def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> 
             raise about(no, spec, number, len(specs)) from None
     check_description_memory_of(cluster, made)
     if not command.submit:
-        return made
+        return [*made]
+    owners = [(event.owner, spec.project) for event, spec in zip(made, specs, strict=True)]
+    cluster.limit_index.check_submission(owners)
     ids = range(cluster.next_job, cluster.next_job + len(specs))
     return [*made, *_submissions(cluster, command, ids, specs, now)]
 
@@ -89,6 +92,7 @@ def submit_several(cluster: ClusterState, command: SubmitJobs, now: Instant) -> 
     """
     specs: list[JobSpec] = []
     shaped: list[Event] = []
+    owners: list[tuple[str, str]] = []
     tasks = 0
     for job in command.jobs:
         record = configured(cluster, job, command.by)
@@ -98,6 +102,8 @@ def submit_several(cluster: ClusterState, command: SubmitJobs, now: Instant) -> 
         specs.append(submitted_spec(cluster, command.by, written))
         check_job(specs[-1])
         shaped += by_template(record, written, specs[-1], now)
+        owners.append((record.owner, specs[-1].project))
+    cluster.limit_index.check_submission(owners)
     return [*shaped, *_submissions(cluster, command, command.jobs, specs, now)]
 
 

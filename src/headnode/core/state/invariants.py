@@ -1,6 +1,7 @@
 """What must hold between events, whatever happened: for tests, and to find a bug."""
 
 from headnode.core.model.errors import Broken
+from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK, is_elsewhere
 from headnode.core.model.task import SPECIAL
@@ -20,12 +21,25 @@ def check_cluster(cluster: ClusterState) -> None:
         counts[record.state] = counts.get(record.state, 0) + 1
         _check_record(cluster, record)
     _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
+    _check_submitted(cluster)
     _must(cluster.waiting <= cluster.graphs.keys(), f"{cluster.waiting} have tasks to dispatch")
     _check_queue(cluster)
     _check_usage(cluster)
     _check_children(cluster)
     _check_processors(cluster)
     _check_handed(cluster)
+
+
+def _check_submitted(cluster: ClusterState) -> None:
+    """The jobs that count as submitted are counted, where a limit asks for it."""
+    if not cluster.limit_index.counts_submitted:
+        return
+    wanted: dict[str, int] = {}
+    for record in cluster.jobs.values():
+        counted = record.state is not JobState.CONFIGURING
+        wanted[record.owner] = wanted.get(record.owner, 0) + counted
+    there = {owner: cluster.limit_index.submitted(LimitScope.USER, owner) for owner in wanted}
+    _must(there == wanted, f"submitted {there}, is {wanted}")
 
 
 def _check_handed(cluster: ClusterState) -> None:

@@ -28,6 +28,7 @@ from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import (
     MOST_REMEMBERED,
     SMALL,
+    JobRecord,
     JobRun,
     JobSuspension,
     decode_spec,
@@ -327,6 +328,17 @@ def rounded_span(span: Seconds) -> Seconds:
         return Seconds(0.0)
     step = 2.0 ** (floor(log2(span)) - 4)
     return Seconds(ceil(span / step) * step)
+
+
+def queued_request(record: JobRecord) -> JobRequest:
+    """Return the request of a job that has not started: its run time ends by its deadline."""
+    request = request_in(record.spec)
+    if record.last_start is None or record.submitted is None:
+        return request
+    end = decode_spec(record.spec).end_by
+    if end is None:
+        return request
+    return request_within(request, rounded_span(Seconds(end - record.submitted)))
 
 
 def check_still_ahead(spec: JobSpec, now: Instant) -> None:

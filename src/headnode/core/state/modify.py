@@ -132,6 +132,8 @@ def _check_change(
         check_may_be_handed(cluster.resource_index.named, spec)
         check_hold(spec, now)
         check_runnable(spec)
+        if spec.project != cluster.written(record).project:
+            cluster.limit_index.check_submission([("", spec.project)])
 
 
 def _merged(record: JobRecord, now: JobSpec, command: ModifyJob) -> JobSpec:

@@ -2,6 +2,7 @@
 
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeState
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import events as e
@@ -120,8 +121,13 @@ def skip_numbers(cluster: ClusterState, command: SkipNumbers, now: Instant) -> l
 
 
 def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) -> list[Event]:
-    """An administrator sets a cluster parameter; the engine has checked name and value."""
+    """An administrator sets a cluster parameter; the engine has checked name and value.
+
+    Raises:  BadRequest ``limits``.
+    """
     must_administer(command.by, "set cluster parameters")
+    if command.name in LIMIT_PARAMETERS and command.value is not None:
+        read_owner_limits(command.value)  # what is recorded is read again with the journal
     if cluster.parameters.get(command.name) == command.value:
         return []
     by = command.by
@@ -248,6 +254,8 @@ def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
         cluster.parameters[event.name] = event.value
     if event.name == HALF_LIFE_PARAMETER:
         cluster.usage.set_half_life(float(HALF_LIFE if event.value is None else event.value))
+    if event.name in LIMIT_PARAMETERS:
+        cluster.read_limits()
     if event.name == TRANSFER_HOLD_PARAMETER:
         for job in cluster.running:
             for name, until in wake_ups(started_run(cluster.jobs[job]), cluster.parameters).items():

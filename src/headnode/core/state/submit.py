@@ -100,6 +100,7 @@ def create(cluster: ClusterState, command: CreateJob, now: Instant) -> list[Even
     check_description_memory_of(cluster, (made,))
     if not command.submit:
         return [made]
+    cluster.limit_index.check_submission([(made.owner, spec.project)])
     submitted = SubmitJob(by=command.by, job=job, parents=command.parents)
     return [made, submission(cluster, submitted, spec, now)]
 
@@ -203,6 +204,7 @@ def submit(cluster: ClusterState, command: SubmitJob, now: Instant) -> list[Even
     written = cluster.written(record)
     spec = submitted_spec(cluster, command.by, written)
     check_job(spec)
+    cluster.limit_index.check_submission([(record.owner, spec.project)])
     return [*by_template(record, written, spec, now), submission(cluster, command, spec, now)]
 
 

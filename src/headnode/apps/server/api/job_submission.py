@@ -96,7 +96,7 @@ def refuse_unfit(context: ServerContext, by: User, *specs: JobSpec, owner: str =
             _refuse_grid_features(spec)
             queued = submitted_spec(context.cluster, by, spec)
             data = data if queued is spec else encode_spec(queued)
-            requests.append(_request(context, owner or _owner(by, spec), request_in(data)))
+            requests.append(_request(context, owner or _owner(by, spec), queued.project, request_in(data)))
     in_the_way = _never_fits(context, requests)
     for number, (spec, request) in enumerate(zip(specs, requests, strict=True)):
         with _naming_job(spec, number, len(specs)):
@@ -116,7 +116,7 @@ def refuse_unfit_change(context: ServerContext, owner: str, spec: JobSpec) -> No
     """
     check_job(spec)
     _refuse_grid_features(spec)
-    request = _request(context, owner, request_of(spec))
+    request = _request(context, owner, spec.project, request_of(spec))
     _refuse_too_large(_never_fits(context, [request]).get(request, ()))
 
 
@@ -151,9 +151,9 @@ def _never_fits(
     return {request: never_with_any(request, view) for request in set(requests) if not request.resource}
 
 
-def _request(context: ServerContext, owner: str, described: JobRequest) -> JobRequest:
+def _request(context: ServerContext, owner: str, project: str, described: JobRequest) -> JobRequest:
     """Return the request of an owner's job; whether its reservation lets it in is decided elsewhere."""
-    request = context.cluster.for_user(owner, described)
+    request = context.cluster.limit_index.admit(owner, project, context.cluster.for_user(owner, described))
     if not request.reservation:
         return request
     own = request.reservation if request.reservation in context.cluster.reservation_index.named else ""
@@ -167,7 +167,7 @@ def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:
             code="never-fits",
             what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
             fix="request what the cluster has: `hn node list`; for features and groups `hn node view NAME`; "
-            "for licences `hn cluster view`",
+            "for licences `hn cluster view`, for limits of users and projects `hn cluster limits`",
         )
 
 

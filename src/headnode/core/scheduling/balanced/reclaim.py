@@ -126,9 +126,9 @@ class ReclaimState:
             resources.memory[node] += sign * spare.processors * lender.need.memory
             if lender.need.processors_per_gpu:
                 resources.gpus[node] += sign * (spare.processors // lender.need.processors_per_gpu)
-        for feature in lender.need.each:
+        for feature, size in lender.need.each.items():
             if feature in resources.licences:
-                resources.licences[feature] += sign * spare.processors
+                resources.licences[feature] += sign * (spare.processors // size)
         if (before >= lender.holds[node]) != (after >= lender.holds[node]):
             resources.jobs[node] -= sign
             if lender.need.held and not lender.need.whole:
@@ -252,7 +252,7 @@ class ReclaimState:
                 self._move(spare, 1)
                 lifted.append(spare)
                 for feature in useful:
-                    missing[feature] -= spare.processors
+                    missing[feature] -= spare.processors // self.lenders[spare.job].need.each[feature]
         return lifted
 
     def _has(self, need: ResolvedRequest, found: Placement) -> bool:

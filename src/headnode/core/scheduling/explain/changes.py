@@ -24,7 +24,7 @@ from headnode.core.model.quantities import (
 )
 from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.plan import Plan, Shares
-from headnode.core.scheduling.view import View, WaitingClass
+from headnode.core.scheduling.view import View, WaitingClass, with_limits
 
 
 class Subject(NamedTuple):
@@ -106,7 +106,7 @@ def with_job(view: View, subject: Subject) -> View:
             break
     else:
         queue.append(WaitingClass(subject.request, (subject.turn,), *of))
-    return msgspec.structs.replace(view, queue=queue)
+    return msgspec.structs.replace(view, queue=queue, licences=with_limits(view.licences, subject.request))
 
 
 def _has(waiting: WaitingClass, turn: QueuePosition) -> bool:

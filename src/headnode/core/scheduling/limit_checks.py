@@ -1,0 +1,86 @@
+"""Whether the limits of its user and project keep a job from starting, and the sentence that says so.
+
+A job that its limits keep from starting holds up no other job and has no reservation: what it waits for are
+jobs of its own user or project.  Where a limit leaves enough for it, it is scheduled as any other job, and
+what it will hold of the limit counts in its reservation.
+
+Source:  Slurm, "Resource Limits": a job above a limit stays pending, and jobs behind it start.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import inf
+
+from headnode.core.model.job import UnitType
+from headnode.core.model.owner_limits import LimitedAmount, LimitOwner, LimitShare, limit_owner
+from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.placement import at_minimum, find_placement
+from headnode.core.scheduling.plan import Reason, Why
+from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
+
+
+def is_limited(need: ResolvedRequest, resources: FreeResources, idle: FreeResources) -> bool:
+    """Return whether what is left of its limits is not enough for a job, even if all nodes were idle.
+
+    idle:  what is free when no job runs
+    Cost:  O(limits of the job), and one placement where a job counts sockets or whole nodes.
+    """
+    if not need.limits:
+        return False
+    free = resources.licences
+    if any(_least(need, share) > free.get(share.key, inf) for share in need.limits):
+        return True
+    return not _has_known_size(need) and _processors_on(need, _with_limits(need, idle, free)) is None
+
+
+def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[Reason]:
+    """Yield for each limit that leaves too little for a job how much it allows, and what the job needs."""
+    size = 0
+    if need.limits and not _has_known_size(need):
+        size = _processors_on(need, FreeResources.empty(resources.node_table, {})) or 0
+    for share in need.limits:
+        asked = max(_least(need, share), size // share.size if share.amount is None else 0)
+        free = resources.licences.get(share.key, inf)
+        if asked > free:
+            yield Reason(Why.LIMIT, _sentence(share, asked, share.limit - int(free)), share.key)
+
+
+def _sentence(share: LimitShare, asked: int, used: int) -> str:
+    owner = limit_owner(share.key)
+    what, most = _whose(owner), share.limit
+    if owner.amount is LimitedAmount.JOBS:
+        there = f", and {used} run{'s' if used == 1 else ''}" if used else ""
+        return f"{what} may have {most} running job{'' if most == 1 else 's'}{there}"
+    unit = owner.amount[:-1] if most == 1 else owner.amount
+    unit = unit.replace("gpu", "GPU")
+    there = f", {used} of them in use" if used else ""
+    return f"{what} may have {most} {unit} at once{there}; the job needs {asked}"
+
+
+def _whose(owner: LimitOwner) -> str:
+    return f"{owner.scope} {owner.name!r}"
+
+
+def _has_known_size(need: ResolvedRequest) -> bool:
+    """Return whether its minimum says how many processors it has at the least, wherever it runs."""
+    return not need.whole and need.unit in (UnitType.PROCESSOR, UnitType.GPU)
+
+
+def _least(need: ResolvedRequest, share: LimitShare) -> int:
+    """Return how much of a limit the minimum of a job takes at least."""
+    if share.amount is not None:
+        return share.amount
+    processors = need.minimum * (need.processors_per_gpu if need.unit is UnitType.GPU else 1)
+    return processors // share.size
+
+
+def _processors_on(need: ResolvedRequest, resources: FreeResources) -> int | None:
+    """Return how many processors the minimum of a job takes there; None if it does not fit."""
+    found = find_placement(at_minimum(resolved_at_some_time(need, resources.node_table)), resources)
+    return None if found is None else sum(processors for _, processors in found)
+
+
+def _with_limits(need: ResolvedRequest, idle: FreeResources, free: Mapping[str, int]) -> FreeResources:
+    """Return idle nodes with all licences, and with what is free now of the limits of a job."""
+    left = {share.key: free[share.key] for share in need.limits if share.key in free}
+    licences = {**idle.licences, **left}
+    return FreeResources(idle.node_table, idle.free, idle.jobs, idle.owned, idle.amounts, licences)

@@ -1,0 +1,158 @@
+"""The limits of users and projects: what each job takes of them, and how many jobs have been submitted."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import WrongState
+from headnode.core.model.job import JobRequest
+from headnode.core.model.owner_limits import (
+    LimitedAmount,
+    LimitOwner,
+    Limits,
+    LimitScope,
+    LimitShare,
+    limits_of,
+    read_owner_limits,
+)
+from headnode.core.model.quantities import JobId
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_request import job_names
+from headnode.core.state.transitions import JobState
+
+_MOST_MADE = 10_000  # requests with their limits that are remembered
+Owner = tuple[str, str]
+"""A user and a project; an empty one for jobs without."""
+
+
+class LimitIndex:
+    """The limits that the cluster parameters set.  They are read again when such a parameter is set."""
+
+    def __init__(self, parameters: Mapping[str, str], jobs: Mapping[JobId, JobRecord]) -> None:
+        self._jobs = jobs
+        self._submitted: dict[JobId, Owner] | None = None  # counted as long as a limit asks for it
+        self._counts: dict[tuple[LimitScope, str], int] = {}
+        self.read(parameters)
+
+    # Reading
+
+    def of(self, scope: LimitScope, name: str) -> dict[LimitedAmount, int]:
+        """Return the limits of a user or a project, which has none if its name is empty."""
+        return limits_of(self.entries[scope], name) if name else {}
+
+    def admit_job(self, record: JobRecord, request: JobRequest) -> JobRequest:
+        """Return the request of a job with what it takes of the limits of its user and project."""
+        if not self.any:
+            return request
+        return self.admit(record.owner, job_names(record.spec).project if self.by_project else "", request)
+
+    def admit(self, owner: str, project: str, request: JobRequest) -> JobRequest:
+        """Return a request with what it takes of the limits of its user and project."""
+        if not self.any:
+            return request
+        asked = request, owner, project
+        known = self._made.get(asked)
+        if known is None:
+            if len(self._made) >= _MOST_MADE:
+                self._made.clear()
+            known = self._made[asked] = self._admitted(owner, project, request)
+        return known
+
+    def _admitted(self, owner: str, project: str, request: JobRequest) -> JobRequest:
+        others = tuple(self._admitted(owner, project, other) for other in request.others)
+        shares = [
+            share
+            for scope, name in ((LimitScope.USER, owner), (LimitScope.PROJECT, project))
+            for amount, limit in self.of(scope, name).items()
+            for share in _shares(LimitOwner(scope, name, amount), limit, request)
+        ]
+        return replace(request, limits=tuple(shares), others=others)
+
+    def submitted(self, scope: LimitScope, name: str) -> int:
+        """Return how many jobs of a user or project have been submitted and are not over."""
+        if self._submitted is None:
+            self._submitted = {}
+            for record in self._jobs.values():
+                self.note(record)
+        return self._counts.get((scope, name), 0)
+
+    def check_submission(self, owners: Iterable[Owner]) -> None:
+        """Refuse the submission of jobs, each of a user and project, that is above a limit.
+
+        Raises:  WrongState ``limit``.
+        Cost:    O(jobs) for the first one; then O(1) for each job.
+        """
+        if not self.counts_submitted:
+            return
+        more: dict[tuple[LimitScope, str], int] = {}
+        for owner, project in owners:
+            for each in ((LimitScope.USER, owner), (LimitScope.PROJECT, project)):
+                more[each] = more.get(each, 0) + 1
+        for (scope, name), count in more.items():
+            most = self.of(scope, name).get(LimitedAmount.SUBMITTED)
+            if most is not None and (there := self.submitted(scope, name)) + count > most:
+                wanted = f", and {count} more are submitted" if count > 1 else ""
+                raise WrongState(
+                    code="limit",
+                    what=f"{scope} {name!r} may have {most} jobs that have not ended; it has {there}{wanted}",
+                    fix="submit again when some have ended; repetitions are one job as a sweep",
+                )
+
+    # For `apply_events` only
+
+    def read(self, parameters: Mapping[str, str]) -> None:
+        """Read the limits from the cluster parameters, which were checked when they were set."""
+        self.entries: dict[LimitScope, dict[str, Limits]] = {
+            scope: dict(read_owner_limits(parameters.get(scope.parameter, ""))) for scope in LimitScope
+        }
+        self.any = any(self.entries.values())
+        self.by_project = bool(self.entries[LimitScope.PROJECT])
+        self.counts_submitted = any(
+            LimitedAmount.SUBMITTED in limits
+            for entries in self.entries.values()
+            for limits in entries.values()
+        )
+        self._made: dict[tuple[JobRequest, str, str], JobRequest] = {}
+        if not self.counts_submitted:
+            self._submitted, self._counts = None, {}
+
+    def note(self, record: JobRecord) -> None:
+        """Count a job that is new, or has another state or project."""
+        if self._submitted is None:
+            return
+        before = self._submitted.get(record.id)
+        over = record.state.is_final or record.state is JobState.CONFIGURING
+        now = None if over else (record.owner, job_names(record.spec).project)
+        if now == before:
+            return
+        self._count(before, -1)
+        self._count(now, 1)
+        if now is None:
+            del self._submitted[record.id]
+        else:
+            self._submitted[record.id] = now
+
+    def _count(self, owner: Owner | None, more: int) -> None:
+        if owner is None:
+            return
+        for key in ((LimitScope.USER, owner[0]), (LimitScope.PROJECT, owner[1])):
+            left = self._counts.get(key, 0) + more
+            if left:
+                self._counts[key] = left
+            else:
+                del self._counts[key]
+
+
+def _shares(owner: LimitOwner, limit: int, request: JobRequest) -> Iterable[LimitShare]:
+    """Yield what a request takes of a limit.  A job that owns its nodes has the GPUs that it asks for."""
+    match owner.amount:
+        case LimitedAmount.JOBS:
+            yield LimitShare(owner.key, limit, 1)
+        case LimitedAmount.PROCESSORS:
+            yield LimitShare(owner.key, limit)
+        case LimitedAmount.GPUS if request.processors_per_gpu and request.exclusive:
+            yield LimitShare(owner.key, limit, request.maximum)
+        case LimitedAmount.GPUS if request.processors_per_gpu:
+            yield LimitShare(owner.key, limit, size=request.processors_per_gpu)
+        case _:
+            return
