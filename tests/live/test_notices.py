@@ -161,15 +161,28 @@ def test_a_failure_of_the_notices_is_shown_and_they_go_on_when_its_cause_is_gone
     with open_post(post) as server, closing(sqlite3.connect(head.state / "notices.db")) as outbox:
         head.ask("set_parameters", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
         with outbox:
-            outbox.execute("insert into waiting values (1, 'nowhere', x'c1')")  # no notice
+            outbox.execute("alter table waiting rename column notice to lost")
         head.until(lambda: failed_parts(head) == ["notices"])
         view = cluster_view(head.ask("cluster")["cluster"])
-        assert view["Failed Parts"].startswith("notices (it failed with DecodeError, and begins again")
+        assert view["Failed Parts"].startswith("notices (it failed with OperationalError, and begins again")
         assert "Plug-ins" not in view
         with outbox:
-            outbox.execute("delete from waiting")
+            outbox.execute("alter table waiting rename column lost to notice")
         head.submit("/bin/true", terms={**TOLD, "emailaddress": "ann@example.org"})
         head.until(lambda: len(post.letters) == 2)
+
+
+def test_a_notice_that_cannot_be_read_is_set_aside_and_the_others_go(head: RealHead) -> None:
+    post = Post()
+    with open_post(post) as server, closing(sqlite3.connect(head.state / "notices.db")) as outbox:
+        with outbox:
+            outbox.execute("insert into waiting values (1, 'nowhere', x'c1')")
+        head.ask("set_parameters", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
+        head.submit("/bin/true", terms={**TOLD, "emailaddress": "ann@example.org"})
+        head.until(lambda: len(post.letters) == 2)
+        assert failed_parts(head) == []
+        assert outbox.execute("select * from unreadable").fetchall() == [(1, "nowhere", b"\xc1")]
+    assert "notice 1 for nowhere cannot be read" in head.log()
 
 
 def failed_parts(head: RealHead) -> list[str]:

@@ -64,6 +64,9 @@ log = logging.getLogger("headnode.notices")
 TABLES = """
 create table if not exists waiting (number integer, address text, notice blob, primary key (number, address))
     without rowid;
+create table if not exists unreadable (
+    number integer, address text, notice blob, primary key (number, address)
+) without rowid;
 create table if not exists seen (only integer primary key check (only = 1), number integer);
 """
 
@@ -115,11 +118,32 @@ class Outbox:
     def waiting(self, limit: int) -> list[PendingNotice]:
         """Return the oldest that wait, up to so many."""
         rows = self._database.execute(
-            "select notice, address from waiting order by number, address limit ?", (limit,)
+            "select number, notice, address from waiting order by number, address limit ?", (limit,)
         ).fetchall()
-        return [
-            PendingNotice(msgspec.msgpack.decode(notice, type=Notice), address) for notice, address in rows
-        ]
+        found = (self._read(*row) for row in rows)
+        return [one for one in found if one is not None]
+
+    def _read(self, number: int, notice: bytes, address: str) -> PendingNotice | None:
+        """Return a notice.  One that cannot be read is set aside: it would hold up all the others."""
+        try:
+            return PendingNotice(msgspec.msgpack.decode(notice, type=Notice), address)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.error(
+                "notice %d for %s cannot be read (%s); it is kept in table unreadable of %s",
+                number,
+                address,
+                error,
+                self._path,
+            )
+        with self._database:
+            self._database.execute("begin")
+            self._database.execute(
+                "insert or replace into unreadable select number, address, notice from waiting "
+                "where number = ? and address = ?",
+                (number, address),
+            )
+            self.discard(number, address)
+        return None
 
     def count(self) -> int:
         """Return how many wait."""
