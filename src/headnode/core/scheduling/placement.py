@@ -14,7 +14,6 @@ from math import inf
 from headnode.core.model.job import NOTHING_HELD, JobRequest, UnitType
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement
-from headnode.core.scheduling.gang_layout import place_gang
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Shares, Start
@@ -114,6 +113,8 @@ def find_promised_placement(
 def _find_gang_placement(
     need: ResolvedRequest, resources: FreeResources, room: float
 ) -> GangPlacement | None:
+    from headnode.core.scheduling.gang_layout import place_gang  # most clusters have no gangs
+
     for order in need.alternatives:
         there = node_offers(need, resources, order)
         for some in [[offer] for offer in there] if need.single else [there]:
