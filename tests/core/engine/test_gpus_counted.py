@@ -10,7 +10,7 @@ from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.reasons import explain
 from headnode.core.state.join import RegisterNode
-from headnode.core.state.nodes import SetParameter
+from headnode.core.state.nodes import ChangeNode, SetParameter
 from headnode.core.state.suspend import ResumeJob, SuspendJob
 from headnode.core.state.transitions import JobState
 
@@ -128,14 +128,22 @@ def test_a_suspended_job_keeps_its_gpus_for_its_stopped_processes_still_use_them
     assert made.record(job).state in (JobState.RESUMING, JobState.RUNNING)
 
 
-def test_a_node_that_comes_back_with_fewer_gpus_takes_no_job_more_than_it_has() -> None:
+def test_a_node_that_comes_back_with_fewer_gpus_takes_no_job_until_it_is_resumed() -> None:
     made = world(NodeFacts(name="n1", processors=8, gpus=4))
     first = on_gpus(made, TWO)
     made.do(RegisterNode(facts=NodeFacts(name="n1", processors=8, gpus=2)))
     second = on_gpus(made, ONE)
     assert states(made, first, second) == [JobState.RUNNING, JobState.QUEUED]
     made.end(first, 1)
+    assert states(made, second) == [JobState.QUEUED]
+    assert [drain.reason for drain in made.cluster.node("n1").drains] == [
+        "it has 2 GPUs, and had 4 before; if it is to go on with 2: hn node resume n1"
+    ]
+    made.do(ChangeNode(by=ROOT, node="n1", wish="resume"))
     assert states(made, second) == [JobState.RUNNING]
+    made.do(RegisterNode(facts=NodeFacts(name="n1", processors=8, gpus=4)))
+    assert made.cluster.node("n1").drains == ()
+    made.check_replay()
 
 
 def test_a_job_with_whole_nodes_has_their_gpus_and_nobody_else_any() -> None:

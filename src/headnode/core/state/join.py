@@ -10,6 +10,7 @@ from headnode.core.state.command import AttemptKey, Command
 from headnode.core.state.drain import vacate_node
 from headnode.core.state.elastic_record import closing
 from headnode.core.state.events import Event
+from headnode.core.state.node_faults import drain_for_fault
 from headnode.core.state.node_loss import rebooted
 from headnode.core.state.node_record import InvitationRecord, valid_secret
 from headnode.core.state.permissions import must_administer
@@ -196,6 +197,11 @@ def register(cluster: ClusterState, command: RegisterNode, now: Instant) -> list
         events += vacate_node(cluster, name, command.facts.processors, message, now)
     if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
         events.append(e.NodeReachable(at=now, node=name))
+    if command.facts.gpus < known.facts.gpus:  # one is broken, or what counts them is
+        there, before = command.facts.gpus, known.facts.gpus
+        lost = f"it has {there} GPU{'' if there == 1 else 's'}, and had {before} before"
+        fix = f"if it is to go on with {there}: hn node resume {name}"
+        events += drain_for_fault(cluster, name, f"{lost}; {fix}", now)
     return events
 
 
