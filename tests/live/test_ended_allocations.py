@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_scene import Scene, alive
@@ -65,6 +66,31 @@ def test_a_task_whose_shell_saw_its_last_program_killed_is_lost_too(scene: Scene
     process = running(scene, "sleep 30 & echo $! > number; wait $!; exit $?")
     signal_task(scene, process, signal.SIGTERM)
     assert {(each.kind, each.exit_code) for each in end_agent(scene)} == {("lost", None)}
+
+
+CATCHES = "trap 'exit 7' TERM; echo $$ > number; while :; do sleep 0.02; done"
+
+
+def test_a_task_that_catches_the_signal_and_ends_with_its_own_code_is_lost_too(scene: Scene) -> None:
+    signal_task(scene, running(scene, CATCHES), signal.SIGTERM)
+    assert {(each.kind, each.exit_code) for each in end_agent(scene)} == {("lost", None)}
+
+
+@pytest.mark.parametrize("more", [{"rerunnable": False}, {"valid_exit_codes": ((7, 7),)}])
+def test_a_task_that_may_not_run_again_or_has_succeeded_has_its_own_code(
+    scene: Scene, more: dict[str, Any]
+) -> None:
+    scene.job(CATCHES, **{"rerunnable": True, **more})
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: scene.head.started)
+    signal_task(scene, scene.number("number"), signal.SIGTERM)
+    assert {(each.kind, each.exit_code) for each in end_agent(scene)} == {("exited", 7)}
+
+
+def test_a_task_that_fails_while_its_allocation_goes_on_has_failed(scene: Scene) -> None:
+    scene.job("exit 3", rerunnable=True)
+    scene.head.run(1, (1, 1))
+    assert scene.head.result(1).exit_code == 3
 
 
 def test_of_a_task_that_is_killed_a_moment_before_its_agent_nothing_is_told(scene: Scene) -> None:

@@ -3,10 +3,11 @@
 import signal
 
 from headnode.adapters.wire.agent_messages import AttemptResult
+from headnode.core.model.job import JobSpec
 
 ALLOCATION_ENDS = "the allocation of the node was ended"
 SIGNALED_HOLD = 2.0
-"""Seconds that the result of a task ended by a foreign signal waits for the end of the agent.
+"""Seconds that a result that the end of an allocation may have caused waits for the end of the agent.
 
 All processes of an allocation are signaled within moments; SIGKILL follows after the grace of the system
 (KillWait of Slurm is 30 s).
@@ -24,12 +25,27 @@ def is_signaled(result: AttemptResult) -> bool:
     return outcome.signal in _AT_THE_END or (outcome.exit_code or 0) - _SHELLS_ADD in _AT_THE_END
 
 
-def as_lost(result: AttemptResult) -> AttemptResult:
-    """Return the result of a task when its allocation ends: if a signal ended the task, it is lost.
+def ended_with_it(result: AttemptResult, job: JobSpec | None) -> bool:
+    """Return True if the end of an allocation may have ended a task.
 
-    Its own end, such as an exit code or a run time limit, stays as it is.
+    A task that may run again may have caught the signal and ended with an exit code of its own.
     """
-    if result.outcome.kind != "stopped" and not is_signaled(result):
+    if is_signaled(result):
+        return True
+    outcome = result.outcome
+    if job is None or outcome.kind != "exited" or outcome.exit_code is None:
+        return False
+    task = job.tasks[result.task - 1]
+    succeeded = any(first <= outcome.exit_code <= last for first, last in job.valid_codes(task))
+    return task.rerunnable and not succeeded
+
+
+def as_lost(result: AttemptResult, job: JobSpec | None) -> AttemptResult:
+    """Return the result of a task when its allocation ends: lost, if that may have ended the task.
+
+    Its own end, such as an exit code of success or a run time limit, stays as it is.
+    """
+    if result.outcome.kind != "stopped" and not ended_with_it(result, job):
         return result
     lost = result.outcome._replace(kind="lost", exit_code=None, signal=None, message=ALLOCATION_ENDS)
     return AttemptResult(result.task, result.instance, result.attempt, lost)

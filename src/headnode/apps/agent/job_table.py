@@ -14,7 +14,7 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
 from headnode.adapters.wire.messages import Continue, FromAgent, OpenJob, Welcome
-from headnode.apps.agent.allocation_end import SIGNALED_HOLD, as_lost, is_signaled
+from headnode.apps.agent.allocation_end import SIGNALED_HOLD, as_lost, ended_with_it
 from headnode.apps.agent.gpu_assignments import GpuAssignment, GpuAssignments
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.places import Places
@@ -33,6 +33,7 @@ from headnode.apps.agent.task_orders import TaskOrders
 from headnode.apps.agent.task_tools import TaskAccess
 from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
+from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.ranges import Ranges
@@ -76,6 +77,7 @@ class NodeJob:
         self.orders: TaskOrders | None = None  # for the shepherd at work
         self.deaths = 0  # of its shepherds, one after the other without a task that started
         self.held: dict[Key, LedgerEntry] = {}  # results that wait: for other nodes, or if this one ends
+        self.at_end: OpenJob | None = None  # how it was opened when the allocation of the node ended
         self.visited = False  # by programs of the site: the head waits until their epilog is over
         self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
@@ -88,9 +90,15 @@ class NodeJob:
         return None
 
     @property
+    def spec(self) -> JobSpec | None:
+        """The description of the job, as the head has opened it; None where it is not open."""
+        opened = self.opened or self.at_end
+        return None if opened is None else decode_spec(opened.spec)
+
+    @property
     def may_run_elsewhere(self) -> bool:
         """Whether the head may let others run what runs here, should it lose this node."""
-        return self.opened is None or any(task.rerunnable for task in decode_spec(self.opened.spec).tasks)
+        return self.spec is None or any(task.rerunnable for task in self.spec.tasks)
 
     def owner_of(self, key: Key) -> ShepherdHandle | None:
         """Return the shepherd that has this attempt, waiting or running."""
@@ -258,12 +266,12 @@ class JobEndings:
     def _take(self, job: NodeJob, entries: list[LedgerEntry], *, idle: bool = True) -> None:
         """Take results in.
 
-        In an allocation, the result of a task that a foreign signal has ended waits for a moment: if the
-        agent is ended too, the task is lost with its node, and did not fail.
+        In an allocation, a result that its end may have caused waits for a moment: if the agent is ended
+        too, the task is lost with its node, and did not fail.
         """
         if self._table.allocation and not self._table.allocation_ends:
             for entry in entries:
-                if is_signaled(entry.result):
+                if ended_with_it(entry.result, job.spec):
                     job.held[entry.key] = entry
                     asyncio.get_running_loop().call_later(SIGNALED_HOLD, self._lives_on, job, entry)
             entries = [entry for entry in entries if entry.key not in job.held]
@@ -278,7 +286,7 @@ class JobEndings:
 
     def _pass_on(self, job: NodeJob, entries: list[LedgerEntry], *, idle: bool = True) -> None:
         if self._table.allocation_ends:
-            entries = [entry._replace(result=as_lost(entry.result)) for entry in entries]
+            entries = [entry._replace(result=as_lost(entry.result, job.spec)) for entry in entries]
         self._parts.results.take(job.id, *entries, idle=idle)
 
     def refuse(self, job: JobId, keys: Iterable[Key], error: OSError | Unavailable) -> None:

@@ -225,6 +225,8 @@ class Jobs:
     def end_allocation(self, then: Callable[[], None]) -> None:
         """End everything, as the other scheduler wants it: tasks that ran are lost with the node."""
         self._table.allocation_ends = True
+        for job in self._table.jobs.values():
+            job.at_end = job.opened
         self.end_all(then)
 
     def _close_job(self, number: JobId) -> None:
