@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping
 from math import inf
 
 from headnode.core.model.job import UnitType
-from headnode.core.model.owner_limits import LimitedAmount, LimitOwner, LimitShare, limit_owner
+from headnode.core.model.owner_limits import LimitedAmount, LimitShare, limit_owner
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
+
+_UNITS = {  # one, several
+    LimitedAmount.JOBS: ("running job", "running jobs"),
+    LimitedAmount.PROCESSORS: ("processor", "processors"),
+    LimitedAmount.GPUS: ("GPU", "GPUs"),
+}
 
 
 def is_limited(need: ResolvedRequest, resources: FreeResources, idle: FreeResources) -> bool:
@@ -46,18 +52,10 @@ def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[R
 
 def _sentence(share: LimitShare, asked: int, used: int) -> str:
     owner = limit_owner(share.key)
-    what, most = _whose(owner), share.limit
-    if owner.amount is LimitedAmount.JOBS:
-        there = f", and {used} run{'s' if used == 1 else ''}" if used else ""
-        return f"{what} may have {most} running job{'' if most == 1 else 's'}{there}"
-    unit = owner.amount[:-1] if most == 1 else owner.amount
-    unit = unit.replace("gpu", "GPU")
-    there = f", {used} of them in use" if used else ""
-    return f"{what} may have {most} {unit} at once{there}; the job needs {asked}"
-
-
-def _whose(owner: LimitOwner) -> str:
-    return f"{owner.scope} {owner.name!r}"
+    unit = _UNITS[owner.amount][share.limit != 1]
+    has = f" and has {used}" if used else ""
+    needs = "" if owner.amount is LimitedAmount.JOBS else f"; the job needs {asked}"
+    return f"{owner.scope} {owner.name!r} may have {share.limit} {unit} at once{has}{needs}"
 
 
 def _has_known_size(need: ResolvedRequest) -> bool:
