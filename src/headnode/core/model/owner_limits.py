@@ -4,6 +4,7 @@ Source:  Slurm, "Resource Limits" (MaxJobsPerUser, MaxTRESPerUser, MaxSubmitJobs
          OpenPBS, "qmgr", max_run and max_queued with PBS_GENERIC.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -31,6 +32,9 @@ class LimitedAmount(StrEnum):
 
 
 _AMOUNTS = tuple(amount.value for amount in LimitedAmount)
+_NEXT_ENTRY = re.compile(rf":\s*(?:{'|'.join(_AMOUNTS)})\s*=")
+_MOST_DIGITS = len(str(MOST_LIMIT))
+_MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
 class LimitScope(StrEnum):
@@ -97,16 +101,22 @@ def limits_of(entries: Mapping[str, Limits], name: str) -> dict[LimitedAmount, i
 def read_owner_limits(text: str) -> dict[str, dict[LimitedAmount, int | None]]:
     """Read ``NAME:AMOUNT=N,AMOUNT=N;NAME:...``; the last colon counts.
 
-    Raises:  BadRequest ``limits``.
+    Raises:  BadRequest ``limits``, which names the entry.
     """
     found: dict[str, dict[LimitedAmount, int | None]] = {}
     for entry in filter(None, (piece.strip() for piece in text.split(";"))):
         name, colon, amounts = entry.rpartition(":")
         name = name.strip()
         if not colon or not name:
-            raise _wrong(f"{entry!r} has no name", "write NAME:jobs=10,processors=64, and * as NAME for each")
+            raise _wrong(
+                f"{_shown(entry)} has no name", "write NAME:jobs=10,processors=64, and * as NAME for each"
+            )
+        if _NEXT_ENTRY.search(name):
+            raise _wrong(f"{_shown(entry)} has several names", "write ; between the entries")
+        if not name.isprintable():
+            raise _wrong(f"{_shown(name)} cannot be a name", "write the name of a user or a project")
         if name in found:
-            raise _wrong(f"{name!r} has two entries", "write one entry with all its limits")
+            raise _wrong(f"{_shown(name)} has two entries", "write one entry with all its limits")
         found[name] = dict(_read_amounts(name, amounts))
     if len(found) > MOST_OWNERS:
         raise _wrong(f"there are {len(found):,} entries", f"write at most {MOST_OWNERS:,}")
@@ -121,19 +131,23 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
             what = (
                 f"{word!r} is limited twice"
                 if word in seen
-                else f"{piece!r} is not one of {', '.join(_AMOUNTS)}"
+                else f"{_shown(piece)} is not one of {', '.join(_AMOUNTS)}"
             )
-            raise _wrong(
-                f"in the entry of {name!r} {what}", f"write each once with its number: {name}:jobs=10"
-            )
+            fix = f"write each once with its number: {name[:_MOST_SHOWN]}:jobs=10"
+            raise _wrong(f"in the entry of {_shown(name)} {what}", fix)
         seen.add(word)
         if number == UNLIMITED:
             yield LimitedAmount(word), None
             continue
-        if not (number.isascii() and number.isdecimal() and int(number) <= MOST_LIMIT):
+        plain = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
+        if not plain or int(number) > MOST_LIMIT:
             fix = f"write 0 to {MOST_LIMIT:,} without separators, or {UNLIMITED}"
-            raise _wrong(f"{word} of {name!r} is {number!r}", fix)
+            raise _wrong(f"{word} of {_shown(name)} is {_shown(number)}", fix)
         yield LimitedAmount(word), int(number)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "...")
 
 
 def _wrong(what: str, fix: str) -> BadRequest:
