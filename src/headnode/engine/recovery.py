@@ -1,13 +1,16 @@
 """From the journal to the cluster, and back into a snapshot."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from headnode import __version__
-from headnode.core.model.errors import Unavailable, UnknownDescription
+from headnode.core.model.errors import BadRequest, Unavailable, UnknownDescription
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
 from headnode.core.model.template import decode_template
 from headnode.core.state.apply_events import apply_event
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Event, TemplateSet
+from headnode.core.state.events import Event, ParameterSet, TemplateSet
 from headnode.core.state.job_events import JobCreated, JobModified, JobUnarchived, JobValidated
 from headnode.core.state.job_record import decode_record, decode_spec
 from headnode.core.state.snapshot import Snapshot
@@ -60,6 +63,20 @@ def _check_inside(event: Event) -> None:
             decode_spec(decode_record(record).spec)
         case TemplateSet(template=template):
             decode_template(template)
+        case ParameterSet(name=name, value=value):
+            _check_limits({name: value or ""})
+
+
+def _check_limits(parameters: Mapping[str, str]) -> None:
+    """Read the limits of users and projects, which may have words of a newer version.
+
+    Raises:  UnknownDescription.
+    """
+    for name in LIMIT_PARAMETERS:
+        try:
+            read_owner_limits(parameters.get(name, ""))
+        except BadRequest as no:
+            raise UnknownDescription(f"{name}: {no.what}") from None
 
 
 def _read(number: int, state: bytes, written_by: str) -> Snapshot:
@@ -67,6 +84,7 @@ def _read(number: int, state: bytes, written_by: str) -> Snapshot:
         snapshot = _decoder.decode(state)
         for spec in {record.spec for record in snapshot.jobs}:
             decode_spec(spec)
+        _check_limits(snapshot.parameters)
     except (msgspec.ValidationError, UnknownDescription) as error:
         raise unknown(f"the snapshot after event {number}", error, written_by) from None
     except msgspec.DecodeError as error:

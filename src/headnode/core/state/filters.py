@@ -81,6 +81,8 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
     check_end_by(spec, now)
     check_runnable(spec)
     check_may_be_handed(cluster.resource_index.named, spec)
+    if spec.project != before.project:
+        cluster.limit_index.check_submission([("", spec.project)])
     what = changes(before, spec)
     return [
         e.JobValidated(

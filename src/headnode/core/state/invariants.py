@@ -1,5 +1,7 @@
 """What must hold between events, whatever happened: for tests, and to find a bug."""
 
+from msgspec.structs import replace
+
 from headnode.core.model.errors import Broken
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import JobId
@@ -22,6 +24,7 @@ def check_cluster(cluster: ClusterState) -> None:
         _check_record(cluster, record)
     _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
     _check_submitted(cluster)
+    _check_requests(cluster)
     _must(cluster.waiting <= cluster.graphs.keys(), f"{cluster.waiting} have tasks to dispatch")
     _check_queue(cluster)
     _check_usage(cluster)
@@ -34,12 +37,24 @@ def _check_submitted(cluster: ClusterState) -> None:
     """The jobs that count as submitted are counted, where a limit asks for it."""
     if not cluster.limit_index.counts_submitted:
         return
-    wanted: dict[str, int] = {}
+    wanted: dict[tuple[LimitScope, str], int] = {}
     for record in cluster.jobs.values():
         counted = record.state is not JobState.CONFIGURING
-        wanted[record.owner] = wanted.get(record.owner, 0) + counted
-    there = {owner: cluster.limit_index.submitted(LimitScope.USER, owner) for owner in wanted}
+        project = cluster.written(record).project
+        for owner in ((LimitScope.USER, record.owner), (LimitScope.PROJECT, project)):
+            wanted[owner] = wanted.get(owner, 0) + counted
+    there = {owner: cluster.limit_index.submitted(*owner) for owner in wanted}
     _must(there == wanted, f"submitted {there}, is {wanted}")
+
+
+def _check_requests(cluster: ClusterState) -> None:
+    """Jobs in the queue and running jobs have what they take of the limits that are set now."""
+    limits = cluster.limit_index
+    for record in cluster.jobs.values():
+        if record.id in cluster.running or record.id in cluster.queue.requests:
+            request = cluster.request(record)
+            plain = replace(request, limits=())
+            _must(request == limits.admit_job(record, plain), f"limits of job {record.id} are not as set")
 
 
 def _check_handed(cluster: ClusterState) -> None:

@@ -63,21 +63,30 @@ def requeue(cluster: ClusterState, command: c.RequeueJob, now: Instant) -> list[
         _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
         check_end_by(cluster.written(record), now)
         check_runnable(spec)
-        return [
-            e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
-            e.JobRequeued(
-                at=now,
-                job=record.id,
-                by=command.by.name,
-                waits_for=waits(cluster, spec, command.parents, record.id),
-            ),
-            *revived_with_parent(cluster, record, command.skipped, command.parents, command.by.name, now),
-        ]
+        return _submitted_again(cluster, command, record, spec, now)
     raise WrongState(
         code="not-requeueable",
         what=f"job {record.id} is {record.state.value}: only running, failed or canceled ones can run again",
         fix=f"make a copy with `hn job clone {record.id}`" if record.state is JobState.FINISHED else "",
     )
+
+
+def _submitted_again(
+    cluster: ClusterState, command: c.RequeueJob, record: JobRecord, spec: JobSpec, now: Instant
+) -> list[Event]:
+    """Return how an ended job comes back into the queue, with those that were canceled for its end.
+
+    Raises:  WrongState ``limit``.
+    """
+    by = command.by.name
+    waits_for = waits(cluster, spec, command.parents, record.id)
+    events: list[Event] = [
+        e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=by),
+        e.JobRequeued(at=now, job=record.id, by=by, waits_for=waits_for),
+        *revived_with_parent(cluster, record, command.skipped, command.parents, by, now),
+    ]
+    cluster.limit_index.check_events(events)
+    return events
 
 
 def _refuse_unvalidated(record: JobRecord) -> None:

@@ -1,6 +1,6 @@
 """The limits of users and projects: what each job takes of them, and how many jobs have been submitted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -16,13 +16,18 @@ from headnode.core.model.owner_limits import (
     read_owner_limits,
 )
 from headnode.core.model.quantities import JobId
-from headnode.core.state.job_record import JobRecord
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobCreated, JobUnarchived
+from headnode.core.state.job_record import JobRecord, decode_record
 from headnode.core.state.job_request import job_names
 from headnode.core.state.transitions import JobState
 
 _MOST_MADE = 10_000  # requests with their limits that are remembered
 Owner = tuple[str, str]
 """A user and a project; an empty one for jobs without."""
+
+SubmissionCounts = dict[tuple[LimitScope, str], int]
+"""How many jobs of each user and project there are."""
 
 
 class LimitIndex:
@@ -31,7 +36,7 @@ class LimitIndex:
     def __init__(self, parameters: Mapping[str, str], jobs: Mapping[JobId, JobRecord]) -> None:
         self._jobs = jobs
         self._submitted: dict[JobId, Owner] | None = None  # counted as long as a limit asks for it
-        self._counts: dict[tuple[LimitScope, str], int] = {}
+        self._counts: SubmissionCounts = {}
         self.read(parameters)
 
     # Reading
@@ -76,27 +81,38 @@ class LimitIndex:
                 self.note(record)
         return self._counts.get((scope, name), 0)
 
-    def check_submission(self, owners: Iterable[Owner]) -> None:
+    def check_submission(self, owners: Iterable[Owner], before: SubmissionCounts | None = None) -> None:
         """Refuse the submission of jobs, each of a user and project, that is above a limit.
 
+        before:  jobs that are to be submitted before these, counted; these are added to it
         Raises:  WrongState ``limit``.
         Cost:    O(jobs) for the first one; then O(1) for each job.
         """
         if not self.counts_submitted:
             return
-        more: dict[tuple[LimitScope, str], int] = {}
+        before = {} if before is None else before
+        more: SubmissionCounts = {}
         for owner, project in owners:
             for each in ((LimitScope.USER, owner), (LimitScope.PROJECT, project)):
                 more[each] = more.get(each, 0) + 1
         for (scope, name), count in more.items():
             most = self.of(scope, name).get(LimitedAmount.SUBMITTED)
-            if most is not None and (there := self.submitted(scope, name)) + count > most:
+            there = 0 if most is None else self.submitted(scope, name) + before.get((scope, name), 0)
+            if most is not None and there + count > most:
+                jobs = "1 job that has" if most == 1 else f"{most} jobs that have"
                 wanted = f", and {count} more are submitted" if count > 1 else ""
                 raise WrongState(
                     code="limit",
-                    what=f"{scope} {name!r} may have {most} jobs that have not ended; it has {there}{wanted}",
+                    what=f"{scope} {name!r} may have {jobs} not ended; it has {there}{wanted}",
                     fix="submit again when some have ended; repetitions are one job as a sweep",
                 )
+        for each, count in more.items():
+            before[each] = before.get(each, 0) + count
+
+    def check_events(self, events: Iterable[Event], before: SubmissionCounts | None = None) -> None:
+        """Refuse events that make jobs to submit, or bring ended jobs back, as `check_submission` does."""
+        if self.counts_submitted:
+            self.check_submission(_owners_of(events), before)
 
     # For `apply_events` only
 
@@ -141,6 +157,16 @@ class LimitIndex:
                 self._counts[key] = left
             else:
                 del self._counts[key]
+
+
+def _owners_of(events: Iterable[Event]) -> Iterator[Owner]:
+    for event in events:
+        match event:
+            case JobCreated(owner=owner, spec=spec):
+                yield owner, job_names(spec).project
+            case JobUnarchived(record=data):
+                record = decode_record(data)
+                yield record.owner, job_names(record.spec).project
 
 
 def _shares(owner: LimitOwner, limit: int, request: JobRequest) -> Iterable[LimitShare]:

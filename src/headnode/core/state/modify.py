@@ -103,7 +103,9 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
     if record.state in (JobState.FAILED, JobState.CANCELED):
         revived = e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
         configured = e.JobConfiguring(at=now, job=record.id, by=command.by.name)
-        again = revived_with_parent(cluster, record, command.skipped, command.parents, command.by.name, now)
+        by = command.by.name
+        again = [*revived_with_parent(cluster, record, command.skipped, command.parents, by, now)]
+        cluster.limit_index.check_events(again)
         return [revived, configured, modified, *again]
     _check_change(cluster, record, spec, command, now)
     return [modified, *gift]
