@@ -29,6 +29,7 @@ from headnode.core.model.user import Receipt, User
 from headnode.core.state.decide import REPEATED, decide
 from headnode.core.state.groups import CreateJobs
 from headnode.core.state.job_events import JobCreated
+from headnode.core.state.limit_index import SubmissionCounts
 from headnode.core.state.permissions import is_other, plain_name
 from headnode.protocol import requests as w
 from headnode.protocol.job_answers import SubmissionOutcome, SubmissionRefusal, SubmitJobsAnswer
@@ -75,11 +76,16 @@ class JobBatch:
                     self.refuse(number, no)
 
     def refuse_those_refused_alone(self, context: ServerContext, by: User) -> bool:
-        """Refuse each submission that would be refused alone; return whether there are any."""
+        """Refuse each submission that would be refused alone, or that those before it leave no room for.
+
+        Return whether there are any.
+        """
         alone, before = replace(by, once=None, expected=None), len(self._refused)
+        limits, counted = context.cluster.limit_index, SubmissionCounts()
         for number, described in list(self.described.items()):
+            command = create_command(context, alone, described, submit=True)
             try:
-                decide(context.cluster, create_command(context, alone, described, submit=True), context.now())
+                limits.check_events(decide(context.cluster, command, context.now()), counted)
             except Refused as no:
                 self.refuse(number, no)
         return len(self._refused) > before

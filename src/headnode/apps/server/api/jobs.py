@@ -214,7 +214,7 @@ async def _changed_to(
     if not fields:
         return ()
     if found.record.submitted is not None and fields != ("tasks",):
-        refuse_unfit_change(context, found.record.owner, spec)
+        refuse_unfit_change(context, found.record.owner, spec, known)
     archived = found.record if found.ended else None
     named = users_named(by, (spec,))
     skipped = context.lookups.skipped_for(found.record)
