@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headnode.core.model.bounds import LIMITED_OWNERS, NAME, OWNER_LIMIT
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import (
-    MOST_LIMIT,
-    MOST_OWNERS,
     UNLIMITED,
     LimitedAmount,
     LimitOwner,
@@ -22,7 +21,7 @@ from headnode.core.model.owner_limits import (
 JOBS, PROCESSORS = LimitedAmount.JOBS, LimitedAmount.PROCESSORS
 NAMES = st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters=";"), min_size=1, max_size=12)
 LIMITS = st.dictionaries(
-    st.sampled_from([*LimitedAmount]), st.none() | st.integers(0, MOST_LIMIT), min_size=1
+    st.sampled_from([*LimitedAmount]), st.none() | st.integers(0, OWNER_LIMIT.most), min_size=1
 )
 
 
@@ -76,6 +75,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         ("ann:jobs=1 bob:gpus=2", "'ann:jobs=1 bob:gpus=2'"),
         ("ann\0:jobs=1", "'ann\\x00'"),
         ("an\nn:jobs=1", "'an\\nn'"),
+        (f"{'x' * (NAME.most + 1)}:jobs=1", "'xxx"),
     ],
 )
 def test_a_refusal_names_the_entry(text: str, named: str) -> None:
@@ -95,10 +95,10 @@ def test_a_refusal_of_a_long_text_is_short(text: str) -> None:
 
 
 def test_entries_are_bounded() -> None:
-    text = ";".join(f"u{number}:jobs=1" for number in range(MOST_OWNERS + 1))
+    text = ";".join(f"u{number}:jobs=1" for number in range(LIMITED_OWNERS.most + 1))
     with pytest.raises(BadRequest, match=r"10,001 entries"):
         read_owner_limits(text)
-    assert len(read_owner_limits(text.removeprefix("u0:jobs=1;"))) == MOST_OWNERS
+    assert len(read_owner_limits(text.removeprefix("u0:jobs=1;"))) == LIMITED_OWNERS.most
 
 
 def test_a_name_may_have_colons_commas_blanks_and_equals_signs() -> None:

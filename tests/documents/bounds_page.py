@@ -36,12 +36,14 @@ from headnode.core.model.bounds import (
     JOBS,
     KEPT,
     LAUNCHES,
+    LIMITED_OWNERS,
     LIST,
     MEMORY,
     MEMORY_USED,
     NAME,
     NODE_LIST,
     NOTE,
+    OWNER_LIMIT,
     PAGE,
     PAGE_BYTES,
     PAST_PAGE,
@@ -120,7 +122,7 @@ from headnode.core.model.bounds import (
 BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
     (
         "Numbers",
-        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, TIME),
+        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, OWNER_LIMIT, TIME),
     ),
     (
         "Texts",
@@ -141,6 +143,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             KEPT,
             LIST,
             SHORT_LIST,
+            LIMITED_OWNERS,
             GEOMETRY,
         ),
     ),

@@ -39,6 +39,7 @@ SIZE = Bound("sizes of jobs and tasks, memory in MB, counts", 2**31 - 1, "", "no
 SWEEP = Bound("start, end and increment of a sweep", 10**15, "", "exact in every language", least=-(10**15))
 INSTANCES = Bound("instances of a task", 1_000_000, "", "a sweep is a range; its rows are not")
 RUN_TIME = Bound("run time limits", 10**10, "seconds", "317 years; Infinite is no limit")
+OWNER_LIMIT = Bound("a limit of a user or a project", 10**9, "", "no cluster has more of anything", least=0)
 TIME = Bound("points of time", 253402300799, "seconds since 1970", "the year 9999", least=0)
 
 # Texts
@@ -70,6 +71,9 @@ KEPT = Bound("words of a dialect that are only kept, of a job or task", MB, "byt
 LIST = Bound("names in a list", 10_000, "entries", "nodes of the largest clusters")
 SHORT_LIST = Bound(
     "ranges, licences, keys, alternatives, limits in a list", 1000, "entries", "compared one by one"
+)
+LIMITED_OWNERS = Bound(
+    "users, or projects, with limits of their own", 10_000, "entries", "setting them takes the head 0.1 s"
 )
 GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
 TASKS = Bound("tasks in one request", 3000, "tasks", "takes the head about 0.1 s; add more with hn job add")

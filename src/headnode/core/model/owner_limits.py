@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from headnode.core.model.bounds import LIMITED_OWNERS, NAME, OWNER_LIMIT
 from headnode.core.model.errors import BadRequest
 
 EVERY = "*"
 """In place of a name: each user, or each project, separately."""
 
 UNLIMITED = "unlimited"
-MOST_LIMIT = 1_000_000_000
-MOST_OWNERS = 10_000  # entries of one parameter
 
 
 class LimitedAmount(StrEnum):
@@ -33,7 +32,7 @@ class LimitedAmount(StrEnum):
 
 _AMOUNTS = tuple(amount.value for amount in LimitedAmount)
 _NEXT_ENTRY = re.compile(rf":\s*(?:{'|'.join(_AMOUNTS)})\s*=")
-_MOST_DIGITS = len(str(MOST_LIMIT))
+_MOST_DIGITS = len(str(OWNER_LIMIT.most))
 _MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
@@ -113,13 +112,13 @@ def read_owner_limits(text: str) -> dict[str, dict[LimitedAmount, int | None]]:
             )
         if _NEXT_ENTRY.search(name):
             raise _wrong(f"{_shown(entry)} has several names", "write ; between the entries")
-        if not name.isprintable():
+        if not name.isprintable() or len(name) > NAME.most:
             raise _wrong(f"{_shown(name)} cannot be a name", "write the name of a user or a project")
         if name in found:
             raise _wrong(f"{_shown(name)} has two entries", "write one entry with all its limits")
         found[name] = dict(_read_amounts(name, amounts))
-    if len(found) > MOST_OWNERS:
-        raise _wrong(f"there are {len(found):,} entries", f"write at most {MOST_OWNERS:,}")
+    if len(found) > LIMITED_OWNERS.most:
+        raise _wrong(f"there are {len(found):,} entries", f"write at most {LIMITED_OWNERS.most:,}")
     return found
 
 
@@ -140,8 +139,8 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
             yield LimitedAmount(word), None
             continue
         plain = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
-        if not plain or int(number) > MOST_LIMIT:
-            fix = f"write 0 to {MOST_LIMIT:,} without separators, or {UNLIMITED}"
+        if not plain or int(number) > OWNER_LIMIT.most:
+            fix = f"write 0 to {OWNER_LIMIT.most:,} without separators, or {UNLIMITED}"
             raise _wrong(f"{word} of {_shown(name)} is {_shown(number)}", fix)
         yield LimitedAmount(word), int(number)
 

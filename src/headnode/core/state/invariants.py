@@ -53,7 +53,7 @@ def _check_requests(cluster: ClusterState) -> None:
     for record in cluster.jobs.values():
         if record.id in cluster.running or record.id in cluster.queue.requests:
             request = cluster.request(record)
-            plain = replace(request, limits=())
+            plain = replace(request, limits=()) if request.limits else request
             _must(request == limits.admit_job(record, plain), f"limits of job {record.id} are not as set")
 
 

@@ -22,7 +22,7 @@ from headnode.core.state.job_record import JobRecord, decode_record
 from headnode.core.state.job_request import job_names
 from headnode.core.state.transitions import JobState
 
-_MOST_MADE = 10_000  # requests with their limits that are remembered
+_MOST_MADE = 10_000  # requests with their limits, and pairs of user and project, that are remembered
 Owner = tuple[str, str]
 """A user and a project; an empty one for jobs without."""
 
@@ -37,6 +37,7 @@ class LimitIndex:
         self._jobs = jobs
         self._submitted: dict[JobId, Owner] | None = None  # counted as long as a limit asks for it
         self._counts: SubmissionCounts = {}
+        self._owners: dict[Owner, Owner] = {}
         self.read(parameters)
 
     # Reading
@@ -130,7 +131,7 @@ class LimitIndex:
         )
         self._made: dict[tuple[JobRequest, str, str], JobRequest] = {}
         if not self.counts_submitted:
-            self._submitted, self._counts = None, {}
+            self._submitted, self._counts, self._owners = None, {}, {}
 
     def note(self, record: JobRecord) -> None:
         """Count a job that is new, or has another state or project."""
@@ -138,7 +139,7 @@ class LimitIndex:
             return
         before = self._submitted.get(record.id)
         over = record.state.is_final or record.state is JobState.CONFIGURING
-        now = None if over else (record.owner, job_names(record.spec).project)
+        now = None if over else self._shared((record.owner, job_names(record.spec).project))
         if now == before:
             return
         self._count(before, -1)
@@ -147,6 +148,12 @@ class LimitIndex:
             del self._submitted[record.id]
         else:
             self._submitted[record.id] = now
+
+    def _shared(self, owner: Owner) -> Owner:
+        """Return the one object for a user and project that many jobs have."""
+        if len(self._owners) >= _MOST_MADE:
+            self._owners.clear()
+        return self._owners.setdefault(owner, owner)
 
     def _count(self, owner: Owner | None, more: int) -> None:
         if owner is None:
