@@ -148,6 +148,18 @@ def test_a_pool_that_slurm_refuses_pauses_and_says_why(head: RealHead, peer: Slu
     assert ended(head, job)["state"] == "Finished"
 
 
+def test_an_allocation_for_which_its_owner_has_no_room_is_made_when_there_is(
+    head: RealHead, peer: SlurmPeer
+) -> None:
+    add(head)
+    head.ask("set_parameters", values={"UserLimits": "*:submitted=1"})
+    job = submit(head, "true")
+    patiently(head, lambda: "may have 1 job that has not ended" in pool(head)["says"])
+    assert not in_slurm(peer)
+    head.ask("set_parameters", values={"UserLimits": "*:submitted=1;root:submitted=unlimited"})
+    assert ended(head, job)["state"] == "Finished"
+
+
 def test_a_job_that_is_too_long_makes_no_allocation_and_is_told_so(head: RealHead, peer: SlurmPeer) -> None:
     add(head)
     job = submit(head, "true", runtime="3")

@@ -206,17 +206,19 @@ class ElasticNodes:
             job = JobId(self._cluster.next_job)
             _, digest = network.allocation_invitation(f"{pool.name}-{job}")
             made = MakeElasticNode(name=pool.name, agent=_agent_words(pool), job=job, digest=digest)
-            if await self._ask(made):
+            refused = await self._ask(made)
+            if refused is None:
                 return
+            self.says[pool.key] = f"no allocation was made: {refused.what}"
 
-    async def _ask(self, command: Command) -> bool:
+    async def _ask(self, command: Command) -> Refused | Unavailable | None:
         """Ask for what is due; what is refused or cannot be written now is seen again at the next look."""
         try:
             await self._batcher.ask(command)
         except (Refused, Unavailable) as error:
             log.info("%s: %s", type(command).__name__, error)
-            return False
-        return True
+            return error
+        return None
 
     def reasons(self, job: JobId) -> list[str]:
         """Return what the pools do for a job that waits for nodes, a sentence for each."""
