@@ -115,6 +115,7 @@ class ListedJob(JobObject, frozen=True):
     template: str  # its job template, or ""
     node_count: int  # of `nodes`; before it starts, those that it requests at least
     expected: ExpectedStartObject | None  # null unless the job waits only for processors or its files
+    pending_limit: str | UnsetType = UNSET  # the limit it waits for: `user,processors,ann`, `project,jobs,x`
 
 
 class CoresOnNode(VerbAnswer, frozen=True):

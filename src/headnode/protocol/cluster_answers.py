@@ -377,7 +377,7 @@ class QueueRequest(VerbRequest, frozen=True):
     limit: int = 100  # jobs, at most 1,000
 
 
-class QueuedJob(ListedJob, frozen=True):
+class QueuedJob(ListedJob, frozen=True, kw_only=True):
     """A job in the queue."""
 
     position: int  # 1 for the first

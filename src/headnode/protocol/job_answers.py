@@ -147,15 +147,15 @@ class NodeHolder(VerbAnswer, frozen=True):
 class ReasonObject(VerbAnswer, frozen=True):
     """A reason for which a job waits.
 
-    `kind` is priority, processors, node (one for each that does not fit), licences, reservation, policy,
-    alternative (one for each), never-fits, staging (its files are being copied, and it holds no processors),
-    or hold, filter and dependency. With one of the last three the job is not considered; the other keys of
+    `kind` is priority, processors, node (one for each that does not fit), licences, limit (of its user or
+    project), reservation, policy, alternative (one for each), never-fits, staging (its files are being
+    copied, and it holds no processors), or hold, filter and dependency. With one of the last three the job is not considered; the other keys of
     the explanation describe the job as if it were released.
     """
 
     kind: str
     text: str  # in a sentence
-    subject: str  # the node, licence, job or alternative that it is about
+    subject: str  # the node, licence, limit, job or alternative that it is about
     holders: list[NodeHolder] | UnsetType = UNSET  # of a busy node, up to 5
     more_holders: int | UnsetType = UNSET  # the number of the others
 

@@ -345,6 +345,7 @@ _CLUSTER: Final = (
         "Show the defaults of submitted jobs",
     ),
     _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
+    _get("/limits", "limits", r.VerbRequest, u.LimitsAnswer, "List limits of users and projects, with use"),
     _patch(
         "/parameters",
         "set_parameters",

@@ -67,6 +67,25 @@ class RevokedToken(VerbAnswer, frozen=True):
     token: int
 
 
+class LimitUse(VerbAnswer, frozen=True):
+    """A limit of a user or project, and what its jobs have of it."""
+
+    scope: str  # user or project
+    name: str
+    amount: str  # jobs (running), processors, gpus, or submitted (jobs submitted that have not ended)
+    limit: int
+    used: int  # more than `limit` if the limit was lowered
+    own: bool  # from an entry with this name in the cluster parameter; false: from that of `*`
+
+
+class LimitsAnswer(VerbAnswer, frozen=True):
+    """limits."""
+
+    every: bool  # of all users and projects; false: of the requesting user and the projects of its jobs
+    exist: bool  # cluster parameters UserLimits and ProjectLimits have some
+    limits: list[LimitUse]
+
+
 class AuditAnswer(VerbAnswer, frozen=True):
     """audit_log."""
 

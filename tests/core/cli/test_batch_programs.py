@@ -240,6 +240,23 @@ def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str,
 
 
 @pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("user,jobs,ada", "QOSMaxJobsPerUserLimit"),
+        ("user,processors,ada", "QOSMaxCpuPerUserLimit"),
+        ("user,gpus,ada", "QOSMaxGRESPerUser"),
+        ("project,jobs,a,b", "AssocGrpJobsLimit"),
+        ("project,processors,chem", "AssocGrpCpuLimit"),
+        ("project,gpus,chem", "AssocGrpGRES"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["limit", "never-fits"])
+def test_the_limit_for_which_a_job_waits_has_slurm_s_word(limit: str, reason: str, kind: str) -> None:
+    row = BatchRow(source(), listed(pending_kind=kind, pending_reason="may have 2", pending_limit=limit))
+    assert row.reason == reason
+
+
+@pytest.mark.parametrize(
     ("message", "cause", "state"),
     [
         (_words(AttemptOutcome("timed-out")), "program", "TIMEOUT"),

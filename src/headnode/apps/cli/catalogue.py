@@ -76,7 +76,7 @@ _WORDS = {
     ),
     "task": (("view", "task"), ("output", "task_output"), ("cancel finish requeue modify", "task")),
     "node": (("list", "node_list"), ("view listcores approve pause drain resume remove invite set", "node")),
-    "cluster": (("view params envs history audit", "cluster"),),
+    "cluster": (("view limits params envs history audit", "cluster"),),
     "journal": (("check", "backup"),),
     "reservation": (("new list view modify cancel", "reservation"),),
     "resource": (("add list view check remove", "resource"),),

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.job import JobSpec
+from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
@@ -26,6 +27,7 @@ MOST_HOSTS = 3  # of which files come that are told one by one
 MOST_FILES_LOOKED_AT = 100  # for the hosts of a task
 MOST_ARRIVALS = 100  # jobs whose files come that are in a prediction
 MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
+_LIMIT_KEYS = tuple(f"{scope}," for scope in LimitScope)  # how the key of a limit begins, and no name
 
 
 def filter_reasons(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
@@ -191,6 +193,15 @@ def _rate_words(rate: float) -> str:
     ('12.3 MB/s', '1.2 kB/s')
     """
     return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
+
+
+def kind_of_wait(reason: Reason | None) -> dict[str, Any]:
+    """Return the kind of the reason for which a job waits, as lists show it, and the key of the limit."""
+    if reason is None:
+        return {"pending_kind": ""}
+    kind = {"pending_kind": reason.why.value}
+    above = reason.why is Why.NEVER_FITS and reason.what.startswith(_LIMIT_KEYS)
+    return kind | {"pending_limit": reason.what} if above or reason.why is Why.LIMIT else kind
 
 
 def awaits_files(record: JobRecord) -> bool:

@@ -1,4 +1,4 @@
-"""Verbs that show jobs, as methods.
+"""Verbs that show jobs and limits, as methods.
 
 Printed by `make bless` (scripts/sdk_source.py): do not edit.
 """
@@ -14,13 +14,15 @@ from headnode.protocol.requests import (
     JobIdRequest,
     ListJobsRequest,
     SubmitJobRequest,
+    VerbRequest,
     WatchJobsRequest,
 )
+from headnode.protocol.user_answers import LimitsAnswer
 from headnode.sdk.verbs.verb_methods import updates_of, verb_of
 
 
 class JobViewVerbs:
-    """Verbs that show jobs."""
+    """Verbs that show jobs and limits."""
 
     @verb_of(ListJobsRequest)
     def jobs(
@@ -183,4 +185,13 @@ class JobViewVerbs:
         after: the number of the last known event
         task: only the changes of this task
         limit: at most 1,000 events are looked at for an answer
+        """
+
+    @verb_of(VerbRequest)
+    def limits(self) -> LimitsAnswer:
+        """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
+
+        To operators and administrators: of all users and projects with limits of their own or with jobs.
+
+        For everybody.
         """

@@ -68,6 +68,14 @@ _REASONS = {
     "never-fits": "PartitionConfig",
     "staging": "BurstBufferStageIn",
 }
+_LIMITS = {  # how the key of a limit begins -> the limit of Slurm that does the same
+    "user,jobs": "QOSMaxJobsPerUserLimit",
+    "user,processors": "QOSMaxCpuPerUserLimit",
+    "user,gpus": "QOSMaxGRESPerUser",
+    "project,jobs": "AssocGrpJobsLimit",
+    "project,processors": "AssocGrpCpuLimit",
+    "project,gpus": "AssocGrpGRES",
+}
 NOT_CONSIDERED = "waits for the next scheduling pass"
 
 
@@ -208,7 +216,8 @@ class BatchRow:
             return "BeginTime" if job["pending_reason"].startswith("it is held until") else "JobHeldUser"
         if job["pending_reason"] == NOT_CONSIDERED:
             return "None"
-        return _REASONS.get(job["pending_kind"], "None")
+        limit = ",".join(job.get("pending_limit", "").split(",")[:2])
+        return _LIMITS.get(limit) or _REASONS.get(job["pending_kind"], "None")
 
     @property
     def started(self) -> float | None:

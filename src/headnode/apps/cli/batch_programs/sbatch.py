@@ -49,6 +49,11 @@ OPTIONS = {
     **ignored("ignore-pbs!", "lines of PBS are read"),
 }
 UNREADABLE = 255  # exit status for options that cannot be read
+_SUBMIT_LIMITS = {"user": "QOSMaxSubmitJobPerUserLimit", "project": "AssocGrpSubmitJobsLimit"}
+_ABOVE_SUBMIT_LIMIT = (
+    "Batch job submission failed: Job violates accounting/QOS policy "
+    "(job submit limit, user's size and/or time limits)"
+)
 _UNREADABLE_VALUES = ("--time", "--mem", "--mem-per-cpu", "--begin", "--deadline", "--time-min", "--tmp")
 _WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
 
@@ -186,6 +191,9 @@ def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
 
     if is_away(refused):
         return ProgramRefusal(f"Batch job submission failed: {NOT_REACHED}", refused.what, refused.fix)
+    if refused.code == "limit":
+        name = _SUBMIT_LIMITS[refused.what.partition(" ")[0]]
+        return ProgramRefusal(name, _ABOVE_SUBMIT_LIMIT, refused.what, refused.fix)
     option = refused.path[-1] if refused.path else ""
     unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
     return ProgramRefusal(

@@ -1,4 +1,4 @@
-"""``hn cluster view``, ``params``, ``history``, ``envs`` and ``audit``: the cluster as a whole."""
+"""``hn cluster view``, ``limits``, ``params``, ``history``, ``envs``, ``audit``: the cluster as a whole."""
 
 from headnode.apps.cli.arguments import AGO, DAY, SINCE, UNTIL, moment, period
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
@@ -6,12 +6,16 @@ from headnode.apps.cli.options import Arguments, CliOption, nearest, usage
 from headnode.apps.cli.output import Output, history_progress
 from headnode.apps.cli.screens.cluster import (
     CHANGE_COLUMNS,
+    LIMIT_COLUMNS,
+    LIMIT_NUMBERS,
     NO_PREDICTIONS,
     PARAM_COLUMNS,
     PREDICTION_COLUMNS,
     change_row,
     cluster_view,
     history_view,
+    limit_row,
+    no_limits,
     param_row,
     prediction_rows,
     prediction_trailer,
@@ -148,6 +152,20 @@ def params(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
+def limits(asked: Arguments, client: Client, out: Output) -> int:
+    """List the limits of users and projects, with what is in use of each."""
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn cluster limits --help")
+    told = client.ask("limits")
+    found = told["limits"]
+    if not found:
+        out.note(no_limits(told))
+    if found or not out.for_people:
+        rows = [limit_row(use) for use in found]
+        out.show_table(RecordTable("Name", rows, found, columns=LIMIT_COLUMNS, right=LIMIT_NUMBERS))
+    return 0
+
+
 def _show_changes(asked: Arguments, client: Client, out: Output) -> int:
     wrong = next((word for word in asked.words if "=" in word), None)
     if wrong is not None:
@@ -232,6 +250,18 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn cluster view --predictions --days 7",
+    ),
+    CliCommand(
+        "limits",
+        "",
+        "List the limits of users and projects that apply to you, and what is in use of them",
+        limits,
+        options=(FORMAT,),
+        example="hn cluster limits",
+        notes=(
+            "Operators and administrators see those of all users and projects.",
+            "Limits are the cluster parameters UserLimits and ProjectLimits.",
+        ),
     ),
     CliCommand(
         "params",

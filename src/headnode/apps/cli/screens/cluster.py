@@ -183,6 +183,36 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
+LIMIT_COLUMNS = ("Name", "Kind", "Amount", "Limit", "In Use", "Left", "Entry")
+LIMIT_NUMBERS = ("Limit", "In Use", "Left")
+_AMOUNTS = {"jobs": "running jobs", "gpus": "GPUs", "submitted": "submitted jobs"}
+
+
+def limit_row(use: "Mapping[str, Any]") -> dict[str, str]:
+    """Return a limit of a user or project, with what its jobs have of it."""
+    return {
+        "Name": use["name"],
+        "Kind": use["scope"],
+        "Amount": _AMOUNTS.get(use["amount"], use["amount"]),
+        "Limit": str(use["limit"]),
+        "In Use": str(use["used"]),
+        "Left": str(max(0, use["limit"] - use["used"])),
+        "Entry": use["name"] if use["own"] else "*",
+    }
+
+
+def no_limits(told: "Mapping[str, Any]") -> str:
+    """Return why there are no limits to show."""
+    if not told["exist"]:
+        return (
+            "No limits of users and projects are set. "
+            'Administrators set them: hn cluster params "UserLimits=*:jobs=10,processors=64"'
+        )
+    if told["every"]:
+        return "Limits are set, but no user or project to which they apply has jobs."
+    return "No limits apply to you or to the projects of your jobs."
+
+
 NO_PREDICTIONS = (
     "no job that had to wait has started in the last {days}; predictions are judged when jobs start"
 )

@@ -96,10 +96,15 @@ def _about_fit(told: "Told") -> list[str]:
     return [f"ask for what the nodes have (hn node list), then: hn job modify {told['job']} ..."]
 
 
+def _about_limit(_told: "Told") -> list[str]:
+    return ["see your limits and what is in use of them: hn cluster limits"]
+
+
 _ADVICE: "dict[str, Callable[[Told], list[str]]]" = {
     "hold": _about_hold,
     "dependency": _about_parents,
     "never-fits": _about_fit,
+    "limit": _about_limit,
 }
 
 

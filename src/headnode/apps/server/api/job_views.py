@@ -16,7 +16,7 @@ from headnode.apps.server.api.groups import members, summary
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
-from headnode.apps.server.waiting_reasons import awaits_files, why_unpredictable
+from headnode.apps.server.waiting_reasons import awaits_files, kind_of_wait, why_unpredictable
 from headnode.core.model.bounds import HISTORY_PAGE, PAGE, PAGE_BYTES
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import folded_names, natural_order
@@ -329,7 +329,7 @@ def job_in_list(kind: type[Listed], context: ServerContext, found: FoundJob, **m
         record,
         brief,
         reason.text if reason else "",
-        pending_kind=reason.why.value if reason else "",
+        **kind_of_wait(reason),
         array=brief.array,
         node_groups=list(brief.node_groups),
         template=brief.template,

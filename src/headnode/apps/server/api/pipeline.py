@@ -51,6 +51,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "resources",
         "site",
         "elastic",
+        "limits",
     ),
 )
 """Every verb of the protocol, by its name."""

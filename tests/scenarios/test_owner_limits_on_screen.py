@@ -1,0 +1,156 @@
+"""What users and administrators see of limits of users and projects, and of jobs that wait for them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_scripted_head import hn
+from test_local_socket import Scene, run
+from test_who_may import ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
+
+from headnode.core.model.user import User
+
+TASK = {"command": "true"}
+
+
+async def limits(scene: Scene, by: User) -> list[tuple[Any, ...]]:
+    async with asking(scene, by) as peer:
+        answer = await peer.done(verb="limits")
+    assert answer["exist"]
+    assert answer["every"] == by.oversees
+    return [tuple(use.values()) for use in answer["limits"]]
+
+
+async def submit(scene: Scene, by: User, project: str = "") -> int:
+    async with asking(scene, by) as peer:
+        terms = {"projectname": project} if project else {}
+        return int((await peer.done(verb="submit_job", tasks=[TASK], terms=terms))["job"])
+
+
+async def limit(scene: Scene, **values: str | None) -> None:
+    async with asking(scene, ADMINISTRATOR) as peer:
+        await peer.done(verb="set_parameters", values=values)
+
+
+def test_a_user_sees_its_own_limits_and_those_of_its_projects_with_what_is_in_use(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await limit(
+            scene,
+            UserLimits="*:jobs=1,submitted=5;bob:jobs=unlimited,processors=7",
+            ProjectLimits="*:processors=9;chem:processors=2;idle:jobs=3",
+        )
+        for _ in range(2):
+            await submit(scene, OWNER, "chem")
+        await submit(scene, OTHER, "bio")
+        of_ada = [("user", "ada", "jobs", 1, 1, False), ("user", "ada", "submitted", 5, 2, False)]
+        of_bob = [("user", "bob", "processors", 7, 1, True), ("user", "bob", "submitted", 5, 1, False)]
+        of_bio = [("project", "bio", "processors", 9, 1, False)]
+        of_chem = [("project", "chem", "processors", 2, 1, True)]
+        of_idle = [("project", "idle", "jobs", 3, 0, True), ("project", "idle", "processors", 9, 0, False)]
+        assert await limits(scene, OWNER) == [*of_ada, *of_chem]
+        assert await limits(scene, OTHER) == [*of_bob, *of_bio]
+        every = [*of_ada, *of_bob, *of_bio, *of_chem, *of_idle]
+        assert await limits(scene, ADMINISTRATOR) == every
+        assert await limits(scene, OPERATOR) == every
+
+    run(tmp_path, story)
+
+
+def test_what_is_in_use_of_a_lowered_limit_is_more_than_it(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        for _ in range(2):
+            await submit(scene, OWNER)
+        await limit(scene, UserLimits="ada:jobs=1")
+        assert await limits(scene, OWNER) == [("user", "ada", "jobs", 1, 2, True)]
+        await scene.end(1)
+        assert await limits(scene, OWNER) == [("user", "ada", "jobs", 1, 1, True)]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"UserLimits": "ada:jobs=1"}, "user,jobs,ada"),
+        ({"ProjectLimits": "*:processors=1"}, "project,processors,chem"),
+        ({"UserLimits": "ada:jobs=0"}, "user,jobs,ada"),
+    ],
+)
+def test_a_list_names_the_limit_for_which_a_job_waits(
+    tmp_path: Path, values: dict[str, str], key: str
+) -> None:
+    async def story(scene: Scene) -> None:
+        of_bob = await submit(scene, OTHER, "bio")
+        of_ada = [await submit(scene, OWNER, "chem") for _ in range(2)]
+        await limit(scene, **values)
+        await scene.end(of_bob)
+        after = await submit(scene, OTHER)  # it starts, and the next waits for a processor
+        behind = await submit(scene, OTHER)
+        async with asking(scene, OTHER) as peer:
+            jobs = {job["id"]: job for job in (await peer.done(verb="jobs", owner=None))["jobs"]}
+        states = {job: jobs[job]["state"] for job in (*of_ada, after, behind)}
+        assert list(states.values()) == ["Running", "Queued", "Running", "Queued"]
+        assert jobs[of_ada[1]]["pending_limit"] == key
+        assert jobs[behind]["pending_kind"] == "processors"
+        assert "pending_limit" not in jobs[behind]
+
+    run(tmp_path, story)
+
+
+@pytest.fixture(scope="module")
+def limited(state: Path) -> Path:
+    """A cluster of two processors; its user may have one running job and two submitted ones."""
+    said = hn("cluster", "limits", state=state)
+    assert (said.returncode, said.stdout) == (0, "")
+    assert said.stderr.startswith("hn: No limits of users and projects are set. Administrators set them: ")
+    setting = re.search(r'hn cluster params "(.*)"', said.stderr)
+    assert setting
+    assert hn("cluster", "params", setting[1], state=state).returncode == 0
+    said = hn("cluster", "params", "UserLimits=*:jobs=1,submitted=2", state=state)
+    assert said.returncode == 0, said.stderr
+    for _ in range(2):
+        assert hn("job", "submit", "sleep", "600", state=state).returncode == 0
+    return state
+
+
+def test_limits_are_listed_with_what_is_left(limited: Path) -> None:
+    said = hn("cluster", "limits", state=limited)
+    rows = [line.split() for line in said.stdout.splitlines()]
+    user = rows[2][0]
+    assert rows[0] == ["Name", "Kind", "Amount", "Limit", "In", "Use", "Left", "Entry"]
+    assert rows[2:] == [
+        [user, "user", "running", "jobs", "1", "1", "0", "*"],
+        [user, "user", "submitted", "jobs", "2", "2", "0", "*"],
+    ]
+    found = json.loads(hn("cluster", "limits", "--json", state=limited).stdout)
+    assert found[1] == {
+        "scope": "user", "name": user, "amount": "submitted", "limit": 2, "used": 2, "own": False,
+    }  # fmt: skip
+
+
+def test_a_job_that_waits_for_a_limit_says_which_in_every_list(limited: Path) -> None:
+    user = json.loads(hn("cluster", "limits", "--json", state=limited).stdout)[0]["name"]
+    sentence = f"user {user!r} may have 1 running job at once and has 1"
+    assert f"Pending Reason          : {sentence}\n" in hn("job", "view", "2", state=limited).stdout
+    assert sentence in hn("job", "list", state=limited).stdout
+    explained = hn("job", "explain", "2", state=limited).stdout
+    assert f"Why it waits\n  - {sentence}\n" in explained
+    assert "hn cluster limits" in explained
+    program = ("compat", "run", "squeue", "-h", "-j", "2", "-o", "%t %r")
+    assert hn(*program, state=limited).stdout == "PD QOSMaxJobsPerUserLimit\n"
+    assert sentence in hn("compat", "run", "qstat", "-s", state=limited).stdout
+    assert f"comment = {sentence}" in hn("compat", "run", "qstat", "-f", "2", state=limited).stdout
+
+
+def test_sbatch_refuses_a_job_above_the_submit_limit_in_the_words_of_slurm(limited: Path) -> None:
+    said = hn("compat", "run", "sbatch", "--wrap", "true", state=limited)
+    first, second, third, *_ = said.stderr.splitlines()
+    assert said.returncode == 1
+    assert first == "sbatch: error: QOSMaxSubmitJobPerUserLimit"
+    assert second == (
+        "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
+        "(job submit limit, user's size and/or time limits)"
+    )
+    assert "may have 2 jobs" in third
