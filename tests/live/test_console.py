@@ -499,6 +499,24 @@ def test_settings_change_what_was_changed_in_this_form_only(head: RealHead, brow
     head.ask("set_parameters", values={"SchedulingDepth": None, "HeartbeatInterval": None})
 
 
+def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    good = {"UserLimits": "*:jobs=1000", "ProjectLimits": "chem:processors=7"}
+    try:
+        press(browser, "/settings", **{f"param-{name}": value for name, value in good.items()})
+        page = browser.get("/settings?find=ProjectLimits").text
+        table = page.partition("Limits in use")[2]
+        assert re.search(r"<td>chem</td>.*>project<.*>processors<.*>7<.*>0<.*>7<.*>chem<", table)
+        assert 'id="p-ProjectLimits"' in page.partition("<h2>Limits of users and projects</h2>")[2]
+        wrong = press(browser, "/settings", **{"param-ProjectLimits": "chem:cores=7"})
+        at_field = wrong.text.partition('id="p-ProjectLimits"')[2].partition("</li>")[0]
+        assert "cores=7" in at_field
+    finally:
+        press(browser, "/settings", **{f"param-{name}": "" for name in good})
+    assert "No limits of users and projects are set." in browser.get("/settings").text
+
+
 def test_roles_that_are_given_at_once_are_all_kept(head: RealHead, browser: httpx.Client) -> None:
     names = [f"person{number}" for number in range(8)]
 

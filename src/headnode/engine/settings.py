@@ -127,8 +127,11 @@ def _check_licences(_known: Parameter, value: str) -> None:
     read_licences(value)
 
 
-def _check_limits(_known: Parameter, value: str) -> None:
-    read_owner_limits(value)
+def _check_limits(known: Parameter, value: str) -> None:
+    try:
+        read_owner_limits(value)
+    except BadRequest as wrong:
+        raise BadRequest(code=wrong.code, what=f"{known.name}: {wrong.what}", fix=wrong.fix) from None
 
 
 def _check_filters(_known: Parameter, value: str) -> None:

@@ -149,8 +149,8 @@ class ReasonObject(VerbAnswer, frozen=True):
 
     `kind` is priority, processors, node (one for each that does not fit), licences, limit (of its user or
     project), reservation, policy, alternative (one for each), never-fits, staging (its files are being
-    copied, and it holds no processors), or hold, filter and dependency. With one of the last three the job is not considered; the other keys of
-    the explanation describe the job as if it were released.
+    copied, and it holds no processors), or hold, filter and dependency. With one of the last three the job
+    is not considered; the other keys of the explanation describe the job as if it were released.
     """
 
     kind: str

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.cli.screens.cluster import change_row
+from headnode.apps.cli.screens.cluster import change_row, limit_row, no_limits
 from headnode.apps.web.console.policy_lab import SIMULATED, verdict_on
 from headnode.apps.web.console.visit import (
     ConsoleAction,
@@ -28,6 +28,7 @@ CHANGES_SHOWN: Final = 200
 SUBJECTS: Final = (
     ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|UsageHalfLife")),
     ("Licences", re.compile("Licence")),
+    ("Limits of users and projects", re.compile("Limits$")),
     ("Filters", re.compile("Filter|DefaultHoldDuration")),
     ("Notifications and webhooks", re.compile("^Email|^Notification|Webhook")),
     ("Bank", re.compile("^Bank")),
@@ -46,6 +47,7 @@ async def show_settings(visit: Visit) -> Model:
     params = (await visit.ask("parameters"))["parameters"]
     changes = (await visit.ask("parameter_history", limit=CHANGES_SHOWN))["changes"]
     latest = {change["name"]: change for change in changes}
+    limits = await visit.ask("limits")
     word = visit.query.get("find", "").strip().lower()
     return {
         "title": "Settings",
@@ -63,6 +65,8 @@ async def show_settings(visit: Visit) -> Model:
             if subject_of(each["name"]) == subject
             and (word in each["name"].lower() or word in each["doc"].lower())
         ],
+        "limits": [limit_row(use) for use in limits["limits"]],
+        "no_limits": no_limits(limits),
         "changes": [change_row(change) | {"at": change["at"]} for change in changes[::-1]],
         "errors": {},
         "filled": {},
