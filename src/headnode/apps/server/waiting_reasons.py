@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.job import JobSpec
-from headnode.core.model.owner_limits import LimitScope
+from headnode.core.model.owner_limits import is_limit
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
@@ -27,7 +27,6 @@ MOST_HOSTS = 3  # of which files come that are told one by one
 MOST_FILES_LOOKED_AT = 100  # for the hosts of a task
 MOST_ARRIVALS = 100  # jobs whose files come that are in a prediction
 MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
-_LIMIT_KEYS = tuple(f"{scope}," for scope in LimitScope)  # how the key of a limit begins, and no name
 
 
 def filter_reasons(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
@@ -200,7 +199,7 @@ def kind_of_wait(reason: Reason | None) -> dict[str, Any]:
     if reason is None:
         return {"pending_kind": ""}
     kind = {"pending_kind": reason.why.value}
-    above = reason.why is Why.NEVER_FITS and reason.what.startswith(_LIMIT_KEYS)
+    above = reason.why is Why.NEVER_FITS and is_limit(reason.what)
     return kind | {"pending_limit": reason.what} if above or reason.why is Why.LIMIT else kind
 
 

@@ -48,6 +48,7 @@ class LimitScope(StrEnum):
         return "UserLimits" if self is LimitScope.USER else "ProjectLimits"
 
 
+_KEYS = tuple(f"{scope}," for scope in LimitScope)  # how keys of limits begin
 LIMIT_PARAMETERS = MappingProxyType({scope.parameter: scope for scope in LimitScope})
 
 Limits = Mapping[LimitedAmount, int | None]
@@ -79,6 +80,11 @@ class LimitShare(msgspec.Struct, frozen=True, gc=False):
     limit: int
     amount: int | None = None
     size: int = 1
+
+
+def is_limit(key: str) -> bool:
+    """Return whether a key is that of a limit, and not the name of a licence."""
+    return key.startswith(_KEYS)
 
 
 def limit_owner(key: str) -> LimitOwner:

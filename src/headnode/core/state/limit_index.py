@@ -82,6 +82,13 @@ class LimitIndex:
                 self.note(record)
         return self._counts.get((scope, name), 0)
 
+    def submitters(self) -> Iterable[tuple[LimitScope, str]]:
+        """Return the users and projects with submitted jobs, if any limit counts these."""
+        if not self.counts_submitted:
+            return ()
+        self.submitted(LimitScope.USER, "")  # counts them for the first time
+        return self._counts.keys()
+
     def check_submission(self, owners: Iterable[Owner], before: SubmissionCounts | None = None) -> None:
         """Refuse the submission of jobs, each of a user and project, that is above a limit.
 

@@ -4,13 +4,24 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.owner_limits import EVERY, LimitedAmount, LimitOwner, LimitScope
+from headnode.core.model.owner_limits import (
+    EVERY,
+    LimitedAmount,
+    LimitOwner,
+    LimitScope,
+    is_limit,
+    limit_owner,
+)
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_request import job_names
+from headnode.core.state.limit_index import LimitIndex
 from headnode.core.state.transitions import JobState
 from headnode.protocol import requests as w
 from headnode.protocol.user_answers import LimitsAnswer, LimitUse
+
+LimitedOwners = Iterator[tuple[LimitScope, str]]
+"""Users and projects by their names."""
 
 
 @verb(READS)
@@ -23,26 +34,28 @@ async def limits(context: ServerContext, by: User, request: w.VerbRequest) -> Li
     if not index.any:
         return LimitsAnswer(by.oversees, exist=False, limits=[])
     counted = context.engine.view(context.now()).licences
-    owners = set(_owners(context.cluster, None if by.oversees else by.name))
+    owners = set(_all_owners(index, counted) if by.oversees else _owners_of(context.cluster, by.name))
     users_first = sorted(owners, key=lambda owner: (owner[0] is LimitScope.PROJECT, owner[1]))
     shown = [use for owner in users_first for use in _uses(context.cluster, *owner, counted)]
     return LimitsAnswer(by.oversees, exist=True, limits=shown)
 
 
-def _owners(cluster: ClusterState, user: str | None) -> Iterator[tuple[LimitScope, str]]:
-    """Yield the users and projects to show, some twice; all of them if no user is given."""
-    entries, by_project = cluster.limit_index.entries, cluster.limit_index.by_project
-    if user is None:
-        named = ((scope, name) for scope in LimitScope for name in entries[scope] if name != EVERY)
-        yield from named
-    else:
-        yield LimitScope.USER, user
-    for record in cluster.jobs.values():
-        if record.state is JobState.CONFIGURING or record.state.is_final or user not in (None, record.owner):
-            continue
-        yield LimitScope.USER, record.owner
-        if by_project and (project := job_names(record.spec).project):
-            yield LimitScope.PROJECT, project
+def _all_owners(index: LimitIndex, counted: Mapping[str, tuple[int, int]]) -> LimitedOwners:
+    """Yield all users and projects with limits of their own or with jobs, some twice."""
+    yield from ((scope, name) for scope in LimitScope for name in index.entries[scope] if name != EVERY)
+    yield from ((owner.scope, owner.name) for owner in map(limit_owner, filter(is_limit, counted)))
+    yield from index.submitters()
+
+
+def _owners_of(cluster: ClusterState, user: str) -> LimitedOwners:
+    """Yield a user, and the projects of its jobs.
+
+    Cost:  O(jobs).
+    """
+    yield LimitScope.USER, user
+    for record in cluster.jobs.values() if cluster.limit_index.by_project else ():
+        if record.owner == user and record.state is not JobState.CONFIGURING:
+            yield LimitScope.PROJECT, job_names(record.spec).project
 
 
 def _uses(
