@@ -13,7 +13,9 @@ TASKS = 30
 LONG = "600"  # seconds that a task sleeps that is not ended
 
 
-def srun(where: Path, *words: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+def srun(
+    where: Path, *words: str, before: str = "", nodes: str = f"1 here {TASKS}"
+) -> "subprocess.CompletedProcess[str]":
     """Run srun as in a job with processors on this machine; `before`: what the shell does first."""
     own = {
         "PATH": os.environ["PATH"],
@@ -21,7 +23,7 @@ def srun(where: Path, *words: str, before: str = "") -> "subprocess.CompletedPro
         "HEADNODE_JOB": "7",
         "HEADNODE_TASK": "7.1",
         "HEADNODE_NODE": "here",
-        "CCP_NODES_CORES": f"1 here {TASKS}",
+        "CCP_NODES_CORES": nodes,
     }
     script = f'{before}\nexec "$@"'
     command = [sys.executable, "-m", "headnode.apps.cli", "compat", "run", "srun", *words]
@@ -38,6 +40,16 @@ def srun(where: Path, *words: str, before: str = "") -> "subprocess.CompletedPro
 def test_tasks_read_nothing_if_standard_input_is_closed(tmp_path: Path) -> None:
     done = srun(tmp_path, "-n", "2", "cat", before="exec <&-")
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("choice", [("-w", "here"), ("-x", "away")])
+@pytest.mark.parametrize("shared", [(), ("--overlap",), ("--overcommit",)])
+def test_tasks_run_on_the_nodes_that_are_named(
+    tmp_path: Path, choice: tuple[str, ...], shared: tuple[str, ...]
+) -> None:
+    names = "echo $SLURM_STEP_NODELIST"
+    done = srun(tmp_path, "-n", "2", *shared, *choice, "sh", "-c", names, nodes="2 away 2 here 2")
+    assert (done.returncode, done.stdout) == (0, "here\nhere\n")
 
 
 def test_a_signal_at_the_start_ends_also_the_tasks_that_start_later(tmp_path: Path) -> None:

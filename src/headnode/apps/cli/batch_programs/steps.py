@@ -47,7 +47,7 @@ def run_step(asked: ProgramWords) -> int:
     try:
         free = _wait_for(slots, gpus, request, nodes, asked) if slots else nodes
         if not slots:
-            free = gpus.take_free(nodes, request.processors)
+            free = gpus.take_free(_chosen(nodes, asked), request.processors)
         tasks = layout(request, free, overcommit=asked.has("overcommit"))
         if slots:
             slots.keep(tasks, request.processors)
