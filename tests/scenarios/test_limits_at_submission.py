@@ -148,3 +148,21 @@ def test_only_administrators_change_limits_and_each_change_is_on_record(tmp_path
         assert "*:jobs=2" in str(lines[2])
 
     run(tmp_path, story)
+
+
+def test_a_dry_run_and_an_explanation_of_a_job_that_was_made_look_at_the_limits_of_its_owner(
+    tmp_path: Path,
+) -> None:
+    async def story(scene: Scene) -> None:
+        made = (await call(scene.context, OWNER, "create_job", tasks=[{"command": "true"}]))["job"]
+        await limit(scene, "root:submitted=0")
+        await call(scene.context, ADMINISTRATOR, "check_job", job=made)
+        explained = await call(scene.context, ADMINISTRATOR, "explain_job", job=made)
+        assert explained["refused"] is None
+        await limit(scene, "ada:submitted=0")
+        with pytest.raises(WrongState, match=r"'ada' may have 0 jobs"):
+            await call(scene.context, ADMINISTRATOR, "check_job", job=made)
+        explained = await call(scene.context, ADMINISTRATOR, "explain_job", job=made)
+        assert explained["refused"]["code"] == "limit"
+
+    run(tmp_path, story)

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from headnode.apps.server.api.groups import with_parents
 from headnode.apps.server.api.job_briefs import brief_of
 from headnode.apps.server.api.job_objects import job_object
@@ -147,7 +149,8 @@ def _created_before(context: ServerContext, by: User, request: w.SubmitJobReques
     _refuse_change(context, by, found, spec)
     refuse_unfit(context, by, spec, owner=found.record.owner)
     parents = context.lookups.ended_parents(spec)
-    made = CreateJob(by=by, spec=spec, submit=True, parents=parents, known=users_named(by, (spec,)))
+    owner = replace(by, name=found.record.owner, uid=found.record.uid, gid=found.record.gid)
+    made = CreateJob(by=owner, spec=spec, submit=True, parents=parents, known=users_named(by, (spec,)))
     events = decide(context.cluster, made, context.now())
     waits_for = next(event.waits_for for event in events if isinstance(event, JobSubmitted))
     return _DryRunJob(spec, tuple(_waits(context, spec, waits_for)), found.record.id, written=True)
