@@ -26,7 +26,9 @@ from headnode.core.model.bounds import RMAP_HEAD
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job
+from headnode.core.model.owner_limits import LimitedAmount, read_owner_limits
 from headnode.core.model.quantities import Instant, parse_priority, parse_run_time
+from headnode.engine.settings import read_licences
 
 Parser = Callable[[bytes], None]
 _HERE = Path(__file__).parent.parent
@@ -49,6 +51,8 @@ _VALUES = (
     hpc_values.UNIT.read,
     hpc_values.GROUP_OP_TERM.read,
     hpc_values.TASK_TYPE_TERM.read,
+    read_owner_limits,
+    read_licences,
 )
 
 
@@ -179,7 +183,16 @@ _TEXTS = {
     "values": tuple(
         bytes([kind]) + text
         for kind in range(len(_VALUES))
-        for text in (b"1", b"1:30", b"a:1,b:*", b"0,10..12", b"2030-01-31T18:00:00Z", b"Highest", b"-Memory")
+        for text in (
+            b"1",
+            b"1:30",
+            b"a:1,b:*",
+            b"0,10..12",
+            b"2030-01-31T18:00:00Z",
+            b"Highest",
+            b"-Memory",
+            b"*:jobs=1,gpus=unlimited;a:submitted=10",
+        )
     ),
     "workload": (b"; MaxProcs: 8\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n",),
 }
@@ -203,4 +216,5 @@ def words() -> Iterable[str]:
     yield from (name for names in SPELLINGS.values() for name in names)
     yield from (name for row in (*JOB_ATTRIBUTES, *TASK_ATTRIBUTES) for name in (row.hpc, row.ccs) if name)
     yield from (*slash_terms.JOB_TERMS, *slash_terms.TASK_TERMS)
+    yield from (f"{amount}=" for amount in LimitedAmount)
     yield from ("conj", "group", "preference", "aggregation", "Pattern", "List", "condition", "designator")

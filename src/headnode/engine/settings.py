@@ -71,6 +71,9 @@ def read_people(text: str) -> tuple[str, ...]:
     return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
+_MOST_DIGITS = 4000  # Python reads up to 4,300
+
+
 def read_licences(text: str) -> dict[str, int]:
     """Read ``feature:number,...``; the last colon counts, since a consumable of SSS is called name:type.
 
@@ -79,13 +82,15 @@ def read_licences(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         feature, colon, amount = part.rpartition(":")
-        if not colon or not feature.strip() or not amount.strip().isdecimal() or feature.strip() in found:
+        number = amount.strip()
+        is_number = number.isdecimal() and len(number) <= _MOST_DIGITS
+        if not colon or not feature.strip() or not is_number or feature.strip() in found:
             raise BadRequest(
                 code="licences",
                 what=f"licences {text!r} are not understood at {part!r}",
                 fix="write each feature once with its number, for example solver:8,mesher:2",
             )
-        found[feature.strip()] = int(amount)
+        found[feature.strip()] = int(number)
     return found
 
 
