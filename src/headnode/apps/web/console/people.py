@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
+from headnode.apps.cli.screens.cluster import limit_row
 from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
@@ -39,6 +40,7 @@ async def show_people(visit: Visit) -> Model:
         ]
     return {
         "title": "People",
+        "limits": [limit_row(use) for use in (await visit.ask("limits"))["limits"]],
         "tokens": tokens,
         "people": people,
         "mapping": mapping,
