@@ -311,6 +311,8 @@ FAR_AHEAD = {"holduntil": "9999-01-01"}
         ({"verb": "submit_job", "tasks": LATE_TASK}, "bad-input", ["tasks", 1, "depends_on", 0]),
         ({"verb": "submit_job", "jobfile": LATE_JOB}, "bad-input", ["jobs", 1, "tasks", 1, "depends_on", 0]),
         ({"verb": "submit_job", "tasks": LATE_TASK[:1], "terms": FAR_AHEAD}, "bad-input", ["hold_until"]),
+        ({"verb": "set_parameters", "values": {"SchedulingDepth": 7}}, "bad-input", ["values"]),
+        ({"verb": "set_parameters", "values": {"Licences": "x" * 70_000}}, "bad-input", ["values"]),
         ({"verb": "read_output", "job": 1, "task": 1}, "busy", []),
         ({"verb": "submit_job", "job": 1}, "conflict", []),
     ],

@@ -154,3 +154,14 @@ def test_sbatch_refuses_a_job_above_the_submit_limit_in_the_words_of_slurm(limit
         "(job submit limit, user's size and/or time limits)"
     )
     assert "may have 2 jobs" in third
+
+
+def test_a_job_above_a_lowered_limit_is_advised_to_ask_for_less_than_the_limit(limited: Path) -> None:
+    try:
+        assert hn("cluster", "params", "UserLimits=*:processors=0", state=limited).returncode == 0
+        explained = hn("job", "explain", "2", state=limited).stdout
+        assert "may have 0 processors at once; the job needs 1\n" in explained
+        assert "ask for less than your limits (hn cluster limits): hn job modify 2 ...\n" in explained
+        assert "hn node list" not in explained
+    finally:
+        hn("cluster", "params", "UserLimits=*:jobs=1,submitted=2", state=limited)

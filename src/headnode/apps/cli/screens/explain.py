@@ -93,7 +93,15 @@ def _about_parents(told: "Told") -> list[str]:
 
 
 def _about_fit(told: "Told") -> list[str]:
+    above = [each for each in told["reasons"] if each["kind"] == "never-fits" and _is_limit(each["subject"])]
+    if above:
+        return [f"ask for less than your limits (hn cluster limits): hn job modify {told['job']} ..."]
     return [f"ask for what the nodes have (hn node list), then: hn job modify {told['job']} ..."]
+
+
+def _is_limit(subject: str) -> bool:
+    """Tell whether the subject of a reason is a limit of a user or project, and no node or licence."""
+    return subject.startswith(("user,", "project,"))
 
 
 def _about_limit(_told: "Told") -> list[str]:

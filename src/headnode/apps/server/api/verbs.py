@@ -192,7 +192,7 @@ class VerbTable(Mapping[str, Verb[Any, Any]]):
 
 RequestFields = dict[str, Any]
 
-_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")  # a field, or an index
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")  # a field, or an index
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -325,9 +325,12 @@ def read_fields(kind: type[VerbRequest], verb: str, fields: dict[str, Any]) -> V
 
 
 def _path_in(message: str) -> Path:
-    """Return the path at the end of what msgspec says: ``... - at `$.tasks[0].command` ``."""
+    """Return the path at the end of what msgspec says: ``... - at `$.tasks[0].command` ``.
+
+    It ends at an object with free keys, whose key msgspec does not tell: ``$.values[...]``.
+    """
     _, _, path = message.partition(" - at `$")
-    found = _STEP.findall(path.rstrip("`"))
+    found = _STEP.findall(path.rstrip("`").partition("[...]")[0])
     return tuple(int(index) if index else name for name, index in found)
 
 
