@@ -294,8 +294,10 @@ def test_a_program_reads_what_was_set_and_what_it_cost(log: Path) -> None:
     ]
 
 
-def test_a_pool_knows_no_parameters_and_a_log_without_queues_no_queues(log: Path) -> None:
-    assert "--engine" in run(log, "--set", IMMEDIATE)[2]
+def test_with_parameters_jobs_go_through_the_head_and_a_log_without_queues_has_none(log: Path) -> None:
+    words = ("--set", IMMEDIATE, "--priority", "user:9=Highest")
+    assert run(log, *words) == run(log, *words, "--engine")
+    assert run(log, *words)[1] != run(log, "--engine", *words[2:])[1]
     assert "this log does not have: queues" in run(log, "--engine", "--priority", "queue:1=Highest")[2]
 
 

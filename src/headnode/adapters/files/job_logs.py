@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from headnode.adapters.files.opening import directory_of, open_named
-from headnode.core.formats.swf import Fits, SwfHeader, SwfJob, SwfLog, read_swf, write_swf
+from headnode.core.formats.swf import NeverRuns, SwfHeader, SwfJob, SwfLog, read_swf, write_swf
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends
@@ -77,7 +77,7 @@ def read_log(
     path: str,
     processors: int | None = None,
     largest: int = LARGEST,
-    fits: Fits | None = None,
+    never: NeverRuns | None = None,
     whose: bool = False,
 ) -> SwfLog:
     """Read a log in the Standard Workload Format, plain, gzip or xz; see `read_swf`.
@@ -85,7 +85,7 @@ def read_log(
     Raises:  BadRequest ``workload-file`` when it cannot be read or unpacked, and what `read_swf` raises.
     """
     # Latin-1 because old logs name people in their comments so; the numbers are the same in any encoding.
-    return read_swf(_content(path, largest).decode("latin-1").splitlines(), processors, fits, whose)
+    return read_swf(_content(path, largest).decode("latin-1").splitlines(), processors, never, whose)
 
 
 def _content(path: str, largest: int) -> bytes:

@@ -6,7 +6,6 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from math import inf
 from typing import NamedTuple
 
@@ -16,20 +15,16 @@ from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.timed_nodes import TimedNodes
 from headnode.apps.simulate.machine import SimulatedMachine
-from headnode.apps.simulate.scenario import AS_LOGGED, NORMAL, RequestOverrides, Values
-from headnode.core.formats.swf import Fits
+from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values
+from headnode.apps.simulate.submissions import BY_NUMBERS, LogOwners, ReplaySubmissions
 from headnode.core.model.errors import BadRequest, HeadnodeError
-from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
+from headnode.core.model.owner_limits import LimitScope
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.pool.replay import Ties
-from headnode.core.state import submit as c
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import (
@@ -45,7 +40,6 @@ from headnode.core.state.job_events import (
     JobStarted,
     NodeCores,
 )
-from headnode.core.state.job_request import request_of
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.reservations import MakeReservation
@@ -62,7 +56,8 @@ class PreemptionCost(NamedTuple):
     `returned` counts how often the job went back to the queue for others, `stopped` its tasks that were
     stopped for others.  `cut`: it was over at its run time limit, with work left to do.
 
-    `held` is no column: it says by how much the number of processors that jobs hold changes at which seconds.
+    The others are no columns.  `held` says by how much the number of processors that jobs hold changes at
+    which seconds, `changes` at which seconds that of which job changes, in the order of time.
     """
 
     begun: Sequence[float]
@@ -72,6 +67,7 @@ class PreemptionCost(NamedTuple):
     lost: Sequence[float]
     cut: Sequence[bool]
     held: Mapping[float, int]
+    changes: Sequence[tuple[float, int, int]] = ()  # (seconds, row of the job, processors)
 
 
 def preemption_cost(journal: MemoryJournal, jobs: int) -> PreemptionCost:
@@ -80,7 +76,12 @@ def preemption_cost(journal: MemoryJournal, jobs: int) -> PreemptionCost:
     for _, event in journal.replay():
         if type(event) in _COSTS:  # few are: a match asks for one class after the other
             told.note(event)
-    return PreemptionCost(told.begun, told.ended, told.returned, told.stopped, told.lost, told.cut, told.held)
+    held = Counter[float]()
+    for at, _, more in told.changes:
+        held[at] += more
+    return PreemptionCost(
+        told.begun, told.ended, told.returned, told.stopped, told.lost, told.cut, held, told.changes
+    )
 
 
 _HOLDING = (JobStarted, AllocationGrown, AllocationShrunk, JobAutoRequeued, JobRequeued, JobEnded)
@@ -95,7 +96,7 @@ class _CostCounter:
         never = float("nan")
         self.begun, self.ended, self.lost = [never] * jobs, [never] * jobs, [0.0] * jobs
         self.returned, self.stopped, self.cut = [0] * jobs, [0] * jobs, [False] * jobs
-        self.held: Counter[float] = Counter()
+        self.changes: list[tuple[float, int, int]] = []
         self._waiting = [True] * jobs
         self._sizes = [0] * jobs
         self._leaving: set[JobId] = set()  # they were preempted, and end
@@ -136,7 +137,7 @@ class _CostCounter:
         self._hold(event, _size(event.allocation))
 
     def _hold(self, event: JobEvent, more: int) -> None:
-        self.held[event.at] += more
+        self.changes.append((event.at, event.job - 1, more))
         self._sizes[event.job - 1] += more
 
     def _stop(self, event: InstancesStopping) -> None:
@@ -162,103 +163,6 @@ def last_allocations(journal: MemoryJournal, jobs: int) -> Sequence[NodeCores]:
     return [given[JobId(row + 1)] for row in range(jobs)]
 
 
-# Whose jobs the log does not name an owner for.  Everybody may have every priority, as operators can give it.
-_SOMEBODY = User(name="somebody", uid=1, gid=0, operator=True)
-_COMMAND = "as in the log"
-
-
-class _ReplayRequest(NamedTuple):
-    """What a job asks for; equal ones share a spec."""
-
-    processors: int
-    estimate: float
-    memory: int = 0  # MB for each processor
-    priority: Priority = NORMAL
-    once: bool = False
-
-
-class ReplaySubmissions:
-    """Makes the command that submits a job of the workload, known by its row.
-
-    A job belongs to its user in the log; its estimate is its run time limit.  What the log says of memory
-    counts where nodes have memory.  It has one task on all its processors; if it is content with fewer,
-    a sweep of tasks of one processor each, and the limit that these need then.
-    """
-
-    def __init__(
-        self, workload: Workload, machine: SimulatedMachine, asking: RequestOverrides = AS_LOGGED
-    ) -> None:
-        self._workload = workload
-        self._machine = machine
-        self._asking = asking
-        self._owners = {"": _SOMEBODY}
-        self._specs: dict[_ReplayRequest, JobSpec] = {}
-
-    def create(self, row: int) -> c.CreateJob:
-        """Return the command for one job."""
-        return c.CreateJob(by=self._owner(row), spec=self.spec(row), submit=True)
-
-    def spec(self, row: int) -> JobSpec:
-        """Return what one job asks for; equal jobs share it."""
-        work, asking = self._workload, self._asking
-        asked = _ReplayRequest(
-            work.processors[row],
-            work.estimates[row],
-            self._memory(row),
-            asking.priority(work, row),
-            asking.runs_once(work, row),
-        )
-        spec = self._specs.get(asked)
-        if spec is None:
-            spec = self._specs[asked] = _spec_of_request(asked, asking, whole_nodes=self._machine.whole_nodes)
-        return spec
-
-    def _owner(self, row: int) -> User:
-        number = self._workload.users[row] if self._workload.users else ""
-        owner = self._owners.get(number)
-        if owner is None:
-            owner = User(name=f"user{number}", uid=len(self._owners) + 1, gid=0, operator=True)
-            self._owners[number] = owner
-        return owner
-
-    def _memory(self, row: int) -> int:
-        """Return the MB for each processor; 0 if they do not count."""
-        memories = self._workload.memories
-        return memories[row] if memories and self._machine.counts_memory else 0
-
-
-def _spec_of_request(asked: _ReplayRequest, asking: RequestOverrides, *, whole_nodes: bool) -> JobSpec:
-    processors, minimum = asked.processors, asking.minimum(asked.processors)
-    if minimum == processors:
-        task = TaskSpec(command=_COMMAND, minimum=processors, maximum=processors, rerunnable=not asked.once)
-    else:
-        task = TaskSpec(
-            command=_COMMAND, kind=TaskType.SWEEP, start=1, end=processors, rerunnable=not asked.once
-        )
-    return JobSpec(
-        minimum=minimum,
-        maximum=processors,
-        run_time=Seconds(asked.estimate * -(-processors // minimum)),
-        priority=asked.priority,
-        exclusive=whole_nodes,
-        process_memory=asked.memory or None,
-        tasks=(task,),
-    )
-
-
-def fits(machine: SimulatedMachine, asking: RequestOverrides = AS_LOGGED) -> Fits:
-    """Return what says whether a job could run on the machine if nothing else did: placement itself."""
-    idle = {facts.name: NodeView(facts, facts.processors) for facts in machine.nodes}
-
-    @cache
-    def fits_when_idle(processors: int, memory: int) -> bool:
-        asked = _ReplayRequest(processors, 1.0, memory if machine.counts_memory else 0)
-        spec = _spec_of_request(asked, asking, whole_nodes=machine.whole_nodes)
-        return place(request_of(spec), idle) is not None
-
-    return fits_when_idle
-
-
 STEP = 256  # jobs between two reports of progress
 _YOUNG = 100_000  # objects before the collector looks for circles of garbage
 _OPERATOR = User(name="operator", uid=0, gid=0, administrator=True)
@@ -276,13 +180,15 @@ class EngineReplay:
         *,
         parameters: Values = (),
         asking: RequestOverrides = AS_LOGGED,
+        owners: LogOwners = BY_NUMBERS,
     ) -> None:
         """Start the head with parameters that have been checked.
 
         Raises:  BadRequest when it refuses a node.
         """
-        self._workload = workload
-        self._submissions = ReplaySubmissions(workload, machine, asking)
+        self.workload = workload
+        by_project = LimitScope.PROJECT.parameter in dict(parameters)
+        self.submissions = ReplaySubmissions(workload, machine, asking, owners, by_project=by_project)
         self._keeps_sizes = asking.keeps_sizes
         self._submits = [*workload.submits, inf]
         self._come = 0
@@ -307,7 +213,7 @@ class EngineReplay:
 
     def preemption_cost(self) -> PreemptionCost:
         """Return what became of the jobs; once they are all over."""
-        return preemption_cost(self.journal, len(self._workload.submits))
+        return preemption_cost(self.journal, len(self.workload.submits))
 
     def _replay(self, ties: Ties, progress: Callable[[int], None] | None) -> None:
         at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
@@ -323,7 +229,7 @@ class EngineReplay:
                 progress(told)
 
     def _run_time(self, job: JobId) -> float:
-        return self._workload.run_times[job - 1]  # a new head counts jobs from 1, in the order they come
+        return self.workload.run_times[job - 1]  # a new head counts jobs from 1, in the order they come
 
     def _next_news(self) -> float:
         """Return when the next job comes or ends."""
@@ -357,10 +263,10 @@ class EngineReplay:
         first = self._come
         while self._submits[self._come] == now:
             self._come += 1
-        return [self._submissions.create(row) for row in range(first, self._come)]
+        return [self.submissions.create(row) for row in range(first, self._come)]
 
     def _is_at_limit(self, job: JobId, now: float) -> bool:
-        return self._nodes.starts[job] + self._submissions.spec(job - 1).run_time <= now
+        return self._nodes.starts[job] + self.submissions.spec(job - 1).run_time <= now
 
     def _do(self, commands: Sequence[Command]) -> None:
         for answer in self.engine.handle(commands):
@@ -369,8 +275,8 @@ class EngineReplay:
 
     def _starts(self) -> list[float]:
         starts = self._nodes.starts
-        rows = range(len(self._workload.submits))
-        never = [self._workload.numbers[row] for row in rows if JobId(row + 1) not in starts]
+        rows = range(len(self.workload.submits))
+        never = [self.workload.numbers[row] for row in rows if JobId(row + 1) not in starts]
         if never:
             raise BadRequest(
                 code="never-started",
@@ -380,7 +286,7 @@ class EngineReplay:
         if self._keeps_sizes:
             return [starts[JobId(row + 1)] for row in rows]
         ends = self.preemption_cost().ended
-        return [ends[row] - self._workload.run_times[row] for row in rows]
+        return [ends[row] - self.workload.run_times[row] for row in rows]
 
 
 def _reserves(reservation: NodeReservation, first: float) -> MakeReservation:

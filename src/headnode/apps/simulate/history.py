@@ -1,13 +1,14 @@
 """Job logs made here: the past of a running cluster, and an example, a week of a small machine."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from headnode import __version__
 from headnode.adapters.files.job_logs import ClusterHistory, write_history
+from headnode.apps.simulate.submissions import LogOwners
 from headnode.core.formats.swf import RemarkCount, SwfHeader, SwfJob, SwfLog
 
 
@@ -17,6 +18,17 @@ class HistoryLog(NamedTuple):
     path: str
     header: int
     history: ClusterHistory
+
+    @property
+    def owners(self) -> LogOwners:
+        """The names of the users and projects, which are numbers in the log, in the order they came."""
+        jobs = self.history.jobs
+        return LogOwners(_by_number(job.user for job in jobs), _by_number(job.project for job in jobs))
+
+
+def _by_number(names: Iterable[str]) -> dict[str, str]:
+    """Return the names by the numbers that `write_swf` writes for them."""
+    return {str(number): name for number, name in enumerate(dict.fromkeys(filter(None, names)), start=1)}
 
 
 @contextmanager

@@ -129,12 +129,12 @@ def predict(
 
 
 def _check(policy: str, scene: ReplaySetup) -> None:
-    if scene.through_engine or scene.parameters or scene.asking != AS_LOGGED:
+    if scene.through_engine or scene.parameters or scene.asking != AS_LOGGED or "+" in policy:
         raise BadRequest(
             code="predictions",
             what="predictions over a log are only made for a pool of processors, not for the engine",
-            fix="leave out --engine, --nodes, and --set, --priority, --least and --once, which are for them; "
-            "--processors gives the size of the pool",
+            fix="leave out --engine and --nodes, and what is for them: --set, parameters in --compare, "
+            "--priority, --least and --once; --processors gives the size of the pool",
         )
     if policy not in POLICY_TRAITS:
         raise BadRequest(

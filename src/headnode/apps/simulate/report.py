@@ -7,6 +7,7 @@ from math import ceil
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from headnode.apps.readable_values import duration
 from headnode.apps.simulate.machine import SimulatedMachine
 from headnode.apps.simulate.simulation import PolicyOutcome, Simulation
 from headnode.core.formats.swf import RemarkCount, SwfLog
@@ -17,6 +18,7 @@ from headnode.core.scheduling.pool.replay import TAU
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from headnode.apps.simulate.engine_replay import PreemptionCost  # it imports the engine: 30 ms
+    from headnode.apps.simulate.limit_waits import LimitWaits
 
 _RUN_TIMES = (
     (60, "under 1 min"),
@@ -186,12 +188,32 @@ def _of_parameters(simulation: Simulation, outcome: PolicyOutcome) -> dict[str, 
     """Return the parameters, and what they meant for jobs of each priority; nothing where none is chosen."""
     if not simulation.is_about_parameters:
         return {}
+    limits = outcome.limit_waits
     every, *classes = by_priority(simulation, outcome)
     return {
         "parameters": dict(outcome.variant.parameters),
         "least_percent": simulation.scene.asking.least,
         **{name: value for name, value in every._asdict().items() if name in _TOLL},
         "by_priority": [each._asdict() for each in classes],
+        **({} if limits is None else {"limits": _limits_document(limits)}),
+    }
+
+
+def _limits_document(limits: "LimitWaits") -> dict[str, Any]:
+    """Return how many jobs waited for limits of their users and projects, and how long; in seconds."""
+    return {
+        "jobs": sum(seconds > 0 for seconds in limits.seconds),
+        "mean_wait": fmean(limits.seconds),
+        "owners": [
+            {
+                "scope": of.scope.value,
+                "name": of.name,
+                "jobs": of.jobs,
+                "wait": of.seconds,
+                "longest": of.longest,
+            }
+            for of in limits.owners
+        ],
     }
 
 
@@ -230,7 +252,9 @@ def _with_priorities(
     simulation: Simulation, outcome: PolicyOutcome, row: dict[str, str]
 ) -> Iterator[dict[str, str]]:
     """Yield the row, with what jobs were stopped, and one for each priority, if there are several."""
-    if not simulation.is_about_parameters:
+    if outcome.limit_waits is not None:
+        row |= _limits_row(outcome.limit_waits)
+    if not simulation.is_about_preemption:
         yield row
         return
     every, *classes = by_priority(simulation, outcome)
@@ -250,6 +274,34 @@ def _class_row(of: PriorityFigures) -> dict[str, str]:
         "Lost (h)": f"{of.lost_processor_hours:.2f}",
         "At limit": str(of.jobs_cut),
     }
+
+
+def _limits_row(limits: "LimitWaits") -> dict[str, str]:
+    """Return how many jobs waited for limits, and how long that is for each of all jobs."""
+    return {
+        "Limited": str(sum(seconds > 0 for seconds in limits.seconds)),
+        "For limits (s)": f"{fmean(limits.seconds):.3f}",
+    }
+
+
+MOST_OWNERS_SHOWN = 5  # for each policy
+
+
+def limited_owners(simulation: Simulation) -> list[dict[str, str]]:
+    """Return a row for each user and project that waited longest for its limits, for each policy."""
+    return [
+        {
+            "Policy": outcome.name,
+            "Limits of": f"{of.scope} {of.name}",
+            "Jobs": str(of.jobs),
+            "Wait of all (h)": f"{of.seconds / _HOUR:.2f}",
+            "Mean": duration(of.seconds / of.jobs),
+            "Longest": duration(of.longest),
+        }
+        for outcome in simulation.outcomes
+        if outcome.limit_waits is not None
+        for of in outcome.limit_waits.owners[:MOST_OWNERS_SHOWN]
+    ]
 
 
 def _row(outcome: PolicyOutcome) -> dict[str, str]:

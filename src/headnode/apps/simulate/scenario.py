@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS, LimitedAmount, read_owner_limits
 from headnode.core.model.quantities import HIGHEST, LOWEST, Priority, parse_priority
 from headnode.core.model.workload import Workload
 
@@ -17,6 +18,7 @@ SIMULATED = (
     "RebalancingInterval",
     "PreemptionBalancedMode",
     "UsageHalfLife",
+    *LIMIT_PARAMETERS,
 )
 """The parameters that decide which of the jobs of a log starts when."""
 
@@ -58,6 +60,13 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
     }
 )
 """Why the other parameters are refused."""
+
+_LIMITS_WITHOUT_JOBS: Mapping[LimitedAmount, str] = MappingProxyType(
+    {
+        LimitedAmount.GPUS: "logs do not contain the GPUs of jobs",
+        LimitedAmount.SUBMITTED: "a log does not say when a user submits a refused job again",
+    }
+)
 
 Values = tuple[tuple[str, str], ...]
 """Parameters by their own names, and their values, in the order in which they were given."""
@@ -117,8 +126,37 @@ def read_parameters(texts: Iterable[str]) -> Values:
             )
         if known.name not in SIMULATED:
             raise _not_simulated(known.name)
+        if known.name in LIMIT_PARAMETERS:
+            _check_limits(known.name, value)
         found[known.name] = value
     return tuple(found.items())
+
+
+def _check_limits(name: str, value: str) -> None:
+    for limits in read_owner_limits(value).values():
+        for amount in limits:
+            if amount in _LIMITS_WITHOUT_JOBS:
+                raise BadRequest(
+                    code="parameter-not-simulated",
+                    what=f"{amount} of {name} cannot be simulated: {_LIMITS_WITHOUT_JOBS[amount]}",
+                    fix=f"leave out {amount}; jobs and processors are simulated",
+                )
+
+
+def split_variants(text: str) -> list[str]:
+    """Divide what is compared at its commas; those between the limits of a user or project stay.
+
+    >>> split_variants("fcfs,easy+UserLimits=*:jobs=2,processors=8,easy")
+    ['fcfs', 'easy+UserLimits=*:jobs=2,processors=8', 'easy']
+    """
+    found: list[str] = []
+    for piece in text.split(","):
+        word = piece.partition("=")[0].strip()
+        if found and word in _AMOUNTS:
+            found[-1] += f",{piece}"
+        else:
+            found.append(piece)
+    return found
 
 
 def policy_first(texts: Sequence[str], policy: str) -> list[str]:
@@ -143,6 +181,7 @@ def _not_simulated(name: str) -> BadRequest:
     )
 
 
+_AMOUNTS = frozenset(amount.value for amount in LimitedAmount)
 NORMAL = Priority(2000)
 _COLUMNS = {"queue": "queues", "group": "groups", "user": "users", "size": "processors"}
 _DIGITS = 18  # of a number of a queue, group or user

@@ -12,6 +12,7 @@ from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values, Variant, read_variants
 from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES as PRODUCTION
 from headnode.core.scheduling.policies import OrdersQueue, Policy
@@ -21,7 +22,9 @@ from headnode.core.scheduling.view import View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.simulate.engine_replay import PreemptionCost
+    from headnode.apps.simulate.engine_replay import EngineReplay, PreemptionCost
+    from headnode.apps.simulate.limit_waits import LimitWaits
+    from headnode.apps.simulate.submissions import LogOwners
     from headnode.core.state.job_events import NodeCores  # the head is 40 ms to import
 
 
@@ -93,8 +96,9 @@ class ReplaySetup(NamedTuple):
 
     `processors` None takes the size of the machine from the log.  With `engine` the jobs go through the head
     itself, with its scheduler and life cycles, instead of the counters of the pool; so they do when a
-    `machine` is described, which has its own size.  Only there `parameters` of the cluster count, which are
-    those of all that is compared, and `asking`.
+    `machine` is described, which has its own size, and when there is `asking`, or `parameters` of the
+    cluster, which are those of all that is compared.  `owners` None: users and projects are called by their
+    numbers in the log.
     """
 
     ties: Ties = Ties.ENDS_FIRST
@@ -103,6 +107,7 @@ class ReplaySetup(NamedTuple):
     machine: SimulatedMachine | None = None
     parameters: Values = ()
     asking: RequestOverrides = AS_LOGGED
+    owners: "LogOwners | None" = None
 
     @property
     def through_engine(self) -> bool:
@@ -114,7 +119,8 @@ class PolicyOutcome(NamedTuple):
     """What a variant made of a log; `seconds` are those of reading the log and replaying it.
 
     The places are the processors that each job held on a described machine; a pool only counts them.  The
-    `toll` is known of jobs that went through the head.
+    `preemption_cost` is known of jobs that went through the head, the `limit_waits` if users or projects
+    were limited.
     """
 
     variant: Variant
@@ -124,6 +130,7 @@ class PolicyOutcome(NamedTuple):
     seconds: float
     places: "Sequence[NodeCores] | None" = None
     preemption_cost: "PreemptionCost | None" = None
+    limit_waits: "LimitWaits | None" = None
 
     @property
     def name(self) -> str:
@@ -132,11 +139,15 @@ class PolicyOutcome(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """A log, what each variant made of it in the order asked for, and in which scene."""
+    """A log, what each variant made of it in the order asked for, and in which scene.
+
+    notes:  sentences about what was chosen and the log
+    """
 
     log: SwfLog
     outcomes: tuple[PolicyOutcome, ...]
     scene: ReplaySetup = ReplaySetup()
+    notes: tuple[str, ...] = ()
 
     @property
     def machine(self) -> SimulatedMachine | None:
@@ -149,38 +160,43 @@ class Simulation(NamedTuple):
         chosen = any(outcome.variant.parameters for outcome in self.outcomes)
         return chosen or self.scene.asking != AS_LOGGED
 
+    @property
+    def is_about_limits(self) -> bool:
+        """Whether users or projects were limited: then it is told how long jobs waited for that."""
+        return any(outcome.limit_waits is not None for outcome in self.outcomes)
+
+    @property
+    def is_about_preemption(self) -> bool:
+        """Whether anything but policies and limits was chosen."""
+        names = {name for outcome in self.outcomes for name, _ in outcome.variant.parameters}
+        return not names <= LIMIT_PARAMETERS.keys() or self.scene.asking != AS_LOGGED
+
 
 def simulate(
     path: str, variants: Sequence[str], scene: ReplaySetup, progress: Progress = _no_progress
 ) -> Simulation:
     """Replay the log at `path` under each of the variants, such as ``easy+PreemptionType=Graceful``.
 
-    Raises:  BadRequest ``policy``, ``simulation-engine`` and what `read_variants` raises, before anything is
-             read; ``which-jobs``, and what `read_log` raises.
+    Jobs go through the head if there are parameters, or if jobs are changed: a pool has none of that.
+    Raises:  BadRequest ``policy`` and what `read_variants` raises, before anything is read; ``which-jobs``,
+             ``simulation-limits``, and what `read_log` raises.
     """
     chosen = read_variants(variants, scene.parameters)
+    if any(variant.parameters for variant in chosen) or scene.asking != AS_LOGGED:
+        scene = scene._replace(engine=True)
     for variant in chosen:
         _check_known(variant.policy, scene)
-        _check_engine(variant, scene)
     began = time.perf_counter()
-    log = _read(path, scene)
+    log = _read(path, scene, chosen)
     scene.asking.check(log.workload)
+    notes = _limit_notes(log, chosen, scene)
     reading = time.perf_counter() - began
     outcomes = []
     for variant in chosen:
         began = time.perf_counter()
         outcome = _replayed(log, variant, scene, partial(progress, variant.name))
         outcomes.append(outcome._replace(seconds=reading + time.perf_counter() - began))
-    return Simulation(log, tuple(outcomes), scene)
-
-
-def _check_engine(variant: Variant, scene: ReplaySetup) -> None:
-    if (variant.parameters or scene.asking != AS_LOGGED) and not scene.through_engine:
-        raise BadRequest(
-            code="simulation-engine",
-            what="a pool of processors has no parameters, priorities or smaller sizes",
-            fix="run the jobs through the engine of the head: --engine, or --nodes with described nodes",
-        )
+    return Simulation(log, tuple(outcomes), scene, notes)
 
 
 def _check_known(policy: str, scene: ReplaySetup) -> None:
@@ -204,13 +220,32 @@ def _policies(chosen: str) -> Mapping[str, Policy]:
     return plug_in_policies()
 
 
-def _read(path: str, scene: ReplaySetup) -> SwfLog:
-    if scene.machine is None:
+def _read(path: str, scene: ReplaySetup, chosen: Sequence[Variant]) -> SwfLog:
+    """Read the log without the jobs that could never run under one of the variants."""
+    if scene.machine is None and not _limited(chosen):
         return read_log(path, scene.processors, whose=scene.engine)
-    from headnode.apps.simulate.engine_replay import fits
+    from headnode.apps.simulate.replay_limits import NeverRunsCheck, limit_indexes
+    from headnode.apps.simulate.submissions import BY_NUMBERS
 
-    suit = fits(scene.machine, scene.asking)
-    return read_log(path, scene.machine.processors, fits=suit, whose=True)
+    size = scene.processors if scene.machine is None else scene.machine.processors
+    limits = limit_indexes([variant.parameters for variant in _limited(chosen)])
+    never = NeverRunsCheck(scene.machine, scene.asking, limits, scene.owners or BY_NUMBERS)
+    return read_log(path, size, never=never, whose=True)
+
+
+def _limited(chosen: Sequence[Variant]) -> list[Variant]:
+    """Return the variants that set limits of users or projects."""
+    return [variant for variant in chosen if not LIMIT_PARAMETERS.keys().isdisjoint(dict(variant.parameters))]
+
+
+def _limit_notes(log: SwfLog, chosen: Sequence[Variant], scene: ReplaySetup) -> tuple[str, ...]:
+    if not _limited(chosen):
+        return ()
+    from headnode.apps.simulate.replay_limits import limit_indexes, limit_notes
+    from headnode.apps.simulate.submissions import BY_NUMBERS
+
+    limits = limit_indexes([variant.parameters for variant in chosen])
+    return tuple(limit_notes(log.workload, limits, scene.owners or BY_NUMBERS))
 
 
 def _replayed(
@@ -235,6 +270,7 @@ def _through_head(
     log: SwfLog, variant: Variant, scene: ReplaySetup, told: Callable[[int], None]
 ) -> PolicyOutcome:
     from headnode.apps.simulate.engine_replay import EngineReplay, last_allocations
+    from headnode.apps.simulate.submissions import BY_NUMBERS
 
     machine = scene.machine or pool(log.processors)
     head = EngineReplay(
@@ -244,8 +280,10 @@ def _through_head(
         _policies(variant.policy),
         parameters=variant.parameters,
         asking=scene.asking,
+        owners=scene.owners or BY_NUMBERS,
     )
     starts = head.run(scene.ties, told)
+    cost = head.preemption_cost()
     return PolicyOutcome(
         variant,
         scene.ties,
@@ -253,5 +291,20 @@ def _through_head(
         schedule_figures(log.workload, starts, log.processors),
         0.0,
         None if scene.machine is None else last_allocations(head.journal, len(starts)),
-        head.preemption_cost(),
+        cost,
+        _limit_waits(variant, head, cost, machine, scene) if _limited([variant]) else None,
     )
+
+
+def _limit_waits(
+    variant: Variant,
+    head: "EngineReplay",
+    cost: "PreemptionCost",
+    machine: SimulatedMachine,
+    scene: ReplaySetup,
+) -> "LimitWaits":
+    from headnode.apps.simulate.limit_waits import ReplayedJobs, limit_waits
+    from headnode.core.state.limit_index import LimitIndex
+
+    jobs = ReplayedJobs(head.submissions, head.workload.submits, cost.changes, cost.ended)
+    return limit_waits(jobs, LimitIndex(dict(variant.parameters), {}), machine, scene.asking)

@@ -21,9 +21,6 @@ _USER, _GROUP, _EXECUTABLE, _QUEUE = 11, 12, 13, 14
 _KILOBYTES = 1024  # in a MB
 _LATEST = 10**12  # seconds, 30,000 years: times beyond are no times
 
-Fits = Callable[[int, int], bool]
-"""Whether a job of so many processors with so many MB for each could ever run."""
-
 
 class Remark(StrEnum):
     """What was noticed about lines of a log, in words that follow their number."""
@@ -33,6 +30,7 @@ class Remark(StrEnum):
     NO_PROCESSORS = "left out: no processors, neither requested nor allocated"
     TOO_LARGE = "left out: more processors than the machine has"
     NEVER_FITS = "left out: the nodes described could not run them, even if nothing else ran"
+    ABOVE_LIMIT = "left out: larger than a limit of the user or project allows; the head would refuse them"
     NO_RUN_TIME = "left out: no run time, or none above zero"
     NO_ESTIMATE = "left out: no estimate, or none above zero"
     ESTIMATED = "run times taken as estimates: the log has none at all"
@@ -41,6 +39,10 @@ class Remark(StrEnum):
     OUT_OF_ORDER = "came before the job on the line above; put in order of submit time, then number"
     MORE_FIELDS = "lines with more than 18 fields, the rest not looked at"
     FEWER_FIELDS = "lines with fewer than 18 fields, the missing ones taken as unknown"
+
+
+NeverRuns = Callable[[int, int, str, str], Remark | None]
+"""Why a job of so many processors with so many MB for each, of a user and a group, could never run."""
 
 
 class RemarkCount(NamedTuple):
@@ -79,16 +81,16 @@ _JobRow = tuple[float, int, float, float, int, int, str, str, str, str]
 
 
 def read_swf(
-    lines: Iterable[str], processors: int | None = None, fits: Fits | None = None, whose: bool = False
+    lines: Iterable[str], processors: int | None = None, never: NeverRuns | None = None, whose: bool = False
 ) -> SwfLog:
     """Read a log for a machine of so many processors; None takes what the log's header says.
 
-    Memory is read only where `fits` is there to look at it: most logs say nothing of it.  With `whose`,
+    Memory is read only where `never` is there to look at it: most logs say nothing of it.  With `whose`,
     users, names, groups and queues are read too: the numbers that stand there, names being executables.
     Raises:  BadRequest ``workload-line`` for a line that is not in the format, ``workload-machine`` when
              nobody says how large the machine is, ``workload-empty`` when no job can be replayed.
     """
-    reader = _SwfReader(fits, whose)
+    reader = _SwfReader(never, whose)
     rows = reader.rows(lines)
     size = processors if processors is not None else _machine(reader.header)
     kept = reader.kept(rows, size)
@@ -104,8 +106,8 @@ def read_swf(
 class _SwfReader:
     """Keeps count of what it notices."""
 
-    def __init__(self, fits: Fits | None, whose: bool) -> None:
-        self._fits, self._account_fields = fits, whose
+    def __init__(self, never: NeverRuns | None, whose: bool) -> None:
+        self._never, self._account_fields = never, whose
         self.header: dict[str, str] = {}
         self._lines: dict[Remark, list[int]] = {remark: [] for remark in Remark}
 
@@ -128,7 +130,7 @@ class _SwfReader:
 
     def _row(self, line: int, text: str, fields: Sequence[str]) -> _SwfRow:
         row = _row(line, text, fields)
-        if self._fits is not None:
+        if self._never is not None:
             row = row._replace(memory=_memory(line, text, fields))
         if self._account_fields:
             row = row._replace(whose=_account_fields(fields))
@@ -155,8 +157,9 @@ class _SwfReader:
             if submit < 0 or not 0 < processors <= size or run_time <= 0 or limit <= 0:
                 self._lines[_why_not(submit, processors, size, run_time)].append(line)
                 continue
-            if self._fits is not None and not self._fits(processors, memory):
-                self._lines[Remark.NEVER_FITS].append(line)
+            never = None if self._never is None else self._never(processors, memory, whose[0], whose[2])
+            if never:
+                self._lines[never].append(line)
                 continue
             if requested <= 0 or run_time > limit or submit < last:
                 self._notice(line, requested <= 0, run_time > limit, submit < last)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headnode.apps.simulate.machine import SimulatedMachine
     from headnode.apps.simulate.scenario import RequestOverrides
     from headnode.apps.simulate.simulation import Progress, ReplaySetup, Simulation
+    from headnode.apps.simulate.submissions import LogOwners
     from headnode.core.formats.swf import SwfLog
     from headnode.core.scheduling.pool.replay import Ties
 
@@ -41,6 +42,7 @@ _OF_PARAMETERS = (
     "Lost (h)",
     "At limit",
 )
+_OF_LIMITS = ("Limited", "For limits (s)")
 
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
@@ -90,11 +92,16 @@ def _replay_history(asked: Arguments, client: Client, out: Output) -> int:
 
     with history_log(ask_history(client, *period(asked), history_progress())) as past:
         told = "the cluster's own past"
-        return _replay(asked, past.path, told, lambda log: remarks_on_jobs(log, past), out)
+        return _replay(asked, past.path, told, lambda log: remarks_on_jobs(log, past), out, past.owners)
 
 
 def _replay(
-    asked: Arguments, path: str, name: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: Output
+    asked: Arguments,
+    path: str,
+    name: str,
+    remarks: "Callable[[SwfLog], Iterator[str]]",
+    out: Output,
+    owners: "LogOwners | None" = None,
 ) -> int:
     """Replay the log at `path`, which readers know by `name`."""
     policies, starts_file = _policies(asked), asked.text("starts")
@@ -109,8 +116,8 @@ def _replay(
         from headnode.apps.simulate.html.page import check_report
 
         check_report(report)
-    simulation = _simulated(path, policies, _setup(asked))
-    noticed = list(remarks(simulation.log))
+    simulation = _simulated(path, policies, _setup(asked)._replace(owners=owners))
+    noticed = [*remarks(simulation.log), *simulation.notes]
     for remark in noticed:
         out.note(remark)
     if starts_file is not None:
@@ -160,9 +167,9 @@ def _write_report(
 
 def _policies(asked: Arguments) -> "Sequence[str]":
     """Return the policies, each once, and with its own parameters: that of ``--policy`` first."""
-    from headnode.apps.simulate.scenario import policy_first
+    from headnode.apps.simulate.scenario import policy_first, split_variants
 
-    compared = [name for names in asked.options.get("compare", ()) for name in names.split(",")]
+    compared = [name for names in asked.options.get("compare", ()) for name in split_variants(names)]
     chosen = asked.text("policy")
     first = [chosen] if chosen is not None else [] if compared else [DEFAULT_POLICY]
     return list(dict.fromkeys(policy_first([*first, *compared], (chosen or DEFAULT_POLICY).strip().lower())))
@@ -262,10 +269,26 @@ def _show(simulation: "Simulation", out: Output) -> None:
     from headnode.apps.cli.table import RecordTable
     from headnode.apps.simulate.report import documents, rows
 
-    data, several = documents(simulation), len(simulation.outcomes) > 1
+    data, several, trailer = documents(simulation), len(simulation.outcomes) > 1, ""
     compared: Sequence[str] = (*_COLUMNS, "Earlier", "Later") if several else ()
-    columns = _OF_PARAMETERS if simulation.is_about_parameters else compared
-    out.show_table(RecordTable("Policy", rows(simulation), data if several else data[0], columns=columns))
+    columns = _OF_PARAMETERS if simulation.is_about_preemption else compared
+    if simulation.is_about_limits:
+        columns = (*(columns or _COLUMNS), *_OF_LIMITS)
+        trailer = _limited_owners(simulation)
+    shown = data if several else data[0]
+    out.show_table(RecordTable("Policy", rows(simulation), shown, columns=columns, trailer=trailer))
+
+
+def _limited_owners(simulation: "Simulation") -> str:
+    """Return a table of the users and projects that waited longest for their limits."""
+    from headnode.apps.cli.table import RecordTable, as_table
+    from headnode.apps.simulate.report import MOST_OWNERS_SHOWN, limited_owners
+
+    owners = limited_owners(simulation)
+    if not owners:
+        return "No job waited for a limit."
+    table = as_table(RecordTable("Policy", owners, [], columns=tuple(owners[0]))).rstrip()
+    return f"The {MOST_OWNERS_SHOWN} longest waits for limits of users and projects; --json has all:\n{table}"
 
 
 COMMANDS = (
@@ -288,19 +311,19 @@ COMMANDS = (
                 "compare",
                 "POLICY,...",
                 "Replay under each of these, and show the results side by side. With parameters: "
-                "easy+PreemptionType=Graceful, or PreemptionType=Graceful alone",
+                "easy+PreemptionType=Graceful, or UserLimits=*:processors=64 alone",
                 repeats=True,
             ),
             CliOption(
                 "set",
                 "NAME=VALUE",
-                "With --engine or --nodes: set a parameter of hn cluster params for the whole comparison",
+                "Set a parameter of hn cluster params for the whole comparison",
                 repeats=True,
             ),
             CliOption(
                 "priority",
                 "WHICH=PRIORITY",
-                "With --engine or --nodes: set the priority of jobs by queue, group, user or size: "
+                "Set the priority of jobs by queue, group, user or size: "
                 "user:7,12-15=Highest. The first match is used; other jobs are Normal. WHICH alone, queue: "
                 "take the priorities that hn cluster history wrote, or that jobs of --history had",
                 repeats=True,
@@ -308,12 +331,12 @@ COMMANDS = (
             CliOption(
                 "least",
                 "PERCENT",
-                "With --engine or --nodes: the minimum of each job, as a percentage of its processors: 50%",
+                "The minimum of each job, as a percentage of its processors: 50%",
             ),
             CliOption(
                 "once",
                 "WHICH",
-                "With --engine or --nodes: these jobs are not rerunnable, such as queue:3; all others are",
+                "These jobs are not rerunnable, such as queue:3; all others are",
                 repeats=True,
             ),
             CliOption(
@@ -333,7 +356,12 @@ COMMANDS = (
                 "and 18 hours after the first job, for 2 hours",
                 repeats=True,
             ),
-            CliOption("engine", "", "Replay a pool through the whole head, too: the same starts, slower"),
+            CliOption(
+                "engine",
+                "",
+                "Replay a pool through the whole head, too: the same starts, slower. Implied by parameters, "
+                "--priority, --least and --once",
+            ),
             CliOption("html", "FILE", "Write a report for a browser: one file, no network needed"),
             CliOption(
                 "predictions",

@@ -1,0 +1,190 @@
+"""How long the jobs of a replay waited for limits of their users and projects.
+
+A job waits for a limit while what is left of it is not enough for the job, even if all nodes were idle: the
+rule by which the scheduler passes the job over.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from headnode.apps.simulate.machine import SimulatedMachine
+from headnode.apps.simulate.scenario import RequestOverrides
+from headnode.apps.simulate.submissions import ReplaySubmissions, idle_nodes, sized_request
+from headnode.core.model.job import JobRequest
+from headnode.core.model.owner_limits import LimitScope, limit_owner
+from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.limit_checks import is_limited
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.request import limits_held, resolve
+from headnode.core.state.limit_index import LimitIndex
+
+
+class OwnerWait(NamedTuple):
+    """How many jobs of a user or project waited for its limits; the seconds of all, and of the longest."""
+
+    scope: LimitScope
+    name: str
+    jobs: int
+    seconds: float
+    longest: float
+
+
+class LimitWaits(NamedTuple):
+    """The seconds that each job waited for limits, and the users and projects, the longest wait first."""
+
+    seconds: Sequence[float]
+    owners: Sequence[OwnerWait]
+
+
+class _ShortTime:
+    """For how long something has been short."""
+
+    __slots__ = ("passed", "short", "since")
+
+    def __init__(self) -> None:
+        self.passed, self.since, self.short = 0.0, 0.0, False
+
+    def until(self, now: float) -> float:
+        """Return the seconds until now."""
+        return self.passed + (now - self.since) * self.short
+
+    def set(self, now: float, *, short: bool) -> None:
+        """Change from now on whether it is short."""
+        self.passed, self.since, self.short = self.until(now), now, short
+
+
+_SCOPES = tuple(LimitScope)
+_EITHER = len(_SCOPES)  # the place of the time in which any limit is short
+
+
+class _AlikeJobs:
+    """Jobs of one size of one user and project.
+
+    times:  how long limits of the user, of the project, and any of both have been too short for them
+    """
+
+    def __init__(self, request: JobRequest, table: NodeTable) -> None:
+        keys = [share.key for share in request.limits]
+        self.keys = tuple([key for key in keys if limit_owner(key).scope is scope] for scope in _SCOPES)
+        self.request, self._need = request, resolve(request, table)
+        self.waiting = 0
+        self.times = tuple(_ShortTime() for _ in (*_SCOPES, None))
+        self._known: dict[tuple[tuple[str, int], ...], bool] = {}
+
+    def look(self, now: float, left: Mapping[str, int], idle: FreeResources) -> None:
+        """Look again which limits are too short, by what is left of each."""
+        short = [self._is_short(tuple((key, left[key]) for key in keys), idle) for keys in self.keys]
+        for time, is_short in zip(self.times, (*short, any(short)), strict=True):
+            time.set(now, short=is_short)
+
+    def _is_short(self, left: tuple[tuple[str, int], ...], idle: FreeResources) -> bool:
+        if left not in self._known:
+            nodes = (idle.node_table, idle.free, idle.jobs, idle.owned, idle.amounts)
+            self._known[left] = bool(left) and is_limited(self._need, FreeResources(*nodes, dict(left)), idle)
+        return self._known[left]
+
+
+class _LimitUse:
+    """What jobs hold of limits at a time, and how long each has waited for them until then."""
+
+    def __init__(self, jobs: Sequence[_AlikeJobs], idle: FreeResources) -> None:
+        self._jobs, self._idle = jobs, idle
+        self._left = {share.key: share.limit for each in jobs for share in each.request.limits}
+        self._sizes = [0] * len(jobs)
+        self._since: dict[int, tuple[float, ...]] = {}  # how long it had been short, of waiting jobs
+        self._of_key: dict[str, list[_AlikeJobs]] = {}
+        for each in {id(each): each for each in jobs}.values():
+            for share in each.request.limits:
+                self._of_key.setdefault(share.key, []).append(each)
+        self.waits = [[0.0] * len(jobs) for _ in (*_SCOPES, None)]
+
+    def change(self, now: float, rows: Sequence[tuple[int, int]], ended: Sequence[float]) -> None:
+        """Change the processors of jobs by as many; jobs that arrive change by none."""
+        changed = set[str]()
+        for row, more in rows:
+            of, size = self._jobs[row], self._sizes[row] + more
+            if not of.request.limits:
+                continue
+            if size == 0 and ended[row] != now:
+                of.waiting += 1
+                self._since[row] = tuple(time.until(now) for time in of.times)
+                changed.update(*of.keys)
+            elif self._sizes[row] == 0 and more:
+                of.waiting -= 1
+                self._count(row, self._since.pop(row), now)
+            changed.update(self._hold(of.request, self._sizes[row], size))
+            self._sizes[row] = size
+        touched = {id(each): each for key in changed for each in self._of_key[key] if each.waiting}
+        for each in touched.values():
+            each.look(now, self._left, self._idle)
+
+    def _count(self, row: int, since: Sequence[float], now: float) -> None:
+        for column, time, before in zip(self.waits, self._jobs[row].times, since, strict=True):
+            column[row] += time.until(now) - before
+
+    def _hold(self, request: JobRequest, before: int, after: int) -> Iterator[str]:
+        """Take what a job holds more of its limits with its new size; yield what changes."""
+        held, holds = (limits_held(request, size) if size else {} for size in (before, after))
+        for key in held.keys() | holds.keys():
+            more = holds.get(key, 0) - held.get(key, 0)
+            if more:
+                self._left[key] -= more
+                yield key
+
+
+class ReplayedJobs(NamedTuple):
+    """The jobs of a replay.
+
+    Unit:  seconds for `submits`, `ended` and the first of each of `changes`, which are those of a
+           `PreemptionCost`
+    """
+
+    submissions: ReplaySubmissions
+    submits: Sequence[float]
+    changes: Sequence[tuple[float, int, int]]
+    ended: Sequence[float]
+
+
+def limit_waits(
+    replayed: ReplayedJobs, index: LimitIndex, machine: SimulatedMachine, asking: RequestOverrides
+) -> LimitWaits:
+    """Return how long jobs waited for their limits.
+
+    Cost:  for each change O(kinds of waiting jobs that have the same limit)
+    """
+    table = NodeTable(idle_nodes(machine))
+    made: dict[tuple[str, str, tuple[int, int]], _AlikeJobs] = {}
+    jobs = []
+    for row in range(len(replayed.submits)):
+        come = replayed.submissions
+        key = come.owner(row), come.project(row), come.size(row)
+        if key not in made:
+            request = index.admit(*key[:2], sized_request(*key[2], machine, asking))
+            made[key] = _AlikeJobs(request, table)
+        jobs.append(made[key])
+    use = _LimitUse(jobs, FreeResources.empty(table, {}))
+    arrivals = [(at, row, 0) for row, at in enumerate(replayed.submits)]
+    for now, changes in groupby(merge(arrivals, replayed.changes, key=itemgetter(0)), itemgetter(0)):
+        use.change(now, [(row, more) for _, row, more in changes], replayed.ended)
+    *by_scope, every = use.waits
+    names = replayed.submissions.owner, replayed.submissions.project
+    owners = [
+        each
+        for scope, waits, name in zip(_SCOPES, by_scope, names, strict=True)
+        for each in _owner_waits(scope, waits, name)
+    ]
+    return LimitWaits(every, sorted(owners, key=lambda each: -each.seconds))
+
+
+def _owner_waits(
+    scope: LimitScope, waits: Sequence[float], name: Callable[[int], str]
+) -> Iterator[OwnerWait]:
+    found: dict[str, list[float]] = {}
+    for row, seconds in enumerate(waits):
+        if seconds > 0:
+            found.setdefault(name(row), []).append(seconds)
+    for owner, each in found.items():
+        yield OwnerWait(scope, owner, len(each), sum(each), max(each))
