@@ -28,7 +28,8 @@ WIDTH = 110
 GROUPS: Mapping[str, tuple[str, str, str]] = {
     "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs job_batches"),
     "job_view_verbs": (
-        "JobViewVerbs", "Verbs that show jobs and limits", "job_views queue watch events limits"
+        "JobViewVerbs", "Verbs that show jobs and limits",
+        "job_views job_efficiency queue watch events limits",
     ),
     "task_verbs": ("TaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
     "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic"),

@@ -144,6 +144,8 @@ async def _look(hn: Terminal) -> None:
         ("task", "view", "2.1.3"),
         ("task", "output", "3.1"),
         ("job", "view", "99"),
+        ("job", "efficiency", "1", "2", "3"),
+        ("job", "efficiency", "/user:*", "/state:*"),
         ("job", "cancel", "1"),
         ("job", "submit", "--nonsense", "x"),
         ("nonsense",),

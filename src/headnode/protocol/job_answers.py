@@ -18,7 +18,7 @@ from headnode.protocol.answers import (
     ProcessorCount,
     VerbAnswer,
 )
-from headnode.protocol.requests import JobIdRequest, Name, VerbRequest
+from headnode.protocol.requests import JobIdRequest, Name, Names, UnixTime, VerbRequest
 
 
 class SiteJobsRequest(VerbRequest, frozen=True):
@@ -340,3 +340,61 @@ class InstanceCountsAnswer(VerbAnswer, frozen=True):
 
     parts: list[SweepPart]  # of the same size, but the last one
     total: int  # instances
+
+
+class EfficiencyRequest(VerbRequest, frozen=True):
+    """job_efficiency.  All fields but `job` as for `jobs`."""
+
+    job: int | None = None  # only this one
+    owner: Name | None = None  # null: all; "": the requesting user
+    states: Names = msgspec.field(default_factory=list)
+    before: int | None = None  # an id
+    limit: int = 100
+    name: Name = ""  # a pattern with `*` and `?`; for a job without a name: for its command
+    project: Name = ""
+    since: UnixTime | None = None  # of creation
+    until: UnixTime | None = None  # of creation
+
+
+class SuggestedRequest(VerbAnswer, frozen=True):
+    """A smaller request for the next such job; null: as before."""
+
+    processors: int | None
+    run_time: float | None  # seconds
+    process_memory: int | None  # MB, for each processor
+
+
+class EfficiencyObject(VerbAnswer, frozen=True):
+    """What a job used of what it held and requested. Shares are 1 for all of it; null: not measured."""
+
+    id: int
+    owner: str
+    name: str
+    command: str  # of the first task, cut
+    project: str
+    state: str
+    so_far: bool  # it has not ended: attempts that run are not counted
+    exclusive: bool
+    gpus: int  # that it held at least; their use is not measured
+    processors: int  # the most that it held at once; 0: it never started on own nodes
+    processor_time: float | None  # seconds that its tasks used
+    held_time: float  # seconds: processors times wall time
+    wall_time: float  # seconds of all its runs
+    run_time: float  # seconds of its last run
+    run_time_limit: float | None  # seconds; null without a limit
+    peak_memory: int | None  # kB, of the task with the largest peak
+    process_memory: int | None  # MB, requested for each processor
+    task_processors: int | None  # of the task with the largest peak; null: not known
+    processor_share: float | None  # of the processors that it held, how much it used
+    memory_share: float | None  # of the memory that the task with the largest peak requested
+    run_time_share: float | None  # of the limit, how much its last run took
+    unused: float | None  # processor seconds that it held and did not use
+    suggestion: SuggestedRequest | None
+    no_suggestion: str  # why there is none; empty: there is one, or nothing smaller is worthwhile
+
+
+class EfficiencyAnswer(VerbAnswer, frozen=True):
+    """job_efficiency."""
+
+    jobs: list[EfficiencyObject]  # newest id first
+    more: int | None  # the id to pass as `before`; null: there are no more

@@ -10,6 +10,7 @@ from headnode.core.model.bounds import AUDIT_PAGE, EVENT_PAGE, HISTORY_PAGE, PAG
 
 LIST_PAGES: Final[Mapping[str, Bound]] = {
     "jobs": PAGE,
+    "job_efficiency": PAGE,
     "queue": PAGE,
     "site_jobs": PAGE,
     "ended_jobs": PAST_PAGE,

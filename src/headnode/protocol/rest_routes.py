@@ -77,6 +77,7 @@ _NAMES: Final[Mapping[tuple[str, str], str]] = {
 
 
 _get, _delete = partial(RestRoute, "GET"), partial(RestRoute, "DELETE")
+_lines = partial(RestRoute, "GET", form=RestForm.LINES)
 _post = partial(RestRoute, "POST", body=RestBody.FIELDS)
 _put = partial(RestRoute, "PUT", body=RestBody.FIELDS)
 _patch = partial(RestRoute, "PATCH", body=RestBody.FIELDS)
@@ -118,16 +119,12 @@ _JOBS: Final = (
         body=RestBody.JOB_FILE,
         needs_body=True,
     ),
-    _get(
-        "/job-updates",
-        "watch_jobs",
-        r.WatchJobsRequest,
-        a.WatchAnswer,
-        "Follow jobs until they have ended",
-        form=RestForm.LINES,
+    _lines(
+        "/job-updates", "watch_jobs", r.WatchJobsRequest, a.WatchAnswer, "Follow jobs until they have ended"
     ),
     _get("/queue", "queue", c.QueueRequest, c.QueueAnswer, "List the waiting jobs in queue order"),
     _get("/ended-jobs", "ended_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
+    _get("/job-efficiency", "job_efficiency", e.EfficiencyRequest, e.EfficiencyAnswer, "Show used shares"),
     _get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
     _patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),
     _post(

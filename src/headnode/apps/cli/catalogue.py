@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Run = Callable[[Arguments, Client, Output], int]
 
-SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol", "sprio")
+SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol", "sprio", "seff")
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls")
 OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
@@ -70,6 +70,7 @@ _WORDS = {
         ("listtasks", "task"),
         ("view", "job_view"),
         ("explain", "job_explain"),
+        ("efficiency", "job_efficiency"),
         ("wait", "job_wait"),
         ("cancel finish requeue suspend resume hold release clone refund", "job_control"),
         ("export", "job_edit"),
@@ -118,7 +119,7 @@ NOUNS = {
     "token": "Tokens for the use of the cluster from other machines",
     "grid": "Jobs at a Pilot service",
 }
-OLDER_WORDS = {  # the words of the older commands
+OLDER_WORDS = {  # the words of the older commands, and short ones
     ("node", "offline"): ("node", "drain"),
     ("node", "online"): ("node", "resume"),
     ("cluster", "listparams"): ("cluster", "params"),
@@ -126,6 +127,7 @@ OLDER_WORDS = {  # the words of the older commands
     ("cluster", "listenvs"): ("cluster", "envs"),
     ("cluster", "setenvs"): ("cluster", "envs"),
     ("", "clusrun"): ("", "run"),
+    ("job", "eff"): ("job", "efficiency"),
 }
 
 

@@ -19,7 +19,7 @@ from headnode.protocol.answers import (
     WatchedJob,
 )
 from headnode.protocol.cluster_answers import ClusterObject
-from headnode.protocol.job_answers import CheckAnswer, Explanation, SubmissionRefusal
+from headnode.protocol.job_answers import CheckAnswer, EfficiencyObject, Explanation, SubmissionRefusal
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.asynchronous.session import AsyncSession, job_number
 from headnode.sdk.description import (
@@ -134,6 +134,10 @@ class AsyncJobHandle:
     async def history(self, *, limit: int = 200) -> list[HistoryEntry]:
         """Return what happened to the job, oldest first."""
         return (await self.session.verbs.job_history(self.id, limit=limit)).history
+
+    async def efficiency(self) -> EfficiencyObject:
+        """Return what the job used of what it held and requested, and a smaller request."""
+        return (await self.session.verbs.job_efficiency(job=self.id)).jobs[0]
 
     async def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.

@@ -22,7 +22,7 @@ from headnode.protocol.answers import (
     WatchedJob,
 )
 from headnode.protocol.cluster_answers import ClusterObject
-from headnode.protocol.job_answers import CheckAnswer, Explanation, SubmissionRefusal
+from headnode.protocol.job_answers import CheckAnswer, EfficiencyObject, Explanation, SubmissionRefusal
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.description import (
     COMMAND,
@@ -137,6 +137,10 @@ class JobHandle:
     def history(self, *, limit: int = 200) -> list[HistoryEntry]:
         """Return what happened to the job, oldest first."""
         return (self.session.verbs.job_history(self.id, limit=limit)).history
+
+    def efficiency(self) -> EfficiencyObject:
+        """Return what the job used of what it held and requested, and a smaller request."""
+        return (self.session.verbs.job_efficiency(job=self.id)).jobs[0]
 
     def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.

@@ -8,7 +8,7 @@ from typing import Any
 from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
 from headnode.protocol.cluster_answers import QueueAnswer, QueueRequest
 from headnode.protocol.event_answers import EventsAnswer, EventsRequest, JobStatesAnswer, JobStatesRequest
-from headnode.protocol.job_answers import CheckAnswer, Explanation
+from headnode.protocol.job_answers import CheckAnswer, EfficiencyAnswer, EfficiencyRequest, Explanation
 from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,
@@ -70,6 +70,32 @@ class JobViewVerbs:
         For everybody.
 
         job: an id, or a list of ids
+        """
+
+    @verb_of(EfficiencyRequest)
+    def job_efficiency(
+        self,
+        *,
+        job: int | None = None,
+        owner: str | None = None,
+        states: list[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        name: str = "",
+        project: str = "",
+        since: float | None = None,
+        until: float | None = None,
+    ) -> EfficiencyAnswer:
+        """Show what jobs used of what they held and requested, newest id first.
+
+        For everybody.
+
+        job: only this one
+        owner: None: all; "": the requesting user
+        before: an id
+        name: a pattern with `*` and `?`; for a job without a name: for its command
+        since: of creation
+        until: of creation
         """
 
     @verb_of(QueueRequest)

@@ -19,6 +19,7 @@ _PURPOSES = {
     "srun": ("[OPTIONS] PROGRAM [ARGUMENT...]", "Run a program in a new job, or in the job around it."),
     "scontrol": ("[OPTIONS] KEYWORD [ARGUMENT...]", "Show or change jobs, nodes and partitions."),
     "sprio": ("[OPTIONS]", "List the priorities of the jobs that wait."),
+    "seff": ("[OPTIONS] JOB[_ELEMENT]", "Show what a job used of the processors and memory that it had."),
     "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
     "qstat": ("[OPTIONS] [JOB...]", "List jobs."),
     "qdel": ("[OPTIONS] JOB...", "End jobs."),

@@ -64,7 +64,7 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
     return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
 
 
-_WHOLE_LINE = ("squeue", "scancel", "sinfo", "sacct", "sprio")  # every word is an option or a name
+_WHOLE_LINE = ("squeue", "scancel", "sinfo", "sacct", "sprio", "seff")  # every word is an option or a name
 
 
 def wants_help(program: str, words: "Sequence[str]") -> bool:

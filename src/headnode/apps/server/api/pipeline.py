@@ -41,6 +41,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "watch",
         "tasks",
         "job_batches",
+        "job_efficiency",
         "queue",
         "events",
         "filters_templates",

@@ -1,0 +1,128 @@
+"""``seff``: what a job used of the processors and memory that it had.
+
+Source:  Slurm 24.05, contribs/seff: its lines, its exit statuses, and its units of 1,024.
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of
+from headnode.apps.cli.batch_programs.squeue import job_numbers, means
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, processors, spec
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, ignored, read_words
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OPTIONS = {
+    **acted_on("help/h! version/v!"),
+    **ignored("debug/d! file/f", "there is nothing more to show"),
+}
+VERSION = "2.1"  # of Slurm's
+_USAGE = """Usage: seff [Options] <Jobid>
+       Options:
+       -h    Help menu
+       -v    Version
+       -d    Debug mode: display raw Slurm data
+"""
+_NOT_ENDED = "WARNING: Efficiency statistics have only tasks that have ended; this job has not.\n"
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Show a job."""
+    asked = read_words(words, OPTIONS)
+    if asked.has("version"):
+        sys.stdout.write(f"seff Version {VERSION}\n")
+        return 1
+    if asked.has("help") or len(asked.words) != 1:
+        sys.stdout.write(_USAGE)
+        return 1
+    row = _row(asked.words[0], JobSource(client))
+    cluster = str(client.ask("cluster")["cluster"]["name"])
+    sys.stdout.write("".join(f"{line}\n" for line in lines_of(row, cluster)))
+    if row.state == "RUNNING":
+        sys.stdout.write(_NOT_ENDED)
+    return 0
+
+
+def _row(name: str, source: JobSource) -> BatchRow:
+    """Return a job, or an element of an array."""
+    found = source.listed(job_numbers([name]))
+    if found and "_" not in name:
+        return BatchRow(source, found[0])
+    for row in rows_of(source, found[0], expand=True) if found else ():
+        if means(name, row):
+            return row
+    raise ProgramRefusal("Job not found.", status=2, prefix="bare")
+
+
+def lines_of(row: BatchRow, cluster: str) -> "list[str]":
+    """Return the lines of a job or an element."""
+    state, count = row.state, processors(row)
+    nodes = int(FIELDS["nodecount"](row) or 1) or 1
+    ended = "" if state in ("PENDING", "RUNNING") else f" (exit code {exit_code(row)[0]})"
+    element = [] if row.number is None else [f"Array Job ID: {row.id}_{row.number}"]
+    size = [f"Cores: {count}"] if count == 1 else [f"Nodes: {nodes}", f"Cores per node: {count // nodes}"]
+    about = [
+        f"Job ID: {row.id}",
+        *element,
+        f"Cluster: {cluster}",
+        f"User/Group: {FIELDS['user'](row)}/{FIELDS['group'](row)}",
+        f"State: {state}{ended}",
+        *size,
+    ]
+    if state == "PENDING":
+        return [*about, "Efficiency not available for jobs in the PENDING state."]
+    return [*about, *_used(row, count, nodes)]
+
+
+def _used(row: BatchRow, count: int, nodes: int) -> "list[str]":
+    used, peak, wall = _measured(row)
+    available = int(wall) * count
+    memory, where = _memory(row, count, nodes)
+    return [
+        f"CPU Utilized: {clock(used, hours=True)}",
+        f"CPU Efficiency: {_percent(used, available)} of {clock(available, hours=True)} core-walltime",
+        f"Job Wall-clock time: {clock(wall, hours=True)}",
+        f"Memory Utilized: {size(peak)}",
+        f"Memory Efficiency: {_percent(peak, memory)} of {size(memory)} ({where})",
+    ]
+
+
+def _measured(row: BatchRow) -> tuple[int, int, float]:
+    """Return the processor time in seconds, the peak of a task in kB, and the elapsed time in seconds."""
+    if row.task is not None:
+        task = row.task
+        seconds = float(task["user_time"] or 0) + float(task["system_time"] or 0)
+        return round(seconds), int(task["peak_memory"] or 0), elapsed(row)
+    usage = row.source.detail(row.id)["usage"] or {}
+    return round(usage.get("cpu_time") or 0), int(usage.get("peak_memory") or 0), elapsed(row)
+
+
+def _memory(row: BatchRow, count: int, nodes: int) -> tuple[int, str]:
+    """Return the memory that was requested in kB, and how much that is for each processor or node."""
+    described = spec(row)
+    each = 1024 * int(described.get("process_memory") or 0)
+    if each:
+        return each * count, f"{size(each)}/core"
+    held = 1024 * int((described.get("held") or {}).get("memory") or 0)
+    return held * nodes, f"{size(held)}/node"
+
+
+def _percent(used: float, whole: float) -> str:
+    return f"{100 * used / whole if whole else 0.0:.2f}%"
+
+
+def size(kilobytes: int) -> str:
+    """Write an amount of memory as Slurm's `seff` does.
+
+    >>> size(0), size(900), size(2 * 1024**2)
+    ('0.00 MB', '900.00 KB', '2.00 GB')
+    """
+    if not kilobytes:
+        return "0.00 MB"
+    amount, unit = float(kilobytes), 0
+    while amount >= 1024 and unit < 5:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.2f} {'KMGTPE'[unit]}B"

@@ -1,0 +1,138 @@
+"""``hn job efficiency``: what jobs used of what they held and requested, and smaller requests."""
+
+from headnode.apps.cli.arguments import AGO, DAY, job_ids, period
+from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
+from headnode.apps.cli.commands.job_list import LONGEST_PAGE, MOST_SORTED, PAGE, own_name
+from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
+from headnode.apps.cli.output import Output, for_each
+from headnode.apps.cli.screens import efficiency
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
+from headnode.apps.readable_values import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Answer = dict[str, Any]
+
+ENDED = ["Finished", "Failed", "Canceled"]
+WIDE_FROM = 130  # columns of a terminal
+_OF_LISTS = ("since", "until", "user", "state", "project", "limit")
+
+
+def run(asked: Arguments, client: Client, out: Output) -> int:
+    """Show the jobs that were named, or list those of a period."""
+    if not asked.words:
+        return _list(asked, client, out)
+    if other := next((name for name in _OF_LISTS if name in asked.options), None):
+        raise usage(f"option {other!r} is about lists, and ids were given", "leave one of them out")
+    shown: list[Answer] = []
+
+    def look(job: int) -> None:
+        shown.extend(client.ask("job_efficiency", job=job)["jobs"])
+
+    status = for_each(job_ids(asked.words), look, out)
+    if shown:
+        data = shown[0] if len(shown) == 1 else shown
+        out.show_table(RecordTable("Id", [efficiency.view(job) for job in shown], data))
+    return status
+
+
+def _list(asked: Arguments, client: Client, out: Output) -> int:
+    limit = asked.number("limit")
+    found, more = _fetched(asked, client)
+    found.sort(key=efficiency.by_waste)
+    users = efficiency.totals(found)
+    shown = found[: PAGE if limit is None else max(0, limit)]
+    wide = out.width is None or out.width >= WIDE_FROM
+    out.show_table(
+        RecordTable(
+            "Id",
+            [efficiency.view(job) for job in shown],
+            {"jobs": shown, "users": users, "more": more},
+            columns=efficiency.WIDE if wide else efficiency.COLUMNS,
+            trailer=_trailer(len(shown), len(found), more, efficiency.totals_in_words(users)),
+            cells=[efficiency.cells(job) for job in shown],
+            most={"Name": 24, "Owner": 16, "Project": 16} if wide else {"Name": 14, "Owner": 8},
+            right=efficiency.RIGHT,
+        )
+    )
+    return 0
+
+
+def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | None]":
+    """Return the jobs of the period, the newest of them if there are too many; and where the others begin."""
+    import time
+
+    since, until = period(asked)
+    if since is None and until is None:
+        since = time.time() - 7 * DAY
+    states = asked.text("state")
+    user = asked.text("user")
+    wish = {
+        "owner": own_name() if user is None else None if user == "*" else user,
+        "states": ENDED if states is None else read_states(states),
+        "project": asked.text("project"),
+        "since": since,
+        "until": until,
+    }
+    found: list[Answer] = []
+    before: int | None = None
+    while len(found) < MOST_SORTED:
+        page = min(LONGEST_PAGE, MOST_SORTED - len(found))
+        answer = client.ask("job_efficiency", before=before, limit=page, **wish)
+        found += answer["jobs"]
+        before = answer["more"]
+        if before is None:
+            break
+    return found, before
+
+
+def _trailer(shown: int, found: int, more: int | None, users: "list[str]") -> str:
+    said = counted(shown, "matching job")
+    if found > shown:
+        said += f", {found - shown} more with a larger --limit"
+    if more is not None:
+        said += f"; jobs before {more + 1} were not looked at: choose a shorter period with --until"
+    return "\n".join([*users, said])
+
+
+COMMANDS = (
+    CliCommand(
+        "efficiency",
+        "[ID ...]",
+        "Show how much of its request a job used, and a smaller request",
+        run,
+        options=(
+            CliOption(
+                "since",
+                "TIME",
+                f"Only jobs created from this time on (local), {AGO} (default: 7d)",
+                short="S",
+            ),
+            CliOption("until", "TIME", f"Only jobs created before this time (local), {AGO}", short="E"),
+            CliOption("user", "NAME", "Only jobs of this user instead of your own; * for all", short="u"),
+            CliOption("project", "NAME", "Only jobs of this project", ("projectname",), short="A"),
+            CliOption(
+                STATE.name,
+                STATE.value,
+                "Only jobs in these states; * for all (default: ended jobs)",
+                repeats=True,
+                short="t",
+            ),
+            CliOption("limit", "N", f"How many at most (default: {PAGE})"),
+            FORMAT,
+        ),
+        example="hn job efficiency --since 7d --user '*'",
+        notes=(
+            "CPU is the processor time of the tasks divided by processors times elapsed time. Memory is the "
+            "largest peak of a task, divided by the memory that the task requested. Time is the run time "
+            "divided by its limit. Unused are the processor hours that the job held and did not use; the "
+            "job with the most is first. A dash was not measured.",
+            "Next Time has options for a smaller request: 1.5 times what was used, rounded up. There is none "
+            "for jobs that failed, were canceled or ran for less than 10 s. The use of GPUs is not measured.",
+            f"Without ids, up to {MOST_SORTED} jobs are read and sorted.",
+        ),
+    ),
+)

@@ -1,0 +1,177 @@
+"""The verb ``job_efficiency``: what jobs used of what they held and requested, and smaller requests."""
+
+from headnode.apps.server.api.job_objects import suspended_since
+from headnode.apps.server.api.job_views import page_of
+from headnode.apps.server.api.verbs import READS, verb
+from headnode.apps.server.job_lookup import FoundJob, states_named
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.efficiency import ResourceUse, shares_of, smaller_request, why_no_suggestion
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.outcome import NOT_MEASURED
+from headnode.core.model.quantities import FOREVER, Instant, Seconds
+from headnode.core.model.task import ARRAY_INDEX, SPECIAL, TaskSpec, TaskType
+from headnode.core.model.user import User
+from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.job_request import own_request
+from headnode.core.state.transitions import STATE_NAMES, JobState
+from headnode.protocol.job_answers import (
+    EfficiencyAnswer,
+    EfficiencyObject,
+    EfficiencyRequest,
+    SuggestedRequest,
+)
+from headnode.protocol.requests import ListJobsRequest
+
+_STARTERS = frozenset({"mpiexec", "mpirun", "srun"})  # programs that start a number of processes
+
+
+@verb(READS)
+async def job_efficiency(context: ServerContext, by: User, request: EfficiencyRequest) -> EfficiencyAnswer:
+    """Show what jobs used of what they held and requested, newest id first.
+
+    Raises:  NotFound ``no-such-job``; BadRequest ``state``.
+    """
+    if request.job is not None:
+        return EfficiencyAnswer([efficiency_object(context, context.lookups.job(request.job))], None)
+    owner = by.name if request.owner == "" else request.owner
+    wanted = ListJobsRequest(
+        before=request.before,
+        limit=request.limit,
+        name=request.name,
+        project=request.project,
+        since=request.since,
+        until=request.until,
+    )
+    page = page_of(context, wanted, owner, states_named(request.states))
+    return EfficiencyAnswer([efficiency_object(context, job) for job in page.jobs], page.more)
+
+
+def efficiency_object(context: ServerContext, found: FoundJob) -> EfficiencyObject:
+    """Return what a job used of what it held and requested."""
+    record, brief = found.record, context.briefs.of(found)
+    use = resource_use(record, found.taken, alternatives=bool(found.spec.alternatives), now=context.now())
+    shares, smaller = shares_of(use), smaller_request(use)
+    gpus = brief.minimum if brief.unit == UnitType.GPU.value and use.processors else 0
+    return EfficiencyObject(
+        id=record.id,
+        owner=record.owner,
+        name=brief.name,
+        command=brief.command,
+        project=brief.project,
+        state=STATE_NAMES[record.state],
+        so_far=not record.state.is_final,
+        exclusive=found.taken.exclusive,
+        gpus=gpus,
+        processors=use.processors,
+        processor_time=use.processor_time,
+        held_time=use.processors * use.wall_time,
+        wall_time=use.wall_time,
+        run_time=use.run_time,
+        run_time_limit=None if use.limit == FOREVER else use.limit,
+        peak_memory=use.peak or None,
+        process_memory=use.memory or None,
+        task_processors=use.task_processors or None,
+        processor_share=shares.processors,
+        memory_share=shares.memory,
+        run_time_share=shares.run_time,
+        unused=shares.unused,
+        suggestion=None if smaller is None else SuggestedRequest(*smaller),
+        no_suggestion=why_no_suggestion(use),
+    )
+
+
+def resource_use(record: JobRecord, spec: JobSpec, *, alternatives: bool, now: Instant) -> ResourceUse:
+    """Return what a job requested, held and used; `spec` has the request that it was given."""
+    run = record.run
+    if run is None or not run.usage.processors:
+        return ResourceUse(
+            0, None, Seconds(0.0), Seconds(0.0), limit=spec.run_time, obstacle=_never_here(run)
+        )
+    usage, request = run.usage, own_request(spec)
+    last = _last_run(record, run, now)
+    running = run.started is not None and run.ended is None
+    task = _only_task(spec)
+    each = _task_processors(spec, task, usage.processors, request.maximum)
+    return ResourceUse(
+        processors=usage.processors,
+        processor_time=None if usage.used == NOT_MEASURED else usage.cpu_time,
+        wall_time=Seconds(usage.wall_time + (last if running else 0.0)),
+        run_time=last,
+        limit=spec.run_time,
+        peak=usage.used.peak_memory,
+        memory=spec.process_memory or 0,
+        task_processors=each,
+        on_one_node=each == 1 or len(usage.nodes) == 1 or spec.single_node,
+        fewest=_fewest(spec, task) if task and each == usage.processors and len(usage.nodes) == 1 else 0,
+        next_processors=_at_least(spec, request.minimum),
+        one_task=task is not None,
+        obstacle=_obstacle(record, run, spec, alternatives=alternatives),
+    )
+
+
+def _never_here(run: JobRun | None) -> str:
+    return f"it ran at {run.resource}" if run is not None and run.resource else ""
+
+
+def _last_run(record: JobRecord, run: JobRun, now: Instant) -> Seconds:
+    """Return how long the last run of a job took, without the time in which it was suspended."""
+    if run.started is None:
+        return Seconds(0.0)
+    since = suspended_since(record) if run.ended is None else None
+    return Seconds(max(0.0, (run.ended or since or now) - run.started - run.not_run))
+
+
+def _only_task(spec: JobSpec) -> TaskSpec | None:
+    """Return the task of a job that has one task of one instance."""
+    if len(spec.tasks) == 1 and spec.tasks[0].kind is TaskType.BASIC:
+        return spec.tasks[0]
+    return None
+
+
+def _task_processors(spec: JobSpec, task: TaskSpec | None, held: int, most: int) -> int:
+    """Return how many processors each task had; 0 if that is not known."""
+    if any(each.exclusive or each.kind in SPECIAL for each in spec.tasks):
+        return 0
+    if task is not None and task.maximum >= most and not spec.exclusive:
+        return held
+    sizes = {(each.minimum, each.maximum) for each in spec.tasks}
+    if len(sizes) != 1 or spec.unit not in (UnitType.PROCESSOR, UnitType.GPU):
+        return 0
+    ((least, largest),) = sizes
+    return _at_least(spec, least) if least == largest else 0
+
+
+def _at_least(spec: JobSpec, units: int) -> int:
+    """Return how many processors so many units are at the least."""
+    return units * spec.processors_per_gpu if spec.unit is UnitType.GPU else units
+
+
+def _fewest(spec: JobSpec, task: TaskSpec) -> int:
+    """Return how many processors a smaller request must have; 0 if its number may not be changed.
+
+    A task of a fixed size may run on fewer.  One with a range does not run on fewer than its minimum, and
+    one that starts a number of processes may not run on fewer at all.
+    """
+    starter = task.command.strip().partition(" ")[0].rpartition("/")[2]
+    if spec.unit is not UnitType.PROCESSOR or spec.exclusive or task.exclusive or spec.together:
+        return 0
+    if task.distribution is not None or starter in _STARTERS or spec.dialect in ARRAY_INDEX:
+        return 0
+    request = own_request(spec)
+    ranges = ((task.minimum, task.maximum), (request.minimum, request.maximum))
+    return max(1, spec.minimum_processors_per_node or 1, *(least for least, most in ranges if least < most))
+
+
+def _obstacle(record: JobRecord, run: JobRun, spec: JobSpec, *, alternatives: bool) -> str:
+    """Return why what a job used does not say what the next one needs; empty if it does."""
+    state = record.state
+    if not state.is_final:
+        return "it has not ended"
+    if state is not JobState.FINISHED:
+        verb_ = "was canceled" if state is JobState.CANCELED else "failed"
+        return f"it {verb_}" + (f": {record.message}" if record.message else "")
+    if any(progress.failed or progress.canceled for progress in run.tasks):
+        return "not all of its tasks finished"
+    if spec.interactive or spec.run_until_canceled or any(t.kind is TaskType.SERVICE for t in spec.tasks):
+        return "its user ends it, not its program"
+    return "it has alternative requests" if alternatives else ""
