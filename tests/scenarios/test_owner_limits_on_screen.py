@@ -10,9 +10,13 @@ from cli_scripted_head import hn
 from test_local_socket import Scene, run
 from test_who_may import ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
 
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
+from headnode.core.state import join as c
 
 TASK = {"command": "true"}
+GPU_NODE = NodeFacts(name="g1", processors=12, gpus=4)
 
 
 async def limits(scene: Scene, by: User) -> list[tuple[Any, ...]]:
@@ -95,6 +99,28 @@ def test_a_list_names_the_limit_for_which_a_job_waits(
         assert jobs[of_ada[1]]["pending_limit"] == key
         assert jobs[behind]["pending_kind"] == "processors"
         assert "pending_limit" not in jobs[behind]
+
+    run(tmp_path, story)
+
+
+def test_a_limit_of_gpus_counts_those_of_running_and_of_suspended_jobs(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.batcher.ask(c.RegisterNode(facts=GPU_NODE, approved=True))
+        await limit(scene, UserLimits="ada:gpus=2,processors=9")
+        async with asking(scene, OWNER) as peer:
+            request = {"tasks": [TASK], "terms": {"numgpus": "1", "corespergpu": "3", "suspendable": "true"}}
+            jobs = [int((await peer.done(verb="submit_job", **request))["job"]) for _ in range(3)]
+            waiting = (await peer.done(verb="job", job=jobs[2]))["job"]
+            assert (
+                waiting["pending_reason"] == "user 'ada' may have 2 GPUs at once and has 2; the job needs 1"
+            )
+            (gpus, processors) = ("user", "ada", "gpus", 2, 2, True), ("user", "ada", "processors", 9)
+            assert await limits(scene, OWNER) == [(*processors, 6, True), gpus]
+            await peer.done(verb="suspend_job", job=jobs[0])
+            for report in scene.nodes.stopped(JobId(jobs[0])):
+                await scene.batcher.ask(report)
+            assert (await peer.done(verb="job", job=jobs[0]))["job"]["state"] == "Suspended"
+            assert await limits(scene, OWNER) == [(*processors, 3, True), gpus]
 
     run(tmp_path, story)
 
