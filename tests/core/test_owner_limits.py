@@ -69,6 +69,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         ("ann:Jobs=1", "'Jobs=1'"),
         ("ann:cores=1", "'cores=1'"),
         ("ann:jobs=1,", "'ann'"),
+        ("ann:jobs=10,000", "'000' is a number without an amount"),
         ("ann:jobs=1,jobs=2", "'jobs'"),
         ("ann:jobs=1;bob:jobs=1;ann:gpus=2", "'ann'"),
         ("ann:jobs=1,bob:jobs=2", "'ann:jobs=1,bob:jobs=2'"),

@@ -103,6 +103,18 @@ def test_a_list_names_the_limit_for_which_a_job_waits(
     run(tmp_path, story)
 
 
+def test_a_group_of_users_is_refused_as_a_user_and_not_as_a_project(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with asking(scene, ADMINISTRATOR) as peer:
+            told = await peer.ask(verb="set_parameters", values={"UserLimits": "*:jobs=2;@staff:jobs=9"})
+            assert (told["code"], "'@staff' is a group" in told["what"]) == ("limits", True)
+            assert "UserLimits" in told["what"]
+        await limit(scene, ProjectLimits="@staff:jobs=9")
+        assert await limits(scene, ADMINISTRATOR) == [("project", "@staff", "jobs", 9, 0, True)]
+
+    run(tmp_path, story)
+
+
 def test_a_limit_of_gpus_counts_those_of_running_and_of_suspended_jobs(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         await scene.batcher.ask(c.RegisterNode(facts=GPU_NODE, approved=True))

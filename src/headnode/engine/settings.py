@@ -9,7 +9,7 @@ import msgspec
 
 from headnode.core.filtering import read_filters
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS, LimitScope, read_owner_limits
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.notices import read_hook_address
 from headnode.engine.parameters import PARAMETERS, Parameter
@@ -134,9 +134,15 @@ def _check_licences(_known: Parameter, value: str) -> None:
 
 def _check_limits(known: Parameter, value: str) -> None:
     try:
-        read_owner_limits(value)
+        owners = read_owner_limits(value)
     except BadRequest as wrong:
         raise BadRequest(code=wrong.code, what=f"{known.name}: {wrong.what}", fix=wrong.fix) from None
+    group = next((name for name in owners if name.startswith("@")), None)
+    if group is not None and known.name == LimitScope.USER.parameter:
+        fix = f"name users, write * for each user, or limit a project with {LimitScope.PROJECT.parameter}"
+        raise BadRequest(
+            code="limits", what=f"{known.name}: {group!r} is a group; groups have no limits", fix=fix
+        )
 
 
 def _check_filters(_known: Parameter, value: str) -> None:

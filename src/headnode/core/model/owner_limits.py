@@ -133,12 +133,8 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
     for piece in (part.strip() for part in text.split(",")):
         word, _, number = (part.strip() for part in piece.partition("="))
         if word not in _AMOUNTS or word in seen:
-            what = (
-                f"{word!r} is limited twice"
-                if word in seen
-                else f"{_shown(piece)} is not one of {', '.join(_AMOUNTS)}"
-            )
-            fix = f"write each once with its number: {name[:_MOST_SHOWN]}:jobs=10"
+            what = f"{word!r} is limited twice" if word in seen else _no_amount(piece)
+            fix = f"write each amount once with its number: {name[:_MOST_SHOWN]}:jobs=10,processors=1000"
             raise _wrong(f"in the entry of {_shown(name)} {what}", fix)
         seen.add(word)
         if number == UNLIMITED:
@@ -146,9 +142,18 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
             continue
         plain = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
         if not plain or int(number) > OWNER_LIMIT.most:
-            fix = f"write 0 to {OWNER_LIMIT.most:,} without separators, or {UNLIMITED}"
-            raise _wrong(f"{word} of {_shown(name)} is {_shown(number)}", fix)
+            fix = f"write {word}= and 0 to {OWNER_LIMIT.most:,} without separators, or {word}={UNLIMITED}"
+            given = f"is {_shown(number)}" if number else "has no number"
+            raise _wrong(f"{word} of {_shown(name)} {given}", fix)
         yield LimitedAmount(word), int(number)
+
+
+def _no_amount(piece: str) -> str:
+    if not piece:
+        return "an amount is missing"
+    if piece.isdecimal():
+        return f"{_shown(piece)} is a number without an amount"  # as in jobs=10,000
+    return f"{_shown(piece)} is not one of {', '.join(_AMOUNTS)}"
 
 
 def _shown(text: str) -> str:
