@@ -47,7 +47,7 @@ from headnode.apps.cli.catalogue import PBS, SLURM
 from headnode.apps.client.client import Client
 from headnode.core.formats.batch import read_script
 from headnode.core.formats.option_words import SBATCH
-from headnode.core.model.errors import Unavailable
+from headnode.core.model.errors import Unavailable, WrongState
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.state.report import _words
 
@@ -239,6 +239,19 @@ def source() -> JobSource:
 def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str, reason: str) -> None:
     row = BatchRow(source(), listed(**more))
     assert (row.state, row.reason) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        ("user 'ada' may have 2 jobs that have not ended; it has 2", "QOSMaxSubmitJobPerUserLimit"),
+        ("project 'chem' may have 2 jobs that have not ended; it has 2", "AssocGrpSubmitJobsLimit"),
+        ("job 2: project 'chem' may have 2 jobs that have not ended; it has 2", "AssocGrpSubmitJobsLimit"),
+    ],
+)
+def test_a_submit_limit_that_refuses_has_slurm_s_name(what: str, name: str) -> None:
+    told = sbatch.in_words_of_slurm(WrongState(code="limit", what=what, fix="wait"))
+    assert (told.lines[0], told.lines[2:], told.status) == (name, (what, "wait"), 1)
 
 
 @pytest.mark.parametrize(

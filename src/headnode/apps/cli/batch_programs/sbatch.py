@@ -192,8 +192,8 @@ def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
     if is_away(refused):
         return ProgramRefusal(f"Batch job submission failed: {NOT_REACHED}", refused.what, refused.fix)
     if refused.code == "limit":
-        name = _SUBMIT_LIMITS[refused.what.partition(" ")[0]]
-        return ProgramRefusal(name, _ABOVE_SUBMIT_LIMIT, refused.what, refused.fix)
+        scope = "project" if "project '" in refused.what else "user"
+        return ProgramRefusal(_SUBMIT_LIMITS[scope], _ABOVE_SUBMIT_LIMIT, refused.what, refused.fix)
     option = refused.path[-1] if refused.path else ""
     unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
     return ProgramRefusal(
