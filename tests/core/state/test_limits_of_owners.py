@@ -1,5 +1,7 @@
 """Limits of users and projects: what counts as submitted, and what the jobs of the head take of them."""
 
+from collections import Counter
+
 import pytest
 from msgspec.structs import replace
 from test_histories import Player
@@ -8,7 +10,8 @@ from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
 from headnode.core.model.errors import BadRequest, NotAllowed, Refused, Unavailable, WrongState
-from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.job import JobRequest, JobSpec, UnitType
+from headnode.core.model.node import NodeFacts
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
@@ -18,6 +21,7 @@ from headnode.core.state.events import ParameterSet
 from headnode.core.state.groups import CreateJobs, SubmitJobs
 from headnode.core.state.hold import HoldJob
 from headnode.core.state.job_events import JobCreated
+from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.stop import StopJob
@@ -168,6 +172,59 @@ def test_a_job_that_changes_its_project_needs_room_there() -> None:
     world.do(ModifyJob(by=ADA, job=first, spec=rain, fields=("project",)))
     world.do(ModifyJob(by=ADA, job=second, spec=replace(rain, project="sun"), fields=("project",)))
     world.submit(TASK, by=BOB, project="wind")
+    world.check_replay()
+
+
+def test_a_running_job_takes_no_more_into_another_project_than_there_is_room_for() -> None:
+    world = limited(8, projects="wind:jobs=2,processors=4")
+    first = world.submit(TASK, by=ADA, project="wind", minimum=3, maximum=3)
+    second = world.submit(TASK, by=BOB, minimum=2, maximum=2, suspendable=True)
+    third = world.submit(TASK, by=BOB, minimum=1, maximum=1)
+    assert {state(world, job) for job in (first, second, third)} == {JobState.RUNNING}
+
+    def to_wind(job: JobId) -> ModifyJob:
+        spec = replace(world.cluster.written(world.record(job)), project="wind")
+        return ModifyJob(by=ROOT, job=job, spec=spec, fields=("project",))
+
+    assert refused(world, to_wind(second)) == (
+        f"project 'wind' may have 4 processors at once and has 3; job {second} has 2"
+    )
+    world.do(to_wind(third))
+    assert f"may have 2 running jobs at once and has 2; job {second} has 1" in refused(world, to_wind(second))
+    world.do(SuspendJob(by=ROOT, job=second))
+    world.do(*world.nodes.stopped(second))
+    world.do(to_wind(second))  # it holds nothing, and waits for the limits when it is to go on
+    world.do(ResumeJob(by=ROOT, job=second))
+    assert state(world, second) is JobState.RESUMING
+    world.end(first, 1)
+    assert state(world, second) is JobState.RUNNING
+    world.check_replay()
+
+
+def test_a_suspended_job_keeps_its_gpus_and_what_its_limits_count_of_them() -> None:
+    world = limited(users="*:jobs=2,gpus=2", projects="wind:gpus=2")
+    world.do(RegisterNode(facts=NodeFacts(name="n1", processors=8, gpus=8), approved=True))
+    gpus = {"by": ADA, "unit": UnitType.GPU, "minimum": 1, "maximum": 1, "suspendable": True}
+    first, second, third = (world.submit(TASK, **gpus) for _ in range(3))  # type: ignore[arg-type]
+    assert [state(world, job) for job in (first, second, third)] == [
+        JobState.RUNNING, JobState.RUNNING, JobState.QUEUED
+    ]  # fmt: skip
+    world.do(SuspendJob(by=ADA, job=first))
+    world.do(*world.nodes.stopped(first))
+    assert state(world, third) is JobState.QUEUED
+    plain = world.submit(TASK, by=ADA)
+    assert state(world, plain) is JobState.RUNNING
+    two = world.submit(TASK, **{**gpus, "by": BOB, "minimum": 2, "maximum": 2, "project": "wind"})  # type: ignore[arg-type]
+    assert state(world, two) is JobState.RUNNING
+    spec = replace(world.cluster.written(world.record(first)), project="wind")
+    into = ModifyJob(by=ROOT, job=first, spec=spec, fields=("project",))
+    assert f"may have 2 GPUs at once and has 2; job {first} has 1" in refused(world, into)
+    world.do(ResumeJob(by=ADA, job=first))
+    assert state(world, first) is JobState.RESUMING
+    world.end(plain, 1)
+    assert state(world, first) is JobState.RUNNING
+    world.end(second, 1)
+    assert state(world, third) is JobState.RUNNING
     world.check_replay()
 
 
@@ -327,16 +384,66 @@ def test_counts_and_requests_are_as_the_limits_say_after_every_step(seed: int) -
     player.world.check_replay()
 
 
-@pytest.mark.parametrize("seed", seeds(40))
-def test_nothing_that_a_user_does_exceeds_the_number_of_submitted_jobs(seed: int) -> None:
-    player = Limited(seed)
-    set_limits(player.world, "*:submitted=4", "p:submitted=2")
-    player.limit = lambda: None  # type: ignore[method-assign]
+def test_nothing_that_a_user_does_exceeds_the_number_of_submitted_jobs() -> None:
     most = 0
-    for _ in range(220):
-        player.step()
-        index = player.world.cluster.limit_index
-        for name in ("root", "ada", "bob"):
-            most = max(most, index.submitted(LimitScope.USER, name))
-        assert index.submitted(LimitScope.PROJECT, "p") <= 2
+    for seed in seeds(40):
+        player = Limited(seed)
+        set_limits(player.world, "*:submitted=4", "p:submitted=2")
+        player.limit = lambda: None  # type: ignore[method-assign]
+        for _ in range(220):
+            player.step()
+            index = player.world.cluster.limit_index
+            there = [index.submitted(LimitScope.USER, name) for name in ("root", "ada", "bob")]
+            most = max(most, *there)
+            assert index.submitted(LimitScope.PROJECT, "p") <= 2
     assert most == 4
+
+
+def held(world: World) -> tuple[Counter[str], Counter[str]]:
+    """Return how many jobs run, and on how many processors, of each user and each project."""
+    jobs, processors = Counter[str](), Counter[str]()
+    for record in map(world.record, world.cluster.running):
+        size = sum(map(len, record.run.allocation.values())) if record.run else 0
+        for owner in (record.owner, f"project {world.cluster.written(record).project}"):
+            jobs[owner] += 1
+            processors[owner] += size
+    return jobs, processors
+
+
+class Busy(Limited):
+    """Has enough processors, which stay; jobs are small and not held, and the limits stay as they are."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        super().__init__(seed)
+        self.world = World(4, 4)
+        parameter = "SchedulingMode" if mode == "Balanced" else "SchedulingPolicy"
+        self.world.do(SetParameter(by=ROOT, name=parameter, value=mode))
+        set_limits(self.world, "*:jobs=2,processors=3", "*:processors=4;p:jobs=1,processors=2")
+
+    def spec(self) -> JobSpec:
+        small = {"holds": (), "exclusive": self.random.random() < 0.03}
+        if self.random.random() < 0.7:
+            small |= {"minimum": None, "maximum": None, "run_until_canceled": False}
+        return replace(super().spec(), **small)
+
+    def stays(self) -> None:
+        """Do nothing: in place of what would leave the processors without jobs."""
+
+    limit = parameter = hold = node = stays  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("mode", ["easy", "fcfs", "conservative", "conservative-replan", "Balanced"])
+def test_nothing_that_happens_makes_running_jobs_exceed_a_limit(mode: str) -> None:
+    full = Counter[str]()
+    for seed in seeds(20):
+        player = Busy(seed, mode)
+        for _ in range(220):
+            player.step()
+            jobs, processors = held(player.world)
+            for user in ("root", "ada", "bob"):
+                assert (jobs[user] <= 2, processors[user] <= 3) == (True, True)
+                full.update(jobs=jobs[user] == 2, processors=processors[user] == 3)
+            assert (jobs["project p"] <= 1, processors["project p"] <= 2) == (True, True)
+            assert processors["project q"] <= 4
+            full.update(p=jobs["project p"])
+    assert min(full["jobs"], full["processors"], full["p"]) > 20

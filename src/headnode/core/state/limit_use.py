@@ -1,0 +1,62 @@
+"""What jobs hold of the limits of projects, where a started job changes its project."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import WrongState
+from headnode.core.model.job import JobRequest
+from headnode.core.model.owner_limits import LimitedAmount, LimitScope, LimitShare, limit_owner
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import JobRecord
+
+_UNITS = MappingProxyType(
+    {
+        LimitedAmount.JOBS: "running jobs",
+        LimitedAmount.PROCESSORS: "processors",
+        LimitedAmount.GPUS: "GPUs",
+    }
+)
+
+
+def check_room_in_project(cluster: ClusterState, record: JobRecord, project: str) -> None:
+    """Refuse that a job which was started goes on in another project above a limit of it.
+
+    Raises:  WrongState ``limit``.
+    Cost:    O(started jobs), where the project has limits.
+    """
+    limits = cluster.limit_index
+    if not limits.by_project or not limits.of(LimitScope.PROJECT, project):
+        return
+    request = limits.admit("", project, replace(cluster.request(record), limits=()))
+    wanted = _held(cluster, record, request)
+    there = dict.fromkeys(wanted, 0)
+    for job in (*cluster.running, *cluster.detached) if wanted else ():
+        other = cluster.jobs[job]
+        for share, amount in _held(cluster, other, cluster.request(other)).items():
+            if share in there:
+                there[share] += amount
+    for share, amount in wanted.items():
+        if there[share] + amount > share.limit:
+            unit = _UNITS[limit_owner(share.key).amount]
+            raise WrongState(
+                code="limit",
+                what=f"project {project!r} may have {share.limit} {unit} at once and has {there[share]}; "
+                f"job {record.id} has {amount}",
+                fix="change the project when jobs of it have ended",
+                path=("project",),
+            )
+
+
+def _held(cluster: ClusterState, record: JobRecord, request: JobRequest) -> Mapping[LimitShare, int]:
+    """Return what a job that was started holds of limits: all, and while it is suspended its GPUs."""
+    run, running = record.run, record.id in cluster.running
+    if run is None or not (running or record.id in cluster.detached) or run.detached:
+        return {}
+    size = sum(map(len, (run.allocation if running else run.places).values()))
+    return {
+        share: size // share.size if share.amount is None else share.amount
+        for share in request.limits
+        if running or limit_owner(share.key).amount is LimitedAmount.GPUS
+    }
