@@ -201,6 +201,7 @@ class ReclaimState:
             on.setdefault(spare.node, []).append(spare)
         taken: list[Spare] = []
         free_now = {node: self.resources.free[node] for node, _ in found}
+        licences_now = self._licences_of(each for some in on.values() for each in some)
         for node, processors in found:
             taken += self._lift_on(need, node, processors, on.get(node, ()))
         taken += self._lift_for_licences(need, found, (each for some in on.values() for each in some), taken)
@@ -211,12 +212,29 @@ class ReclaimState:
         for spare in taken:  # the unused rest of a large spare is not free
             left = max(0, free_now.get(spare.node, 0) - dict(found).get(spare.node, 0))
             self.resources.free[spare.node] = min(self.resources.free[spare.node], left)
+        self._keep_licences(need.licences(found), licences_now, taken)
         for spare in taken:
             self._claimed.add(spare.number)
             self.asked.setdefault(spare.job, ReclaimRequest()).add(spare, for_job, patient=patient)
             counted = self.leaving if spare.asked_before else self.extra
             counted[spare.job] -= spare.processors
         return taken
+
+    def _keep_licences(
+        self, used: Mapping[str, int], before: Mapping[str, int], taken: Iterable[Spare]
+    ) -> None:
+        """Keep from others the licences of these spares: their jobs have them until they release them."""
+        licences = self.resources.licences
+        for feature in self._licences_of(taken):
+            left = max(0, before[feature] - used.get(feature, 0))
+            licences[feature] = min(licences[feature], left)
+
+    def _licences_of(self, spares: Iterable[Spare]) -> dict[str, int]:
+        """Return what is free of the licences that go with the processors of these spares."""
+        licences = self.resources.licences
+        jobs = {spare.job for spare in spares}
+        features = {each for job in jobs for each in self.lenders[job].need.each}
+        return {feature: licences[feature] for feature in features if feature in licences}
 
     def keep(self, job: JobId, processors: int) -> None:
         """Let a job keep processors recalled before, up to so many."""
