@@ -27,7 +27,7 @@ def check_room_in_project(cluster: ClusterState, record: JobRecord, project: str
     Cost:    O(started jobs), where the project has limits.
     """
     limits = cluster.limit_index
-    if not limits.by_project or not limits.of(LimitScope.PROJECT, project):
+    if not limits.of(LimitScope.PROJECT, project):
         return
     request = limits.admit("", project, replace(cluster.request(record), limits=()))
     wanted = _held(cluster, record, request)

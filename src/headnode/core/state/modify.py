@@ -30,7 +30,6 @@ from headnode.core.state.job_record import (
     spec_of,
 )
 from headnode.core.state.job_request import check_end_by, check_still_ahead, last_start, limit_end
-from headnode.core.state.limit_use import check_room_in_project
 from headnode.core.state.permissions import may_change, may_rewrite, owner_change_event
 from headnode.core.state.reservation_index import check_may_go_in, check_stays_clear
 from headnode.core.state.resources import check_may_be_handed
@@ -137,7 +136,14 @@ def _check_change(
         check_runnable(spec)
         if spec.project != cluster.written(record).project:
             cluster.limit_index.check_submission([("", spec.project)])
-            check_room_in_project(cluster, record, spec.project)
+            _check_room(cluster, record, spec.project)
+
+
+def _check_room(cluster: ClusterState, record: JobRecord, project: str) -> None:
+    if cluster.limit_index.by_project:
+        from headnode.core.state.limit_use import check_room_in_project  # few clusters have such limits
+
+        check_room_in_project(cluster, record, project)
 
 
 def _merged(record: JobRecord, now: JobSpec, command: ModifyJob) -> JobSpec:
