@@ -75,6 +75,16 @@ def press(browser: httpx.Client, path: str, /, **fields: str) -> httpx.Response:
     return browser.post(path, data=fields, follow_redirects=True)
 
 
+def test_the_page_of_a_job_has_what_it_requested_and_used(head: RealHead, browser: httpx.Client) -> None:
+    job = head.submit("true", numprocessors="2", terms={"runtime": "60"})
+    head.wait(job)
+    page = browser.get(f"/jobs/{job}").text
+    facts = page.partition("<h3>Requested and used</h3>")[2].partition("</dl>")[0]
+    assert re.search(r"<dt>Time</dt><dd>[^<]+ of 1 h<", facts), page
+    assert re.search(r"<dt>Processors</dt><dd>[\d.]+ of 2<", facts), page
+    assert "Next time:" not in page  # it was too short
+
+
 def test_every_page_answers_and_its_data_is_beside_it(head: RealHead, browser: httpx.Client) -> None:
     job = head.submit("echo hello", terms={"jobname": "hello"})
     head.wait(job)

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from headnode.apps.cli.screens.efficiency import next_time
 from headnode.apps.cli.screens.job import option_in_words, view
-from headnode.apps.readable_values import duration, elapsed, memory, time_limit
+from headnode.apps.readable_values import duration, memory, time_limit
 from headnode.apps.web.console.explained import explained
 from headnode.apps.web.console.job_drawings import task_graph, timeline
 from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output_of
@@ -154,7 +155,7 @@ async def show_job(visit: Visit) -> Model:
         "timeline": timeline(job, now, job["history"]),
         "tasks": tasks["tasks"],
         "more_tasks": tasks["more"] is not None,
-        "delivered": delivered(job, now),
+        **await _requested_and_used(visit, job),
         "facts": [(key, value) for key, value in view(job).items() if key not in _SAID_ELSEWHERE],
         "failures": [],
         "advice": [],
@@ -216,24 +217,25 @@ def may_read(visit: Visit, job: Told) -> bool:
 # ---------------------------------------------------------------- amounts
 
 
-def delivered(job: Told, now: float) -> list[Model]:
-    """Return what was requested beside what was used, in pairs, with advice where half was not used."""
-    used = job.get("usage")
-    if not used:
-        return []
+async def _requested_and_used(visit: Visit, job: Told) -> Model:
+    """Return what a job requested beside what it used, and the options of a smaller request."""
+    if not job.get("usage"):
+        return {"delivered": [], "next_time": ""}
+    (used,) = (await visit.ask("job_efficiency", job=job["id"]))["jobs"]
+    return {"delivered": delivered(used), "next_time": next_time(used) if used["suggestion"] else ""}
+
+
+def delivered(used: Told) -> list[Model]:
+    """Return what a job requested beside what it used, in pairs, as far as both are known."""
     pairs = []
-    took = elapsed(job["started"], job["ended"] or now)
-    if job["run_time"] is not None and took is not None:
-        pairs.append(_pair("Time", job["run_time"], took, duration))
-    held = used["processors"]
-    if used["wall_time"] and held and job["state"] in OVER:
-        pairs.append(_pair("Processors", held, used["cpu_time"] / used["wall_time"], _processors))
-    asked = job["spec"].get("process_memory")
-    if asked and used["peak_memory"]:
-        pairs.append(_pair("Memory of a process", asked * 1024, used["peak_memory"], memory))
-    for pair in pairs:
-        if job["state"] == "Finished" and pair["used"] < 0.5 * pair["asked"]:
-            pair["advice"] = "less than half was used; a smaller request starts sooner"
+    if used["run_time_share"] is not None:
+        pairs.append(_pair("Time", used["run_time_limit"], used["run_time"], duration))
+    if used["processor_share"] is not None and not used["so_far"]:
+        busy = used["processor_time"] / used["wall_time"]
+        pairs.append(_pair("Processors", used["processors"], busy, _processors))
+    if used["memory_share"] is not None:
+        requested = 1024 * used["process_memory"] * used["task_processors"]
+        pairs.append(_pair("Memory of a task", requested, used["peak_memory"], memory))
     return pairs
 
 
@@ -247,7 +249,6 @@ def _pair(name: str, asked: float, used: float, words: Any) -> Model:
         "used_words": words(used),
         "asked_width": round(100 * asked / most, 1),
         "used_width": round(100 * used / most, 1),
-        "advice": "",
     }
 
 

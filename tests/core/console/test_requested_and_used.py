@@ -1,0 +1,28 @@
+"""What the page of a job compares of its request with what it used."""
+
+from typing import Any
+
+from headnode.apps.web.console.job import delivered
+
+USED = {
+    "so_far": False, "processors": 2, "processor_time": 600.0, "wall_time": 600.0, "processor_share": 0.5,
+    "run_time": 600.0, "run_time_limit": 3600.0, "run_time_share": 1 / 6, "process_memory": 300,
+    "task_processors": 2, "peak_memory": 92_160, "memory_share": 0.15,
+}  # fmt: skip
+
+
+def words(**more: Any) -> list[str]:
+    """Return the pairs in words."""
+    return [
+        f"{pair['name']}: {pair['used_words']} of {pair['asked_words']}" for pair in delivered(USED | more)
+    ]
+
+
+def test_time_processors_and_memory_are_beside_what_was_requested() -> None:
+    assert words() == ["Time: 10 min of 1 h", "Processors: 1 of 2", "Memory of a task: 90 MB of 600 MB"]
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert words(run_time_share=None, memory_share=None) == ["Processors: 1 of 2"]
+    assert words(processor_share=None, memory_share=None) == ["Time: 10 min of 1 h"]
+    assert words(so_far=True) == ["Time: 10 min of 1 h", "Memory of a task: 90 MB of 600 MB"]
