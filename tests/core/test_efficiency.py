@@ -19,7 +19,7 @@ from headnode.core.model.quantities import FOREVER, Seconds
 HOUR = Seconds(3600.0)
 TYPICAL = ResourceUse(
     processors=4, processor_time=Seconds(600.0), wall_time=Seconds(600.0), run_time=Seconds(600.0),
-    limit=HOUR, peak=200 * 1024, memory=512, task_processors=4, fewest=1, next_processors=4, one_task=True,
+    held_time=2400.0, limit=HOUR, peak=200 * 1024, memory=512, task_processors=4, fewest=1, next_processors=4, one_task=True,
 )  # fmt: skip
 
 times = st.floats(0.0, 1e7).map(Seconds)
@@ -30,11 +30,13 @@ counts = st.integers(0, 5000)
 def uses(draw: st.DrawFn) -> ResourceUse:
     """Return what a job may have used: measured or not, with or without requests, also above them."""
     processors, run_time = draw(counts), draw(times)
+    wall_time = Seconds(run_time + draw(st.just(0.0) | times))
     return ResourceUse(
         processors=processors,
         processor_time=draw(st.none() | times),
-        wall_time=Seconds(run_time + draw(st.just(0.0) | times)),
+        wall_time=wall_time,
         run_time=run_time,
+        held_time=draw(st.floats(0.0, 1.0)) * processors * wall_time,
         limit=draw(st.just(FOREVER) | st.floats(60.0, 1e7).map(Seconds)),
         peak=draw(st.integers(0, 10**10)),
         memory=draw(st.just(0) | st.integers(1, 10**7)),

@@ -32,10 +32,16 @@ async def submitted(peer: Peer, /, *, task: dict[str, Any] | None = None, **term
 
 
 async def end(
-    scene: Scene, job: int, usage: ResourceUsage, *, exit_code: int = 0, kind: Ending = "exited"
+    scene: Scene,
+    job: int,
+    usage: ResourceUsage,
+    *,
+    exit_code: int = 0,
+    kind: Ending = "exited",
+    task: int = 0,
 ) -> None:
-    """End all that runs of a job; each attempt has used so much."""
-    for held in [held for held in scene.nodes.running() if held.job == job]:
+    """End all that runs of a job, or of one task; each attempt has used so much."""
+    for held in [held for held in scene.nodes.running() if held.job == job and task in (0, held.task)]:
         report = scene.nodes.ended(held, scene.clock.now(), exit_code=exit_code, kind=kind)
         reports = tuple(replace(each, outcome=each.outcome._replace(usage=usage)) for each in report.reports)
         await scene.batcher.ask(replace(report, reports=reports))
@@ -180,6 +186,23 @@ def test_time_in_which_a_job_ran_before_it_was_requeued_counts(tmp_path: Path) -
     run(tmp_path, story)
 
 
+def test_processors_that_a_job_released_early_are_not_wasted(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            tasks = [{"command": "short"}, {"command": "long"}]
+            made = await peer.done(verb="submit_job", tasks=tasks, terms={"numprocessors": "1-2"})
+            job = int(made["job"])
+            scene.clock.advance(10 * MINUTES)
+            await end(scene, job, used(600.0), task=1)
+            scene.clock.advance(50 * MINUTES)
+            await end(scene, job, used(3600.0), task=2)
+            found = await efficiency(peer, job)
+            assert (found["processors"], found["held_time"]) == (2, 4200.0)
+            assert (found["processor_share"], found["unused"]) == (1.0, 0.0)
+
+    run(tmp_path, story)
+
+
 def test_the_worst_waste_is_first_and_users_have_their_sums(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
@@ -259,7 +282,7 @@ def test_the_table_fits_its_terminal_and_has_a_dash_for_what_was_not_measured(
 def test_one_job_has_its_shares_in_words_and_the_options_for_the_next(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"job_efficiency": {"jobs": [listed(1, "ann")], "more": None}}):
         said = hn("job", "efficiency", "1", state=tmp_path).stdout
-    assert "Processors              : 50%: 1 of 2 in use (10 min of 20 min)\n" in said
+    assert "Processors              : 50%: 10 min of 20 min processor time on 2 processors\n" in said
     assert "90 MB at most in one task, 600 MB requested (300 MB for each of 2 processors)" in said
     assert "Run Time                : 17%: 10 min of 1 h\n" in said
     assert "Next Time               : -n 1 -t 15m --estimatedprocessmemory 135 (1.5 times what" in said

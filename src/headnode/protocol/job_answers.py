@@ -378,7 +378,7 @@ class EfficiencyObject(VerbAnswer, frozen=True):
     gpus: int  # that it held at least; their use is not measured
     processors: int  # the most that it held at once; 0: it never started on own nodes
     processor_time: float | None  # seconds that its tasks used
-    held_time: float  # seconds: processors times wall time
+    held_time: float  # processor seconds that it held
     wall_time: float  # seconds of all its runs
     run_time: float  # seconds of its last run
     run_time_limit: float | None  # seconds; null without a limit

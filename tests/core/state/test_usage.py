@@ -8,6 +8,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state import modify as c
 from headnode.core.state.job_usage import Usage
+from headnode.core.state.suspend import ResumeJob, SuspendJob
 
 ONE = TaskSpec(command="x")
 
@@ -95,6 +96,47 @@ def test_what_a_job_was_given_counts_at_its_largest() -> None:
     for instance in (1, 2, 3):
         end(world, job, 1, instance)
     assert used(world, job).processors == 3
+
+
+def test_processor_time_that_a_job_held_ends_when_it_releases_processors_or_is_suspended() -> None:
+    world = World(1, 1)
+    job = world.submit(ONE, ONE, minimum=1, maximum=2, suspendable=True)
+    world.wait(10)
+    end(world, job, 1)
+    assert used(world, job).held_until(world.clock.now()) == 20.0
+    world.engine.snapshot_if_due(1)
+    world.wait(30)  # on the other processor
+    world.do(SuspendJob(by=ROOT, job=job))
+    for report in world.nodes.stopped(job):
+        world.do(report)
+    world.wait(1000)
+    world.do(ResumeJob(by=ROOT, job=job))
+    world.wait(5)
+    world.clock.jump(Instant(world.clock.now() + 7200))
+    world.wait(5)
+    end(world, job, 2)
+    usage = used(world, job)
+    assert (usage.held_time, usage.held, usage.held_since) == (20.0 + 30.0 + 10.0, 0, None)
+    assert usage.processors * usage.wall_time == 2 * 50.0
+    world.check_replay()
+
+
+def test_a_job_that_was_requeued_has_held_processors_in_all_its_runs() -> None:
+    world = World(2)
+    job = world.submit(TaskSpec(command="x", rerunnable=True, minimum=2, maximum=2))
+    world.wait(5)
+    end(world, job, 1, exit_code=3)
+    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    world.wait(2)
+    end(world, job, 1)
+    assert used(world, job).held_time == 14.0
+
+
+def test_a_job_of_an_older_head_counts_from_its_start() -> None:
+    usage = Usage(processors=2)  # it runs, and no snapshot says since when it has its processors
+    usage.hold(2, Instant(100.0))
+    usage.hold(2, Instant(150.0))
+    assert usage.held_until(Instant(160.0)) == 120.0
 
 
 def test_what_was_given_back_and_taken_again_does_not_make_it_less() -> None:

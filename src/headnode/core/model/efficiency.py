@@ -1,7 +1,7 @@
 """How much of its request a job used, and a smaller request for the next such job.
 
 Shares are of 1: 0.5 is half.  Times are in seconds, requested memory in MB, measured memory in kB.
-Sources: Slurm, contribs/seff: processor time by processors times wall time.  R. L. Graham, "Bounds on
+Sources: Slurm, contribs/seff: processor time by that of the allocation.  R. L. Graham, "Bounds on
 multiprocessing timing anomalies", 1969: work W that takes the time T takes at most T + W / p on p processors.
 """
 
@@ -24,6 +24,7 @@ class ResourceUse(NamedTuple):
     processor_time: Seconds | None  # in user and system mode; None: nothing was measured
     wall_time: Seconds  # of all runs, without the time in which it was suspended
     run_time: Seconds  # of its last run
+    held_time: float  # processor seconds that it held; less than all the time, if it released some early
     limit: Seconds = FOREVER  # of its run time
     peak: int = 0  # kB, the peak of the task with the largest; 0: not measured
     memory: int = 0  # MB, requested for each processor; 0: none
@@ -63,7 +64,7 @@ def share(used: float, whole: float) -> float | None:
 
 def shares_of(job: ResourceUse) -> JobShares:
     """Return what a job used of what it held and requested."""
-    held = job.processors * job.wall_time
+    held = job.held_time
     used = job.processor_time
     requested = 1024 * job.memory * job.task_processors
     return JobShares(
@@ -111,7 +112,7 @@ def _run_time(job: ResourceUse, processors: int | None) -> Seconds | None:
     longest = max(job.run_time, job.wall_time)
     if fewer < job.processors:
         busy = job.processor_time if job.one_task else None
-        longest = Seconds(longest + (job.processors * longest if busy is None else busy) / max(1, fewer))
+        longest = Seconds(longest + (job.held_time if busy is None else busy) / max(1, fewer))
     enough = Seconds(max(1, ceil(MARGIN * longest / MINUTE)) * MINUTE)
     return enough if enough <= WORTHWHILE * job.limit else None
 

@@ -58,6 +58,7 @@ def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
         if run.started is None or not record.state.is_active:
             continue
         run.clock_shift = Seconds(run.clock_shift + event.seconds)
+        run.usage.shift(event.seconds)
         if run.suspension is not None:
             run.suspension.since = Instant(run.suspension.since + event.seconds)
         if run.staged_since is not None:

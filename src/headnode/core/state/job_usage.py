@@ -30,6 +30,9 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     measured_time: Seconds = Seconds(0.0)
     exit_code: int | None = None  # of the first instance that failed, else of the last; of its last run
     failed: bool = False  # the exit code is that of a failure
+    held_time: float = 0.0  # processor seconds that it held until `held_since`; 0 of jobs before version 0.3
+    held: int = 0  # processors that it holds now
+    held_since: Instant | None = None  # since when these; None: it holds none
 
     @property
     def cpu_time(self) -> Seconds:
@@ -58,6 +61,22 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         fresh = tuple(node for node in held if node not in self.nodes)
         if fresh:
             self.nodes += fresh
+
+    def hold(self, processors: int, at: Instant) -> None:
+        """The job holds so many processors from now on."""
+        if processors != self.held:
+            self.held_time = self.held_until(at)
+            self.held, self.held_since = processors, at if processors else None
+
+    def held_until(self, at: Instant) -> float:
+        """Return the processor seconds that the job has held until then."""
+        since = at if self.held_since is None else self.held_since
+        return self.held_time + self.held * max(0.0, at - since)
+
+    def shift(self, by: Seconds) -> None:
+        """The clock was set by so many seconds, in which nothing was held."""
+        if self.held_since is not None:
+            self.held_since = Instant(self.held_since + by)
 
     def end(self, started: Instant | None, stood_still: Seconds, at: Instant) -> None:
         """A run of the job is over."""

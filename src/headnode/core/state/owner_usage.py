@@ -76,8 +76,11 @@ class OwnerUsage:
     # For `apply_event` only
 
     def count(self, record: JobRecord, project: str) -> None:
-        """Count from now on the processors that a job holds, for its owner and project."""
-        held = 0 if record.run is None else sum(map(len, record.run.allocation.values()))
+        """Count from now on the processors that a job holds, for its owner and project and for itself."""
+        run = record.run
+        held = 0 if run is None else sum(map(len, run.allocation.values()))
+        if run is not None:
+            run.usage.hold(held, max(self.now, run.started or self.now))  # no event was read at a start
         known = self._jobs.pop(record.id, None)
         if known is not None:
             self._add(known[0], -known[1])

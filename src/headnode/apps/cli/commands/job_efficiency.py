@@ -126,10 +126,10 @@ COMMANDS = (
         ),
         example="hn job efficiency --since 7d --user '*'",
         notes=(
-            "CPU is the processor time of the tasks divided by processors times elapsed time. Memory is the "
-            "largest peak of a task, divided by the memory that the task requested. Time is the run time "
-            "divided by its limit. Unused are the processor hours that the job held and did not use; the "
-            "job with the most is first. A dash was not measured.",
+            "CPU is the processor time of the tasks, divided by the processor time that the job held. Memory "
+            "is the largest peak of a task, divided by the memory that the task requested. Time is the run "
+            "time divided by its limit. Unused are the processor hours that the job held and did not use; "
+            "the job with the most is first. A dash was not measured.",
             "Next Time has options for a smaller request: 1.5 times what was used, rounded up. There is none "
             "for jobs that failed, were canceled or ran for less than 10 s. The use of GPUs is not measured.",
             f"Without ids, up to {MOST_SORTED} jobs are read and sorted.",

@@ -116,9 +116,8 @@ def _processors(job: "Job") -> str:
     if used is None or not job["held_time"]:
         unknown = "no task has ended yet" if job["so_far"] else "their use was not measured"
         return f"{held} held; {unknown}{exclusive}"
-    on_average = f"{used / job['wall_time']:.1f}".removesuffix(".0")
-    times = f"{duration(used)} of {duration(job['held_time'])}"
-    return f"{percent(job['processor_share'])}: {on_average} of {held} in use ({times}){exclusive}"
+    times = f"{duration(used)} of {duration(job['held_time'])} processor time"
+    return f"{percent(job['processor_share'])}: {times} on {counted(held, 'processor')}{exclusive}"
 
 
 def _memory(job: "Job") -> str:

@@ -64,7 +64,7 @@ def efficiency_object(context: ServerContext, found: FoundJob) -> EfficiencyObje
         gpus=gpus,
         processors=use.processors,
         processor_time=use.processor_time,
-        held_time=use.processors * use.wall_time,
+        held_time=use.held_time,
         wall_time=use.wall_time,
         run_time=use.run_time,
         run_time_limit=None if use.limit == FOREVER else use.limit,
@@ -84,19 +84,19 @@ def resource_use(record: JobRecord, spec: JobSpec, *, alternatives: bool, now: I
     """Return what a job requested, held and used; `spec` has the request that it was given."""
     run = record.run
     if run is None or not run.usage.processors:
-        return ResourceUse(
-            0, None, Seconds(0.0), Seconds(0.0), limit=spec.run_time, obstacle=_never_here(run)
-        )
+        none = Seconds(0.0)
+        return ResourceUse(0, None, none, none, none, limit=spec.run_time, obstacle=_never_here(run))
     usage, request = run.usage, own_request(spec)
     last = _last_run(record, run, now)
-    running = run.started is not None and run.ended is None
+    wall = Seconds(usage.wall_time + (last if run.started is not None and run.ended is None else 0.0))
     task = _only_task(spec)
     each = _task_processors(spec, task, usage.processors, request.maximum)
     return ResourceUse(
         processors=usage.processors,
         processor_time=None if usage.used == NOT_MEASURED else usage.cpu_time,
-        wall_time=Seconds(usage.wall_time + (last if running else 0.0)),
+        wall_time=wall,
         run_time=last,
+        held_time=usage.held_until(now) or usage.processors * wall,
         limit=spec.run_time,
         peak=usage.used.peak_memory,
         memory=spec.process_memory or 0,

@@ -231,8 +231,7 @@ def delivered(used: Told) -> list[Model]:
     if used["run_time_share"] is not None:
         pairs.append(_pair("Time", used["run_time_limit"], used["run_time"], duration))
     if used["processor_share"] is not None and not used["so_far"]:
-        busy = used["processor_time"] / used["wall_time"]
-        pairs.append(_pair("Processors", used["processors"], busy, _processors))
+        pairs.append(_pair("Processor time", used["held_time"], used["processor_time"], duration))
     if used["memory_share"] is not None:
         requested = 1024 * used["process_memory"] * used["task_processors"]
         pairs.append(_pair("Memory of a task", requested, used["peak_memory"], memory))
@@ -250,10 +249,6 @@ def _pair(name: str, asked: float, used: float, words: Any) -> Model:
         "asked_width": round(100 * asked / most, 1),
         "used_width": round(100 * used / most, 1),
     }
-
-
-def _processors(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
 
 
 async def show_history(visit: Visit) -> Model:
