@@ -181,7 +181,7 @@ def test_a_slot_on_equal_nodes_names_those_that_the_placement_would_choose() -> 
         need = resolve(request, view.node_table())
         slot = availability.first_fit(need, request.run_time, NOW)
         if slot is not None and slot.at > NOW:
-            free = availability.resources(slot.at, slot.at + request.run_time)
+            free = availability.resources(need, slot.at, slot.at + request.run_time)
             assert slot.fit == find_placement(at_minimum(need), free), (request, view, reserved)
             later += 1
     assert later > 100 / every()
@@ -210,7 +210,7 @@ def test_a_slot_moves_up_to_where_it_would_be_found_anew() -> None:
         found = moved or slot
         two.take(need.piece(found.fit), found.at, found.at + run_time)
         for start, end in product((0, 30, 90, 180, 400), (30, 200, inf)):
-            free = [each.resources(NOW + start, NOW + start + end).free for each in (one, two)]
+            free = [each.resources(need, NOW + start, NOW + start + end).free for each in (one, two)]
             assert free[0] == free[1], (request, view, reserved)
         told["none" if moved is None else "stays" if moved == slot else "moves"] += 1
     assert min(told.values()) > 5, told
@@ -223,10 +223,11 @@ def test_what_was_taken_and_given_back_leaves_no_trace() -> None:
         for request, minutes, where in reserved:
             start, piece = NOW + minutes * MINUTE, piece_of(view, request, where)
             other.give(piece, start, start + request.run_time)
-        for start, end in product((0, 90, 180, 400), (30, 200, inf)):
+        needs = [resolve(request, view.node_table()) for request in REQUESTS]
+        for start, end, need in product((0, 90, 180, 400), (30, 200, inf), needs):
             one, two = (
-                plain.resources(NOW + start, NOW + start + end),
-                other.resources(NOW + start, NOW + start + end),
+                plain.resources(need, NOW + start, NOW + start + end),
+                other.resources(need, NOW + start, NOW + start + end),
             )
             assert (one.free, one.amounts, one.licences) == (two.free, two.amounts, two.licences)
 

@@ -119,7 +119,7 @@ class Availability:
         """
         number = self._only_kind(need) if start > self._now else None
         if number is None:
-            return find_placement(need, self.resources(start, end))
+            return find_placement(need, self.resources(need, start, end))
         kind, wanted = self._kinds.all[number], need.minimum
         if kind.whole:
             wanted = -(-wanted // self._resources.node_table.units_of(need)[kind.nodes[0]])
@@ -219,10 +219,10 @@ class Availability:
                     known.take(self._now + max(each.begins, 0.0), self._now + each.ends, SHUT)
         return known
 
-    def resources(self, start: float, end: float) -> FreeResources:
+    def resources(self, need: ResolvedRequest, start: float, end: float) -> FreeResources:
         """Return what is free all the time between two instants; if it starts now, on which nodes it is.
 
-        It is only to be read.
+        Of licences only those of the need.  It is only to be read.
         """
         real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
@@ -237,18 +237,22 @@ class Availability:
                 free[node] = count
             elif count > 0:
                 spread(kind, count, free, real if now else None)
-        sizes = node_table.processors
-        holders: list[int] = list(map(lt, free, sizes))
+        holders: list[int] = list(map(lt, free, node_table.processors))
         amounts = real.amounts if now else self._in_all
         if self._amounts[0]:
             amounts = amounts[0][:], amounts[1][:], amounts[2][:], amounts[3][:]
         for left, rooms in zip(amounts, self._amounts, strict=True):
             for node, room in rooms.items():
                 left[node] = room.least(start, end)
-        licences = {feature: stairs.least(start, end) for feature, stairs in self._licences.items()}
+        licences = {feature: stairs.least(start, end) for feature, stairs in self._licences_of(need)}
         return FreeResources(
             node_table, free, real.jobs if now else holders, [False] * len(free), amounts, licences
         )
+
+    def _licences_of(self, need: ResolvedRequest) -> list[tuple[str, Profile]]:
+        """Return what there is over time of the licences and limits that a need counts."""
+        counted, wished = self._licences, {**need.fixed, **need.each}
+        return [(name, counted[name]) for name in wished if name in counted]
 
     def may_last(self, need: ResolvedRequest, start: float, end: float) -> bool:
         """Return whether enough processors are free all the time between two instants, on any nodes."""
@@ -294,7 +298,7 @@ class Availability:
 
     def _counts(self, piece: Allocation) -> Counter[int]:
         """Return what a piece takes of each kind of node."""
-        counts: Counter[int] = Counter()
+        counts = Counter[int]()
         for node, processors in piece.fit:
             kind = self._kinds.of[node]
             counts[kind] += 1 if self._kinds.all[kind].whole else processors
@@ -325,10 +329,9 @@ class Availability:
             there = zip(kinds, amounts, strict=True)
             mine = [amount for kind, amount in there if self._kinds.all[kind].nodes[0] in part.nodes]
             courses.append(AmountDemand(mine, part.units))
-        for feature, stairs in self._licences.items():
+        for feature, stairs in self._licences_of(need):
             wanted = need.fixed.get(feature, 0) + (feature in need.each)
-            if wanted:
-                courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
+            courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
         if need.counts_amounts:
             courses.append(AmountDemand(list(self._amounts_over_time(need, kinds, span)), 0))
         return courses
@@ -389,8 +392,7 @@ class Availability:
 
 def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> AmountChanges:
     """Return what the least that is free for a duration is worth, by when it begins."""
-    duration, after, until = span
-    windows = stairs.windows(duration, after, until)
+    windows = stairs.windows(*span)
     return [(at, above, worth(count) if count > 0 else 0) for at, above, count in windows]
 
 

@@ -88,7 +88,7 @@ def _placed(
     if reservation.parts:
         found = GangPlacement.of(named, [_numbered(part, node_table) for part in reservation.parts])
     if not availability.has_room(need.piece(named), at, end):
-        found = _others_alike(need, named, node_table, availability.resources(at, end))
+        found = _others_alike(need, named, node_table, availability.resources(need, at, end))
     if found is None or not availability.has_room(need.piece(found), at, end):
         return None
     availability.take(need.piece(found), at, end)

@@ -25,7 +25,7 @@ from headnode.core.scheduling.carried_reservations import (
     carry_over_reservations,
 )
 from headnode.core.scheduling.free_resources import FreeResources, Placement
-from headnode.core.scheduling.limit_checks import is_limited, limit_reasons
+from headnode.core.scheduling.limit_checks import are_limited, limit_reasons
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
     at_minimum,
@@ -159,10 +159,10 @@ class _Pass:
 
     def _is_limited(self, candidate: Candidate) -> bool:
         """Return whether limits of its user and project keep the job from starting, under all its options."""
-        if not candidate.request.limits:
+        if not (candidate.request.limits or candidate.request.others):
             return False
-        resources, idle = self._resources, self._unlimited.empty
-        return all(is_limited(option.need, resources, idle) for option in self._options(candidate))
+        needs = [option.need for option in self._options(candidate)]
+        return are_limited(needs, self._resources, self._unlimited.empty)
 
     def _is_shallow(self) -> bool:
         """Return whether one more job may have a reservation; after the first refusal, none may."""
@@ -290,7 +290,9 @@ class _Pass:
         return (
             None
             if candidate.end <= now
-            else find_promised_placement(candidate.need, self._future.resources(now, candidate.end), promised)
+            else find_promised_placement(
+                candidate.need, self._future.resources(candidate.need, now, candidate.end), promised
+            )
         )
 
     def _fits_on_board(self, need: ResolvedRequest) -> bool:

@@ -5,7 +5,7 @@ the demand: jobs that are held or wait for parents are not in its queue, and a j
 such a node is open does not start there.  What would start on the nodes that other pools make is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Start
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.request import units_in
+from headnode.core.scheduling.request import licences_held, units_in
 from headnode.core.scheduling.view import View
 
 
@@ -48,13 +49,15 @@ def elastic_demand(
     for nodes in coming:
         view = _without(view, *_used(view, policy, nodes)[1:])
     used, starts, grows = _used(view, policy, wanted)
-    return ElasticDemand(len(used), frozenset(starts | grows.keys()))
+    return ElasticDemand(len(used), frozenset(starts.keys() | grows.keys()))
 
 
-def _used(view: View, policy: Policy, nodes: IdleNodes) -> tuple[set[str], set[JobId], dict[JobId, int]]:
+def _used(
+    view: View, policy: Policy, nodes: IdleNodes
+) -> tuple[set[str], dict[JobId, Start], dict[JobId, int]]:
     """Return which of these nodes the policy would use: for which jobs, and for how many units more."""
     if nodes.number < 1 or not (view.queue or any(job.wants for job in view.running)):
-        return set(), set(), {}
+        return set(), {}, {}
     like = nodes.like
     extra = {
         f":{like.name}:{number}": NodeView(
@@ -67,7 +70,7 @@ def _used(view: View, policy: Policy, nodes: IdleNodes) -> tuple[set[str], set[J
     given = [(each.job, each.allocation) for each in plan.starts]
     given += [(each.job, each.allocation) for each in plan.grows]
     there = {job: {node for node, _ in allocation} & extra.keys() for job, allocation in given}
-    starts = {each.job for each in plan.starts if there[each.job]}
+    starts = {each.job: each for each in plan.starts if there[each.job]}
     asks = {job.job: job.request for job in view.running}
     grows = {
         each.job: sum(
@@ -80,12 +83,22 @@ def _used(view: View, policy: Policy, nodes: IdleNodes) -> tuple[set[str], set[J
     return set().union(*there.values()), starts, grows
 
 
-def _without(view: View, starts: set[JobId], grows: dict[JobId, int]) -> View:
-    """Return the view without the jobs that start, and without what the others have grown by."""
+def _without(view: View, starts: Mapping[JobId, Start], grows: Mapping[JobId, int]) -> View:
+    """Return the view without the jobs that start, and without what the others have grown by.
+
+    Those that start have their licences, and count for the limits of their users and projects.
+    """
+    licences = dict(view.licences)
+    for each in view.queue:
+        for start in (starts[turn.job] for turn in each.turns if turn.job in starts):
+            size = sum(count for _, count in start.allocation)
+            for name, amount in licences_held(each.request.option(start.option), size).items():
+                if name in licences:
+                    licences[name] = (licences[name][0], licences[name][1] - amount)
     queue = [
         replace(each, turns=turns)
         for each in view.queue
         if (turns := [turn for turn in each.turns if turn.job not in starts])
     ]
     running = [replace(job, wants=max(0, job.wants - grows.get(job.job, 0))) for job in view.running]
-    return replace(view, queue=queue, running=running)
+    return replace(view, queue=queue, running=running, licences=licences)

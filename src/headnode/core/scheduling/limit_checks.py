@@ -7,7 +7,8 @@ what it will hold of the limit counts in its reservation.
 Source:  Slurm, "Resource Limits": a job above a limit stays pending, and jobs behind it start.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from headnode.core.model.job import UnitType
@@ -35,16 +36,24 @@ def is_limited(need: ResolvedRequest, resources: FreeResources, idle: FreeResour
     free = resources.licences
     if any(_least(need, share) > free.get(share.key, inf) for share in need.limits):
         return True
-    return not _has_known_size(need) and _processors_on(need, _with_limits(need, idle, free)) is None
+    if _has_known_size(need) or _processors_on(need, _with_limits(need, idle, free)) is not None:
+        return False
+    return _processors_on(need, idle) is not None  # else its nodes are closed, and no limit is in its way
+
+
+def are_limited(needs: Sequence[ResolvedRequest], resources: FreeResources, idle: FreeResources) -> bool:
+    """Return whether limits keep a job from starting under each of its options that fits on idle nodes."""
+    told = [is_limited(need, resources, idle) for need in needs]
+    return any(told) and all(
+        limited or _processors_on(need, idle) is None for need, limited in zip(needs, told, strict=True)
+    )
 
 
 def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[Reason]:
     """Yield for each limit that leaves too little for a job how much it allows, and what the job needs."""
-    size = 0
-    if need.limits and not _has_known_size(need):
-        size = _processors_on(need, FreeResources.empty(resources.node_table, {})) or 0
+    idle = FreeResources.empty(resources.node_table, {})
     for share in need.limits:
-        asked = max(_least(need, share), size // share.size if share.amount is None else 0)
+        asked = _least(need, share) if _has_known_size(need) else _least_on(need, share, idle)
         free = resources.licences.get(share.key, inf)
         if asked > free:
             yield Reason(Why.LIMIT, _sentence(share, asked, share.limit - int(free)), share.key)
@@ -59,8 +68,16 @@ def _sentence(share: LimitShare, asked: int, used: int) -> str:
 
 
 def _has_known_size(need: ResolvedRequest) -> bool:
-    """Return whether its minimum says how many processors it has at the least, wherever it runs."""
-    return not need.whole and need.unit in (UnitType.PROCESSOR, UnitType.GPU)
+    """Return whether its minimum says how many processors it has at the least, wherever it runs.
+
+    Whole nodes, sockets, required nodes and the nodes of its tasks may be more; so it is for a job that
+    counts nothing but itself, of which the size does not matter.
+    """
+    if all(share.amount is not None for share in need.limits):
+        return True
+    if need.whole or need.share or need.required or need.unit not in (UnitType.PROCESSOR, UnitType.GPU):
+        return False
+    return not need.parts or (need.together and not any(part.whole for part in need.parts))
 
 
 def _least(need: ResolvedRequest, share: LimitShare) -> int:
@@ -69,6 +86,22 @@ def _least(need: ResolvedRequest, share: LimitShare) -> int:
         return share.amount
     processors = need.minimum * (need.processors_per_gpu if need.unit is UnitType.GPU else 1)
     return processors // share.size
+
+
+def _least_on(need: ResolvedRequest, share: LimitShare, idle: FreeResources) -> int:
+    """Return the same of a job whose size depends on its nodes, on these without licences."""
+    least, size = _least(need, share), _processors_on(need, idle)
+    if share.amount is not None or size is None:
+        return least
+
+    def suffices(amount: int) -> bool:
+        there = FreeResources(
+            idle.node_table, idle.free, idle.jobs, idle.owned, idle.amounts, {share.key: amount}
+        )
+        return _processors_on(need, there) is not None
+
+    amounts = range(least, size // share.size)
+    return least + bisect_left(amounts, True, key=suffices)
 
 
 def _processors_on(need: ResolvedRequest, resources: FreeResources) -> int | None:

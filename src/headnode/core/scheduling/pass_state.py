@@ -8,9 +8,16 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.candidates import Candidate, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
-from headnode.core.scheduling.limit_checks import is_limited
+from headnode.core.scheduling.limit_checks import are_limited
 from headnode.core.scheduling.node_table import NodeTable
-from headnode.core.scheduling.placement import at_minimum, find_placement, part_shares, shares
+from headnode.core.scheduling.placement import (
+    at_minimum,
+    find_placement,
+    most_free,
+    most_idle,
+    part_shares,
+    shares,
+)
 from headnode.core.scheduling.plan import Grow, Reservation, Start
 from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest, resolved_at_some_time
 from headnode.core.scheduling.shadow_reservation import (
@@ -23,7 +30,7 @@ from headnode.core.scheduling.shadow_reservation import (
     shadow_reservation_at,
     with_releases,
 )
-from headnode.core.scheduling.view import View, counted_licences
+from headnode.core.scheduling.view import View, counted_licences, reserved_before
 
 
 class BlockedJob(NamedTuple):
@@ -135,10 +142,22 @@ class PassState:
 
     def is_limited(self, candidate: Candidate) -> bool:
         """Return whether limits of its user and project keep the job from starting, under all its options."""
-        if not candidate.request.limits:
+        if not (candidate.request.limits or candidate.request.others):
             return False
-        under = self.options(candidate)
-        return all(is_limited(option.need, self.resources, self._at_last) for option in under)
+        needs = [option.need for option in self.options(candidate)]
+        return are_limited(needs, self.resources, self._at_last)
+
+    def keeps_reservation(self, candidate: Candidate) -> bool:
+        """Return whether a job that its limits keep from starting now still has the reservation it had.
+
+        Jobs of its own user or project may start before it that end in time, so that its limits allow it.
+        """
+        at = reserved_before(self._view, candidate.job, candidate.request)
+        return at < NEVER and self._as_head(candidate).due <= at
+
+    def led_before(self, candidate: Candidate) -> bool:
+        """Return whether the candidate was the head of the pass that this one remembers."""
+        return self._before is not None and candidate.turn == self._before.head.candidate.turn
 
     def may_fit(self, need: ResolvedRequest) -> bool:
         """Return whether enough is free, on any nodes; if not, the request cannot fit.
@@ -148,7 +167,7 @@ class PassState:
         key = need.rules, need.unit if need.whole else None
         known = self._room.get(key) if need.rules >= 0 else None
         if known is None:
-            known = self._room[key] = (_most_idle if need.whole else _most)(self.resources, need)
+            known = self._room[key] = (most_idle if need.whole else most_free)(self.resources, need)
         return need.minimum <= known
 
     def surely_delays(self, candidate: Candidate) -> bool:
@@ -180,7 +199,7 @@ class PassState:
         if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
             return True
         if self._room_then[0] is not head.promise:
-            self._room_then = head.promise, _most(head.promise.resources, need)
+            self._room_then = head.promise, most_free(head.promise.resources, need)
         return need.minimum + head.need.minimum <= self._room_then[1]
 
     def promises(self) -> list[ShadowReservation]:
@@ -376,21 +395,3 @@ def _due(head: BlockedJob) -> tuple[bool, float]:
 
 def _is_same(one: Candidate, other: Candidate) -> bool:
     return one.turn == other.turn and one.request == other.request
-
-
-def _most(resources: FreeResources, need: ResolvedRequest) -> int:
-    """Return how many processors there are at most on nodes of one of the lists of a need."""
-    free = resources.free
-    if len(need.alternatives) == 1:
-        return sum([free[node] for node in need.alternatives[0]])
-    return max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
-
-
-def _most_idle(resources: FreeResources, need: ResolvedRequest) -> int:
-    """Return how many units there are at most on idle nodes of one of the lists of a need."""
-    free, sizes = resources.free, resources.node_table.processors
-    units = resources.node_table.units_of(need)
-    return max(
-        (sum([units[node] for node in order if free[node] == sizes[node]]) for order in need.alternatives),
-        default=0,
-    )

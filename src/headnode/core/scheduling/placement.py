@@ -220,7 +220,22 @@ def _within(
         chosen = _take(need._replace(maximum=sizes[affordable - 1]), resources, there)
         if chosen is not None:
             return chosen
+    if _surely_more(need, resources, there, room):
+        return None
     return cheapest_nodes(need, resources, there, room)
+
+
+def _surely_more(
+    need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer], room: float
+) -> bool:
+    """Return whether the minimum takes more processors than this on any of these offers; counts tell.
+
+    Where all offers are equal, it does if it did on the first of them.
+    """
+    prices = {(units, processors_for(need, number, units, resources)) for number, units in there}
+    if len(prices) == 1 and not (need.required or need.share or need.parts):
+        return True
+    return need.minimum * min(processors / units for units, processors in prices) > room
 
 
 def _take(need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer]) -> list[NodeOffer] | None:
@@ -281,3 +296,21 @@ def _units(chosen: list[NodeOffer]) -> int:
 
 def _processors(need: ResolvedRequest, resources: FreeResources, chosen: list[NodeOffer]) -> int:
     return sum([processors_for(need, number, units, resources) for number, units in chosen])
+
+
+def most_free(resources: FreeResources, need: ResolvedRequest) -> int:
+    """Return how many processors there are at most on nodes of one of the lists of a need."""
+    free = resources.free
+    if len(need.alternatives) == 1:
+        return sum([free[node] for node in need.alternatives[0]])
+    return max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
+
+
+def most_idle(resources: FreeResources, need: ResolvedRequest) -> int:
+    """Return how many units there are at most on idle nodes of one of the lists of a need."""
+    free, sizes = resources.free, resources.node_table.processors
+    units = resources.node_table.units_of(need)
+    return max(
+        (sum([units[node] for node in order if free[node] == sizes[node]]) for order in need.alternatives),
+        default=0,
+    )

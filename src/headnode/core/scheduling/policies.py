@@ -94,11 +94,12 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
             candidates.granted(candidate)
         elif candidate.starts:  # a running job has its minimum: its growth holds up no job
             waits[candidate.request] = _blocked(view, state, candidate, rule)
-        if len(state.heads) > heads:
+        is_new = len(state.heads) > heads
+        if aside and not state.is_settled and (is_new or state.led_before(candidate)):
+            candidates.bring_back(aside)
+            aside = frozenset()
+        if is_new:
             heads = len(state.heads)
-            if aside and not state.is_settled:
-                candidates.bring_back(aside)
-                aside = frozenset()
             hopeless = candidates.refuse(partial(rule.is_hopeless, state))
             refused |= {view.queue[at].request: at for at in chain(aside, hopeless)}
             aside = frozenset()
@@ -133,7 +134,7 @@ def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillR
     never = _would_never_fit(view, state, candidate)
     if never:
         return lambda: Wait(never)
-    if state.is_limited(candidate):
+    if state.is_limited(candidate) and not state.keeps_reservation(candidate):
         return partial(_limited, state, candidate)
     at = state.wait(candidate, unpromised=rule.closed_blocks).due
     return lambda: Wait(with_alternatives(_lacking(state, each) for each in state.options(candidate)), at)

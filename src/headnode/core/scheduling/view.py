@@ -150,6 +150,13 @@ def with_limits(
     return {**licences, **fresh} if fresh else licences
 
 
+def reserved_before(view: View, job: JobId, request: JobRequest) -> Instant:
+    """Return when the plan before has reserved a start for a job with this request; NEVER if it has not."""
+    before = () if view.before is None else view.before.reservations
+    kept = (each.at for each in before if each.job == job and each.request == request)
+    return max(next(kept, NEVER), view.now)
+
+
 def first_ahead(view: View, turn: QueuePosition, most: int) -> tuple[list[QueuePosition], int]:
     """Return the first `most` turns that queue before this one, and how many there are in all.
 
