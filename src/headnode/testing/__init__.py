@@ -15,6 +15,7 @@ from headnode.core.model.job import (
     UnitType,
 )
 from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.owner_limits import LimitShare
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Grow, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
@@ -49,6 +50,7 @@ from headnode.testing.scenes import (
     NOW,
     asks,
     gang,
+    limited,
     node,
     on_gpus,
     part,
@@ -80,6 +82,7 @@ __all__ = [
     "History",
     "JobRequest",
     "Licence",
+    "LimitShare",
     "Manner",
     "Moment",
     "NodeGroupOp",
@@ -107,6 +110,7 @@ __all__ = [
     "check_small_worlds",
     "check_streams",
     "gang",
+    "limited",
     "live",
     "node",
     "on_gpus",

@@ -32,7 +32,7 @@ from headnode.testing.promises import (
     StartsWithin,
     Watcher,
 )
-from headnode.testing.scenes import INF, asks, gang, node, part
+from headnode.testing.scenes import INF, asks, gang, limited, node, part
 from headnode.testing.small_worlds import SMALL_WORLDS
 from headnode.testing.specification import PromiseBroken
 
@@ -53,6 +53,7 @@ class Manner(NamedTuple):
     closed: float = 0.1  # so often is a node closed
     parts: float = 0  # so often is it a gang, or has tasks with nodes of their own
     others: float = 0.0  # so often would it do with one or two other requests
+    limits: float = 0.0  # so often is it of a user with limits
     gpus: float = 0.0  # so often does it count GPUs, which some nodes have
 
 
@@ -67,6 +68,7 @@ MANNERS = (
     Manner("gangs on equal nodes", True, 0.1, 0, closed=0, growing=0, parts=0.7),
     Manner("other requests would do", others=0.6),
     Manner("GPUs", special=0.2, early=0.6, growing=0.1, gpus=0.5),
+    Manner("limits of users", special=0.2, others=0.1, gpus=0.2, limits=0.8),
     Manner("other numbers, equal nodes", True, 0, 0, endless=0, growing=0, closed=0, others=0.6),
 )
 
@@ -85,11 +87,18 @@ def random_history(manner: Manner, seed: int, *, jobs: int = 25, depth: float = 
     nodes = _nodes(dice, manner)
     licences = {"x": dice.randint(1, 3), "y": 2} if manner.special else {}
     kinds = [_request_or_others(dice, manner, nodes) for _ in range(dice.randint(3, 9))]
+    if manner.limits:
+        kinds = [_of_user(dice, each) if dice.random() < manner.limits else each for each in kinds]
     arrivals, at = [], 0.0
     for job in range(1, jobs + 1):
         at += dice.choice((0, 0, 0.5, 1, 2, 4))
         arrivals.append(_arrival(dice, manner, job, dice.choice(kinds), at))
     return History(nodes, arrivals, licences, depth)
+
+
+def _of_user(dice: random.Random, request: JobRequest) -> JobRequest:
+    user, most = dice.choice((("ann", {"jobs": 1}), ("bob", {"processors": 3}), ("eve", {"gpus": 1})))
+    return limited(request, user, **most)
 
 
 def _nodes(dice: random.Random, manner: Manner) -> list[NodeView]:
@@ -179,8 +188,7 @@ def _special(dice: random.Random, nodes: list[NodeView]) -> dict[str, Any]:
 def _arrival(dice: random.Random, manner: Manner, job: int, request: JobRequest, at: float) -> Arrival:
     limit = request.run_time / 60
     lasts = float(dice.choice((1, 3, 7))) if limit == inf else limit
-    if dice.random() < manner.early:
-        lasts *= dice.choice((0.25, 0.5))
+    lasts *= dice.choice((0.25, 0.5)) if dice.random() < manner.early else 1
     priority = 3000 if dice.random() < manner.ahead else 2000
     wants = dice.randint(1, 2) if dice.random() < manner.growing else 0
     return Arrival(job, request, at, lasts, priority, wants)

@@ -15,6 +15,7 @@ from headnode.testing.specification import (
     broken_unless,
     gpus_with,
     held_of_each_node,
+    limits_with,
     memory_with_each,
 )
 
@@ -99,6 +100,7 @@ def _growth(job: RunningJob, more: int) -> JobRequest:
         requested_nodes=at_home if stays else job.request.requested_nodes,
         held=NOTHING_HELD,
         licences=tuple(demand for demand in job.request.licences if demand.amount is None),
+        limits=tuple(share for share in job.request.limits if share.amount is None),
     )
 
 
@@ -161,5 +163,7 @@ def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[HeldShares
         for demand in each.request.licences:
             if demand.feature in left:
                 left[demand.feature] -= each.processors if demand.amount is None else demand.amount
-    broken_unless(min(left.values(), default=0) >= 0, "a licence is given twice")
+        for key, amount in limits_with(each.request, each.processors).items():
+            left[key] = left.get(key, amount) - amount
+    broken_unless(min(left.values(), default=0) >= 0, "a licence is given twice, or more than a limit allows")
     return left

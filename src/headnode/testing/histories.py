@@ -99,7 +99,7 @@ class _Life:
             view,
             before=None if self._before is None else _forgetful(self._before),
             freed=self._freed,
-            licences=_left(licences, running),
+            licences={**view.licences, **_left(licences, running)},
         )
 
     def do(self, plan: Plan) -> None:

@@ -23,6 +23,7 @@ from headnode.testing.held_shares import (
     world,
 )
 from headnode.testing.histories import Policy
+from headnode.testing.limit_promises import kept_out_by_limits
 from headnode.testing.specification import allowed, broken_unless, divided, ways
 
 
@@ -286,8 +287,22 @@ class _BackfillCheck:
         fits = any(ways(option.request, there) for option in under)
         broken_unless(not fits, f"job {demand.job} fits and no job waits ahead of it, but it gets nothing")
         could = empty(self._view if self._overtaking else reopened(self._view))
-        if demand.starts and any(ways(option.request, could) for option in under):
+        runs = demand.starts and any(ways(option.request, could) for option in under)
+        if runs and not (kept_out_by_limits(self._view, self._held, demand) and not self._keeps(demand)):
             self._head = self._promised(demand)
+
+    def _keeps(self, demand: ResourceDemand) -> bool:
+        """Return whether a job that its limits keep out had a reservation that it can still have."""
+        before = () if self._view.before is None else self._view.before.reservations
+        last = next((each.at for each in before if each.job == demand.job), NEVER)
+        futures = _futures(self._view, self._held)
+        there = [
+            at
+            for at, left in futures
+            for each in demand.options(self._view.now)
+            if at < NEVER and ways(each.request, world(self._view, left))
+        ]
+        return last < NEVER and min(there, default=NEVER) <= max(last, self._view.now)
 
     def _promised(self, demand: ResourceDemand) -> FirstBlocked:
         """Find the earliest instant by trying every one, and hold the plan to it.

@@ -1,22 +1,20 @@
-"""The promises by name, those about whole histories and about the earliest slots, and which policy owes
-which.
-"""
+"""The promises by name, those about whole histories, and which policy owes which."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from math import inf
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-import msgspec
-
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_position
-from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.view import View
+from headnode.testing.earliest_slots import slots_are_earliest, slots_are_earliest_anew
 from headnode.testing.held_shares import empty
 from headnode.testing.histories import History, Moment, Policy
+from headnode.testing.limit_promises import first_that_fits_starts, limited_jobs_delay_nobody
 from headnode.testing.plan_promises import (
     check_no_backfill,
     equals_start_in_turn,
@@ -29,173 +27,15 @@ from headnode.testing.plan_promises import (
     what_ends_in_time_backfills,
     what_is_given_fits,
 )
-from headnode.testing.scenes import MINUTE, asks, scene
-from headnode.testing.specification import World, broken_unless, takes_whole_nodes, ways
-
-
-class _Taken(NamedTuple):
-    """So much is taken from one instant until another."""
-
-    start: float
-    end: float
-    amount: int
-
-
-def counting_is_exact(view: View) -> bool:
-    """Return whether nothing matters but how much is free: numbers tell all, names nothing."""
-    asked = _asked(view)
-    wholes = {takes_whole_nodes(request) for request in asked}
-    return (
-        len({(each.facts.processors, each.facts.memory, each.closed) for each in view.nodes.values()}) == 1
-        and not any(each.closed for each in view.nodes.values())
-        and not view.licences
-        and not any(job.wants or job.end <= view.now for job in view.running)
-        and len(wholes) == 1
-        and all(map(_is_plain, asked))
-        and all(request.run_time < inf for each in view.queue for request in _options(each.request))
-    )
-
-
-def _is_plain(request: JobRequest) -> bool:
-    plain = asks(request.minimum, unit=request.unit, exclusive=request.exclusive, run_time=request.run_time)
-    return msgspec.structs.replace(request, others=()) == plain
-
-
-def _options(request: JobRequest) -> tuple[JobRequest, ...]:
-    return (request, *request.others)
-
-
-def slots_are_earliest(view: View, plan: Plan) -> None:
-    """In turn, everybody with a slot has the earliest that touches no other; kept ones move only earlier.
-
-    Of several requests of a job the one it prefers has the slot, where they begin at one time.
-
-    Those without one do not fit now.  Not asked where counting is not exact.
-    Raises:  PromiseBroken.
-    """
-    if counting_is_exact(view):
-        kept = () if view.before is None else view.before.reservations
-        _compare(view, plan, {each.job: _Slot(each.at, each.option) for each in kept})
-
-
-def slots_are_earliest_anew(view: View, plan: Plan) -> None:
-    """In turn, everybody with a slot has the earliest that touches nobody's ahead, whatever was before.
-
-    Those without one do not fit now.  Not asked where counting is not exact.
-    Raises:  PromiseBroken.
-    """
-    if counting_is_exact(view):
-        _compare(view, plan, {})
-
-
-class _Slot(NamedTuple):
-    """When a job can start, and under which of its options; earlier and preferred ones are smaller."""
-
-    at: float
-    option: int
-
-
-_NONE = _Slot(inf, 0)
-
-
-def _compare(view: View, plan: Plan, kept: dict[JobId, _Slot]) -> None:
-    """Go through the queue in turn, and hold each slot of the plan against all that are taken."""
-    capacity, taken = _capacity(view), _by_running(view)
-    told = {each.job: _Slot(each.at, each.option) for each in plan.reservations}
-    told |= {each.job: _Slot(view.now, each.option) for each in plan.starts}
-    waiting = _waiting(view)
-    slots = {job: _Slot(max(at, view.now), n) for job, (at, n) in kept.items() if job in waiting}
-    freed = view.freed or len(slots) < len(kept)
-    refused = False
-    for job, request in waiting.items():
-        others = [*taken]
-        others += [_piece(view, waiting[one].option(n), at) for one, (at, n) in slots.items() if one != job]
-        earliest = slots.get(job, _NONE)
-        if freed or earliest.at in (view.now, inf):
-            there = [_earliest(view, one, others, capacity) for one in _options(request)]
-            earliest = min(earliest, *(_Slot(at, n) for n, at in enumerate(there) if at < inf), _NONE)
-        given = told.pop(job, _NONE)
-        if given == earliest:
-            broken_unless(
-                not refused or given.at in (view.now, inf) or job in slots,
-                f"job {job} is given a reservation, and one with a better turn is not",
-            )
-        else:
-            may = job not in slots and given == _NONE and earliest.at > view.now and view.depth < inf
-            broken_unless(may, f"the slot of job {job} is at {given}; the earliest is at {earliest}")
-            refused = True
-        if given.at < inf:
-            slots[job] = given
-    broken_unless(not told, f"jobs {sorted(told)} are not in the queue, but have a slot")
-    _check_depth(view, plan, kept, refused=refused)
-
-
-def _check_depth(view: View, plan: Plan, kept: Container[JobId], *, refused: bool) -> None:
-    """Check that there are as many reservations as the depth allows, and more only if they are kept."""
-    new = [each for each in plan.reservations if each.job not in kept]
-    broken_unless(not new or len(plan.reservations) <= view.depth, "more reservations than the depth allows")
-    there = len(plan.reservations) + len(plan.starts)
-    broken_unless(not refused or there >= view.depth, "fewer reservations than the depth allows")
-
-
-def _waiting(view: View) -> dict[JobId, JobRequest]:
-    """Return who waits, in turn."""
-    queue = sorted((turn, number) for number, each in enumerate(view.queue) for turn in each.turns)
-    return {turn.job: view.queue[number].request for turn, number in queue}
-
-
-def _earliest(view: View, request: JobRequest, taken: Sequence[_Taken], capacity: int) -> float:
-    """Return the first instant with room all the time, or infinity."""
-    instants = sorted({view.now, *(each.end for each in taken)})
-    for at in instants:
-        if view.now <= at < inf and _has_room(_piece(view, request, at), taken, capacity):
-            return at
-    return inf
-
-
-def _has_room(piece: _Taken, taken: Sequence[_Taken], capacity: int) -> bool:
-    instants = [piece.start, *(each.start for each in taken if piece.start < each.start < piece.end)]
-    return all(
-        sum(each.amount for each in taken if each.start <= at < each.end) + piece.amount <= capacity
-        for at in instants
-    )
-
-
-def _capacity(view: View) -> int:
-    """Return how much there is: whole nodes, or processors."""
-    whole = any(takes_whole_nodes(request) for request in _asked(view))
-    return len(view.nodes) if whole else sum(each.facts.processors for each in view.nodes.values())
-
-
-def _asked(view: View) -> list[JobRequest]:
-    asked = [request for each in view.queue for request in _options(each.request)]
-    return asked + [job.request for job in view.running]
-
-
-def _by_running(view: View) -> list[_Taken]:
-    return [
-        _Taken(
-            view.now,
-            job.end,
-            len(job.allocation) if takes_whole_nodes(job.request) else sum(n for _, n in job.allocation),
-        )
-        for job in view.running
-    ]
-
-
-def _piece(view: View, request: JobRequest, at: float) -> _Taken:
-    """Return what a job takes that starts then."""
-    size = next(iter(view.nodes.values())).facts.processors
-    amount = request.minimum
-    if takes_whole_nodes(request) and request.unit is UnitType.PROCESSOR:
-        amount = -(-amount // size)
-    return _Taken(at, at + request.run_time, amount)
+from headnode.testing.scenes import MINUTE, scene
+from headnode.testing.specification import World, broken_unless, ways
 
 
 class NeverLater:
     """A reservation once given never moves later, is not lost, and its start is not missed.
 
-    `unless_ahead`: it may be, when a job with a better turn comes, or grows, after it was given.
+    `unless_ahead`: it may be, when a job with a better turn comes, grows, or is within its limits again,
+    after it was given.
     Not asked of histories in which jobs run longer than their limits.
     """
 
@@ -225,10 +65,14 @@ class NeverLater:
         self._promised |= {job: (slot.at, slot.turn) for job, slot in slots.items()}
 
     def _release(self, moment: Moment) -> None:
-        """Forget what was promised to those behind whom comes or grows."""
+        """Forget what was promised to those behind whom comes, grows, or is within its limits again."""
         growing = {each.job for each in moment.plan.grows}
         ahead = [queue_position(each.priority, each.job, each.job) for each in moment.came]
         ahead += [job.turn for job in moment.view.running if job.job in growing]
+        for each in moment.view.queue:
+            waits = moment.plan.waits.get(each.request)
+            if each.request.limits and not (waits and any(why.why is Why.LIMIT for why in waits.reasons)):
+                ahead += [turn for turn in each.turns if turn.job not in self._promised]
         if ahead:
             best = min(ahead)
             self._promised = {job: told for job, told in self._promised.items() if told[1] < best}
@@ -257,7 +101,8 @@ class EverybodyStarts:
         Raises:  PromiseBroken.
         """
         licences = {name: (total, total) for name, total in self._history.licences.items()}
-        alone = empty(scene(self._history.nodes, licences=licences))
+        queue = [(each.job, each.request) for each in self._history.arrivals]
+        alone = empty(scene(self._history.nodes, (), queue, licences))
         for each in self._history.arrivals if self._asked else ():
             stuck = each.job in waiting and _fits(each.request, alone)
             broken_unless(not stuck, f"job {each.job} could run, but never starts")
@@ -319,8 +164,12 @@ class Promise(StrEnum):
     FIRST_IS_NOT_DELAYED = "the first job that must wait has the earliest start, and no job delays it"
     WHO_IS_OVER_IN_TIME_OVERTAKES = "a job that fits and ends before the reservation of the first job starts"
     WHO_CAN_OVERTAKES = "a job that can start without delaying the first job starts"
-    NEVER_LATER_BUT_FOR_BETTER_TURNS = "a reservation moves later only if a job ahead arrives or grows"
+    NEVER_LATER_BUT_FOR_BETTER_TURNS = (
+        "a reservation moves later only for a job ahead: a new, growing or limited one"
+    )
     NEVER_LATER = "a reservation never moves later, and its job starts in time"
+    LIMITED_DELAY_NOBODY = "a job that its limits keep from starting delays no other job"
+    FIRST_THAT_FITS_STARTS = "a job that fits starts, if jobs ahead of it wait for nothing but their limits"
     EARLIEST_SLOTS = "on equal nodes each job has the earliest free slot, kept reservations first"
     EARLIEST_SLOTS_ANEW = "on equal nodes each job has the earliest free slot, in turn"
 
@@ -342,18 +191,19 @@ SOUND: Promises = frozenset(
 FAIR: Promises = SOUND | {P.EVERYBODY_STARTS, P.NOBODY_STARVES}
 """What users expect of every policy."""
 
+_KEPT: Promises = FAIR | {P.EQUALS_START_IN_TURN, P.LIMITED_DELAY_NOBODY, P.FIRST_THAT_FITS_STARTS}
+
 OURS: Mapping[str, Promises] = MappingProxyType(
     {
-        "fcfs": FAIR | {P.EQUALS_START_IN_TURN, P.NOBODY_OVERTAKES, P.NEVER_LATER_BUT_FOR_BETTER_TURNS},
-        "easy": FAIR
+        "fcfs": _KEPT | {P.NOBODY_OVERTAKES, P.NEVER_LATER_BUT_FOR_BETTER_TURNS},
+        "easy": _KEPT
         | {
-            P.EQUALS_START_IN_TURN,
             P.FIRST_IS_NOT_DELAYED,
             P.WHO_IS_OVER_IN_TIME_OVERTAKES,
             P.NEVER_LATER_BUT_FOR_BETTER_TURNS,
         },
-        "conservative": FAIR | {P.EQUALS_START_IN_TURN, P.NEVER_LATER, P.EARLIEST_SLOTS},
-        "conservative-replan": FAIR | {P.EQUALS_START_IN_TURN, P.EARLIEST_SLOTS_ANEW},
+        "conservative": _KEPT | {P.NEVER_LATER, P.EARLIEST_SLOTS},
+        "conservative-replan": _KEPT | {P.EARLIEST_SLOTS_ANEW},
     }
 )
 """What the policies of Headnode promise."""
@@ -379,6 +229,7 @@ OF_A_PLAN: Mapping[Promise, Callable[[View, Plan], None]] = MappingProxyType(
         P.FIRST_IS_NOT_DELAYED: first_blocked_is_not_delayed,
         P.WHO_IS_OVER_IN_TIME_OVERTAKES: what_ends_in_time_backfills,
         P.WHO_CAN_OVERTAKES: what_can_backfill_does,
+        P.FIRST_THAT_FITS_STARTS: first_that_fits_starts,
         P.EARLIEST_SLOTS: slots_are_earliest,
         P.EARLIEST_SLOTS_ANEW: slots_are_earliest_anew,
     }
@@ -388,6 +239,7 @@ OF_A_POLICY: Mapping[Promise, Callable[[Policy, View, Plan], None]] = MappingPro
     {
         P.IS_A_FUNCTION: is_a_function,
         P.LISTING_DOES_NOT_MATTER: listing_does_not_matter,
+        P.LIMITED_DELAY_NOBODY: limited_jobs_delay_nobody,
     }
 )
 

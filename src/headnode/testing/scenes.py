@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
+import msgspec
+
 from headnode.core.model.job import JobRequest, NodeGroupOp, RequestPart, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.owner_limits import LimitedAmount, LimitOwner, LimitScope, LimitShare
 from headnode.core.model.quantities import (
     FOREVER,
     NEVER,
@@ -29,7 +32,7 @@ from headnode.core.model.quantities import (
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan, Reservation, Start
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
-from headnode.testing.specification import gpus_with, held_of_each_node, memory_with_each
+from headnode.testing.specification import gpus_with, held_of_each_node, limits_with, memory_with_each
 
 NOW = Instant(1_000_000.0)
 MINUTE = 60.0
@@ -69,6 +72,25 @@ def on_gpus(
 ) -> JobRequest:
     """Return a request for GPUs, with so many processors each; `more` as for `asks`."""
     return asks(gpus, maximum, minutes, unit=UnitType.GPU, processors_per_gpu=each, **more)
+
+
+def limited(request: JobRequest, user: str, **most: int) -> JobRequest:
+    """Return the request of a user's job, with limits of all the user's jobs: jobs, processors or gpus.
+
+    >>> [share.key for share in limited(asks(2), "ann", jobs=1, processors=4).limits]
+    ['user,jobs,ann', 'user,processors,ann']
+    """
+    shares = []
+    for amount, limit in most.items():
+        owner = LimitOwner(LimitScope.USER, user, LimitedAmount(amount))
+        if owner.amount is LimitedAmount.JOBS:
+            shares.append(LimitShare(owner.key, limit, 1))
+        elif owner.amount is LimitedAmount.PROCESSORS:
+            shares.append(LimitShare(owner.key, limit))
+        elif request.processors_per_gpu:
+            shares.append(LimitShare(owner.key, limit, size=request.processors_per_gpu))
+    others = tuple(limited(other, user, **most) for other in request.others)
+    return msgspec.structs.replace(request, limits=tuple(shares), others=others)
 
 
 def part(size: int = 1, times: int = 1, *, group: str = "", **more: Any) -> RequestPart:
@@ -152,7 +174,8 @@ def scene(
 ) -> View:
     """Return the view: nodes idle but for what `running` holds.
 
-    `licences` are (in all, free) by feature; `before` are the reservations of the plan before.
+    `licences` are (in all, free) by feature; limits of users are counted from the jobs.  `before`
+    are the reservations of the plan before.
     """
     classes: dict[JobRequest, list[QueuePosition]] = {}
     for job, request, *priority in queue:
@@ -162,11 +185,23 @@ def scene(
         nodes={each.facts.name: _held(each, running) for each in nodes},
         queue=[WaitingClass(request, sorted(turns)) for request, turns in classes.items()],
         running=running,
-        licences=licences or {},
+        licences={**_limits(running, queue), **(licences or {})},
         depth=depth,
         before=None if before is None else Plan((), (), {}, tuple(before)),
         freed=freed,
     )
+
+
+def _limits(running: Sequence[RunningJob], queue: Sequence[Queued]) -> dict[str, tuple[int, int]]:
+    """Return the limits of all these jobs: how much there is in all, and how much is free."""
+    asked = [job.request for job in running]
+    asked += [option for _, request, *_ in queue for option in (request, *request.others)]
+    limits = {share.key: share.limit for request in asked for share in request.limits}
+    left = dict(limits)
+    for job in running:
+        for key, amount in limits_with(job.request, sum(count for _, count in job.allocation)).items():
+            left[key] -= amount
+    return {key: (limit, left[key]) for key, limit in limits.items()}
 
 
 def started(plan: Plan) -> list[int]:

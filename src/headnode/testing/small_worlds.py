@@ -7,7 +7,7 @@ from types import MappingProxyType
 from headnode.core.model.job import HeldAmounts, JobRequest, Licence, UnitType
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.view import RunningJob, View
-from headnode.testing.scenes import INF, Queued, asks, gang, node, on_gpus, part, runs, scene
+from headnode.testing.scenes import INF, Queued, asks, gang, limited, node, on_gpus, part, runs, scene
 
 Worlds = Callable[[], Iterator[View]]
 
@@ -53,6 +53,25 @@ def licensed() -> Iterator[View]:
     for minutes, total in product((1, INF), (2, 3)):
         running = [runs(1, request, ("a", 1), minutes_left=minutes)]
         yield from _worlds([node("a", 3)], [running], kinds, {"x": (total, total - 1)})
+
+
+def limiting() -> Iterator[View]:
+    """Yield jobs of two users with limits, some of whole nodes, which come in two sizes."""
+    ann, bob = {"jobs": 2, "processors": 3}, {"jobs": 1}
+    kinds = [
+        limited(asks(1, minutes=1), "ann", **ann),
+        limited(asks(2, 3, 3), "ann", **ann),
+        limited(asks(1, minutes=2, exclusive=True), "ann", **ann),
+        limited(asks(3, minutes=2, others=(asks(1, minutes=4),)), "ann", **ann),
+        limited(asks(1, minutes=2), "bob", **bob),
+        limited(asks(3), "bob", **bob),
+    ]
+    running = [
+        [runs(1, kinds[1], ("a", 2), minutes_left=1, wants=1)],
+        [runs(1, kinds[0], ("a", 1), minutes_left=2), runs(2, kinds[0], ("b", 1), minutes_left=1)],
+        [runs(1, kinds[4], ("a", 1), minutes_left=2), runs(2, kinds[2], ("b", 1), minutes_left=INF)],
+    ]
+    return _worlds([node("a", 3), node("b", 1)], [[], *running], kinds)
 
 
 def remembering() -> Iterator[View]:
@@ -206,6 +225,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "shared and exclusive": shared_and_exclusive,
         "growing": growing,
         "licensed": licensed,
+        "limits of users": limiting,
         "memory": remembering,
         "memory, disk and swap of nodes": holding_of_nodes,
         "GPUs": on_graphics,

@@ -366,7 +366,15 @@ def _groups(request: JobRequest, held: list[FreeNode]) -> bool:
 
 
 def _licensed(request: JobRequest, free: dict[str, int], processors: int) -> bool:
+    taken = Counter(limits_with(request, processors))
     for demand in request.licences:
-        if demand.feature in free:
-            free[demand.feature] -= processors if demand.amount is None else demand.amount
-    return all(amount >= 0 for amount in free.values())
+        taken[demand.feature] += processors if demand.amount is None else demand.amount
+    return all(amount <= free.get(key, amount) for key, amount in taken.items())
+
+
+def limits_with(request: JobRequest, processors: int) -> dict[str, int]:
+    """Return what a job takes of the limits of its user and project with so many processors."""
+    return {
+        share.key: processors // share.size if share.amount is None else share.amount
+        for share in request.limits
+    }

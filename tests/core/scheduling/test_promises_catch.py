@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import headnode.testing
+from headnode.core.model.job import JobRequest, Licence
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.plan import Plan, Reservation, Wait
 from headnode.core.scheduling.policies import POLICIES
@@ -64,6 +65,25 @@ def forgets_memory(view: View) -> Plan:
     return easy(changed(view, nodes={name: plenty(name) for name in view.nodes}))
 
 
+def waits_for_limits_as_for_nodes(view: View) -> Plan:
+    """A job that its limits keep out has a reservation, as if they were licences."""
+    queue = [
+        WaitingClass(changed(each.request, limits=(), licences=as_licences(each.request)), each.turns)
+        for each in view.queue
+    ]
+    made, requests = easy(changed(view, queue=queue)), [each.request for each in view.queue]
+    waits = {
+        request: made.waits[each.request]
+        for request, each in zip(requests, queue, strict=True)
+        if each.request in made.waits
+    }
+    return changed(made, waits=waits)
+
+
+def as_licences(request: JobRequest) -> tuple[Licence, ...]:
+    return (*request.licences, *(Licence(share.key, share.amount) for share in request.limits))
+
+
 _calls = itertools.count()
 
 
@@ -117,6 +137,10 @@ def starts_who_fits(view: View) -> Plan:
     return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})  # type: ignore[arg-type]
 
 
+def starts_nobody(view: View) -> Plan:
+    return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})  # type: ignore[arg-type]
+
+
 def last_first(view: View) -> Plan:
     queue = [
         WaitingClass(each.request, sorted(turn._replace(order=-turn.order) for turn in each.turns))
@@ -150,6 +174,9 @@ IN_A_PLAN: list[tuple[Promise, Callable[[View], Plan]]] = [
     (P.FIRST_IS_NOT_DELAYED, last_first),
     (P.WHO_IS_OVER_IN_TIME_OVERTAKES, fcfs),
     (P.WHO_CAN_OVERTAKES, fcfs),
+    (P.LIMITED_DELAY_NOBODY, waits_for_limits_as_for_nodes),
+    (P.FIRST_THAT_FITS_STARTS, waits_for_limits_as_for_nodes),
+    (P.FIRST_THAT_FITS_STARTS, starts_nobody),
 ]
 IN_HISTORIES: list[tuple[Promise, Callable[[View], Plan], float]] = [
     (P.NEVER_LATER, puts_off, inf),
