@@ -8,12 +8,13 @@ Source:  Slurm, "Resource Limits": a job above a limit stays pending, and jobs b
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from headnode.core.model.job import UnitType
 from headnode.core.model.owner_limits import LimitedAmount, LimitShare, limit_owner
 from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
@@ -24,26 +25,29 @@ _UNITS = {  # one, several
     LimitedAmount.GPUS: ("GPU", "GPUs"),
 }
 
+MOST_FOUND = 10_000  # needs of which the size on idle nodes is remembered
 
-def is_limited(need: ResolvedRequest, resources: FreeResources, idle: FreeResources) -> bool:
-    """Return whether what is left of its limits is not enough for a job, even if all nodes were idle.
 
-    idle:  what is free when no job runs
-    Cost:  O(limits of the job), and one placement where a job counts sockets or whole nodes.
-    """
-    if not need.limits:
-        return False
-    free = resources.licences
-    if any(_least(need, share) > free.get(share.key, inf) for share in need.limits):
-        return True
-    if _has_known_size(need) or _processors_on(need, _with_limits(need, idle, free)) is not None:
-        return False
-    return _processors_on(need, idle) is not None  # else its nodes are closed, and no limit is in its way
+class LeastProcessors:
+    """Cached sizes of jobs on idle nodes, where the size of a job depends on the nodes that it gets."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[object, ...], int] = {}
+        self.idle: FreeResources | None = None
+
+
+def is_limited(need: ResolvedRequest, resources: FreeResources) -> bool:
+    """Return whether what is left of its limits is not enough for a job, even if all nodes were idle."""
+    free, node_table = resources.licences, resources.node_table
+    return any(_least(need, share, node_table) > free.get(share.key, inf) for share in need.limits)
 
 
 def are_limited(needs: Sequence[ResolvedRequest], resources: FreeResources, idle: FreeResources) -> bool:
-    """Return whether limits keep a job from starting under each of its options that fits on idle nodes."""
-    told = [is_limited(need, resources, idle) for need in needs]
+    """Return whether limits keep a job from starting under each of its options that fits on idle nodes.
+
+    idle:  what is free when no job runs
+    """
+    told = [is_limited(need, resources) for need in needs]
     return any(told) and all(
         limited or _processors_on(need, idle) is None for need, limited in zip(needs, told, strict=True)
     )
@@ -51,9 +55,8 @@ def are_limited(needs: Sequence[ResolvedRequest], resources: FreeResources, idle
 
 def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[Reason]:
     """Yield for each limit that leaves too little for a job how much it allows, and what the job needs."""
-    idle = FreeResources.empty(resources.node_table, {})
     for share in need.limits:
-        asked = _least(need, share) if _has_known_size(need) else _least_on(need, share, idle)
+        asked = _least(need, share, resources.node_table)
         free = resources.licences.get(share.key, inf)
         if asked > free:
             yield Reason(Why.LIMIT, _sentence(share, asked, share.limit - int(free)), share.key)
@@ -67,51 +70,57 @@ def _sentence(share: LimitShare, asked: int, used: int) -> str:
     return f"{owner.scope} {owner.name!r} may have {share.limit} {unit} at once{has}{needs}"
 
 
+def _least(need: ResolvedRequest, share: LimitShare, node_table: NodeTable) -> int:
+    """Return how much of a limit the minimum of a job takes at least."""
+    return share.amount if share.amount is not None else _processors(need, node_table) // share.size
+
+
+def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:
+    """Return how many processors the minimum of a job takes at least, if all nodes are idle.
+
+    Cost:  O(log(processors)) placements where the size depends on the nodes; once for equal needs.
+    """
+    least = need.minimum * (need.processors_per_gpu or 1)
+    if _has_known_size(need):
+        return least
+    cache = node_table.cache.of(LeastProcessors)
+    equal = need._replace(alternatives=(), anywhere=(), fixed={}, each={}, limits=())
+    key = tuple(value for value in equal if value != {})
+    known = cache.found.get(key) if need.rules >= 0 else None
+    if known is None:
+        if len(cache.found) >= MOST_FOUND:
+            cache.found.clear()
+        idle = cache.idle = cache.idle or FreeResources.empty(node_table, {})
+        known = cache.found[key] = max(least, _fewest(need, idle))
+    return known
+
+
+def _fewest(need: ResolvedRequest, idle: FreeResources) -> int:
+    """Return the fewest processors on which the minimum of a job fits; 0 if it fits on no open nodes."""
+    size = _processors_on(need._replace(fixed={}, each={}), idle)
+    if size is None:
+        return 0
+    counting = need._replace(fixed={}, each={"": 1})
+
+    def suffices(processors: int) -> bool:
+        amounts, there = idle.amounts, {"": processors}
+        within = FreeResources(idle.node_table, idle.free, idle.jobs, idle.owned, amounts, there)
+        return _processors_on(counting, within) is not None
+
+    return bisect_left(range(size), True, key=suffices)
+
+
 def _has_known_size(need: ResolvedRequest) -> bool:
     """Return whether its minimum says how many processors it has at the least, wherever it runs.
 
-    Whole nodes, sockets, required nodes and the nodes of its tasks may be more; so it is for a job that
-    counts nothing but itself, of which the size does not matter.
+    Whole nodes, sockets, required nodes and the nodes of its tasks may be more.
     """
-    if all(share.amount is not None for share in need.limits):
-        return True
     if need.whole or need.share or need.required or need.unit not in (UnitType.PROCESSOR, UnitType.GPU):
         return False
     return not need.parts or (need.together and not any(part.whole for part in need.parts))
-
-
-def _least(need: ResolvedRequest, share: LimitShare) -> int:
-    """Return how much of a limit the minimum of a job takes at least."""
-    if share.amount is not None:
-        return share.amount
-    processors = need.minimum * (need.processors_per_gpu if need.unit is UnitType.GPU else 1)
-    return processors // share.size
-
-
-def _least_on(need: ResolvedRequest, share: LimitShare, idle: FreeResources) -> int:
-    """Return the same of a job whose size depends on its nodes, on these without licences."""
-    least, size = _least(need, share), _processors_on(need, idle)
-    if share.amount is not None or size is None:
-        return least
-
-    def suffices(amount: int) -> bool:
-        there = FreeResources(
-            idle.node_table, idle.free, idle.jobs, idle.owned, idle.amounts, {share.key: amount}
-        )
-        return _processors_on(need, there) is not None
-
-    amounts = range(least, size // share.size)
-    return least + bisect_left(amounts, True, key=suffices)
 
 
 def _processors_on(need: ResolvedRequest, resources: FreeResources) -> int | None:
     """Return how many processors the minimum of a job takes there; None if it does not fit."""
     found = find_placement(at_minimum(resolved_at_some_time(need, resources.node_table)), resources)
     return None if found is None else sum(processors for _, processors in found)
-
-
-def _with_limits(need: ResolvedRequest, idle: FreeResources, free: Mapping[str, int]) -> FreeResources:
-    """Return idle nodes with all licences, and with what is free now of the limits of a job."""
-    left = {share.key: free[share.key] for share in need.limits if share.key in free}
-    licences = {**idle.licences, **left}
-    return FreeResources(idle.node_table, idle.free, idle.jobs, idle.owned, idle.amounts, licences)

@@ -78,7 +78,7 @@ def find_placement(need: ResolvedRequest, resources: FreeResources) -> Placement
     What a gang takes is `GangPlacement`.
     """
     room = licence_room(need, resources)
-    if need.impossible or room < 1:
+    if need.impossible or room < need.minimum * (need.processors_per_gpu or 1):
         return None
     if need.together:
         return _find_gang_placement(need, resources, room)

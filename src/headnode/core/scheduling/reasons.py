@@ -41,12 +41,14 @@ def never_fits(
     reopened:  the table of the nodes with the closed ones open, if there is one already
     """
     node_table = NodeTable(nodes, reopened=True) if reopened is None else reopened
-    totals = {feature: total for feature, (total, _) in with_limits(licences, request).items()}
-    resources = FreeResources.empty(node_table, totals)
+    resources = FreeResources.empty(
+        node_table, {f: n for f, (n, _) in with_limits(licences, request).items()}
+    )
     need = resolve(request, node_table)
-    if find_placement(need, resources) is not None:
+    limits = tuple(limit_reasons(need, resources))
+    if not limits and find_placement(need, resources) is not None:
         return ()
-    reasons = (
+    reasons = limits or (
         *_unknown_nodes(request, node_table),
         *_too_many_required(request, need),
         *_shortages(need, request, resources, now=False),
