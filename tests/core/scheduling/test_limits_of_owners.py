@@ -52,7 +52,7 @@ def test_a_job_whose_size_depends_on_its_nodes_holds_up_nobody_at_its_limit(
     assert started(plan)[:1] == [3]
     assert 2 not in [each.job for each in plan.reservations]
     most, need = processors + 1, processors
-    told = f"user 'ann' may have {most} processors at once, {need} of them in use; the job needs {need}"
+    told = f"user 'ann' may have {most} processors at once and has {need}; the job needs {need}"
     assert reasons_of(plan, ann) == [told]
 
 
@@ -107,7 +107,7 @@ def test_what_was_refused_behind_a_job_is_looked_at_again_when_its_user_reaches_
     better = scene(nodes, running, [(2, large), (3, others), (4, small, 3000)])
     plan = POLICIES[policy](msgspec.structs.replace(view, queue=better.queue))
     assert started(plan) == [4, 3]
-    assert reasons_of(plan, large) == ["user 'ann' may have 1 running job, and 1 runs"]
+    assert reasons_of(plan, large) == ["user 'ann' may have 1 running job at once and has 1"]
 
 
 @pytest.mark.parametrize("policy", ["conservative", "conservative-replan"])
@@ -128,7 +128,7 @@ def test_a_limit_that_was_lowered_below_what_runs_stops_nothing_and_starts_nothi
     assert view.licences == {"user,processors,ann": (2, -3)}
     plan = POLICIES[policy](view)
     assert (started(plan), plan.grows) == ([4], ())
-    told = "user 'ann' may have 2 processors at once, 5 of them in use; the job needs 1"
+    told = "user 'ann' may have 2 processors at once and has 5; the job needs 1"
     assert reasons_of(plan, ann) == [told]
 
 

@@ -41,9 +41,8 @@ def never_fits(
     reopened:  the table of the nodes with the closed ones open, if there is one already
     """
     node_table = NodeTable(nodes, reopened=True) if reopened is None else reopened
-    resources = FreeResources.empty(
-        node_table, {f: n for f, (n, _) in with_limits(licences, request).items()}
-    )
+    there = with_limits(licences, request)
+    resources = FreeResources.empty(node_table, {name: total for name, (total, _) in there.items()})
     need = resolve(request, node_table)
     limits = tuple(limit_reasons(need, resources))
     if not limits and find_placement(need, resources) is not None:
@@ -65,12 +64,8 @@ def _shortages(
     need: ResolvedRequest, request: JobRequest, resources: FreeResources, *, now: bool
 ) -> Iterator[Reason]:
     kept = tuple(_reserved(need, request, resources))
-    if (
-        now
-        and kept
-        and find_placement(at_minimum(resolved_at_some_time(need, resources.node_table)), resources)
-        is not None
-    ):
+    some_time = resolved_at_some_time(need, resources.node_table) if now and kept else None
+    if some_time is not None and find_placement(at_minimum(some_time), resources) is not None:
         yield from kept  # nothing else keeps it from starting
         kept = ()
     yield from _too_few(need, request, resources, now=now)
