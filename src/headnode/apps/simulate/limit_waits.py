@@ -83,7 +83,7 @@ class _AlikeJobs:
     def _is_short(self, left: tuple[tuple[str, int], ...], idle: FreeResources) -> bool:
         if left not in self._known:
             nodes = (idle.node_table, idle.free, idle.jobs, idle.owned, idle.amounts)
-            self._known[left] = bool(left) and is_limited(self._need, FreeResources(*nodes, dict(left)), idle)
+            self._known[left] = bool(left) and is_limited(self._need, FreeResources(*nodes, dict(left)))
         return self._known[left]
 
 
