@@ -19,7 +19,8 @@ from headnode.core.model.quantities import FOREVER, Seconds
 HOUR = Seconds(3600.0)
 TYPICAL = ResourceUse(
     processors=4, processor_time=Seconds(600.0), wall_time=Seconds(600.0), run_time=Seconds(600.0),
-    held_time=2400.0, limit=HOUR, peak=200 * 1024, memory=512, task_processors=4, fewest=1, next_processors=4, one_task=True,
+    held_time=2400.0, limit=HOUR, peak=200 * 1024, memory=512, task_processors=4,
+    fewest=1, next_processors=4, one_task=True,
 )  # fmt: skip
 
 times = st.floats(0.0, 1e7).map(Seconds)
