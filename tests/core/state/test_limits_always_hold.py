@@ -1,0 +1,184 @@
+"""Random histories with limits of users and projects: no limit is exceeded, and what counts is counted."""
+
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+from test_histories import Player
+from test_limits_of_owners import set_limits
+from worlds import ROOT, World
+
+from depth import seeds
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.owner_limits import LimitScope
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.nodes import SetParameter
+
+MODES = ("easy", "fcfs", "conservative", "conservative-replan", "Balanced")
+
+
+class Limited(Player):
+    """Sets and unsets limits of users and projects at random; jobs change their projects."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.limit()
+
+    def step(self) -> None:
+        if self.random.random() < 0.06:
+            self.limit()
+        super().step()
+
+    def limit(self) -> None:
+        r = self.random
+
+        def entry(name: str) -> str:
+            amounts = r.sample(["jobs", "processors", "submitted"], k=r.randint(1, 3))
+            return f"{name}:" + ",".join(f"{each}={r.choice((0, 1, 2, 5, 'unlimited'))}" for each in amounts)
+
+        for scope, names in ((LimitScope.USER, ("*", "ada", "bob")), (LimitScope.PROJECT, ("*", "p", "q"))):
+            chosen = r.sample(names, k=r.randint(0, 3))
+            value = ";".join(map(entry, chosen)) or None
+            self.world.do(SetParameter(by=ROOT, name=scope.parameter, value=value))
+
+    def spec(self) -> JobSpec:
+        return replace(super().spec(), project=self.random.choice(("", "p", "q")))
+
+    def modify(self) -> None:
+        record = self.world.cluster.jobs.get(self.job())
+        if record is None or self.random.random() < 0.5:
+            super().modify()
+            return
+        new = replace(self.world.cluster.written(record), project=self.random.choice(("", "p", "q")))
+        self.world.do(ModifyJob(by=ROOT, job=record.id, spec=new, fields=("project",)))
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_counts_and_requests_are_as_the_limits_say_after_every_step(seed: int) -> None:
+    player = Limited(seed)
+    for _ in range(220):
+        player.step()
+    player.world.check_replay()
+
+
+def test_nothing_that_a_user_does_exceeds_the_number_of_submitted_jobs() -> None:
+    most = 0
+    for seed in seeds(40):
+        player = Limited(seed)
+        set_limits(player.world, "*:submitted=4", "p:submitted=2")
+        player.limit = lambda: None  # type: ignore[method-assign]
+        for _ in range(220):
+            player.step()
+            index = player.world.cluster.limit_index
+            there = [index.submitted(LimitScope.USER, name) for name in ("root", "ada", "bob")]
+            most = max(most, *there)
+            assert index.submitted(LimitScope.PROJECT, "p") <= 2
+    assert most == 4
+
+
+def held(world: World) -> tuple[Counter[str], Counter[str]]:
+    """Return how many jobs run, and on how many processors, of each user and each project."""
+    jobs, processors = Counter[str](), Counter[str]()
+    for record in map(world.record, world.cluster.running):
+        size = sum(map(len, record.run.allocation.values())) if record.run else 0
+        for owner in (record.owner, f"project {world.cluster.written(record).project}"):
+            jobs[owner] += 1
+            processors[owner] += size
+    return jobs, processors
+
+
+class Busy(Limited):
+    """Has enough processors, which stay; jobs are small and not held, and the limits stay as they are."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        super().__init__(seed)
+        self.world = World(4, 4)
+        parameter = "SchedulingMode" if mode == "Balanced" else "SchedulingPolicy"
+        self.world.do(SetParameter(by=ROOT, name=parameter, value=mode))
+        set_limits(self.world, "*:jobs=2,processors=3", "*:processors=4;p:jobs=1,processors=2")
+
+    def spec(self) -> JobSpec:
+        small = {"holds": (), "exclusive": self.random.random() < 0.03}
+        if self.random.random() < 0.7:
+            small |= {"minimum": None, "maximum": None, "run_until_canceled": False}
+        return replace(super().spec(), **small)
+
+    def stays(self) -> None:
+        """Do nothing: in place of what would leave the processors without jobs."""
+
+    limit = parameter = hold = node = stays  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_that_happens_makes_running_jobs_exceed_a_limit(mode: str) -> None:
+    full = Counter[str]()
+    for seed in seeds(20):
+        player = Busy(seed, mode)
+        for _ in range(220):
+            player.step()
+            jobs, processors = held(player.world)
+            for user in ("root", "ada", "bob"):
+                assert (jobs[user] <= 2, processors[user] <= 3) == (True, True)
+                full.update(jobs=jobs[user] == 2, processors=processors[user] == 3)
+            assert (jobs["project p"] <= 1, processors["project p"] <= 2) == (True, True)
+            assert processors["project q"] <= 4
+            full.update(p=jobs["project p"])
+    assert min(full["jobs"], full["processors"], full["p"]) > 20
+
+
+class BusyWithGpus(Busy):
+    """Most jobs ask for GPUs; running and suspended ones hold them."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        super().__init__(seed, mode)
+        for number in (1, 2):
+            facts = NodeFacts(name=f"node{number}", processors=8, gpus=4, memory=1024)
+            self.world.do(RegisterNode(facts=facts, approved=True))
+        set_limits(self.world, "*:gpus=2", "p:gpus=3,jobs=2")
+
+    def spec(self) -> JobSpec:
+        r, plain = self.random, super().spec()
+        if r.random() < 0.3:
+            return plain
+        most = r.randint(1, 3)
+        return replace(
+            plain,
+            unit=UnitType.GPU,
+            processors_per_gpu=r.choice((1, 1, 2)),
+            minimum=r.randint(1, most),
+            maximum=most,
+            tasks=tuple(replace(task, minimum=1, maximum=1) for task in plain.tasks),
+            together=False,
+            alternatives=(),
+            run_until_canceled=False,
+            exclusive=r.random() < 0.1,
+        )
+
+    def held_gpus(self) -> Counter[str]:
+        """Return how many GPUs the jobs of each user and project hold, counted from their nodes."""
+        cluster, found = self.world.cluster, Counter[str]()
+        for record in map(self.world.record, cluster.running | cluster.detached):
+            spec, run = cluster.spec(record), record.run
+            if spec.unit is not UnitType.GPU or run is None or run.detached:
+                continue
+            places = run.allocation if record.id in cluster.running else run.places
+            size = sum(map(len, places.values())) // (spec.processors_per_gpu or 1)
+            gpus = cluster.request(record).maximum if spec.exclusive else size
+            found.update({record.owner: gpus, f"project {spec.project}": gpus})
+        return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_that_happens_makes_jobs_hold_more_gpus_than_their_limit(mode: str) -> None:
+    full = 0
+    for seed in seeds(12):
+        player = BusyWithGpus(seed, mode)
+        for _ in range(200):
+            player.step()
+            gpus = player.held_gpus()
+            assert max(gpus[user] for user in ("root", "ada", "bob")) <= 2
+            assert gpus["project p"] <= 3
+            full += 2 in gpus.values()
+    assert full > 100
