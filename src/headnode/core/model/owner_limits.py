@@ -7,6 +7,7 @@ Source:  Slurm, "Resource Limits" (MaxJobsPerUser, MaxTRESPerUser, MaxSubmitJobs
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -103,7 +104,8 @@ def limits_of(entries: Mapping[str, Limits], name: str) -> dict[LimitedAmount, i
     return {amount: limit for amount, limit in both.items() if limit is not None}
 
 
-def read_owner_limits(text: str) -> dict[str, dict[LimitedAmount, int | None]]:
+@lru_cache(maxsize=4)  # a value that is set is read when it is checked, recorded and applied
+def read_owner_limits(text: str) -> Mapping[str, Limits]:
     """Read ``NAME:AMOUNT=N,AMOUNT=N;NAME:...``; the last colon counts.
 
     Raises:  BadRequest ``limits``, which names the entry.
@@ -125,7 +127,7 @@ def read_owner_limits(text: str) -> dict[str, dict[LimitedAmount, int | None]]:
         found[name] = dict(_read_amounts(name, amounts))
     if len(found) > LIMITED_OWNERS.most:
         raise _wrong(f"there are {len(found):,} entries", f"write at most {LIMITED_OWNERS.most:,}")
-    return found
+    return MappingProxyType(found)
 
 
 def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | None]]:
