@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
@@ -98,28 +98,45 @@ def test_a_limit_of_a_project_holds_after_a_head_was_killed(head: RealHead) -> N
     assert [head.wait(job)["state"] for job in (first, second)] == ["Finished", "Finished"]
 
 
+def submit(head: RealHead) -> str:
+    """Submit a job on a connection of its own; return what became of it."""
+    with closing(Client(str(head.state))) as client:
+        try:
+            client.ask("submit_job", tasks=[{"command": "sleep 600"}])
+        except HeadnodeError as error:
+            return error.code
+    return "accepted"
+
+
+def all_at_once(head: RealHead) -> Counter[str]:
+    with ThreadPoolExecutor(SUBMITTERS) as pool:
+        return Counter(pool.map(submit, [head] * SUBMITTERS))
+
+
+def test_a_head_that_is_killed_meanwhile_accepts_no_more_and_refuses_no_request_that_it_carried_out(
+    head: RealHead,
+) -> None:
+    limit(head, f"UserLimits=*:submitted={ROOM}")
+    with ThreadPoolExecutor(SUBMITTERS) as pool:
+        outcomes = [pool.submit(submit, head) for _ in range(SUBMITTERS)]
+        next(as_completed(outcomes))
+        head.kill()
+        head.start_again()
+        found = Counter(each.result() for each in outcomes)
+    assert found == {"accepted": ROOM, "limit": SUBMITTERS - ROOM}
+    assert len(head.ask("jobs")["jobs"]) == ROOM
+
+
 def test_of_fifty_submitters_at_once_exactly_as_many_have_a_job_as_the_limit_says(head: RealHead) -> None:
     limit(head, f"UserLimits=*:submitted={ROOM}")
 
-    def submit(_number: int) -> str:
-        with closing(Client(str(head.state))) as client:
-            try:
-                client.ask("submit_job", tasks=[{"command": "sleep 600"}])
-            except HeadnodeError as error:
-                return error.code
-        return "accepted"
-
-    def all_at_once() -> Counter[str]:
-        with ThreadPoolExecutor(SUBMITTERS) as pool:
-            return Counter(pool.map(submit, range(SUBMITTERS)))
-
-    assert all_at_once() == {"accepted": ROOM, "limit": SUBMITTERS - ROOM}
+    assert all_at_once(head) == {"accepted": ROOM, "limit": SUBMITTERS - ROOM}
     head.kill()
     head.start_again()
-    assert all_at_once() == {"limit": SUBMITTERS}
+    assert all_at_once(head) == {"limit": SUBMITTERS}
     jobs = [job["id"] for job in head.ask("jobs")["jobs"]]
     assert len(jobs) == ROOM
     for job in jobs[:5]:
         head.ask("cancel_job", job=job, force=True)
         head.wait(job)
-    assert all_at_once() == {"accepted": 5, "limit": SUBMITTERS - 5}
+    assert all_at_once(head) == {"accepted": 5, "limit": SUBMITTERS - 5}
