@@ -10,14 +10,13 @@ from enum import Enum
 import msgspec
 
 from headnode.core.filtering import ActivationVerdict, FilterChain
-from headnode.core.model.job import JobRequest
+from headnode.core.model.job import JobRequest, units_in
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Plan
 from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import FilterReply, JobRecord
-from headnode.core.state.job_request import units_in
 from headnode.core.state.start import exclusive_holder
 from headnode.core.state.templates import activation_filters, activation_rules
 from headnode.core.state.transitions import JobState

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.errors import Refused
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest, UnitType, units_in
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL
 from headnode.core.scheduling.plan import Plan, Reason, Recall, Shares, Why
@@ -17,7 +17,6 @@ from headnode.core.state import preempt as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun
-from headnode.core.state.job_request import units_in
 from headnode.core.state.preempt import recall, runs_once
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from headnode.core.model.job import HeldAmounts, JobRequest
+from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
 from headnode.core.model.node import NodeState
 from headnode.core.model.owner_limits import LimitedAmount, limit_owner
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
@@ -258,7 +258,7 @@ def _add(held: dict[str, NodeAmounts], request: JobRequest, shares: Iterable[tup
             before[0] + processors * memory + of_node.memory,
             before[1] + of_node.disk,
             before[2] + of_node.swap,
-            before[3] + (processors // each if each else 0),
+            before[3] + gpus_with(processors, each),
         )
 
 

@@ -19,12 +19,12 @@ from headnode.core.model.job import (
     JobSpec,
     Licence,
     UnitType,
-    find_cycle,
 )
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, Seconds
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
+from headnode.core.model.value_checks import find_cycle
 
 SWEEP, PREP, RELEASE, SERVICE = TaskType.SWEEP, TaskType.NODE_PREP, TaskType.NODE_RELEASE, TaskType.SERVICE
 

@@ -18,14 +18,14 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.filtering import FilterAnswer, FilterRequest, FilterReturn
 from headnode.core.model.bank import BankAction, BankedRun, BankOrder, BankReply, BankStep
 from headnode.core.model.errors import Refused, Unavailable
-from headnode.core.model.job import JobRequest
+from headnode.core.model.job import JobRequest, processors_for
 from headnode.core.model.quantities import JobId
 from headnode.core.state.bank import AskBank, NoteBank
 from headnode.core.state.bank_ledger import BANK, BankKey, next_run
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import BankNoted, Event
 from headnode.core.state.job_record import JobRecord
-from headnode.core.state.job_request import own_request, processors_for
+from headnode.core.state.job_request import own_request
 from headnode.core.state.start import StartJob
 from headnode.core.state.transitions import JobState
 

@@ -1,12 +1,13 @@
 """What a job asks for: a `JobSpec` never changes, modifying a job replaces it."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec.structs import fields, replace
 
+from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.owner_limits import LimitShare
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
@@ -79,6 +80,39 @@ class CountsUnits(Protocol):
     @property
     def processors_per_gpu(self) -> int:
         """How many processors a GPU comes with; it only matters where that is the unit."""
+
+
+def units_in(asks: CountsUnits, processors: int, facts: NodeFacts | None) -> int:
+    """Return how many whole units these processors of a node are; a node held in part is held.
+
+    facts:  None: the node has been removed; then a socket cannot be told from a processor
+    """
+    unit = asks.unit
+    if unit is UnitType.GPU:
+        gpus = gpus_with(processors, asks.processors_per_gpu)
+        return gpus if facts is None else min(gpus, facts.gpus)
+    if unit is UnitType.NODE:
+        return min(processors, 1)
+    if unit is UnitType.SOCKET and facts is not None:
+        return processors * facts.whole_sockets // facts.processors
+    return processors
+
+
+def processors_for(asks: CountsUnits, units: int, facts: NodeFacts) -> int:
+    """Return how many processors of a node so many units are; a part of a socket counts as all of it."""
+    unit = asks.unit
+    if unit is UnitType.GPU:
+        return units * asks.processors_per_gpu
+    if unit is UnitType.NODE:
+        return units * facts.processors
+    if unit is UnitType.SOCKET:
+        return -(-units * facts.processors // facts.whole_sockets)
+    return units
+
+
+def gpus_with(processors: int, processors_per_gpu: int) -> int:
+    """Return how many GPUs come with so many processors of a node; none if a GPU comes with 0 of them."""
+    return processors // processors_per_gpu if processors_per_gpu else 0
 
 
 class NodeGroupOp(StrEnum):
@@ -362,39 +396,3 @@ def parents(spec: JobSpec) -> tuple[int, ...]:
     if not (spec.parents or spec.after_failure or spec.after_exit or spec.after_start):
         return ()
     return tuple(dict.fromkeys(parent for parent, _ in dependencies(spec)))
-
-
-Step = TypeVar("Step", bound=Hashable)
-
-
-def find_cycle(graph: Mapping[Step, Iterable[Step]]) -> list[Step]:
-    """Return the steps of a circle, its first step again at its end; empty when there is none.
-
-    Cost:  O(steps + edges), without recursion.
-
-    >>> find_cycle({"a": ["b"], "b": ["c"], "c": ["a"]})
-    ['a', 'b', 'c', 'a']
-    """
-    done: set[Step] = set()
-    for start in graph:
-        circle = [] if start in done else _cycle_from(start, graph, done)
-        if circle:
-            return circle
-    return []
-
-
-def _cycle_from(start: Step, graph: Mapping[Step, Iterable[Step]], done: set[Step]) -> list[Step]:
-    """Walk depth first from `start`; what is found to lead into no circle goes into `done`."""
-    way: dict[Step, Iterator[Step]] = {start: iter(graph.get(start, ()))}  # in the order of the walk
-    while way:
-        here = next(reversed(way))
-        step = next(way[here], None)
-        if step is None:
-            del way[here]
-            done.add(here)
-        elif step in way:
-            steps = list(way)
-            return [*steps[steps.index(step) :], step]
-        elif step not in done:
-            way[step] = iter(graph.get(step, ()))
-    return []

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.fields import OPTIONS_OF_JOBS
-from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, UnitType, find_cycle, with_option
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, UnitType, with_option
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.resource import ANY, HERE, places_in
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
@@ -30,6 +30,7 @@ from headnode.core.model.value_checks import (
     check_positive,
     check_run_time,
     check_whole_numbers,
+    find_cycle,
     task_part,
 )
 

@@ -51,6 +51,11 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gpus: int = 0
     address: str = ""  # where its agent dials from, as the head sees it; empty: the head's own machine
 
+    @property
+    def whole_sockets(self) -> int:
+        """How many sockets have a processor of their own."""
+        return min(self.sockets, self.processors) or 1
+
 
 LATEST_AHEAD = 86400.0  # seconds that the clock of a node may be ahead of the head's
 _SHOWN = 40  # characters of a wrong text

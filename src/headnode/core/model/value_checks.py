@@ -1,4 +1,4 @@
-"""Rules for single values that jobs, tasks and holds share, and for their sizes.
+"""Rules for single values that jobs, tasks and holds share, and for their sizes; circles in a graph.
 
 `check_bounds` is the first of all checks: those that follow may compare everything with everything.
 
@@ -6,8 +6,8 @@ Source: SSS 3.1.0, "Hold" (System in its examples); user, operator and system ar
 its family tell apart.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -336,3 +336,39 @@ _CHECKS: Mapping[type, Callable[[JobPart, str, Any], None]] = {
     Alternative: _check_inner,
     TaskAlternative: _check_inner,
 }
+
+
+Point = TypeVar("Point", bound=Hashable)
+
+
+def find_cycle(graph: Mapping[Point, Iterable[Point]]) -> list[Point]:
+    """Return the points of a circle, its first point again at its end; empty when there is none.
+
+    Cost:  O(points + edges), without recursion.
+
+    >>> find_cycle({"a": ["b"], "b": ["c"], "c": ["a"]})
+    ['a', 'b', 'c', 'a']
+    """
+    done: set[Point] = set()
+    for start in graph:
+        circle = [] if start in done else _cycle_from(start, graph, done)
+        if circle:
+            return circle
+    return []
+
+
+def _cycle_from(start: Point, graph: Mapping[Point, Iterable[Point]], done: set[Point]) -> list[Point]:
+    """Walk depth first from `start`; what is found to lead into no circle goes into `done`."""
+    way: dict[Point, Iterator[Point]] = {start: iter(graph.get(start, ()))}  # in the order of the walk
+    while way:
+        here = next(reversed(way))
+        point = next(way[here], None)
+        if point is None:
+            del way[here]
+            done.add(here)
+        elif point in way:
+            points = list(way)
+            return [*points[points.index(point) :], point]
+        elif point not in done:
+            way[point] = iter(graph.get(point, ()))
+    return []

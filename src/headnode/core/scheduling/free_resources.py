@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from headnode.core.model.job import NOTHING_HELD, HeldAmounts
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts, gpus_with
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.node_view import NodeView
 
@@ -48,8 +48,7 @@ class Allocation(NamedTuple):
 
     def of_node(self, processors: int) -> NodeAmounts:
         """Return what it holds of a node on which it has so many processors."""
-        held, each = self.held, self.processors_per_gpu
-        gpus = processors // each if each else 0
+        held, gpus = self.held, gpus_with(processors, self.processors_per_gpu)
         return processors * self.memory + held.memory, held.disk, held.swap, gpus
 
 
@@ -161,7 +160,7 @@ class FreeResources:
             self.jobs[number] += sign
             self.memory[number] -= sign * processors * piece.memory
             if piece.processors_per_gpu:
-                self.gpus[number] -= sign * (processors // piece.processors_per_gpu)
+                self.gpus[number] -= sign * gpus_with(processors, piece.processors_per_gpu)
             if piece.held is not NOTHING_HELD and piece.held:
                 self.give(number, piece.held, -sign)
             if piece.exclusive:

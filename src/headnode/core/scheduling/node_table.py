@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
-from headnode.core.model.job import CountsUnits, JobRequest, NodeGroupOp, OrderKey, RequestPart, UnitType
+from headnode.core.model.job import (
+    CountsUnits,
+    JobRequest,
+    NodeGroupOp,
+    OrderKey,
+    RequestPart,
+    UnitType,
+    units_in,
+)
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.node_needs import needs_objection as unmet
@@ -181,7 +189,7 @@ class NodeTable:
         self.changes = self.closing or self.reserving  # with time, though nothing happens
         self._at_any_time = reopened
         self.processors = [node.processors for node in self.facts]
-        self.sockets = [max(1, min(node.sockets, node.processors)) for node in self.facts]
+        self.sockets = [node.whole_sockets for node in self.facts]
         self.units: dict[UnitType, list[int]] = {
             UnitType.PROCESSOR: self.processors,
             UnitType.SOCKET: self.sockets,
@@ -202,7 +210,7 @@ class NodeTable:
         each = asks.processors_per_gpu
         known = self._gpus.get(each)
         if known is None:
-            known = self._gpus[each] = [min(node.gpus, node.processors // each) for node in self.facts]
+            known = self._gpus[each] = [units_in(asks, node.processors, node) for node in self.facts]
         return known
 
     def _grouped(self) -> tuple[list[NodeOrder], list[int]]:

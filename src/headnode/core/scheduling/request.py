@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from headnode.core.model import job as model
 from headnode.core.model.job import (
     NOTHING_HELD,
     CountsUnits,
@@ -14,6 +15,7 @@ from headnode.core.model.job import (
     NodeGroupOp,
     RequestPart,
     UnitType,
+    gpus_with,
 )
 from headnode.core.model.owner_limits import LimitShare
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement
@@ -259,25 +261,13 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
 def units_in(asks: CountsUnits, part: tuple[int, int], node_table: NodeTable) -> int:
     """Return how many units a job holds with so many processors of a node (number, processors)."""
     number, processors = part
-    unit = asks.unit
-    if unit is UnitType.GPU:
-        units = processors // asks.processors_per_gpu
-        return units if number < 0 else min(units, node_table.facts[number].gpus)
-    if unit is UnitType.NODE:
-        return int(processors > 0)
-    if unit is UnitType.PROCESSOR or number < 0:
-        return processors
-    return processors * node_table.sockets[number] // node_table.processors[number]
+    return model.units_in(asks, processors, None if number < 0 else node_table.facts[number])
 
 
 def processors_for(need: ResolvedRequest, number: int, units: int, resources: FreeResources) -> int:
-    """Return how many processors of a node so many units of it are; part of a socket counts as all of it."""
-    size = resources.node_table.processors[number]
-    if need.whole:
-        return size
-    if need.unit is UnitType.SOCKET:
-        return -(-units * size // resources.node_table.sockets[number])
-    return units * need.processors_per_gpu if need.unit is UnitType.GPU else units
+    """Return how many processors of a node so many units are; part of a socket counts as all of it."""
+    table = resources.node_table
+    return table.processors[number] if need.whole else model.processors_for(need, units, table.facts[number])
 
 
 def memory_of(request: JobRequest) -> int:
@@ -305,13 +295,13 @@ def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bo
         return node
     memory, held, each = memory_of(request), held_of(request), gpus_counted(request)
     sign = first if processors > 0 else -first
-    gpus = int(processors / each) if each else 0
+    gpus = gpus_with(abs(processors), each)
     return replace(
         node,
         memory_held=node.memory_held + processors * memory + sign * held.memory,
         disk_held=node.disk_held + sign * held.disk,
         swap_held=node.swap_held + sign * held.swap,
-        gpus_held=node.gpus_held + gpus,
+        gpus_held=node.gpus_held + (gpus if processors > 0 else -gpus),
     )
 
 

@@ -201,13 +201,7 @@ def _units(need: ResolvedRequest, part: _Part, resources: FreeResources) -> int:
     room = count
     if need.memory:
         room = min(count, (resources.memory[number] - need.held.memory) // need.memory)
-    if need.unit is UnitType.NODE:
-        return min(room, 1)
-    if need.unit is UnitType.SOCKET:
-        return room * resources.node_table.sockets[number] // resources.node_table.processors[number]
-    if need.unit is UnitType.GPU:
-        return min(room // need.processors_per_gpu, resources.node_table.facts[number].gpus)
-    return room
+    return units_in(need, (number, room), resources.node_table)
 
 
 def _size(need: ResolvedRequest, parts: Sequence[_Part], resources: FreeResources) -> str:

@@ -6,8 +6,9 @@ from enum import Enum
 import msgspec
 
 from headnode.core.model.errors import BadRequest, NotFound, Path, Refused, WrongState
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, dependencies, find_cycle, parents
+from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, dependencies, parents
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.value_checks import find_cycle
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice, pairwise
 
-from headnode.core.model.job import CountsUnits, UnitType
+from headnode.core.model.job import CountsUnits, UnitType, processors_for, units_in
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.outcome import AttemptOfTask
@@ -13,7 +13,6 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, TaskProgress
-from headnode.core.state.job_request import processors_for, units_in
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph, has_parts
 from headnode.core.state.task_layout import instance_places
 from headnode.core.state.task_lines import ahead, deal, on_nodes, share

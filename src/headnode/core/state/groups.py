@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from headnode.core.model.bounds import TASKS_OF_JOB
 from headnode.core.model.errors import BadRequest, Refused
-from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec, find_cycle, parents
+from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec, parents
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
+from headnode.core.model.value_checks import find_cycle
 from headnode.core.state import submit as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.job import (
     NOTHING_HELD,
-    CountsUnits,
     JobRequest,
     JobSpec,
     NodeGroupOp,
@@ -19,7 +18,6 @@ from headnode.core.model.job import (
     places_named,
     with_option,
 )
-from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, format_time_limit
 from headnode.core.model.resource import HERE, places_in
@@ -36,30 +34,6 @@ from headnode.core.state.job_record import (
     without_texts,
 )
 from headnode.core.state.task_layout import gang_parts, is_gang, shared_parts
-
-
-def units_in(asks: CountsUnits, processors: int, facts: NodeFacts) -> int:
-    """Return how many whole units these processors of a node are; a node held in part is held."""
-    unit = asks.unit
-    if unit is UnitType.GPU:
-        return min(processors // asks.processors_per_gpu, facts.gpus)
-    if unit is UnitType.NODE:
-        return min(processors, 1)
-    if unit is UnitType.SOCKET:
-        return processors * min(facts.sockets, facts.processors) // facts.processors
-    return processors
-
-
-def processors_for(asks: CountsUnits, units: int, facts: NodeFacts) -> int:
-    """Return how many processors of a node so many units are; a part of a socket counts as all of it."""
-    unit = asks.unit
-    if unit is UnitType.GPU:
-        return units * asks.processors_per_gpu
-    if unit is UnitType.NODE:
-        return units * facts.processors
-    if unit is UnitType.SOCKET:
-        return -(-units * facts.processors // min(facts.sockets, facts.processors))
-    return units
 
 
 class JobNames(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from headnode.core.model.job import units_in
 from headnode.core.model.node import NodeState
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant
@@ -11,7 +12,6 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptKey, AttemptReport, Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt
-from headnode.core.state.job_request import units_in
 from headnode.core.state.report import ReportEnded, ended
 from headnode.core.state.task_placement import all_could_run
 from headnode.core.state.transitions import SUSPENDED_STATES, JobState

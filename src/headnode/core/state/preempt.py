@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest, UnitType, units_in
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL
 from headnode.core.state import job_events as e
@@ -12,7 +12,6 @@ from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, started_run
-from headnode.core.state.job_request import units_in
 from headnode.core.state.prep_release import released_first
 from headnode.core.state.stop import stop_live
 from headnode.core.state.task_graph import TaskGraph

@@ -3,7 +3,7 @@
 from itertools import chain
 
 from headnode.core.model.errors import Broken
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest, UnitType, processors_for, units_in
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.task import MOST_INSTANCES
 from headnode.core.state import job_events as e
@@ -12,7 +12,6 @@ from headnode.core.state.events import Event
 from headnode.core.state.hooks import cleaned_first
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, LiveAttempt, TaskProgress
-from headnode.core.state.job_request import processors_for, units_in
 from headnode.core.state.node_loss import is_too_small_without
 from headnode.core.state.stop import fail_job
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph

@@ -6,7 +6,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest, UnitType, gpus_with
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import hooks, job_request, suspend
@@ -129,7 +129,7 @@ def gpus_held(cluster: ClusterState, facts: NodeFacts) -> int:
         if request.exclusive or request.unit is UnitType.NODE:
             held += facts.gpus if name in run.allocation else 0
         elif request.processors_per_gpu:
-            held += len(run.places.get(name, ())) // request.processors_per_gpu
+            held += gpus_with(len(run.places.get(name, ())), request.processors_per_gpu)
     return min(held, facts.gpus)
 
 

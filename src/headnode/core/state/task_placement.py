@@ -7,13 +7,12 @@ from itertools import chain, repeat
 import msgspec
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import UnitType
+from headnode.core.model.job import UnitType, units_in
 from headnode.core.model.node_needs import ANY_NODE, meets, needs_objection
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, TaskProgress
-from headnode.core.state.job_request import units_in
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph, has_parts
 from headnode.core.state.task_layout import groups_of, rank_nodes
 from headnode.core.state.transitions import JobState, NodePhase, phase_on

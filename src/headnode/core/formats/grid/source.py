@@ -23,7 +23,7 @@ from headnode.core.formats.grid.keys import (
 from headnode.core.formats.text.json_text import JsonText, read_json
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, Path, TextPosition
-from headnode.core.model.job import find_cycle
+from headnode.core.model.value_checks import find_cycle
 
 
 class GridText:

@@ -30,9 +30,9 @@ from headnode.core.model.job import (
     JobSpec,
     TaskAlternative,
     UnitType,
-    find_cycle,
 )
 from headnode.core.model.node_needs import ANY_NODE
+from headnode.core.model.value_checks import find_cycle
 
 Fields = dict[str, Any]
 _SHOWN = 30

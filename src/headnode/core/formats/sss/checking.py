@@ -12,7 +12,7 @@ from headnode.core.formats.sss.job_object import SssJob, SssPart, TaskGroup
 from headnode.core.formats.sss.properties import Dependency, SssProperty
 from headnode.core.formats.sss.property_rows import SssRow
 from headnode.core.formats.sss.source_text import SssFindings, local
-from headnode.core.model.job import find_cycle
+from headnode.core.model.value_checks import find_cycle
 
 MOST_PARENTHESES = 100  # open at a time
 Found = Sequence[tuple[etree._Element, Any]]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from math import inf
 
+from headnode.core.model.job import gpus_with
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.balanced.shares import Ease, Lender, Spare
 from headnode.core.scheduling.free_resources import FreeResources, Placement
@@ -124,8 +125,7 @@ class ReclaimState:
         resources.free[node] += sign * spare.processors
         if not lender.need.whole:
             resources.memory[node] += sign * spare.processors * lender.need.memory
-            if lender.need.processors_per_gpu:
-                resources.gpus[node] += sign * (spare.processors // lender.need.processors_per_gpu)
+            resources.gpus[node] += sign * gpus_with(spare.processors, lender.need.processors_per_gpu)
         for feature, size in lender.need.each.items():
             if feature in resources.licences:
                 resources.licences[feature] += sign * (spare.processors // size)
