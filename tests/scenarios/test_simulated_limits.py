@@ -191,7 +191,7 @@ class _Witness:
 
 
 @pytest.mark.parametrize("machine", [pool(8), machine_of(read_nodes("3x2,1x4"), whole_nodes=True)])
-@pytest.mark.parametrize("policy", ["fcfs", "conservative-replan"])
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative-replan"])
 def test_the_wait_for_limits_is_the_time_in_which_the_scheduler_names_them(
     policy: str, machine: SimulatedMachine
 ) -> None:
@@ -257,6 +257,16 @@ def test_one_command_shows_a_limit_beside_what_was(tmp_path: Path) -> None:
         "hn: UserLimits limits 'user9', and no job of the log is of such a user; "
         "a user of this log is, for example, 'user1'\n"
     )
+
+
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policy-lab.md").read_text()
+    start = "$ hn simulate --example --compare easy,UserLimits"
+    command, *lines = page[page.index(start) :].partition("```")[0].splitlines()
+    code, shown, said = run(*command.removeprefix("$ hn simulate ").split())
+    assert code == 0
+    assert [line for line in lines if line.startswith("hn:")] == said.splitlines()[-1:]
+    assert [line for line in lines if not line.startswith("hn:")] == shown.splitlines()
 
 
 def test_a_program_reads_who_waited_for_limits(tmp_path: Path) -> None:
