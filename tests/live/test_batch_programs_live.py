@@ -321,6 +321,8 @@ def test_json_has_the_fields_that_a_real_slurm_writes_with_their_types(
 def test_sprio_lists_what_waits_with_its_priority(slurm: Programs, tmp_path: Path) -> None:
     held = slurm.said("sbatch --parsable -H --wrap true", tmp_path)
     assert slurm.said(f"sprio -h -j {held} -o '%i %u %Y'", tmp_path).split()[0] == held
+    cluster = slurm.head.ask("cluster")["cluster"]["name"]
+    assert slurm.said(f"sprio -h -j {held} -o %c", tmp_path).strip() == cluster
     assert "PRIORITY" in slurm.said("sprio -l", tmp_path)
     assert slurm.said("sprio -h -u nosuchuser", tmp_path) == ""
 

@@ -88,6 +88,7 @@ def test_seff_knows_elements_of_arrays_and_jobs_that_wait_or_are_unknown(
     assert "State: COMPLETED (exit code 0)\nCores: 1\n" in said
     assert said.endswith(" of 100.00 MB (100.00 MB/core)")
     assert "State: FAILED (exit code 1)\n" in slurm.said(f"seff {array}_4", tmp_path)
+    assert f"Job ID: {array}\nCluster: " in slurm.said(f"seff {array}", tmp_path)
     held = slurm.said("sbatch --parsable -H --wrap true", tmp_path)
     said = slurm.said(f"seff {held}", tmp_path)
     assert said.endswith("State: PENDING\nCores: 1\nEfficiency not available for jobs in the PENDING state.")

@@ -59,8 +59,8 @@ def _row(name: str, source: JobSource) -> BatchRow:
 
 def lines_of(row: BatchRow, cluster: str) -> "list[str]":
     """Return the lines of a job or an element."""
-    state, count = row.state, processors(row)
-    nodes = int(FIELDS["nodecount"](row) or 1) or 1
+    state, used = row.state, _measured(row)
+    count, nodes = used.processors, used.nodes
     ended = "" if state in ("PENDING", "RUNNING") else f" (exit code {exit_code(row)[0]})"
     element = [] if row.number is None else [f"Array Job ID: {row.id}_{row.number}"]
     size = [f"Cores: {count}"] if count == 1 else [f"Nodes: {nodes}", f"Cores per node: {count // nodes}"]
@@ -74,30 +74,40 @@ def lines_of(row: BatchRow, cluster: str) -> "list[str]":
     ]
     if state == "PENDING":
         return [*about, "Efficiency not available for jobs in the PENDING state."]
-    return [*about, *_used(row, count, nodes)]
+    return [*about, *_used(row, used)]
 
 
-def _used(row: BatchRow, count: int, nodes: int) -> "list[str]":
-    used, peak, wall = _measured(row)
-    available = int(wall) * count
-    memory, where = _memory(row, count, nodes)
+def _used(row: BatchRow, used: "SeffValues") -> "list[str]":
+    wall = clock(elapsed(row), hours=True)
+    memory, where = _memory(row, used.processors, used.nodes)
     return [
-        f"CPU Utilized: {clock(used, hours=True)}",
-        f"CPU Efficiency: {_percent(used, available)} of {clock(available, hours=True)} core-walltime",
-        f"Job Wall-clock time: {clock(wall, hours=True)}",
-        f"Memory Utilized: {size(peak)}",
-        f"Memory Efficiency: {_percent(peak, memory)} of {size(memory)} ({where})",
+        f"CPU Utilized: {clock(used.time, hours=True)}",
+        f"CPU Efficiency: {_percent(used.time, used.held)} of {clock(used.held, hours=True)} core-walltime",
+        f"Job Wall-clock time: {wall}",
+        f"Memory Utilized: {size(used.peak)}",
+        f"Memory Efficiency: {_percent(used.peak, memory)} of {size(memory)} ({where})",
     ]
 
 
-def _measured(row: BatchRow) -> tuple[int, int, float]:
-    """Return the processor time in seconds, the peak of a task in kB, and the elapsed time in seconds."""
+class SeffValues:
+    """The processors and nodes of a job or an element; used and held processor time in s; its peak in kB."""
+
+    __slots__ = ("held", "nodes", "peak", "processors", "time")
+
+    def __init__(self, processors: int, nodes: int, time: float, held: float, peak: int) -> None:
+        self.processors, self.nodes, self.time, self.held, self.peak = processors, nodes, time, held, peak
+
+
+def _measured(row: BatchRow) -> SeffValues:
+    count, nodes = processors(row), int(FIELDS["nodecount"](row) or 1) or 1
     if row.task is not None:
         task = row.task
         seconds = float(task["user_time"] or 0) + float(task["system_time"] or 0)
-        return round(seconds), int(task["peak_memory"] or 0), elapsed(row)
-    usage = row.source.detail(row.id)["usage"] or {}
-    return round(usage.get("cpu_time") or 0), int(usage.get("peak_memory") or 0), elapsed(row)
+        return SeffValues(count, nodes, seconds, elapsed(row) * count, int(task["peak_memory"] or 0))
+    (used,) = row.source.client.ask("job_efficiency", job=row.id)["jobs"]
+    held = len((row.source.detail(row.id)["usage"] or {}).get("nodes") or ()) or nodes
+    time, peak = used["processor_time"] or 0.0, used["peak_memory"] or 0
+    return SeffValues(used["processors"] or count, held, time, used["held_time"], peak)
 
 
 def _memory(row: BatchRow, count: int, nodes: int) -> tuple[int, str]:

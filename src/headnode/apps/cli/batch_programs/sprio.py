@@ -49,7 +49,7 @@ def _show(field: str) -> "Callable[[BatchRow], str]":
     if field == "normal":
         return lambda row: f"{row.job['priority'] / _HIGHEST:.8f}"
     if field == "cluster":
-        return lambda row: str(row.source.client.ask("cluster")["name"])
+        return lambda row: str(row.source.client.ask("cluster")["cluster"]["name"])
     return lambda row: FIELDS[field](row) or ""
 
 
