@@ -223,6 +223,26 @@ def test_the_worst_waste_is_first_and_users_have_their_sums(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
+def test_a_page_ends_where_much_would_have_to_be_read(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            tasks = [{"command": "x" * 30_000}] * 50
+            for _ in range(3):
+                made = await peer.done(verb="submit_job", tasks=tasks, terms={"hold": "data"})
+                await peer.done(verb="job", job=made["job"])  # what lists show of it is known from now on
+            assert len((await peer.done(verb="jobs"))["jobs"]) == 3
+            answer = await peer.done(verb="job_efficiency")
+            assert ([job["id"] for job in answer["jobs"]], answer["more"]) == ([3], 3)
+            answer = await peer.done(verb="job_efficiency", before=answer["more"])
+            assert ([job["id"] for job in answer["jobs"]], answer["more"]) == ([2], 2)
+        said = await asyncio.to_thread(
+            hn, "job", "eff", "-q", "--state", "*", "--since", "1970-01-01", state=tmp_path
+        )
+        assert said.stdout.split() == ["3", "2", "1"]
+
+    run(tmp_path, story)
+
+
 def listed(number: int, owner: str, used_time: float | None = 600.0) -> dict[str, Any]:
     """Return a job of ten minutes on two processors as the head answers."""
     measured = used_time is not None

@@ -5,6 +5,7 @@ from headnode.apps.server.api.job_views import page_of
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bounds import PAGE_BYTES
 from headnode.core.model.efficiency import ResourceUse, shares_of, smaller_request, why_no_suggestion
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.outcome import NOT_MEASURED
@@ -43,7 +44,14 @@ async def job_efficiency(context: ServerContext, by: User, request: EfficiencyRe
         until=request.until,
     )
     page = page_of(context, wanted, owner, states_named(request.states))
-    return EfficiencyAnswer([efficiency_object(context, job) for job in page.jobs], page.more)
+    shown: list[EfficiencyObject] = []
+    read = 0  # bytes: unlike lists, this reads descriptions of jobs that are alive too
+    for found in page.jobs:
+        read += len(found.record.spec)
+        if shown and read > PAGE_BYTES.most:
+            return EfficiencyAnswer(shown, shown[-1].id)
+        shown.append(efficiency_object(context, found))
+    return EfficiencyAnswer(shown, page.more)
 
 
 def efficiency_object(context: ServerContext, found: FoundJob) -> EfficiencyObject:
