@@ -69,6 +69,7 @@ class Player:
     def __init__(self, seed: int, mode: dict[str, str]) -> None:
         self.dice = random.Random(f"{seed} {mode}")
         self.world = world(**LIMITS, **mode)
+        self.suspends = "SchedulingMode" not in mode
         self.reached: set[str] = set()
 
     def step(self) -> None:
@@ -78,15 +79,17 @@ class Player:
             job for job in sorted(made.cluster.detached) if made.record(job).state is JobState.SUSPENDED
         ]
         running = [job for job in sorted(made.cluster.running) if made.record(job).state is JobState.RUNNING]
-        match dice.randrange(8):
+        match dice.randrange(9):
             case 0 | 1 | 2 | 3:
                 self.submit()
             case 4 | 5 if busy:
                 one = dice.choice(busy)
                 made.do(made.nodes.ended(one, made.clock.now(), kind="exited", exit_code=0))
-            case 6 if running and dice.random() < 0.5:
-                made.do(SuspendJob(by=ROOT, job=dice.choice(running)))
-            case 6 if suspended:
+            case 6 | 7 if running and self.suspends and dice.random() < 0.5:
+                job = dice.choice(running)
+                made.do(SuspendJob(by=ROOT, job=job))
+                made.do(*made.nodes.stopped(job))
+            case 6 | 7 if suspended:
                 made.do(ResumeJob(by=ROOT, job=dice.choice(suspended)))
             case _:
                 made.wait(dice.choice((5.0, 60.0, 600.0)))
@@ -102,7 +105,7 @@ class Player:
             "minimum": 1,
             "maximum": dice.randint(1, len(tasks)),
         }
-        if dice.random() < 0.3:
+        if dice.random() < 0.5:
             options |= {"unit": UnitType.GPU, "processors_per_gpu": dice.choice((1, 2))}
         elif dice.random() < 0.2:
             options["exclusive"] = True
