@@ -11,7 +11,7 @@ from headnode.core.model.quantities import NEVER
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES
 from headnode.core.scheduling.view import RunningJob, View
-from headnode.testing import gang, part
+from headnode.testing import gang, limited, part
 
 from .scenes import INF, MINUTE, NOW, asks, node, runs, scene, started
 
@@ -33,8 +33,24 @@ def view_of(text: str) -> View:
     """Read a scene."""
     count, size = numbers(next(lines(text, "nodes")))
     nodes = [node(f"n{number}", size) for number in range(1, count + 1)]
-    running = [_running(line, size) for line in lines(text, "running")]
-    return scene(nodes, running, [_queued(line) for line in lines(text, "queue")])
+    running = [_running(line, size, text) for line in lines(text, "running")]
+    queue = [_queued(line) for line in lines(text, "queue")]
+    owned = [
+        (job, _of_user(wants, line, text))
+        for (job, wants), line in zip(queue, lines(text, "queue"), strict=True)
+    ]
+    return scene(nodes, running, owned)
+
+
+def _of_user(request: JobRequest, line: str, text: str) -> JobRequest:
+    """Read whose job it is, and what the user may have: `limits ann 1 job, 8 processors`."""
+    user = re.search(r", of ([a-z]+)$", line)
+    said = next((each for each in lines(text, "limits") if user and each.split()[0] == user[1]), None)
+    if user is None or said is None:
+        return request
+    return limited(
+        request, user[1], **{f"{word}s": int(most) for most, word in re.findall(r"(\d+) ([a-z]+?)s?\b", said)}
+    )
 
 
 def _queued(line: str) -> tuple[int, JobRequest]:
@@ -50,10 +66,11 @@ def _asked(wants: list[int], **more: object) -> JobRequest:
     return asks(wants[0], minutes=wants[1] if len(wants) > 1 else INF, **more)
 
 
-def _running(line: str, size: int) -> RunningJob:
+def _running(line: str, size: int, text: str) -> RunningJob:
     job, first, last, *minutes = numbers(line)
     held = [(f"n{number}", size) for number in range(first, last + 1)]
-    return runs(job, asks(size, exclusive=True), *held, minutes_left=minutes[0] if minutes else INF)
+    wants = _of_user(asks(size, exclusive=True), line, text)
+    return runs(job, wants, *held, minutes_left=minutes[0] if minutes else INF)
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
@@ -75,7 +92,7 @@ def promise(text: str) -> tuple[int, float]:
 
 def test_the_page_has_scenes_and_names_every_policy_and_every_reason_a_pass_gives() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert len(SCENES) == 6
+    assert len(SCENES) == 7
     assert all(f"`{policy}`" in page for policy in POLICIES)
     assert f"`{DEFAULT_POLICY}`, the default" in page
     elsewhere = {Why.DEPENDENCY, Why.HOLD, Why.RESOURCE, Why.STAGING}  # such jobs are not in the line yet
