@@ -18,8 +18,17 @@ from msgspec.structs import replace
 from test_local_socket import Peer, Scene, run
 
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.outcome import Ending, ResourceUsage
+from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage
+from headnode.core.model.quantities import JobId
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.user import User
+from headnode.core.state.command import AttemptReport
+from headnode.core.state.events import InstanceHandOff
+from headnode.core.state.job_events import InstanceStart
 from headnode.core.state.join import RegisterNode
+from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.resources import ReportHanded, SetResource
 
 MINUTES = 60.0
 PAIR = {"numprocessors": "2"}
@@ -163,6 +172,47 @@ def test_fewer_processors_are_suggested_only_to_a_task_that_may_run_on_them(
             assert found["processors"] == 2
             assert found["suggestion"]["processors"] == processors
             assert found["suggestion"]["run_time"] >= 900.0
+
+    run(tmp_path, story)
+
+
+def test_the_use_of_gpus_is_not_measured_and_their_number_stays(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await scene.batcher.ask(
+                RegisterNode(facts=NodeFacts(name="g1", processors=4, gpus=2), approved=True)
+            )
+            task = {"numgpus": "2"}
+            job = await submitted(peer, task=task, numgpus="2", corespergpu="2", runtime="600")
+            scene.clock.advance(10 * MINUTES)
+            await end(scene, job, used(60.0))
+            found = await efficiency(peer, job)
+            assert (found["processors"], found["gpus"], found["task_processors"]) == (4, 2, 4)
+            assert found["suggestion"]["processors"] is None
+        said = await asyncio.to_thread(hn, "job", "efficiency", str(job), state=tmp_path)
+        assert "GPUs                    : 2 held; their use is not measured\n" in said.stdout
+
+    run(tmp_path, story)
+
+
+def test_a_job_at_another_scheduler_held_nothing_here(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            there = BatchResource(name="Peer", system=ResourceSystem.SLURM, mark="0a1b2c3d", most_jobs=2)
+            await scene.batcher.ask(SetResource(by=User("root", 0, 0, administrator=True), resource=there))
+            job = JobId(await submitted(peer, resource="peer"))
+            handed = (InstanceHandOff(1, 1, 1, "7"),)
+            await scene.batcher.ask(ReportHanded(resource="peer", job=job, handed=handed))
+            begun = (InstanceStart(1, 1, 1, scene.clock.now()),)
+            await scene.batcher.ask(ReportStarted(node="@peer", job=job, begun=begun))
+            scene.clock.advance(10 * MINUTES)
+            outcome = AttemptOutcome("exited", exit_code=0, usage=used(600.0, peak=90))
+            report = AttemptReport(task=1, instance=1, attempt=1, outcome=outcome)
+            await scene.batcher.ask(ReportEnded(node="@peer", job=job, reports=(report,)))
+            found = await efficiency(peer, job)
+            assert (found["state"], found["processors"], found["unused"]) == ("Finished", 0, None)
+            assert (found["processor_share"], found["suggestion"]) == (None, None)
+            assert found["no_suggestion"] == "it ran at peer"
 
     run(tmp_path, story)
 
