@@ -4,7 +4,7 @@ Source: HPC filters, "Job activation filters and their return values",
 "Cluster-wide and job template filters"."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from headnode.core.filtering import ActivationVerdict, FilterChain
 from headnode.core.model.job import JobRequest, units_in
 from headnode.core.model.node import NodeState
+from headnode.core.model.owner_limits import LimitShare
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Plan
 from headnode.core.state import start as c
@@ -130,6 +131,33 @@ def is_still_valid(cluster: ClusterState, offer: ActivationOffer) -> bool:
         return True
     nodes = (cluster.nodes.get(node) for node, _ in offer.giving.shares)
     return all(node is not None and node.state is NodeState.READY for node in nodes)
+
+
+def limits_have_room(
+    cluster: ClusterState, offer: ActivationOffer, others: Iterable[ActivationOffer]
+) -> bool:
+    """Return whether the limits of its user and project have room for an offer beside what others hold.
+
+    Two offers that no policy sees as held may be for the same room.
+    """
+    if not cluster.limit_index.any:
+        return True
+    from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
+
+    used = limits_in_use(cluster)
+    for other in others:
+        if other.firm and other is not offer:
+            for share, amount in _taken_of_limits(other):
+                used[share.key] = used.get(share.key, 0) + amount
+    return all(used.get(share.key, 0) + amount <= share.limit for share, amount in _taken_of_limits(offer))
+
+
+def _taken_of_limits(offer: ActivationOffer) -> Iterator[tuple[LimitShare, int]]:
+    option = offer.giving.option if isinstance(offer.giving, c.StartJob) else 0
+    size = sum(count for _, count in offer.giving.shares)
+    for share in offer.request.option(option).limits:
+        fixed = 0 if offer.grows else share.amount
+        yield share, size // share.size if share.amount is None else fixed or 0
 
 
 ChainRules = tuple[tuple[str, str], ...]

@@ -29,6 +29,7 @@ from headnode.engine.activation_offer import (
     OfferStage,
     QueueOrder,
     is_still_valid,
+    limits_have_room,
     restored_offers,
 )
 from headnode.engine.ports import FilterQuestion, FilterRunner
@@ -199,7 +200,10 @@ class PendingOffers:
             offer.stage = OfferStage.CLEARED
             return None
         again = Instant(now + Settings(cluster.parameters).number("ActivationFilterInterval"))
-        if command.verdict is ActivationVerdict.KEEP_RESOURCES:
+        keeps = command.verdict is ActivationVerdict.KEEP_RESOURCES
+        if keeps and not limits_have_room(cluster, offer, self.of.values()):
+            command, keeps = replace(command, verdict=ActivationVerdict.WAIT), False
+        if keeps:
             offer.stage, offer.firm, offer.again = OfferStage.KEPT, True, again
             return replace(command, kept=offer.giving) if isinstance(offer.giving, StartJob) else command
         del self.of[offer.job]

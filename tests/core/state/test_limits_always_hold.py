@@ -3,20 +3,25 @@
 from collections import Counter
 
 import pytest
+from asked_filters import FilteredWorld
 from msgspec.structs import replace
 from test_histories import Player
 from test_limits_of_owners import set_limits
 from worlds import ROOT, World
 
 from depth import seeds
+from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.owner_limits import LimitScope
+from headnode.core.model.quantities import Seconds
+from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob
 from headnode.core.state.nodes import SetParameter
 
 MODES = ("easy", "fcfs", "conservative", "conservative-replan", "Balanced")
+VERDICTS = [each for each in ActivationVerdict if each is not ActivationVerdict.FAIL]
 
 
 class Limited(Player):
@@ -182,3 +187,41 @@ def test_nothing_that_happens_makes_jobs_hold_more_gpus_than_their_limit(mode: s
             assert gpus["project p"] <= 3
             full += 2 in gpus.values()
     assert full > 100
+
+
+class BusyWithFilters(Busy):
+    """Activation filters answer late and at random; what they keep for a job counts when it starts."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        super().__init__(seed, mode)
+        limits = dict(self.world.cluster.parameters)
+        self.world = self.filtered = FilteredWorld(4, 4)
+        self.filtered.set(**limits)
+
+    def step(self) -> None:
+        questions = self.filtered.filters.questions
+        if questions and self.random.random() < 0.7:
+            question = self.random.choice(questions[-6:])
+            verdict = self.random.choice([ActivationVerdict.START] * 6 + VERDICTS)
+            self.world.do(
+                TakeVerdict(job=question.job, offer=question.offer, verdict=verdict, hold=Seconds(5.0))
+            )
+        super().step()
+        if self.random.random() < 0.2:
+            self.world.wait(11)
+
+
+@pytest.mark.parametrize("mode", ["easy", "conservative", "Balanced"])
+def test_what_activation_filters_let_start_late_exceeds_no_limit(mode: str) -> None:
+    full = 0
+    for seed in seeds(20):
+        player = BusyWithFilters(seed, mode)
+        for _ in range(220):
+            player.step()
+            jobs, processors = held(player.world)
+            for user in ("root", "ada", "bob"):
+                assert (jobs[user] <= 2, processors[user] <= 3) == (True, True)
+                full += processors[user] == 3
+            assert (jobs["project p"] <= 1, processors["project p"] <= 2) == (True, True)
+            assert processors["project q"] <= 4
+    assert full > 20

@@ -1,4 +1,4 @@
-"""What jobs hold of the limits of projects, where a started job changes its project."""
+"""What jobs that were started hold of limits, where no scheduling pass counts it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -47,6 +47,19 @@ def check_room_in_project(cluster: ClusterState, record: JobRecord, project: str
                 fix="change the project when jobs of it have ended",
                 path=("project",),
             )
+
+
+def limits_in_use(cluster: ClusterState) -> dict[str, int]:
+    """Return what the jobs that were started hold of each limit, by its key.
+
+    Cost:  O(started jobs).
+    """
+    found: dict[str, int] = {}
+    for job in (*cluster.running, *cluster.detached):
+        record = cluster.jobs[job]
+        for share, amount in _held(cluster, record, cluster.request(record)).items():
+            found[share.key] = found.get(share.key, 0) + amount
+    return found
 
 
 def _held(cluster: ClusterState, record: JobRecord, request: JobRequest) -> Mapping[LimitShare, int]:
