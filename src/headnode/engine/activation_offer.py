@@ -217,16 +217,21 @@ def restored_offers(cluster: ClusterState) -> Iterator[ActivationOffer]:
     waiting = [cluster.jobs[job] for job in cluster.filtered]
     taken: dict[str, set[JobId]] = {}
     counts: dict[str, int] = {}
+    before: list[ActivationOffer] = []
     for record in sorted(waiting, key=cluster.turn):
         word = record.filter_reply
         if word is None or word.verdict != ActivationVerdict.KEEP_RESOURCES.value or not word.reserved:
             continue
         if not in_line(cluster, record) or not _is_free(cluster, record, word, counts, taken):
             continue
+        offer = _offer(cluster, record, word)
+        if not limits_have_room(cluster, offer, before):
+            continue
+        before.append(offer)
         for node, count in word.reserved:
             counts[node] = counts.get(node, 0) + count
             taken.setdefault(node, set()).add(record.id)
-        yield _offer(cluster, record, word)
+        yield offer
 
 
 def _is_free(

@@ -14,6 +14,7 @@ from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
 from headnode.core.state.events import Event
+from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.modify import ModifyJob
 from headnode.core.state.submit import CreateJob
@@ -265,3 +266,19 @@ def test_what_filters_did_for_a_start_that_could_not_be_recorded_is_undone_and_t
     world.answer(job, ActivationVerdict.START)
     assert world.record(job).state is JobState.RUNNING
     assert world.filters.kept == [world.asked(job).offer]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_is_kept_is_no_way_past_a_limit_that_was_lowered_meanwhile(again: bool) -> None:
+    world, keeper = kept()
+    running = one(world)
+    world.set(UserLimits="*:processors=2")
+    if again:
+        restart(world)
+    for question in list(world.filters.questions):
+        world.do(TakeVerdict(job=question.job, offer=question.offer, verdict=ActivationVerdict.START))
+    assert world.record(running).state is JobState.RUNNING
+    assert world.record(keeper).state is JobState.QUEUED
+    world.end(running, 1)
+    world.answer(keeper, ActivationVerdict.START)
+    assert world.record(keeper).state is JobState.RUNNING
