@@ -107,9 +107,10 @@ class ViewBuilder:
         if not self.cluster.limit_index.any:
             return licences
         limits = {share.key: share.limit for job in self._listed for share in job.request.limits}
-        for request in self.cluster.queue.by_request:
-            for option in (request, *request.others):
-                limits.update((share.key, share.limit) for share in option.limits)
+        asked = self.cluster.queue.by_request
+        alike = {id(each.limits): each.limits for each in asked}  # requests of an owner share one object
+        alike |= {id(one.limits): one.limits for each in asked if each.others for one in each.others}
+        limits |= {share.key: share.limit for shares in alike.values() for share in shares}
         free = limits.copy()
         for job in self._listed:
             for key, amount in limits_held(job.request, sum(count for _, count in job.allocation)).items():

@@ -61,6 +61,7 @@ class LimitIndex:
         if known is None:
             if len(self._made) >= _MOST_MADE:
                 self._made.clear()
+                self._alike.clear()
             known = self._made[asked] = self._admitted(owner, project, request)
         return known
 
@@ -72,7 +73,8 @@ class LimitIndex:
             for amount, limit in self.of(scope, name).items()
             for share in _shares(LimitOwner(scope, name, amount), limit, request)
         ]
-        return replace(request, limits=tuple(shares), others=others)
+        limits = tuple(shares)
+        return replace(request, limits=self._alike.setdefault(limits, limits), others=others)
 
     def submitted(self, scope: LimitScope, name: str) -> int:
         """Return how many jobs of a user or project have been submitted and are not over."""
@@ -137,6 +139,7 @@ class LimitIndex:
             for limits in entries.values()
         )
         self._made: dict[tuple[JobRequest, str, str], JobRequest] = {}
+        self._alike: dict[tuple[LimitShare, ...], tuple[LimitShare, ...]] = {}  # equal ones are one object
         if not self.counts_submitted:
             self._submitted, self._counts, self._owners = None, {}, {}
 
