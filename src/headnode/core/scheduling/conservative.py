@@ -18,14 +18,14 @@ from math import inf, nextafter
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.availability import Availability, Slot
-from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options, first_candidate
 from headnode.core.scheduling.carried_reservations import (
     CarriedReservations,
     CarriedSlot,
     carry_over_reservations,
 )
 from headnode.core.scheduling.free_resources import FreeResources, Placement
-from headnode.core.scheduling.limit_checks import are_limited, limit_reasons
+from headnode.core.scheduling.limit_checks import are_limited, limit_reasons, spent_classes
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
     at_minimum,
@@ -113,7 +113,8 @@ class _Pass:
 
     def __init__(self, view: View, *, anew: bool) -> None:
         self._view, self._node_table = view, view.node_table()
-        self._candidates = CandidateQueue(view, self._node_table)
+        spent = spent_classes(view)
+        self._candidates = CandidateQueue(view, self._node_table, spent)
         free = {feature: free for feature, (_, free) in view.licences.items()}
         self._resources = FreeResources.now(self._node_table, view.nodes, free)
         self._future = self._availability()
@@ -126,7 +127,9 @@ class _Pass:
         self._in_vain: dict[JobRequest, Instant] = {}  # there is no slot for this request before
         self._starts: list[Start] = []
         self._grows: list[Grow] = []
-        self._waits: dict[JobRequest, LazyWait] = {}
+        self._waits: dict[JobRequest, LazyWait] = {
+            view.queue[place].request: partial(self._why_spent, place) for place in spent
+        }
         self._reservations: list[Reservation] = []
         self._head: JobId | None = None  # the first that must wait
         self._shallow = True
@@ -352,6 +355,10 @@ class _Pass:
         )
         told = with_alternatives(self._refused(each) for each in self._options(candidate))
         return Wait((*ahead, *told), at)
+
+    def _why_spent(self, place: int) -> Wait:
+        """Return why the jobs of a class wait of whose limits nothing is left."""
+        return self._why(first_candidate(self._view, self._node_table, place), NEVER, None)
 
     def _limits_of(self, candidate: Candidate) -> tuple[Reason, ...]:
         return tuple(limit_reasons(candidate.need, self._resources))

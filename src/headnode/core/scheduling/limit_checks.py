@@ -18,6 +18,7 @@ from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
+from headnode.core.scheduling.view import View
 
 _UNITS = {  # one, several
     LimitedAmount.JOBS: ("running job", "running jobs"),
@@ -40,6 +41,32 @@ def is_limited(need: ResolvedRequest, resources: FreeResources) -> bool:
     """Return whether what is left of its limits is not enough for a job, even if all nodes were idle."""
     free, node_table = resources.licences, resources.node_table
     return any(_least(need, share, node_table) > free.get(share.key, inf) for share in need.limits)
+
+
+def spent_classes(view: View) -> frozenset[int]:
+    """Return the places of classes of the queue of which no job can start: nothing is left of a limit.
+
+    Not those of which a job had a reservation in the plan before, which it may keep.
+    Cost:  O(classes).
+    """
+    reserved = set() if view.before is None else {each.request for each in view.before.reservations}
+    known: dict[int, bool] = {}  # by the limits of a request: those of an owner are one object
+    found: list[int] = []
+    for place, each in enumerate(view.queue):
+        limits = each.request.limits
+        if not limits:
+            continue
+        spent = known.get(id(limits))
+        if spent is None:
+            spent = known[id(limits)] = any(_is_spent(share, view) for share in limits)
+        if spent and not each.request.others and each.request not in reserved:
+            found.append(place)
+    return frozenset(found)
+
+
+def _is_spent(share: LimitShare, view: View) -> bool:
+    least = 1 if share.amount is None else share.amount
+    return share.key in view.licences and view.licences[share.key][1] < least
 
 
 def are_limited(needs: Sequence[ResolvedRequest], resources: FreeResources, idle: FreeResources) -> bool:

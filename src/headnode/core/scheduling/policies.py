@@ -19,7 +19,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
 from headnode.core.scheduling.free_resources import Placement
-from headnode.core.scheduling.limit_checks import limit_reasons
+from headnode.core.scheduling.limit_checks import limit_reasons, spent_classes
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.pass_state import BlockedJob, PassState
 from headnode.core.scheduling.placement import at_minimum, find_placement
@@ -82,10 +82,11 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
     """
     node_table = view.node_table()
     state = PassState(view, node_table, rule)
-    aside = state.refused_before()
-    candidates = CandidateQueue(view, node_table, aside)
+    spent = spent_classes(view)
+    aside = state.refused_before() - spent
+    candidates = CandidateQueue(view, node_table, aside | spent)
     waits: dict[JobRequest, LazyWait] = {}
-    refused: dict[JobRequest, int] = {}
+    refused = {view.queue[at].request: at for at in spent}
     heads = 0
     for candidate in candidates:
         granted = _wanted(state, candidate, rule)
@@ -166,7 +167,10 @@ def _still(view: View, node_table: NodeTable, state: PassState, rule: BackfillRu
     """Return why the class at this place of the queue waits, which was refused without being looked at."""
     candidate = first_candidate(view, node_table, place)
     head = state.head_of(candidate)
-    return Wait(()) if head is None else _behind(view, state, candidate, rule, head)
+    if head is not None:
+        return _behind(view, state, candidate, rule, head)
+    never = _would_never_fit(view, state, candidate)
+    return Wait(never) if never else _limited(state, candidate)
 
 
 def _behind(view: View, state: PassState, candidate: Candidate, rule: BackfillRule, head: BlockedJob) -> Wait:
