@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from headnode.core.model.job import UnitType
-from headnode.core.model.owner_limits import LimitedAmount, LimitShare, limit_owner
+from headnode.core.model.owner_limits import LimitedAmount, LimitShare, is_limit, limit_owner
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
@@ -49,24 +49,18 @@ def spent_classes(view: View) -> frozenset[int]:
     Not those of which a job had a reservation in the plan before, which it may keep.
     Cost:  O(classes).
     """
+    nothing_left = {key for key, (_, free) in view.licences.items() if free < 1 and is_limit(key)}
+    if not nothing_left:
+        return frozenset()
     reserved = set() if view.before is None else {each.request for each in view.before.reservations}
-    known: dict[int, bool] = {}  # by the limits of a request: those of an owner are one object
-    found: list[int] = []
-    for place, each in enumerate(view.queue):
-        limits = each.request.limits
-        if not limits:
-            continue
-        spent = known.get(id(limits))
-        if spent is None:
-            spent = known[id(limits)] = any(_is_spent(share, view) for share in limits)
-        if spent and not each.request.others and each.request not in reserved:
-            found.append(place)
-    return frozenset(found)
-
-
-def _is_spent(share: LimitShare, view: View) -> bool:
-    least = 1 if share.amount is None else share.amount
-    return share.key in view.licences and view.licences[share.key][1] < least
+    queue = enumerate(each.request for each in view.queue)
+    return frozenset(
+        place
+        for place, request in queue
+        if any(share.key in nothing_left for share in request.limits)
+        and not request.others
+        and request not in reserved
+    )
 
 
 def are_limited(needs: Sequence[ResolvedRequest], resources: FreeResources, idle: FreeResources) -> bool:
