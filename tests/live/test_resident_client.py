@@ -308,6 +308,20 @@ def test_a_signal_ends_the_command_as_it_ends_python(
         until(lambda: len(launched.residents()) <= 2, "its process has ended too")
 
 
+def test_a_signal_that_comes_before_the_request_ends_the_command_too(launched: Launched) -> None:
+    launched.warm()
+    (name,) = launched.names()
+    folder = os.open(launched.sockets, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(PATIENCE)
+        caller.connect(f"/proc/self/fd/{folder}/{name}")
+        _, (process,), _, _ = socket.recv_fds(caller, 1, 1)
+        signal.pidfd_send_signal(process, signal.SIGINT)
+        assert caller.recv(1) == b"\x82"
+    for each in (folder, process):
+        os.close(each)
+
+
 def test_a_command_whose_launcher_is_killed_ends(launched: Launched, head: RealHead) -> None:
     with waiting(launched, head) as command:
         command.kill()

@@ -18,7 +18,7 @@ import struct
 import sys
 import time
 
-from headnode.apps.cli.__main__ import main
+from headnode.apps.cli.__main__ import INTERRUPTED, main
 from headnode.apps.cli.catalogue import find_command
 
 TYPE_CHECKING = False
@@ -161,10 +161,13 @@ def _carry_out(call: socket.socket) -> int:
     own = os.pidfd_open(os.getpid())
     socket.send_fds(call, [b"r"], [own])
     os.close(own)
-    arguments, environment, parent, life = _receive(call)
-    call.settimeout(None)
-    _end_with(life)
-    status = _run(arguments, environment, parent)
+    try:
+        arguments, environment, parent, life = _receive(call)
+        call.settimeout(None)
+        _end_with(life)
+        status = _run(arguments, environment, parent)
+    except KeyboardInterrupt:  # the launcher passes signals on as soon as it knows this process
+        status = INTERRUPTED
     _send_status(call, status)
     return status
 
@@ -255,6 +258,8 @@ def _run(arguments: list[bytes], environment: list[bytes], parent: int) -> int:
         _at_the_end()
     except SystemExit as end:
         status = end.code
+    except KeyboardInterrupt:
+        status = INTERRUPTED
     except BaseException:  # noqa: BLE001 (this is where Python itself shows it)
         sys.excepthook(*sys.exc_info())
         status = 1
