@@ -69,7 +69,6 @@ class Player:
     def __init__(self, seed: int, mode: dict[str, str]) -> None:
         self.dice = random.Random(f"{seed} {mode}")
         self.world = world(**LIMITS, **mode)
-        self.suspends = "SchedulingMode" not in mode
         self.reached: set[str] = set()
 
     def step(self) -> None:
@@ -85,7 +84,7 @@ class Player:
             case 4 | 5 if busy:
                 one = dice.choice(busy)
                 made.do(made.nodes.ended(one, made.clock.now(), kind="exited", exit_code=0))
-            case 6 | 7 if running and self.suspends and dice.random() < 0.5:
+            case 6 | 7 if running and dice.random() < 0.5:
                 job = dice.choice(running)
                 made.do(SuspendJob(by=ROOT, job=job))
                 made.do(*made.nodes.stopped(job))

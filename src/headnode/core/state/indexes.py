@@ -68,7 +68,7 @@ class FreeCores:
         self._agenda.dirty_job_views.add(job)
         self._agenda.dirty_node_views.add(node)
         self.free[node] = remove_cores(self.free.get(node, []), processors)
-        if processors and processors[-1] >= self.usable(node):
+        if processors and max(processors) >= self.usable(node):
             self.reduced.add(node)
         self.holders.setdefault(node, set()).add(job)
 
@@ -78,7 +78,7 @@ class FreeCores:
         self._agenda.dirty_node_views.add(node)
         record = self._nodes.get(node)
         there = record.facts.processors if record else 0
-        back = [number for number in processors if number < there]
+        back = sorted([number for number in processors if number < there])  # after a move they may not ascend
         self.free[node] = merge_cores(self.free.get(node, []), back)
         self.holders.setdefault(node, set()).discard(job)
         self._agenda.pass_needed = True
