@@ -159,9 +159,9 @@ def _carry_out(call: socket.socket) -> int:
         return 1
     call.settimeout(PATIENCE)
     own = os.pidfd_open(os.getpid())
-    socket.send_fds(call, [b"r"], [own])
-    os.close(own)
     try:
+        socket.send_fds(call, [b"r"], [own])
+        os.close(own)
         arguments, environment, parent, life = _receive(call)
         call.settimeout(None)
         _end_with(life)
