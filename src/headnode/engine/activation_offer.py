@@ -156,8 +156,7 @@ def _taken_of_limits(offer: ActivationOffer) -> Iterator[tuple[LimitShare, int]]
     option = offer.giving.option if isinstance(offer.giving, c.StartJob) else 0
     size = sum(count for _, count in offer.giving.shares)
     for share in offer.request.option(option).limits:
-        fixed = 0 if offer.grows else share.amount
-        yield share, size // share.size if share.amount is None else fixed or 0
+        yield share, share.held(size) - (share.held(0) if offer.grows else 0)
 
 
 ChainRules = tuple[tuple[str, str], ...]

@@ -8,13 +8,12 @@ from msgspec.structs import replace
 
 from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
 from headnode.core.model.node import NodeState
-from headnode.core.model.owner_limits import LimitedAmount, limit_owner
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.request import gpus_counted, held_of, holds_amounts, limits_held, memory_of
+from headnode.core.scheduling.request import gpus_counted, held_of, holds_amounts, memory_of
 from headnode.core.scheduling.shadow_reservation import ReleaseCache
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.cluster_state import ClusterState
@@ -111,14 +110,10 @@ class ViewBuilder:
         alike = {id(each.limits): each.limits for each in asked}  # requests of an owner share one object
         alike |= {id(one.limits): one.limits for each in asked if each.others for one in each.others}
         limits |= {share.key: share.limit for shares in alike.values() for share in shares}
-        free = limits.copy()
-        for job in self._listed:
-            for key, amount in limits_held(job.request, sum(count for _, count in job.allocation)).items():
-                free[key] -= amount
-        for key, amount in _limited_gpus_aside(self.cluster):
-            if key in free:
-                free[key] -= amount
-        return licences | {key: (limit, free[key]) for key, limit in limits.items()}
+        from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
+
+        used = limits_in_use(self.cluster)
+        return licences | {key: (limit, limit - used.get(key, 0)) for key, limit in limits.items()}
 
     def _classes(self) -> list[WaitingClass]:
         return [WaitingClass(request, turns) for request, turns in self.cluster.queue.by_request.items()]
@@ -219,17 +214,6 @@ def _held_by(running: Iterable[RunningJob]) -> dict[str, NodeAmounts]:
     for job in running:
         _add(held, job.request, job.allocation)
     return held
-
-
-def _limited_gpus_aside(cluster: ClusterState) -> Iterator[tuple[str, int]]:
-    """Yield what suspended jobs, which keep their GPUs, hold of limits of GPUs."""
-    for job in cluster.detached:
-        run, request = cluster.graph(job).run, cluster.given(cluster.jobs[job])
-        if not run.detached and request.processors_per_gpu:
-            size = sum(map(len, run.places.values()))
-            for key, amount in limits_held(request, size).items():
-                if limit_owner(key).amount is LimitedAmount.GPUS:
-                    yield key, amount
 
 
 def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:

@@ -33,7 +33,6 @@ from headnode.apps.agent.task_orders import TaskOrders
 from headnode.apps.agent.task_tools import TaskAccess
 from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.ranges import Ranges
@@ -90,15 +89,9 @@ class NodeJob:
         return None
 
     @property
-    def spec(self) -> JobSpec | None:
-        """The description of the job, as the head has opened it; None where it is not open."""
-        opened = self.opened or self.at_end
-        return None if opened is None else decode_spec(opened.spec)
-
-    @property
     def may_run_elsewhere(self) -> bool:
         """Whether the head may let others run what runs here, should it lose this node."""
-        return self.spec is None or any(task.rerunnable for task in self.spec.tasks)
+        return self.opened is None or any(task.rerunnable for task in decode_spec(self.opened.spec).tasks)
 
     def owner_of(self, key: Key) -> ShepherdHandle | None:
         """Return the shepherd that has this attempt, waiting or running."""
@@ -271,7 +264,7 @@ class JobEndings:
         """
         if self._table.allocation and not self._table.allocation_ends:
             for entry in entries:
-                if ended_with_it(entry.result, job.spec):
+                if ended_with_it(entry.result, job.opened):
                     job.held[entry.key] = entry
                     asyncio.get_running_loop().call_later(SIGNALED_HOLD, self._lives_on, job, entry)
             entries = [entry for entry in entries if entry.key not in job.held]
@@ -286,7 +279,9 @@ class JobEndings:
 
     def _pass_on(self, job: NodeJob, entries: list[LedgerEntry], *, idle: bool = True) -> None:
         if self._table.allocation_ends:
-            entries = [entry._replace(result=as_lost(entry.result, job.spec)) for entry in entries]
+            entries = [
+                entry._replace(result=as_lost(entry.result, job.opened or job.at_end)) for entry in entries
+            ]
         self._parts.results.take(job.id, *entries, idle=idle)
 
     def refuse(self, job: JobId, keys: Iterable[Key], error: OSError | Unavailable) -> None:

@@ -30,7 +30,21 @@ class LimitedAmount(StrEnum):
     GPUS = "gpus"
     SUBMITTED = "submitted"  # jobs that have been submitted and are not over
 
+    def counted(self, number: int) -> str:
+        """Return so much of it in words.
 
+        >>> LimitedAmount.JOBS.counted(1), LimitedAmount.GPUS.counted(2)
+        ('1 running job', '2 GPUs')
+        """
+        return f"{number} {_WORDS[self]}{'' if number == 1 else 's'}"
+
+
+_WORDS = {
+    LimitedAmount.JOBS: "running job",
+    LimitedAmount.PROCESSORS: "processor",
+    LimitedAmount.GPUS: "GPU",
+    LimitedAmount.SUBMITTED: "submitted job",
+}
 _AMOUNTS = tuple(amount.value for amount in LimitedAmount)
 _NEXT_ENTRY = re.compile(rf":\s*(?:{'|'.join(_AMOUNTS)})\s*=")
 _MOST_DIGITS = len(str(OWNER_LIMIT.most))
@@ -54,8 +68,6 @@ LIMIT_PARAMETERS = MappingProxyType({scope.parameter: scope for scope in LimitSc
 
 Limits = Mapping[LimitedAmount, int | None]
 """The limits of one entry.  None: unlimited, whatever the entry of everybody says."""
-
-NO_LIMITS: Mapping[str, Limits] = MappingProxyType({})
 
 
 class LimitOwner(NamedTuple):
@@ -81,6 +93,10 @@ class LimitShare(msgspec.Struct, frozen=True, gc=False):
     limit: int
     amount: int | None = None
     size: int = 1
+
+    def held(self, processors: int) -> int:
+        """Return how much of the limit a job holds with so many processors."""
+        return processors // self.size if self.amount is None else self.amount
 
 
 def is_limit(key: str) -> bool:

@@ -20,12 +20,6 @@ from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
 from headnode.core.scheduling.view import View
 
-_UNITS = {  # one, several
-    LimitedAmount.JOBS: ("running job", "running jobs"),
-    LimitedAmount.PROCESSORS: ("processor", "processors"),
-    LimitedAmount.GPUS: ("GPU", "GPUs"),
-}
-
 MOST_FOUND = 10_000  # needs of which the size on idle nodes is remembered
 
 
@@ -85,10 +79,9 @@ def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[R
 
 def _sentence(share: LimitShare, asked: int, used: int) -> str:
     owner = limit_owner(share.key)
-    unit = _UNITS[owner.amount][share.limit != 1]
     has = f" and has {used}" if used else ""
     needs = "" if owner.amount is LimitedAmount.JOBS else f"; the job needs {asked}"
-    return f"{owner.scope} {owner.name!r} may have {share.limit} {unit} at once{has}{needs}"
+    return f"{owner.scope} {owner.name!r} may have {owner.amount.counted(share.limit)} at once{has}{needs}"
 
 
 def _least(need: ResolvedRequest, share: LimitShare, node_table: NodeTable) -> int:

@@ -319,10 +319,7 @@ def licences_held(request: JobRequest, processors: int) -> dict[str, int]:
 
 def limits_held(request: JobRequest, processors: int) -> dict[str, int]:
     """Return what a job holds of the limits of its user and project with so many processors."""
-    return {
-        share.key: processors // share.size if share.amount is None else share.amount
-        for share in request.limits
-    }
+    return {share.key: share.held(processors) for share in request.limits}
 
 
 def _requested_licences(request: JobRequest) -> tuple[dict[str, int], dict[str, int]]:

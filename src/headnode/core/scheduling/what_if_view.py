@@ -39,7 +39,6 @@ def with_given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
         _hold_licences(licences, job.request, job.allocation, -1)
         if left:
             _hold_licences(licences, job.request, left, 1)
-        if left:
             running.append(replace(job, allocation=left))
     return _redrawn(view, nodes, running=running, licences=licences)
 
