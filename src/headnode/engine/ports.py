@@ -201,6 +201,35 @@ class HeadStore(Journal, Past, Protocol):
         """
 
 
+class EventSource(Protocol):
+    """The events as a store has them on the disk, for standby heads.  Any thread may ask.
+
+    Promise: the store of a standby that got these events has the same checksums.
+    """
+
+    cluster_id: str
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last event that is on the disk."""
+
+    def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return the first encoded events after a number, with their numbers: up to `limit` or a page.
+
+        Raises:  Unavailable ``journal-damaged``.
+        """
+
+    def checksum_of(self, number: int) -> int | None:
+        """Return the checksum of an event, begun with its number; None: there is none."""
+
+    def copy_to(self, path: Path) -> None:
+        """Copy everything that was acknowledged into a new file; see `HeadStore`."""
+
+
+class StandbyStore(HeadStore, EventSource, Protocol):
+    """What a standby keeps: a head can begin with it."""
+
+
 class FilterQuestion(msgspec.Struct, frozen=True):
     """A call of the activation filters of a job about an offer of resources.
 

@@ -51,7 +51,8 @@ class EventObject(VerbAnswer, frozen=True, gc=False):
     tasks: list[TaskChange] | UnsetType = UNSET
     nodes: dict[str, int] | UnsetType = UNSET  # {node: processors} that a job gets or gives back
     node: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET  # of a parameter, reservation or template
+    name: str | UnsetType = UNSET  # of a parameter, reservation, template or standby head
+    address: str | UnsetType = UNSET  # HOST:PORT of a standby head
     value: str | UnsetType | None = UNSET  # of a parameter; null: its default
     percent: int | UnsetType | None = UNSET  # the progress that the owner set
     resource: str | UnsetType = UNSET  # that has the job, which waits or runs there

@@ -6,6 +6,7 @@ Times are seconds since 1970.  The comment of a field is what the page says of i
 from msgspec import UNSET, UnsetType
 
 from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.requests import Duration, Name, VerbRequest
 
 
 class NodeReservedTime(VerbAnswer, frozen=True):
@@ -107,6 +108,49 @@ class InvitationAnswer(VerbAnswer, frozen=True):
     expires: float
     approve: bool
     node: str
+
+
+class InviteStandbyRequest(VerbRequest, frozen=True):
+    """invite_standby.  `lifetime` in seconds."""
+
+    lifetime: Duration = 3600.0  # seconds
+    name: Name = ""  # the name that the standby must have
+
+
+class StandbyNameRequest(VerbRequest, frozen=True):
+    """remove_standby."""
+
+    name: Name
+
+
+class StandbyObject(VerbAnswer, frozen=True):
+    """A standby head."""
+
+    name: str
+    address: str
+    state: str  # InStep: acknowledgements wait for it; CatchingUp, Away
+    since: float  # when its connection began, or its problem
+    event: int  # the last one that it has on its disk
+    behind: int  # events that it does not have yet
+    problem: str  # why it gets no events, or ""
+
+
+class StandbysAnswer(VerbAnswer, frozen=True):
+    """standbys."""
+
+    address: str  # of this head, for other machines; "" if it has none
+    term: int  # how often a standby became the head
+    event: int  # the last one of this head
+    wait: float  # seconds that an acknowledgement waits for the standby heads (StandbyWait)
+    standbys: list[StandbyObject]
+
+
+class StandbyInvitationAnswer(VerbAnswer, frozen=True):
+    """invite_standby."""
+
+    invitation: str
+    expires: float
+    name: str
 
 
 class ReservationObject(VerbAnswer, frozen=True):

@@ -246,6 +246,8 @@ _NODES: Final = (
         "Make an invitation for a node",
         status=201,
     ),
+    _get("/standbys", "standbys", r.VerbRequest, n.StandbysAnswer, "List the standby heads"),
+    _delete("/standbys/{name}", "remove_standby", n.StandbyNameRequest, c.RemovedAnswer, "Remove one"),
     _get("/reservations", "reservations", r.VerbRequest, n.ReservationsAnswer, "List the reservations"),
     _post(
         "/reservations",
@@ -392,6 +394,7 @@ NOT_BY_REST: Final[Mapping[str, str]] = {
     "delegations": "the grid service has it: GET /pilot/delegations",
     "forget_delegation": "the grid service has it: DELETE /pilot/delegations/ID",
     "delegated_credential": "a secret, for the tasks of its user only",
+    "invite_standby": "the invitation gives a machine the keys of the cluster: for the command line",
     "create_token": "a token makes no token: on the head's machine, or on a page of the console",
 }
 """The verbs without a route, and why."""

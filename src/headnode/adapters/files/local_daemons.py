@@ -13,6 +13,8 @@ from headnode.core.model.errors import BadRequest
 
 SYSTEM_PLACE = Path("/run/headnode/heads")
 SOCKET = "head.sock"
+STANDBY = "standby.json"  # only in the state directory of a standby head
+REPLACED = "replaced.json"  # only where a standby took over from the head
 LONGEST = 4096  # bytes of a file that is read
 MOST = 1000  # files of a directory that are read
 

@@ -181,6 +181,25 @@ class EventTable:
             rows.append((number, job, kind_of(event), body, checksum(body, number)))
         self._database.executemany("insert into events values (?, ?, ?, ?, ?)", rows)
 
+    def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return the first encoded events after a number, up to `limit` or a page of bytes.
+
+        Raises:  Unavailable ``journal-damaged`` when one of them is missing or has changed.
+        """
+        found = self._database.execute(
+            "select number, body, sum from events where number > ? order by number limit ?", (after, limit)
+        )
+        rows = first_bytes(found, PAGE_BYTES.most)
+        for expected, (number, body, said) in enumerate(rows, after + 1):
+            if number != expected or not is_intact(body, number, said):
+                raise damaged(self._path, f"event {expected} is missing or has changed")
+        return [(number, body) for number, body, _ in rows]
+
+    def checksum_of(self, number: int) -> int | None:
+        """Return the checksum of an event; None: there is none of this number."""
+        found = self._database.execute("select sum from events where number = ?", (number,)).fetchone()
+        return None if found is None else int(found[0])
+
     def page(self, after: int, limit: int) -> list[tuple[int, Event]]:
         """Return the first events after a number, up to `limit` or a page of bytes.
 

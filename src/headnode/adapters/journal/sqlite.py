@@ -92,6 +92,21 @@ class SqliteJournal:
             yield from page
             number = page[-1][0]
 
+    @property
+    def last_number(self) -> int:
+        """The number of the last event that is on the disk."""
+        return self._last
+
+    def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return the first encoded events after a number, up to `limit` or a page of bytes."""
+        with self._access:
+            return self._events.rows(after, limit)
+
+    def checksum_of(self, number: int) -> int | None:
+        """Return the checksum of an event; None: there is none of this number."""
+        with self._access:
+            return self._events.checksum_of(number)
+
     def keep_snapshot(self, number: int, state: bytes) -> None:
         """Keep the state as it was after event `number`, and the one kept before."""
         with self._transaction():

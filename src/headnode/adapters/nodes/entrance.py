@@ -12,8 +12,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from headnode.adapters.wire.frames import BACKLOG
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import STRANGER_LINES
+from headnode.core.model.errors import Unavailable
 
 LOG_WINDOW = 60.0  # seconds
 
@@ -88,6 +90,22 @@ class Entrance:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_waiting = min(b.WAITING.most, descriptors // 4)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Begin to listen at all addresses of a host (`*`: of this machine); return the port; 0: a free one.
+
+        Raises:  Unavailable ``listen``.
+        """
+        try:
+            listening = await _listen(None if host == "*" else host, port)
+        except OSError as error:
+            raise Unavailable(
+                code="listen",
+                what=f"nodes cannot join at {host}:{port}: {error.strerror or error}",
+                fix="choose another address or port with --listen",
+            ) from None
+        self.open(listening)
+        return int(listening[0].getsockname()[1])
 
     def open(self, listening: Sequence[socket.socket]) -> None:
         """Accept from these sockets, which listen already."""
@@ -261,3 +279,38 @@ def _site(address: str) -> str:
 def digest_of(secret: str) -> str:
     """Return what the head keeps of a secret, which is shown once to join or to log in."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+async def _listen(host: str | None, port: int) -> list[socket.socket]:
+    """Return sockets that listen at all addresses of a host; None: at all of this machine.
+
+    Raises:  OSError.
+    """
+    infos = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    found: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(infos):
+            found.append(_listen_at(family, address, found))
+    except OSError:
+        for each in found:
+            each.close()
+        raise
+    return found
+
+
+def _listen_at(family: int, address: tuple[object, ...], before: Sequence[socket.socket]) -> socket.socket:
+    """Return a socket that listens; a free port is that of the others."""
+    listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        port = before[0].getsockname()[1] if before else address[1]
+        listening.bind((address[0], port, *address[2:]))
+        listening.listen(BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening

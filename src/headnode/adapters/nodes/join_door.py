@@ -3,23 +3,40 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from headnode import __version__
 from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.nodes.link import facts_of, misunderstanding
-from headnode.adapters.wire.agent_messages import LARGEST_GREETING, CertificateRejected, GetAuthority, Join
+from headnode.adapters.nodes.membership import read_address
+from headnode.adapters.wire.agent_messages import (
+    LARGEST_GREETING,
+    CertificateRejected,
+    GetAuthority,
+    Join,
+    JoinStandby,
+)
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.adapters.wire.messages import AuthorityCertificate, FromStranger, Goodbye, Joined, ToStranger
-from headnode.adapters.wire.peers import CLIENT, TASKS
+from headnode.adapters.wire.messages import (
+    AuthorityCertificate,
+    FromStranger,
+    Goodbye,
+    Joined,
+    StandbyJoined,
+    ToStranger,
+)
+from headnode.adapters.wire.peers import CLIENT, STANDBY, TASKS
+from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, IsHead, encode_message
 from headnode.adapters.wire.tls import Authority, peer_of, protocol_of
 from headnode.core.model.bounds import GREETING_TIME, NAME, UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.node import facts_objection
 from headnode.core.state import events as e
 from headnode.core.state.command import Command
-from headnode.core.state.join import AdmitNode
+from headnode.core.state.join import AdmitNode, AdmitStandby
 
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")
@@ -47,6 +64,15 @@ def _read(data: bytes) -> FromStranger:
         raise BadRequest(code="message", what=f"it sent no valid message: {error}") from None
 
 
+class ClusterNames(NamedTuple):
+    """What a standby head is told of the cluster that it joins."""
+
+    name: str
+    id: str
+    term: Callable[[], int]  # how often a standby became the head
+    address: Callable[[], str]  # HOST:PORT of this head
+
+
 class JoinDoor:
     """Serves every connection from other machines.  A bad one costs itself only."""
 
@@ -57,9 +83,10 @@ class JoinDoor:
         serve_node: ServeNode,
         serve_client: ServeClient,
         serve_task: ServeNode,
+        cluster: ClusterNames,
     ) -> None:
         self._authority, self._ask, self._serve_node = authority, ask, serve_node
-        self._serve_client, self._serve_task = serve_client, serve_task
+        self._serve_client, self._serve_task, self._cluster = serve_client, serve_task, cluster
 
     async def serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
@@ -70,6 +97,8 @@ class JoinDoor:
             protocol = protocol_of(writer)
             if protocol == CLIENT:
                 await self._let_client_in(reader, writer, node, known)
+            elif protocol == STANDBY:
+                await self._tell_former_head(reader, writer)
             elif protocol == TASKS:
                 await self._let_task_in(reader, writer, node, known)
             elif node is not None:
@@ -120,6 +149,13 @@ class JoinDoor:
         known()
         await self._serve_task(reader, writer, *node)
 
+    async def _tell_former_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Tell a head that looks for its standby here that this is a head, and since which takeover."""
+        async with asyncio.timeout(PATIENCE):
+            if await read_frame(reader, LARGEST_GREETING) is not None:
+                writer.write(frame(encode_message(IsHead(self._cluster.term(), self._cluster.address()))))
+                await writer.drain()
+
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of a peer without a certificate, for at most `PATIENCE` seconds."""
         async with asyncio.timeout(PATIENCE):
@@ -145,6 +181,27 @@ class JoinDoor:
                 except HeadnodeError as error:
                     strangers.warning("node %r may not join: %s", message.facts.name[: NAME.most], error)
                     return Goodbye(reason=str(error))
+            case JoinStandby():
+                try:
+                    return await self._join_standby(message)
+                except HeadnodeError as error:
+                    strangers.warning("%r may not be a standby: %s", message.name[: NAME.most], error)
+                    return Goodbye(reason=str(error))
+
+    async def _join_standby(self, message: JoinStandby) -> ToStranger:
+        """Let an invited machine be a standby head: it gets the keys of the cluster.
+
+        Raises:  what refuses it.
+        """
+        if message.protocol != STANDBY_PROTOCOL:
+            return Goodbye(reason=f"this head runs Headnode {__version__}; install it there, too")
+        read_address(message.address, "listen")
+        files = self._authority.files()
+        await self._ask(
+            AdmitStandby(digest=digest_of(message.secret), name=message.name, address=message.address)
+        )
+        log.info("%s at %s is a standby head", message.name, message.address)
+        return StandbyJoined(cluster=self._cluster.name, cluster_id=self._cluster.id, authority=files)
 
     async def _join(self, message: Join) -> ToStranger:
         """Let an invited node in.

@@ -16,10 +16,18 @@ from headnode.adapters.wire.agent_messages import (
     CertificateRejected,
     GetAuthority,
     Join,
+    JoinStandby,
 )
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.adapters.wire.messages import AuthorityCertificate, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.messages import (
+    AuthorityCertificate,
+    FromStranger,
+    Goodbye,
+    Joined,
+    StandbyJoined,
+    ToStranger,
+)
 from headnode.adapters.wire.peers import TASKS
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
@@ -129,9 +137,9 @@ class NodeIdentity:
             request = request_for(facts.name, self._own.key)
             joined = await self._ask_to_join(invitation, facts, request)
         except TimeoutError:
-            raise _away(address, "it does not answer") from None
+            raise head_away(address, "it does not answer") from None
         except OSError as error:
-            raise _away(address, str(error)) from None
+            raise head_away(address, str(error)) from None
         self._own.certificate.write_bytes(joined.certificate)
         scratch = self._membership.with_suffix(".new")
         scratch.write_bytes(msgspec.json.encode(Membership(invitation.host, invitation.port, facts.name)))
@@ -208,6 +216,21 @@ async def learn_authority(invitation: Invitation) -> bytes:
     return told
 
 
+async def ask_to_be_standby(invitation: Invitation, authority: Path, question: JoinStandby) -> StandbyJoined:
+    """Show a head the invitation to be its standby; return what it answers.
+
+    authority:  the file with the certificate of the head's authority
+    Raises:  NotAllowed ``not-joined`` when the head refuses; OSError; TimeoutError.
+    """
+    dialed = await dial(invitation.host, invitation.port, node_side(authority))
+    async with _conversation(dialed) as streams:
+        answer = await _ask(streams, question)
+    if isinstance(answer, StandbyJoined):
+        return answer
+    reason = answer.reason if isinstance(answer, Goodbye) else "its answer was not understood"
+    raise NotAllowed(code="not-joined", what=f"the head refused this standby: {reason}")
+
+
 @contextlib.asynccontextmanager
 async def _conversation(streams: Streams) -> AsyncIterator[Streams]:
     try:
@@ -229,7 +252,8 @@ async def _ask(streams: Streams, question: FromStranger) -> ToStranger:
     return _decoder.decode(answer)
 
 
-def _away(address: str, why: str) -> Unavailable:
+def head_away(address: str, why: str) -> Unavailable:
+    """Return the error for a head that is not reached."""
     return Unavailable(
         code="head-away",
         what=f"the head at {address} cannot be reached: {why}",

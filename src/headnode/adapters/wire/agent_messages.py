@@ -65,6 +65,15 @@ class Join(Message, frozen=True, tag="Join"):
     certificate_request: bytes  # a certificate request, PEM
 
 
+class JoinStandby(Message, frozen=True, tag="JoinStandby"):
+    """A machine with an invitation asks to become a standby head, which listens at `address` (HOST:PORT)."""
+
+    protocol: int  # of standby heads
+    secret: str
+    name: str
+    address: str
+
+
 class Holdings(Message, frozen=True, kw_only=True):
     """The jobs and attempts on a node.
 

@@ -12,6 +12,7 @@ from headnode.adapters.wire.agent_messages import (
     JobClosed,
     JobReady,
     Join,
+    JoinStandby,
     Launch,
     LaunchAck,
     LaunchData,
@@ -42,6 +43,14 @@ class Joined(Message, frozen=True, tag="Joined"):
 
     certificate: bytes
     approved: bool
+
+
+class StandbyJoined(Message, frozen=True, tag="StandbyJoined"):
+    """Head: the machine is a standby head of this cluster; `authority` has the files of that directory."""
+
+    cluster: str
+    cluster_id: str
+    authority: dict[str, bytes]
 
 
 class KillLaunches(Message, frozen=True, tag="KillLaunches"):
@@ -269,8 +278,8 @@ class Goodbye(Message, frozen=True, tag="Goodbye"):
     reason: str = ""
 
 
-FromStranger = GetAuthority | Join | CertificateRejected
-ToStranger = AuthorityCertificate | Joined | Goodbye
+FromStranger = GetAuthority | Join | JoinStandby | CertificateRejected
+ToStranger = AuthorityCertificate | Joined | StandbyJoined | Goodbye
 Launching = Launch | LaunchData | LaunchAck | LaunchesEnded
 FromAgent = (
     Hello

@@ -10,6 +10,8 @@ HEAD_NAME = "head.headnode.invalid"
 """The name in the head's certificate: all ask for it, whatever address they dial."""
 CLIENT = "headnode-client"
 """The ALPN protocol of clients on other machines; a peer without one is a node."""
+STANDBY = "headnode-standby"
+"""What a head asks for that sends its events to a standby head (ALPN)."""
 TASKS = "headnode-tasks"
 """What a node asks for that passes on what its tasks ask (ALPN)."""
 

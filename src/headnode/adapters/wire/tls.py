@@ -7,7 +7,7 @@ import hmac
 import os
 import ssl
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -16,12 +16,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from headnode.adapters.wire.frames import keep_alive
-from headnode.adapters.wire.peers import CLIENT, HEAD_NAME, TASKS
+from headnode.adapters.wire.peers import CLIENT, HEAD_NAME, STANDBY, TASKS
 from headnode.core.model.errors import BadRequest, Unavailable
 
 _YEARS = datetime.timedelta(days=3652)  # certificates end by removing the node, not by their date
 _AHEAD = datetime.timedelta(days=1)  # clocks of nodes may be slow
 _PRIVATE = 0o600
+
+
+AUTHORITY_FILES: Final = ("authority.key", "authority.pem", "head.key", "head.pem")
 
 
 class KeyPair(NamedTuple):
@@ -53,6 +56,20 @@ class Authority:
                 code="authority",
                 what=f"the cluster's certificates in {str(directory)!r} cannot be used: {error}",
                 fix="restore the directory from a backup, or remove it: then every node must join again",
+            ) from None
+
+    def files(self) -> dict[str, bytes]:
+        """Return all files of the authority by their names, with its private keys: for a standby head.
+
+        Raises:  Unavailable ``authority``.
+        """
+        try:
+            return {name: (self.file.parent / name).read_bytes() for name in AUTHORITY_FILES}
+        except OSError as error:
+            raise Unavailable(
+                code="authority",
+                what=f"the cluster's certificates in {str(self.file.parent)!r} cannot be read: {error}",
+                fix="restore the directory from a backup",
             ) from None
 
     @property
@@ -227,7 +244,7 @@ def head_side(authority: Authority) -> ssl.SSLContext:
     context.load_cert_chain(authority.head.certificate, authority.head.key)
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols([CLIENT, TASKS])
+    context.set_alpn_protocols([CLIENT, TASKS, STANDBY])
     return context
 
 

@@ -136,6 +136,25 @@ def _when_ready(started: BackgroundProgram, nodes: int) -> dict[str, Any]:
     )
 
 
+def wait_for_head(directory: str) -> dict[str, Any]:
+    """Return the cluster once the head in a directory answers: that of a standby which takes over.
+
+    Raises:  Unavailable ``head-slow``.
+    """
+    client, deadline = client_of(directory), time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            cluster: dict[str, Any] = client.ask("cluster")["cluster"]
+            return cluster
+        except Unavailable:
+            time.sleep(PAUSE)
+    raise Unavailable(
+        code="head-slow",
+        what=f"the head in {directory!r} does not answer yet",
+        fix=f"see its log {str(Path(directory) / 'head.log')!r}, and start it with: hn up",
+    )
+
+
 def _died(started: BackgroundProgram) -> HeadnodeError:
     return Unavailable(
         code="head-died",

@@ -11,5 +11,6 @@ CREATING_QUESTIONS = frozenset(
         "create_token",
         "submit_jobs",
         "create_reservation",
+        "invite_standby",
     )
 )

@@ -19,6 +19,8 @@ import msgspec
 from headnode.adapters.clock import WallClock
 from headnode.adapters.files.local_daemons import (
     NO_LONGER,
+    REPLACED,
+    STANDBY,
     address_to_listen_at,
     announced,
     cluster_name,
@@ -56,7 +58,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.state import nodes as c
 from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
-from headnode.engine.ports import HeadStore
+from headnode.engine.ports import StandbyStore
 
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
@@ -115,6 +117,7 @@ def node_names(options: HeadOptions) -> list[str]:
 log = logging.getLogger("headnode.server")
 
 BETWEEN_SNAPSHOT_LOOKS = 5.0  # seconds
+REPLACED_STATUS = 1
 LOOK_OVER = 2.0  # seconds in which damage is looked for at the start
 
 
@@ -136,6 +139,7 @@ def main(arguments: list[str]) -> int:
         options.state.mkdir(parents=True, exist_ok=True)
         options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
         refuse_unsafe_state(options.state)
+        _refuse_other_places(options.state)
         journal = open_journal(options.state)
         options = _remembered(options)  # not before: a second head must not change what the first has said
     except HeadnodeError as error:
@@ -154,6 +158,17 @@ def main(arguments: list[str]) -> int:
         journal.close()
 
 
+def _refuse_other_places(state: Path) -> None:
+    """Refuse the directory of a standby, and that of a head from which its standby has taken over.
+
+    Raises:  WrongState ``standby-here``, ``head-replaced``; Unavailable ``standby-file``.
+    """
+    if (state / STANDBY).exists() or (state / REPLACED).exists():
+        from headnode.adapters.files.standby_place import refuse_head
+
+        refuse_head(state)
+
+
 def _remembered(options: HeadOptions) -> HeadOptions:
     """Return the options with what was said at an earlier start, and remember what was said at this one.
 
@@ -170,7 +185,7 @@ def _remembered(options: HeadOptions) -> HeadOptions:
 class Head:
     """Everything of one head, put together."""
 
-    def __init__(self, options: HeadOptions, journal: HeadStore) -> None:
+    def __init__(self, options: HeadOptions, journal: StandbyStore) -> None:
         self._options, self._journal = options, journal
         self._ended = asyncio.Event()
         self._status = 0
@@ -201,7 +216,7 @@ class Head:
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
         self._filter_caller = FilterCaller(options.state, options.name)
-        self._optional = OptionalServices(context, self._filter_caller, self._journal)
+        self._optional = OptionalServices(context, self._filter_caller, self._journal, self._journal)
         self._submissions = SubmissionFilters(context, self._filter_caller)
         self._activations = ActivationFilters(context, self._filter_caller)
         address = address_to_listen_at(options.state, options.listen)
@@ -216,8 +231,7 @@ class Head:
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
-            hand_off=lambda: self._optional.hand_off.made,
-            elastic=lambda: self._optional.elastic.made,
+            services=self._optional,
             network=self._network(context, address) if address else None,
         )
 
@@ -229,8 +243,9 @@ class Head:
 
         clients, tasks = TlsDoor(context), TaskDoor(context)
         return NetworkListener(
-            self._options.state, address, self.batcher, self.links, clients.serve, tasks.serve
-        )
+            self._options.state, address, self.batcher, self.links, clients.serve, tasks.serve,
+            self._options.name, lambda: self.engine.cluster.term,
+        )  # fmt: skip
 
     def _welcome(self) -> m.Welcome:
         settings = self.engine.settings
@@ -261,6 +276,8 @@ class Head:
 
     async def run(self) -> int:
         """Serve until told to end."""
+        if await self._optional.is_replaced():
+            return REPLACED_STATUS
         await self._mark_nodes_unreachable()
         async with self._serving():
             with announced(os.environ, self._options.name, self._options.state):

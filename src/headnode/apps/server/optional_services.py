@@ -17,7 +17,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Effects
-from headnode.engine.ports import Past
+from headnode.engine.ports import EventSource, Past
 
 if TYPE_CHECKING:
     from headnode.apps.server.api.delegations import DelegationCleaner
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headnode.apps.server.licence_counts import LicenceCounts
     from headnode.apps.server.place_desk import PlaceDesk
     from headnode.apps.server.site_overlay import SiteOverlay
+    from headnode.apps.server.standbys import StandbyHeads
 
 log = logging.getLogger("headnode.server")
 
@@ -152,8 +153,8 @@ class OptionalEventService(OptionalService[EventServiceType]):
 class OptionalServices:
     """All optional services of a head; none is made before `look` or the first events."""
 
-    def __init__(self, context: ServerContext, asker: FilterCaller, past: Past) -> None:
-        self._context, self._asker, self._past = context, asker, past
+    def __init__(self, context: ServerContext, asker: FilterCaller, past: Past, source: EventSource) -> None:
+        self._context, self._asker, self._past, self._source = context, asker, past, source
         engine, state = context.engine, context.state
         self._cursors = state / "webhooks.db"
         has_cursors = self._cursors.exists()  # those of former hooks are to be forgotten
@@ -173,13 +174,25 @@ class OptionalServices:
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: engine.settings.number("TTLCompletedJobs") > 0)
+        self.standbys = OptionalEventService(self._standbys, lambda: bool(engine.cluster.standbys))
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
             "choice of places": self.places, "webhooks": self.webhooks, "delegations": self.delegations,
             "elastic pools": self.elastic, "licence counts": self.licences, "old output": self.output,
+            "standby heads": self.standbys,
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
+
+    async def is_replaced(self) -> bool:
+        """Whether a standby has taken over from this head while it was away; the log and a file say so."""
+        standbys = self.standbys.made
+        return standbys is not None and await standbys.is_replaced()
+
+    def _standbys(self) -> "StandbyHeads":
+        from headnode.apps.server.standbys import StandbyHeads
+
+        return StandbyHeads(self._context, self._source)
 
     def _bank(self) -> "BankDesk":
         from headnode.apps.server.bank_desk import BankDesk

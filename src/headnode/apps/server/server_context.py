@@ -118,6 +118,8 @@ if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
     from headnode.apps.server.elastic import ElasticNodes
     from headnode.apps.server.hand_off import HandOff
+    from headnode.apps.server.optional_services import OptionalServices
+    from headnode.apps.server.standbys import StandbyHeads
 
 
 class SiteFeatures(msgspec.Struct, frozen=True):
@@ -185,8 +187,7 @@ class ContextParts(NamedTuple):
     submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
     asker: FilterCaller | None = None  # calls filters; None: no filters are called
     notices: JobNotices | None = None  # sends notifications; None: none are sent
-    hand_off: "Callable[[], HandOff | None]" = lambda: None  # what hands jobs over to other schedulers
-    elastic: "Callable[[], ElasticNodes | None]" = lambda: None  # makes nodes of allocations
+    services: "OptionalServices | None" = None  # started when they are needed
     network: "NetworkListener | None" = None  # where nodes of other machines join; None: nowhere
 
 
@@ -234,19 +235,23 @@ class ServerContext:
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
         (
             self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
-            self.store, self.submission_chain, self.asker, self.notices, self._hand_off, self._elastic,
-            self.network,
+            self.store, self.submission_chain, self.asker, self.notices, self._services, self.network,
         ) = parts(self)  # fmt: skip
 
     @property
     def hand_off(self) -> "HandOff | None":
         """What hands jobs over to other schedulers; None where there is no resource."""
-        return self._hand_off()
+        return self._services.hand_off.made if self._services is not None else None
 
     @property
     def elastic(self) -> "ElasticNodes | None":
         """What makes nodes of allocations; None where there is no elastic pool."""
-        return self._elastic()
+        return self._services.elastic.made if self._services is not None else None
+
+    @property
+    def standbys(self) -> "StandbyHeads | None":
+        """What sends the events to standby heads; None where there is none."""
+        return self._services.standbys.made if self._services is not None else None
 
     @property
     def cluster(self) -> ClusterState:

@@ -217,6 +217,10 @@ IDLE_TIME = Bound(
 )
 GREETING = Bound("a greeting of a node that is not approved", 256 * 1024, "bytes", "it has no tasks")
 CLIENT_GREETING = Bound("a greeting of a client", 4096, "bytes", "it is a token")
+STANDBY_MESSAGE = Bound(
+    "a message of the head to a standby head", 64 * 1024 * 1024, "bytes", "an event has a whole description"
+)
+STANDBY_ANSWER = Bound("an answer of a standby head", 4096, "bytes", "it is a few numbers")
 STRANGER_LINES = Bound(
     "log lines of one kind about unauthenticated connections", 20, "lines a minute", "the others are counted"
 )

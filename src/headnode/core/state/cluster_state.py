@@ -58,6 +58,8 @@ class ClusterState:
         self.tokens = {token.digest: token for token in kept.tokens}
         self.receipts = packed_receipts(kept.receipts)  # of each user, by key, the oldest first
         self.reservation_index = ReservationIndex()
+        self.standbys = {standby.name: standby for standby in kept.standbys}
+        self.term = kept.term  # how often a standby became the head
         self.next_token, self.next_job, self.next_order = kept.next_token, kept.next_job, kept.next_order
         half_life = float(self.parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
         self.usage = OwnerUsage(kept.usage, half_life)
@@ -108,6 +110,8 @@ class ClusterState:
             resources=list(self.resource_index.named.values()),
             bank=list(self.bank.entries.values()),
             elastic=list(self.elastic.named.values()),
+            standbys=list(self.standbys.values()),
+            term=self.term,
             next_token=self.next_token,
             next_job=self.next_job,
             next_order=self.next_order,

@@ -106,6 +106,7 @@ class NodeInvited(StateEvent, frozen=True, gc=False, tag="NodeInvited"):
     approve: bool = False
     name: str = ""  # who may; empty: any new node
     by: str = ""
+    standby: bool = False  # it admits a standby head, and no node
 
 
 class NodeKeyPinned(NodeEvent, frozen=True, gc=False, tag="NodeKeyPinned"):
@@ -297,6 +298,31 @@ class JobIdsSkipped(StateEvent, frozen=True, gc=False, tag="JobIdsSkipped"):
 
     next_job: int
     by: str = ""
+
+
+class StandbyAdmitted(StateEvent, frozen=True, gc=False, tag="StandbyAdmitted"):
+    """A machine becomes a standby head, which can be reached at `address` (HOST:PORT)."""
+
+    name: str
+    address: str
+    invitation: str = ""  # digest of its secret, which is used up
+
+
+class StandbyRemoved(StateEvent, frozen=True, gc=False, tag="StandbyRemoved"):
+    """A standby head gets no events any more."""
+
+    name: str
+    by: str = ""
+
+
+class HeadTakenOver(StateEvent, frozen=True, gc=False, tag="HeadTakenOver"):
+    """A standby becomes the head; the head before it may not act any more."""
+
+    name: str
+    address: str
+    term: int  # how often a standby became the head; of two heads, the one with the higher term counts
+    by: str = ""
+    forced: bool = False  # the head before it did not hand over
 
 
 class ParameterSet(StateEvent, frozen=True, gc=False, tag="ParameterSet"):

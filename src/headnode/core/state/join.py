@@ -1,6 +1,6 @@
-"""Which machines become nodes: an administrator invites, a node shows the invitation once and registers."""
+"""Which machines become nodes or standby heads: an administrator invites, the machine shows that once."""
 
-from headnode.core.model.errors import BadRequest, NotAllowed
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
@@ -36,6 +36,7 @@ class InviteNode(Command, frozen=True):
     expires: Instant
     approve: bool = False  # it is ready at once
     node: str = ""
+    standby: bool = False  # a standby head is invited, not a node
 
 
 class AdmitNode(Command, frozen=True):
@@ -44,6 +45,30 @@ class AdmitNode(Command, frozen=True):
     digest: str  # of the invitation's secret
     facts: NodeFacts
     key: str  # digest of the node's key
+
+
+class AdmitStandby(Command, frozen=True):
+    """Admit a standby head, which shows an invitation and says where it listens (HOST:PORT)."""
+
+    digest: str  # of the invitation's secret
+    name: str
+    address: str
+
+
+class RemoveStandby(Command, frozen=True):
+    """Send no more events to a standby head."""
+
+    by: User
+    name: str
+
+
+class TakeOver(Command, frozen=True):
+    """Standby: become the head; `forced`: the head before it did not hand over."""
+
+    by: User
+    name: str
+    address: str
+    forced: bool = False
 
 
 class SetNode(Command, frozen=True):
@@ -59,6 +84,7 @@ class SetNode(Command, frozen=True):
 LONGEST_NAME = 64  # characters: what a certificate has room for
 LONGEST_INVITATION = 30 * 86400  # seconds
 MOST_INVITATIONS = 10_000  # open at once
+MOST_STANDBYS = 4  # heads send each of them all events
 _INVITE = "an administrator can make another with `hn node invite`"
 
 
@@ -88,6 +114,7 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
             approve=command.approve,
             name=command.node,
             by=command.by.name,
+            standby=command.standby,
         )
     ]
 
@@ -124,6 +151,12 @@ def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event
 
 def _shown(cluster: ClusterState, command: AdmitNode, now: Instant) -> InvitationRecord:
     invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", _INVITE)
+    if invitation.standby:
+        raise NotAllowed(
+            code="invitation",
+            what="this invitation is for a standby head, not for a node",
+            fix="use it with `hn standby join`, or make one for a node: hn node invite",
+        )
     if invitation.name and invitation.name != command.facts.name:
         raise NotAllowed(
             code="invitation",
@@ -145,6 +178,58 @@ def check_name(name: str) -> None:
             what=f"{name[:LONGEST_NAME]!r} cannot be the name of a node",
             fix=f"use up to {LONGEST_NAME} letters, digits, '-', '.' and '_', a letter or digit first",
         )
+
+
+def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) -> list[Event]:
+    """Admit a standby head, once for each invitation; one of the same name is replaced.
+
+    Raises:  NotAllowed ``invitation``; BadRequest ``node-name``, ``standbys``.
+    """
+    check_name(command.name)
+    fix = "an administrator can make another with `hn standby invite`"
+    invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", fix)
+    if not invitation.standby or invitation.name not in ("", command.name):
+        whom = f"for the standby {invitation.name!r}" if invitation.standby else "for a node"
+        raise NotAllowed(code="invitation", what=f"this invitation is {whom}", fix=fix)
+    if len(cluster.standbys.keys() | {command.name}) > MOST_STANDBYS:
+        raise BadRequest(
+            code="standbys",
+            what=f"the cluster has {MOST_STANDBYS} standby heads, and no more are possible",
+            fix="remove one: hn standby remove NAME",
+        )
+    return [
+        e.StandbyAdmitted(at=now, name=command.name, address=command.address, invitation=invitation.digest)
+    ]
+
+
+def remove_standby(cluster: ClusterState, command: RemoveStandby, now: Instant) -> list[Event]:
+    """Send no more events to a standby head.
+
+    Raises:  NotFound ``no-such-standby``.
+    """
+    must_administer(command.by, "remove standby heads")
+    if command.name not in cluster.standbys:
+        raise NotFound(
+            code="no-such-standby",
+            what=f"there is no standby head {command.name!r}",
+            fix="see: hn standby list",
+        )
+    return [e.StandbyRemoved(at=now, name=command.name, by=command.by.name)]
+
+
+def take_over(cluster: ClusterState, command: TakeOver, now: Instant) -> list[Event]:
+    """A standby becomes the head: the head before it has a lower term from now on."""
+    must_administer(command.by, "make a standby the head")
+    return [
+        e.HeadTakenOver(
+            at=now,
+            name=command.name,
+            address=command.address,
+            term=cluster.term + 1,
+            by=command.by.name,
+            forced=command.forced,
+        )
+    ]
 
 
 def set_node(cluster: ClusterState, command: SetNode, now: Instant) -> list[Event]:

@@ -1,4 +1,4 @@
-"""What the head remembers of nodes, and of invitations, logins and tokens."""
+"""What the head remembers of nodes and standby heads, and of invitations, logins and tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,6 +78,15 @@ class InvitationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: Instant
     approve: bool
     name: str
+    standby: bool = False  # it admits a standby head, and no node
+
+
+class StandbyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A standby head: a machine with a live copy of the journal, which can become the head."""
+
+    name: str
+    address: str  # HOST:PORT, where it listens before and after that
+    since: Instant
 
 
 class LoginRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.hooks import start_anew
 from headnode.core.state.job_record import started_run
 from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, wake_ups
-from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
+from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord, StandbyRecord
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_target, phase_on, set_phase
@@ -168,8 +168,25 @@ def node_invited(cluster: ClusterState, event: e.NodeInvited) -> None:
     for digest in [each.digest for each in cluster.invitations.values() if each.expires <= event.at]:
         del cluster.invitations[digest]
     cluster.invitations[event.digest] = InvitationRecord(
-        event.digest, event.expires, event.approve, event.name
+        event.digest, event.expires, event.approve, event.name, event.standby
     )
+
+
+def standby_admitted(cluster: ClusterState, event: e.StandbyAdmitted) -> None:
+    """A machine is a standby head, and its invitation is used up."""
+    cluster.standbys[event.name] = StandbyRecord(event.name, event.address, event.at)
+    cluster.invitations.pop(event.invitation, None)
+
+
+def standby_removed(cluster: ClusterState, event: e.StandbyRemoved) -> None:
+    """A machine is no standby head any more."""
+    del cluster.standbys[event.name]
+
+
+def head_taken_over(cluster: ClusterState, event: e.HeadTakenOver) -> None:
+    """A standby is the head now."""
+    cluster.standbys.pop(event.name, None)
+    cluster.term = event.term
 
 
 def key_pinned(cluster: ClusterState, event: e.NodeKeyPinned) -> None:

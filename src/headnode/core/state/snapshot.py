@@ -9,7 +9,13 @@ from headnode.core.model.user import Receipt
 from headnode.core.state.bank_ledger import BankEntry
 from headnode.core.state.elastic_record import ElasticRecord
 from headnode.core.state.job_record import JobRecord
-from headnode.core.state.node_record import InvitationRecord, LoginRecord, NodeRecord, TokenRecord
+from headnode.core.state.node_record import (
+    InvitationRecord,
+    LoginRecord,
+    NodeRecord,
+    StandbyRecord,
+    TokenRecord,
+)
 from headnode.core.state.owner_usage import UsageAccount
 
 
@@ -29,6 +35,8 @@ class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     resources: list[BatchResource] = []
     bank: list[BankEntry] = []
     elastic: list[ElasticRecord] = []
+    standbys: list[StandbyRecord] = []
+    term: int = 0
     next_token: int = 1
     next_job: int = 1
     next_order: int = 1

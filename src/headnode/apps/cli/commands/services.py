@@ -17,6 +17,12 @@ PAUSE = 0.05
 
 def end_head(asked: Arguments, client: Client, out: Output) -> int:
     """End the head and wait until it is gone; say what goes on without it."""
+    if client.login is None and _is_standby(client.state_directory):
+        from headnode.apps.cli.standby_daemon import stop_standby
+
+        ended = stop_standby(client.state_directory)
+        out.said("The standby has ended." if ended else "The standby does not run.", {"pid": ended})
+        return 0
     process = client.ask("ping")["pid"]
     if client.state_directory:
         from headnode.apps.cli.web_gateway import stop_gateway
@@ -37,6 +43,30 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
     for job in answer.get("unended_jobs", ()):  # a head of before has none
         said += f"\nJob {job['id']} is canceled, but has not ended at {', '.join(job['places'])}."
     out.said(said, answer)
+    return 0
+
+
+def _is_standby(directory: str) -> bool:
+    return os.path.exists(os.path.join(directory, "standby.json"))  # noqa: PTH110, PTH118 (pathlib costs 6 ms)
+
+
+def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
+    """Start the standby in a state directory that belongs to one."""
+    from headnode.apps.cli import standby_daemon
+
+    if asked.flag("foreground"):
+        standby_daemon.become_standby(directory)
+    runs = standby_daemon.standby_runs(directory)
+    status = (
+        standby_daemon.ask_standby(directory, "status") if runs else standby_daemon.start_standby(directory)
+    )
+    said = "runs already" if runs else "is up"
+    out.said(
+        f"The standby {status['name']} of cluster {status['cluster']} {said}; see: hn standby list\n"
+        "To make it the head: hn standby takeover",
+        status,
+        status["name"],
+    )
     return 0
 
 
@@ -117,7 +147,9 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
 
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
-    directory = _directory(asked, client)
+    directory = own_directory(asked, client)
+    if _is_standby(directory):
+        return _start_standby(asked, directory, out)
     settings = {name: asked.text(name) for name in _HEAD_SETTINGS}
     if asked.number("processors") == 0:
         raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
@@ -182,7 +214,7 @@ def _nodes(asked: Arguments, directory: str) -> int:
     return 1 if wanted is None else wanted
 
 
-def _directory(asked: Arguments, client: Client) -> str:
+def own_directory(asked: Arguments, client: Client) -> str:
     """Return where to start: where the user said, else the user's own place, never another's head."""
     from headnode.apps.client.local_addresses import own_state_directory
 

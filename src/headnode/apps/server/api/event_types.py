@@ -71,6 +71,10 @@ def _named(event: Any) -> Data:
     return {"name": event.name}
 
 
+def _standby(event: "e.StandbyAdmitted | e.HeadTakenOver") -> Data:
+    return {"name": event.name, "address": event.address}
+
+
 def _nothing(_: object) -> Data:
     return {}
 
@@ -140,6 +144,9 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         **ELASTIC_EVENTS,
         e.TemplateSet: ("template.set", lambda one: {"name": decode_template(one.template).name}),
         e.TemplateRemoved: ("template.removed", _named),
+        e.StandbyAdmitted: ("standby.admitted", _standby),
+        e.StandbyRemoved: ("standby.removed", _named),
+        e.HeadTakenOver: ("head.taken_over", _standby),
     }
 )
 """The type of each event that clients get, and its data."""

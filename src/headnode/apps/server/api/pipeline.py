@@ -53,6 +53,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "site",
         "elastic",
         "limits",
+        "standby",
     ),
 )
 """Every verb of the protocol, by its name."""

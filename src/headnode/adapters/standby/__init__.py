@@ -1,0 +1,1 @@
+"""Standby heads, as their head sees them: a thread sends each of them the events."""

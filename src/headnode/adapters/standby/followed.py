@@ -1,0 +1,165 @@
+"""A journal whose events standby heads follow: a write returns when they have it, or are late."""
+
+import hashlib
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.quantities import JobId
+from headnode.core.state.events import Event
+from headnode.engine.ports import EndedJob, Journal
+
+log = logging.getLogger("headnode.standby")
+
+KNOWN_BATCHES: Final = 10_000
+CLOSE_BEHIND: Final = 1000  # events: a standby that is no further behind is waited for from now on
+
+
+class SnapshotMark(NamedTuple):
+    """The digest (SHA-256) of the state after event `number`."""
+
+    number: int
+    digest: str
+
+
+class Follower:
+    """How far one standby head is.  Only used under the lock of its `Followers`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.confirmed = 0  # the last event that it has on its disk
+        self.connected = False
+        self.in_step = False  # acknowledgements wait for it
+
+
+class Followers:
+    """All standby heads of a head, and the last event on its disk.  Any thread may use it."""
+
+    def __init__(self, last: int) -> None:
+        self.changed = threading.Condition()
+        self.last = last  # the last event on the disk
+        self.batches = deque([last], KNOWN_BATCHES)  # the numbers with which the newest batches ended
+        self.sealed: int | None = None  # the last event that there will be: the head hands over
+        self.successor = ""  # the standby to which it does
+        self.snapshot: SnapshotMark | None = None  # the newest
+        self.followers: dict[str, Follower] = {}
+
+    def written(self, number: int) -> None:
+        """Note that the events up to `number` are on the disk."""
+        with self.changed:
+            self.last = number
+            self.batches.append(number)
+            self.changed.notify_all()
+
+    def ends_between(self, after: int, last: int) -> tuple[int, ...]:
+        """Return the numbers above `after`, up to `last`, with which known batches ended."""
+        with self.changed:
+            newer = itertools.takewhile(lambda end: end > after, reversed(self.batches))
+            return tuple(reversed([end for end in newer if end <= last]))
+
+    def marked(self, mark: SnapshotMark) -> None:
+        """Note the digest of a snapshot: standby heads compare it with their own."""
+        with self.changed:
+            self.snapshot = mark
+            self.changed.notify_all()
+
+    def confirm(self, follower: Follower, number: int) -> None:
+        """Note that a standby has the events up to `number` on its disk."""
+        with self.changed:
+            follower.confirmed = number
+            if not follower.in_step and self.last - number <= CLOSE_BEHIND:
+                log.info("standby %s is in step: it has event %d", follower.name, number)
+                follower.in_step = True
+            self.changed.notify_all()
+
+    def lost(self, follower: Follower) -> None:
+        """Note that the connection to a standby has ended: nothing waits for it."""
+        with self.changed:
+            follower.connected = follower.in_step = False
+            self.changed.notify_all()
+
+    def wait(self, number: int, seconds: float) -> None:
+        """Wait until all standby heads in step have event `number`, for at most so long.
+
+        One that is late then is not waited for any more until it has caught up.
+        """
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while late := [f for f in self.followers.values() if f.in_step and f.confirmed < number]:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    self._give_up(late, seconds)
+                    return
+                self.changed.wait(left)
+
+    def _give_up(self, late: Iterable[Follower], seconds: float) -> None:
+        for follower in late:
+            follower.in_step = False
+            if seconds:
+                log.warning(
+                    "standby %s has not confirmed event %d within %g s: it is not waited for until it has "
+                    "caught up",
+                    follower.name, self.last, seconds,
+                )  # fmt: skip
+
+    def seal(self, number: int, successor: str) -> None:
+        """Let event `number` be the last; the standby `successor` takes over."""
+        with self.changed:
+            self.sealed, self.successor = number, successor
+            self.changed.notify_all()
+
+
+class FollowedJournal:
+    """A `Journal` that standby heads follow.
+
+    Promise: when `append` returns, the events are on the disk of this machine, and on those of all standby
+             heads that are in step.
+    """
+
+    def __init__(self, journal: Journal, followers: Followers, wait: Callable[[], float]) -> None:
+        """`wait`: for how many seconds a write waits for the standby heads."""
+        self._journal, self._followers, self._wait = journal, followers, wait
+
+    def append(
+        self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
+    ) -> int:
+        """Record the events here, then wait for the standby heads.
+
+        Raises:  Unavailable ``handed-over``, or what the journal raises; then nothing was recorded.
+        """
+        if self._followers.sealed is not None:
+            raise Unavailable(
+                code="handed-over",
+                what="this head is handing over to its standby",
+                fix="try again in a few seconds; the standby is the head then",
+            )
+        number = self._journal.append(events, ended, revived)
+        self._followers.written(number)
+        self._followers.wait(number, self._wait())
+        return number
+
+    def replay(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """Yield (number, event) for every event with a number greater than `after`."""
+        return self._journal.replay(after)
+
+    def keep_snapshot(self, number: int, state: bytes) -> None:
+        """Keep the state as it was after event `number`, and let standby heads compare it with theirs."""
+        self._journal.keep_snapshot(number, state)
+        self._followers.marked(SnapshotMark(number, hashlib.sha256(state).hexdigest()))
+
+    def written_by(self) -> str:
+        """Return the newest version of Headnode that wrote here."""
+        return self._journal.written_by()
+
+    def newest_snapshot(self) -> tuple[int, bytes] | None:
+        """Return (number, state) of the newest snapshot, or None."""
+        return self._journal.newest_snapshot()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._journal.close()

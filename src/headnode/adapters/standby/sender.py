@@ -1,0 +1,341 @@
+"""The thread that sends one standby head what it needs: a copy of the journal, then the events.
+
+It has a connection and blocking input and output of its own: a write of the head may wait for it.
+"""
+
+import hashlib
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from headnode.adapters.standby.followed import Follower, Followers
+from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, frame, size_of
+from headnode.adapters.wire.peers import HEAD_NAME, STANDBY
+from headnode.adapters.wire.standby_messages import (
+    LARGEST_OF_STANDBY,
+    MOST_EVENTS,
+    PIECE,
+    AuditPiece,
+    FromLeader,
+    FromStandby,
+    HandOver,
+    HeadHello,
+    IsHead,
+    JournalEvents,
+    JournalPiece,
+    Ping,
+    Refused,
+    StandbyAnswer,
+    StandbyHello,
+    StateDigest,
+    decode_from_standby,
+    encode_message,
+)
+from headnode.core.model.errors import Unavailable
+from headnode.engine.ports import EventSource
+
+log = logging.getLogger("headnode.standby")
+
+CONNECT_TIME: Final = 5.0  # seconds
+ANSWER_TIME: Final = 15.0  # seconds for a standby to answer
+CHECK_TIME: Final = 900.0  # seconds for it to check a copy of the journal: it replays it
+BETWEEN_PINGS: Final = 1.0  # seconds
+BETWEEN_DIALS: Final = 1.0  # seconds
+AFTER_PROBLEM: Final = 15.0  # seconds until a standby that cannot go on is dialed again
+FARTHEST: Final = 50_000  # events that are sent one by one; a standby further behind gets a copy
+
+
+class SenderParts(NamedTuple):
+    """What a sender needs of its head.  The functions are called in the thread of the sender.
+
+    hello:      makes the greeting for the standby of this name
+    authority:  the file with the certificate of the cluster's authority
+    scratch:    a directory for copies of the journal
+    replaced:   is told when a machine is the head that took over from this one
+    hand_over:  is told that an administrator asks the standby of this name to take over
+    """
+
+    source: EventSource
+    followers: Followers
+    hello: Callable[[str], HeadHello]
+    authority: Path
+    scratch: Path
+    audit: Path
+    replaced: Callable[[IsHead], None]
+    hand_over: Callable[[str], None]
+
+
+class StandbyProblem(Exception):
+    """The standby cannot go on, in its own words."""
+
+
+class _Ended(Exception):
+    """The sender has done its work."""
+
+
+class StandbySender(threading.Thread):
+    """Sends everything to the standby `name` at host and port, again and again, until `stop`."""
+
+    def __init__(self, name: str, place: tuple[str, int], parts: SenderParts) -> None:
+        super().__init__(name=f"standby {name}", daemon=True)
+        self.standby, self.place = name, place
+        self.problem = ""  # why it gets nothing; empty: it does
+        self.since = time.time()  # when that began
+        self.handed_over = threading.Event()  # it has confirmed that it is the head from now on
+        self._parts, self._followers = parts, parts.followers
+        self.follower = Follower(name)
+        self._stopping = False
+        self._socket: socket.socket | None = None
+        self._sent = self._target = self._audit = self._compared = 0
+        self._audit_due = 0.0  # on the monotonic clock
+
+    def stop(self) -> None:
+        """Let the thread end soon."""
+        with self._followers.changed:
+            self._stopping = True
+            self._followers.changed.notify_all()
+        if (connection := self._socket) is not None:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return  # it is closed already
+
+    def run(self) -> None:
+        """Dial and send until `stop`."""
+        while not self._stopping:
+            pause = BETWEEN_DIALS
+            try:
+                self._serve()
+            except _Ended:
+                return
+            except StandbyProblem as problem:
+                pause = AFTER_PROBLEM
+                self._failed(str(problem))
+            except (OSError, FrameTooLarge, msgspec.MsgspecError, Unavailable) as error:
+                self._failed(_reason(error))
+            finally:
+                self._followers.lost(self.follower)
+                if self._socket is not None:
+                    self._socket.close()
+                    self._socket = None
+            with self._followers.changed:
+                self._followers.changed.wait_for(lambda: self._stopping, pause)
+
+    def ask_once(self) -> IsHead | None:
+        """Greet the standby; return its answer if it says that it is a head.
+
+        Raises:  OSError, FrameTooLarge, msgspec.MsgspecError when it is not reached or not understood.
+        """
+        self._socket = self._dial()
+        with self._socket:
+            answer = self._exchange(self._parts.hello(self.standby), CONNECT_TIME)
+        return answer if isinstance(answer, IsHead) else None
+
+    def _failed(self, why: str) -> None:
+        if self._stopping:
+            return
+        if why != self.problem:
+            log.warning("standby %s at %s:%d gets no events: %s", self.standby, *self.place, why)
+            self.problem, self.since = why, time.time()
+
+    def _serve(self) -> None:
+        self._socket = self._dial()
+        standby = self._greet()
+        with self._followers.changed:
+            self._followers.followers[self.standby] = self.follower
+            self.follower.connected = True
+        self._audit = standby.audit
+        self._sent = self._target = standby.number
+        if self._can_follow(standby):
+            self._followers.confirm(self.follower, standby.number)
+        else:
+            self._send_copy()
+        log.info("standby %s at %s:%d follows from event %d", self.standby, *self.place, self._sent)
+        self.problem, self.since = "", time.time()
+        while True:
+            message = self._next()
+            self._take(message, self._ask(message))
+
+    def _dial(self) -> ssl.SSLSocket:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(self._parts.authority)
+        context.set_alpn_protocols([STANDBY])
+        plain = socket.create_connection(self.place, CONNECT_TIME)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.settimeout(ANSWER_TIME)
+            secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
+        except BaseException:
+            plain.close()
+            raise
+        if secure.selected_alpn_protocol() != STANDBY:
+            secure.close()
+            raise ConnectionRefusedError("it knows no standby heads: its Headnode is older than 0.3")
+        return secure
+
+    def _greet(self) -> StandbyHello:
+        answer = self._exchange(self._parts.hello(self.standby), ANSWER_TIME)
+        match answer:
+            case StandbyHello():
+                return answer
+            case IsHead():
+                self._parts.replaced(answer)
+                raise StandbyProblem(f"{answer.address} is a head itself, since takeover {answer.term}")
+            case Refused():
+                raise StandbyProblem(answer.reason)
+        raise StandbyProblem("its answer was not understood")
+
+    def _can_follow(self, standby: StandbyHello) -> bool:
+        """Return whether what a standby has is the beginning of this journal, and not too far behind."""
+        source = self._parts.source
+        close = 0 < standby.number <= self._followers.last <= standby.number + FARTHEST
+        same = standby.cluster_id == source.cluster_id
+        return close and same and source.checksum_of(standby.number) == standby.checksum
+
+    def _next(self) -> FromLeader:
+        """Return what to say next; wait for it if nothing is new."""
+        with self._followers.changed:
+            if self._is_idle():
+                self._followers.changed.wait(BETWEEN_PINGS)
+            if self._stopping:
+                raise _Ended
+            last, mark, hands_over = self._followers.last, self._followers.snapshot, self._hands_over()
+        if mark is not None and self._compared < mark.number <= self._sent:
+            self._compared = mark.number
+            if mark.number == self._sent:  # a state that is past cannot be compared
+                return StateDigest(mark.number, mark.digest)
+        if self._sent < last:
+            return self._events(last if mark is None or mark.number <= self._sent else mark.number)
+        if time.monotonic() >= self._audit_due and (piece := self._audit_piece()):
+            return AuditPiece(self._audit, piece)
+        return HandOver(last) if hands_over else Ping()
+
+    def _hands_over(self) -> bool:
+        return self._followers.sealed is not None and self._followers.successor == self.standby
+
+    def _is_idle(self) -> bool:
+        followers = self._followers
+        marked = followers.snapshot is not None and followers.snapshot.number > self._compared
+        return not (self._stopping or self._sent < followers.last or self._hands_over() or marked)
+
+    def _events(self, last: int) -> JournalEvents:
+        """Return the next events, up to `last`, with which a batch of the head ended."""
+        if self._sent >= self._target:
+            self._target = last
+        rows = self._parts.source.rows(self._sent, min(MOST_EVENTS, self._target - self._sent))
+        ends = self._followers.ends_between(self._sent, rows[-1][0])
+        if rows[-1][0] == self._target and self._target not in ends:
+            ends = (*ends, self._target)
+        return JournalEvents(self._sent, tuple(body for _, body in rows), ends)
+
+    def _audit_piece(self) -> bytes:
+        self._audit_due = time.monotonic() + BETWEEN_PINGS
+        try:
+            with self._parts.audit.open("rb") as file:
+                file.seek(self._audit)
+                return file.read(PIECE)
+        except FileNotFoundError:
+            return b""
+
+    def _ask(self, message: FromLeader, patience: float = ANSWER_TIME) -> StandbyAnswer:
+        answer = self._exchange(message, patience)
+        if not isinstance(answer, StandbyAnswer):
+            raise StandbyProblem(getattr(answer, "reason", "its answer was not understood"))
+        if answer.problem:
+            raise StandbyProblem(answer.problem)
+        return answer
+
+    def _take(self, message: FromLeader, answer: StandbyAnswer) -> None:
+        if isinstance(message, HandOver):
+            self.handed_over.set()
+            raise _Ended
+        if isinstance(message, JournalEvents):
+            self._sent += len(message.events)
+        self._audit = answer.audit
+        if answer.wants_copy:
+            log.error("the state of standby %s differs from this head's: it gets a copy", self.standby)
+            self._send_copy()
+            return
+        if answer.number > self._sent:
+            raise StandbyProblem(f"it says that it has event {answer.number}, which it was not sent")
+        self._followers.confirm(self.follower, answer.number)
+        if answer.hand_over:
+            self._parts.hand_over(self.standby)
+
+    def _send_copy(self) -> None:
+        """Send the whole journal; the standby says with which event it ends."""
+        with self._followers.changed:
+            self.follower.in_step = False
+        copy = self._parts.scratch / f"standby-{self.standby}.db"
+        copy.unlink(missing_ok=True)
+        log.info("standby %s at %s:%d gets a copy of the journal", self.standby, *self.place)
+        try:
+            self._parts.source.copy_to(copy)
+            answer = self._send_file(copy)
+        finally:
+            copy.unlink(missing_ok=True)
+        if not 0 < answer.number <= self._followers.last:
+            raise StandbyProblem(f"the copy that it got ends with event {answer.number}")
+        self._sent = self._target = self._compared = answer.number
+        self._followers.confirm(self.follower, answer.number)
+
+    def _send_file(self, copy: Path) -> StandbyAnswer:
+        digest, first = hashlib.sha256(), True
+        with copy.open("rb") as file:
+            piece = file.read(PIECE)
+            while following := file.read(PIECE):
+                digest.update(piece)
+                self._ask(JournalPiece(piece, first))
+                piece, first = following, False
+        digest.update(piece)
+        return self._ask(JournalPiece(piece, first, digest.hexdigest()), CHECK_TIME)
+
+    def _exchange(self, message: FromLeader, patience: float) -> FromStandby:
+        connection = self._socket
+        if connection is None:
+            raise ConnectionResetError("it is closed")
+        connection.settimeout(patience)
+        connection.sendall(frame(encode_message(message)))
+        size = size_of(self._read(connection, HEADER), LARGEST_OF_STANDBY)
+        return decode_from_standby.decode(self._read(connection, size))
+
+    def _read(self, connection: socket.socket, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = connection.recv(size - len(data))
+            if not piece:
+                raise ConnectionResetError("it closed the connection")
+            data += piece
+        return data
+
+
+def ask_whether_head(name: str, place: tuple[str, int], parts: SenderParts) -> IsHead | None:
+    """Return what a standby says if it is a head, or follows another one; None: it is not, or is away."""
+    sender = StandbySender(name, place, parts)
+    try:
+        return sender.ask_once()
+    except (OSError, FrameTooLarge, msgspec.MsgspecError) as error:
+        log.info("standby %s at %s:%d was not reached: %s", name, *place, _reason(error))
+        return None
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not of this cluster ({error.verify_message})"
+        case ConnectionRefusedError() if error.errno:
+            return "nothing listens there"
+        case TimeoutError():
+            return "it does not answer"
+        case OSError():
+            return error.strerror or str(error) or type(error).__name__
+        case _:
+            return str(error)

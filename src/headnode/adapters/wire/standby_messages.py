@@ -1,0 +1,130 @@
+"""The messages between a head and a standby head: msgpack, each behind its length.
+
+The head dials the standby, which listens where it will be reached as the head.  The head sends one message at
+a time, and the standby answers each.  Source: docs/contracts/09-standby.md.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from headnode.adapters.wire.agent_messages import Message
+from headnode.core.model import bounds
+
+STANDBY_PROTOCOL = 1
+PIECE = 1024 * 1024  # bytes of a file in one message
+MOST_EVENTS = 1000  # in one message
+LARGEST_OF_HEAD = bounds.STANDBY_MESSAGE.most  # bytes
+LARGEST_OF_STANDBY = bounds.STANDBY_ANSWER.most  # bytes
+
+Problem = Annotated[str, Meta(max_length=1000)]
+
+
+class HeadHello(Message, frozen=True, tag="HeadHello"):
+    """Head: the cluster, and the secret that only holders of its authority can know.
+
+    `name` is that of the standby; `address` that of the head (HOST:PORT), for people.
+    """
+
+    protocol: int
+    version: str
+    cluster: str
+    cluster_id: str
+    name: str
+    address: str
+    secret: str
+    term: int
+
+
+class JournalPiece(Message, frozen=True, tag="JournalPiece"):
+    """Head: a piece of a copy of the whole journal; `digest` is the SHA-256 of all, with the last piece."""
+
+    data: bytes
+    first: bool = False
+    digest: str = ""
+
+
+class JournalEvents(Message, frozen=True, tag="JournalEvents"):
+    """Head: the events that follow number `after`, encoded as the journal has them.
+
+    `ends` are the numbers of those that end a batch of the head.  If the last one is not among them, nothing
+    is stored until more events have come.
+    """
+
+    after: int
+    events: tuple[bytes, ...]
+    ends: tuple[int, ...]
+
+
+class StateDigest(Message, frozen=True, tag="StateDigest"):
+    """Head: the SHA-256 of its state after event `number`, when it has stored a snapshot of it."""
+
+    number: int
+    digest: str
+
+
+class AuditPiece(Message, frozen=True, tag="AuditPiece"):
+    """Head: what its audit log has from byte `offset` on."""
+
+    offset: int
+    data: bytes
+
+
+class Ping(Message, frozen=True, tag="Ping"):
+    """Head: it is there, and nothing is new."""
+
+
+class HandOver(Message, frozen=True, tag="HandOver"):
+    """Head: event `number` was its last; the standby is the head from now on."""
+
+    number: int
+
+
+class StandbyHello(Message, frozen=True, tag="StandbyHello"):
+    """Standby: what it has: the last event of its journal, with its checksum; 0: none that can be used.
+
+    `audit` is the size of its audit log in bytes.
+    """
+
+    version: str
+    cluster_id: str
+    number: int
+    checksum: int
+    audit: int
+
+
+class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
+    """Standby: events up to `number` are on its disk, and so many bytes of the audit log.
+
+    wants_copy:  its state differs from that of the head; it asks for the whole journal
+    hand_over:   an administrator asks for a takeover there
+    problem:     why it cannot go on: its disk is full, or it does not know an event
+    """
+
+    number: int
+    audit: int = 0
+    wants_copy: bool = False
+    hand_over: bool = False
+    problem: Problem = ""
+
+
+class IsHead(Message, frozen=True, tag="IsHead"):
+    """The machine that was dialed is a head itself, since the takeover with this term."""
+
+    term: int
+    address: str
+
+
+class Refused(Message, frozen=True, tag="Refused"):
+    """What was dialed refuses the head that dials it."""
+
+    reason: Problem
+
+
+FromLeader = HeadHello | JournalPiece | JournalEvents | StateDigest | AuditPiece | Ping | HandOver
+FromStandby = StandbyHello | StandbyAnswer | IsHead | Refused
+
+encode_message = msgspec.msgpack.Encoder().encode
+decode_from_head: msgspec.msgpack.Decoder[FromLeader] = msgspec.msgpack.Decoder(FromLeader)
+decode_from_standby: msgspec.msgpack.Decoder[FromStandby] = msgspec.msgpack.Decoder(FromStandby)

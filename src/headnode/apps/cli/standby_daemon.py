@@ -1,0 +1,154 @@
+"""Starts, stops and asks the standby head of this machine."""
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headnode.adapters.files.local_daemons import STANDBY, take_lock
+from headnode.adapters.files.standby_place import CONTROL_SOCKET
+from headnode.adapters.own_python import module_command
+from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
+from headnode.apps.cli.daemons import BackgroundProgram
+from headnode.apps.client.failures import refusal_in
+from headnode.core.model.errors import NotAllowed, Unavailable
+
+PATIENCE = 30.0  # seconds for a standby to start or to end
+TAKEOVER_TIME = 120.0  # seconds for an order: a head that hands over writes all it has
+PAUSE = 0.05  # seconds between two looks
+LARGEST_ANSWER = 1024 * 1024  # bytes
+
+
+def is_standby(directory: str) -> bool:
+    """Whether a state directory is that of a standby."""
+    return (Path(directory) / STANDBY).exists()
+
+
+def standby_runs(directory: str) -> bool:
+    """Whether a standby runs in a state directory.
+
+    Raises:  NotAllowed ``not-yours``.
+    """
+    try:
+        descriptor = take_lock(Path(directory) / "standby.lock")
+    except PermissionError:
+        raise NotAllowed(
+            code="not-yours",
+            what=f"the standby in {directory!r} belongs to another user",
+            fix="ask for it as that user, or as root",
+        ) from None
+    if descriptor is None:
+        return True
+    os.close(descriptor)
+    return False
+
+
+def become_standby(directory: str) -> NoReturn:
+    """Turn this process into the standby."""
+    command = _command(directory)
+    os.execv(command[0], command)
+
+
+def start_standby(directory: str) -> dict[str, Any]:
+    """Start the standby in the background; return its status once it answers.
+
+    Raises:  Unavailable ``standby-died``, ``standby-slow``, with the end of its log.
+    """
+    started = BackgroundProgram(_command(directory), Path(directory) / "head.log")
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if started.process.poll() is not None:
+            raise Unavailable(
+                code="standby-died",
+                what=f"the standby ended with status {started.process.returncode} before it answered",
+                fix=f"its log {started.log} ends:" + started.last_lines(),
+            )
+        try:
+            return ask_standby(directory, "status")
+        except Unavailable:
+            time.sleep(PAUSE)
+    raise Unavailable(
+        code="standby-slow",
+        what=f"the standby, process {started.process.pid}, has not answered in {PATIENCE:.0f} s",
+        fix=f"its log {started.log} ends:" + started.last_lines(),
+    )
+
+
+def stop_standby(directory: str) -> int | None:
+    """Tell the standby to end, and wait until it has; return its process id, None if none runs.
+
+    Raises:  Unavailable ``standby-slow``.
+    """
+    if not standby_runs(directory):
+        return None
+    number = int(ask_standby(directory, "status")["pid"])
+    os.kill(number, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE
+    while standby_runs(directory):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                code="standby-slow",
+                what=f"the standby, process {number}, has not ended after {PATIENCE:.0f} s",
+                fix="see head.log in its state directory",
+            )
+        time.sleep(PAUSE)
+    return number
+
+
+def ask_standby(directory: str, order: str, *, force: bool = False) -> dict[str, Any]:
+    """Give the standby of this machine an order; return its status afterwards.
+
+    Raises:  Unavailable ``standby-away``; NotAllowed ``not-yours``; what the standby refuses.
+    """
+    import msgspec
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
+        connection.settimeout(TAKEOVER_TIME)
+        try:
+            _connect(connection, Path(directory) / CONTROL_SOCKET)
+            connection.sendall(frame(msgspec.json.encode({"ask": order, "force": force})))
+            answer = _answer(connection)
+        except PermissionError:
+            raise NotAllowed(
+                code="not-yours",
+                what=f"the standby in {directory!r} belongs to another user",
+                fix="ask for it as that user, or as root",
+            ) from None
+        except OSError as error:
+            raise Unavailable(
+                code="standby-away",
+                what=f"the standby in {directory!r} does not answer: {error.strerror or error}",
+                fix="start it with: hn up",
+            ) from None
+    told: dict[str, Any] = msgspec.json.decode(answer)
+    if told.get("ok") is not True:
+        raise refusal_in(told)
+    return told
+
+
+def _connect(connection: socket.socket, path: Path) -> None:
+    """Connect by way of a descriptor: the path itself may be too long for an address."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
+
+
+def _answer(connection: socket.socket) -> bytes:
+    data = b""
+    size = HEADER
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionResetError("it closed the connection")
+        data += piece
+        if len(data) == HEADER and size == HEADER:
+            size += size_of(data, LARGEST_ANSWER)
+    return data[HEADER:]
+
+
+def _command(directory: str) -> list[str]:
+    return module_command("headnode.apps.standby", "--state", str(Path(directory).absolute()))

@@ -1,0 +1,204 @@
+"""The standby heads of this head: a thread sends each of them the events, and acknowledgements wait for it.
+
+A standby that takes over gets every event first; then this head ends.
+Source:  docs/decisions/0057-standby-heads.md.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from headnode import __version__
+from headnode.adapters.files.standby_place import Successor, write_successor
+from headnode.adapters.nodes.membership import read_address
+from headnode.adapters.standby.followed import FollowedJournal, Followers
+from headnode.adapters.standby.sender import SenderParts, StandbySender, ask_whether_head
+from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
+from headnode.adapters.wire.tls import Authority
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event, StandbyAdmitted, StandbyRemoved
+from headnode.engine.ports import EventSource
+from headnode.protocol.node_answers import StandbyObject
+
+log = logging.getLogger("headnode.standby")
+
+PURPOSE: Final = "standby"  # as apps/standby asks the authority for it
+HAND_OVER_TIME: Final = 20.0  # seconds for the standby to become the head
+LOOK: Final = 0.05  # seconds
+
+
+class StandbyHeads:
+    """Sends the events to all standby heads, from its making until the head ends."""
+
+    def __init__(self, context: ServerContext, source: EventSource) -> None:
+        self._context, self._source = context, source
+        engine = context.engine
+        self._followers = Followers(engine.number)
+        engine.journal = FollowedJournal(
+            engine.journal, self._followers, lambda: engine.settings.number("StandbyWait")
+        )
+        self._authority = Authority(context.state / "authority")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._senders: dict[str, StandbySender] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._handing_over = False
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
+        """Follow what events say of standby heads."""
+        changed = any(isinstance(event, StandbyAdmitted | StandbyRemoved) for event in events)
+        if changed and self._loop is not None:
+            self._update()
+
+    async def keep(self) -> None:
+        """Send events until the head ends."""
+        self._loop = asyncio.get_running_loop()
+        self._update()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for name in list(self._senders):
+                self._stop(name)
+
+    def _update(self) -> None:
+        """Have one sender for each standby."""
+        wanted = {standby.name: standby.address for standby in self._context.cluster.standbys.values()}
+        for name, sender in list(self._senders.items()):
+            if wanted.get(name) is None or read_address(wanted[name], "listen") != sender.place:
+                self._stop(name)
+        for name in wanted.keys() - self._senders.keys():
+            sender = self._senders[name] = StandbySender(
+                name, read_address(wanted[name], "listen"), self._parts()
+            )
+            sender.start()
+
+    def _stop(self, name: str) -> None:
+        self._senders.pop(name).stop()
+        with self._followers.changed:
+            self._followers.followers.pop(name, None)
+            self._followers.changed.notify_all()
+
+    def _parts(self) -> SenderParts:
+        state = self._context.state
+        return SenderParts(
+            self._source,
+            self._followers,
+            self.hello,
+            state / "authority" / "authority.pem",
+            state,
+            state / "audit.log",
+            lambda found: self._tell(self._replaced, found),
+            lambda name: self._tell(self._begin_hand_over, name),
+        )
+
+    def _tell(self, what: Callable[[Any], None], word: object) -> None:
+        """Do something in the loop of the head; called in the thread of a sender."""
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(what, word)
+        except RuntimeError:  # it is closed
+            log.info("the head ends: nothing is done about %s", word)
+
+    def hello(self, name: str) -> HeadHello:
+        """Return the greeting for a standby."""
+        context = self._context
+        network = context.network
+        return HeadHello(
+            STANDBY_PROTOCOL,
+            __version__,
+            context.name,
+            self._source.cluster_id,
+            name,
+            network.address() if network is not None else "",
+            self._authority.derived_secret(PURPOSE),
+            context.cluster.term,
+        )
+
+    def objects(self) -> list[StandbyObject]:
+        """Return each standby as clients see it."""
+        with self._followers.changed:
+            return [self._object(self._senders[name]) for name in sorted(self._senders)]
+
+    def _object(self, sender: StandbySender) -> StandbyObject:
+        follower = sender.follower
+        state = "InStep" if follower.in_step else "CatchingUp" if follower.connected else "Away"
+        return StandbyObject(
+            name=sender.standby,
+            address=_address(sender),
+            state=state,
+            since=sender.since,
+            event=follower.confirmed,
+            behind=max(0, self._followers.last - follower.confirmed),
+            problem=sender.problem,
+        )
+
+    def problems(self) -> list[str]:
+        """Return in sentences which standby heads get no events, and why."""
+        now = time.time()
+        return [
+            f"standby {sender.standby} gets no events for {now - sender.since:.0f} s: {sender.problem}"
+            for sender in self._senders.values()
+            if sender.problem
+        ]
+
+    async def is_replaced(self) -> bool:
+        """Return whether a standby is a head since a later takeover than this head knows; note that if so."""
+        standbys = self._context.cluster.standbys.values()
+        asked = [
+            asyncio.to_thread(
+                ask_whether_head, standby.name, read_address(standby.address, "listen"), self._parts()
+            )
+            for standby in standbys
+        ]
+        found = [one for one in await asyncio.gather(*asked) if one is not None]
+        later = [one for one in found if one.term > self._context.cluster.term]
+        for one in later:
+            self._note(one)
+        return bool(later)
+
+    def _note(self, found: IsHead) -> None:
+        log.critical("%s took over from this head, which ends", found.address)
+        try:
+            write_successor(self._context.state, Successor(found.address, found.term))
+        except OSError as error:
+            log.critical("that %s took over could not be noted: %s", found.address, error)
+
+    def _replaced(self, found: IsHead) -> None:
+        """A machine is the head that took over: this one ends, and is no head any more."""
+        if found.term > self._context.cluster.term and not self._handing_over:
+            self._handing_over = True
+            self._note(found)
+            self._context.shut_down()
+
+    def _begin_hand_over(self, name: str) -> None:
+        if not self._handing_over and name in self._senders:
+            self._handing_over = True
+            task = asyncio.create_task(self._hand_over(self._senders[name]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _hand_over(self, sender: StandbySender) -> None:
+        """Write nothing more, and end once the standby has said that it is the head."""
+        await self._context.batcher.settled()
+        number, term = self._context.engine.number, self._context.cluster.term + 1
+        log.warning("this head hands over to its standby %s after event %d", sender.standby, number)
+        write_successor(self._context.state, Successor(_address(sender), term, number))
+        self._followers.seal(number, sender.standby)
+        deadline = time.monotonic() + HAND_OVER_TIME
+        while not sender.handed_over.is_set():
+            await asyncio.sleep(LOOK)
+            if time.monotonic() > deadline:
+                deadline += HAND_OVER_TIME
+                log.error(
+                    "standby %s has not said that it is the head; this head changes nothing until it has",
+                    sender.standby,
+                )
+        self._context.shut_down()
+
+
+def _address(sender: StandbySender) -> str:
+    host, port = sender.place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

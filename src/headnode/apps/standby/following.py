@@ -1,0 +1,186 @@
+"""The conversation of a standby with its head: each message of the head gets an answer."""
+
+import asyncio
+import hmac
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from headnode import __version__
+from headnode.adapters.journal.sqlite import JOURNAL, cluster_id
+from headnode.adapters.wire.agent_messages import LARGEST_GREETING
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import keep_alive, read_frame
+from headnode.adapters.wire.standby_messages import (
+    LARGEST_OF_HEAD,
+    STANDBY_PROTOCOL,
+    AuditPiece,
+    FromLeader,
+    FromStandby,
+    HandOver,
+    HeadHello,
+    IsHead,
+    JournalEvents,
+    JournalPiece,
+    Ping,
+    Refused,
+    StandbyAnswer,
+    StandbyHello,
+    StateDigest,
+    decode_from_head,
+    encode_message,
+)
+from headnode.apps.standby.journal_copy import JournalCopy, open_replica
+from headnode.core.model.bounds import GREETING_TIME
+from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.engine.replica import Replica
+
+log = logging.getLogger("headnode.standby")
+
+AUDIT_LOG = "audit.log"
+LONGEST_PROBLEM = 1000  # characters
+
+
+class Following:
+    """What a standby has of its head, and the connection by which it gets more."""
+
+    def __init__(self, state: Path, secret: str, taken_over: Callable[[], None]) -> None:
+        """Open the journal, if a copy has arrived before.
+
+        secret:      what only holders of the cluster's authority know
+        taken_over:  is told when the head has handed over
+        Raises:  Unavailable, as the journal does.
+        """
+        self._state, self._secret, self._taken_over = state, secret, taken_over
+        self.replica: Replica | None = open_replica(state) if (state / JOURNAL).exists() else None
+        self._copy = JournalCopy(state)
+        self._writer: asyncio.StreamWriter | None = None
+        self.head = ""  # its address, as it says itself
+        self.heard: float | None = None  # when it said something last, on the monotonic clock
+        self.problem = ""  # why the last message could not be carried out
+        self.wants_hand_over = False
+        self._wants_copy = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether the head is connected now."""
+        return self._writer is not None
+
+    def hang_up(self) -> None:
+        """Close the connection of the head."""
+        if self._writer is not None:
+            self._writer.close()
+
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: Callable[[], None]
+    ) -> None:
+        """Serve a head until it hangs up; an earlier connection gives way to it.
+
+        `known` is called once it has shown that it holds the keys of the cluster.
+        """
+        keep_alive(writer)
+        async with asyncio.timeout(GREETING_TIME.most):
+            data = await read_frame(reader, LARGEST_GREETING)
+        hello = None if data is None else decode_from_head.decode(data)
+        if not isinstance(hello, HeadHello):
+            return
+        answer = self._greeted(hello)
+        _send(writer, answer)
+        if not isinstance(answer, StandbyHello):
+            await writer.drain()
+            return
+        known()
+        self.hang_up()
+        self._writer, self.head, self.heard = writer, hello.address, time.monotonic()
+        log.info("the head of cluster %s at %s is connected", hello.cluster, hello.address)
+        try:
+            while (data := await read_frame(reader, LARGEST_OF_HEAD)) is not None:
+                self.heard = time.monotonic()
+                _send(writer, self._answer(decode_from_head.decode(data)))
+                await writer.drain()
+        finally:
+            if self._writer is writer:
+                self._writer = None
+                log.warning("the connection to the head at %s has ended", hello.address)
+
+    def _greeted(self, hello: HeadHello) -> FromStandby:
+        """Return what a head gets for its greeting."""
+        if not hmac.compare_digest(hello.secret, self._secret):
+            return Refused("it does not have the keys of this cluster")
+        if hello.protocol != STANDBY_PROTOCOL:
+            return Refused(f"this standby runs Headnode {__version__}, the head {hello.version}")
+        own = cluster_id(self._state)
+        if own and own != hello.cluster_id:
+            return Refused("this standby belongs to another cluster")
+        if self.replica is not None and self.replica.cluster.term > hello.term:
+            return IsHead(self.replica.cluster.term, self.head)
+        replica = self.replica
+        audit = self._state / AUDIT_LOG
+        size = audit.stat().st_size if audit.exists() else 0
+        if replica is None:
+            return StandbyHello(__version__, "", 0, 0, size)
+        if self.problem or not replica.is_settled:  # what was not stored does not count
+            replica.read_again()
+            self.problem = ""
+        checksum = replica.store.checksum_of(replica.number) or 0
+        return StandbyHello(__version__, replica.store.cluster_id, replica.number, checksum, size)
+
+    def _answer(self, message: FromLeader) -> StandbyAnswer:
+        """Carry out what the head says; an error is told to it, and it dials again after a pause."""
+        audit = 0
+        try:
+            audit = self._carry_out(message)
+        except (HeadnodeError, OSError) as error:
+            self.problem = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+            log.error("%s could not be stored: %s", type(message).__name__, self.problem)
+        number = self.replica.number if self.replica is not None else 0
+        return StandbyAnswer(
+            number, audit, self._wants_copy, self.wants_hand_over, self.problem[:LONGEST_PROBLEM]
+        )
+
+    def _carry_out(self, message: FromLeader) -> int:
+        """Do what a message says; return the size of the audit log.
+
+        Raises:  HeadnodeError; OSError.
+        """
+        match message:
+            case JournalEvents(after=after, events=events, ends=ends) if self.replica is not None:
+                self.replica.follow(after, events, ends)
+            case StateDigest(number=number, digest=digest) if self.replica is not None:
+                self._wants_copy = not self.replica.is_same(number, digest)
+            case JournalPiece():
+                self._wants_copy = False
+                if self._copy.take(message):
+                    self.replica = self._copy.install(self.replica)
+            case AuditPiece(offset=offset, data=data):
+                return _append(self._state / AUDIT_LOG, offset, data)
+            case HandOver(number=number):
+                self._take_over(number)
+            case Ping():
+                pass
+            case _:
+                raise BadRequest(code="standby-message", what=f"{type(message).__name__} is not expected now")
+        audit = self._state / AUDIT_LOG
+        return audit.stat().st_size if audit.exists() else 0
+
+    def _take_over(self, number: int) -> None:
+        if self.replica is None or self.replica.number != number:
+            raise BadRequest(code="standby-events", what=f"not all events up to {number} are here")
+        self._taken_over()
+
+
+def _send(writer: asyncio.StreamWriter, message: FromStandby) -> None:
+    writer.write(frame(encode_message(message)))
+
+
+def _append(file: Path, offset: int, data: bytes) -> int:
+    """Write the bytes of a log from `offset` on, and return its size.  It is not synchronized each time."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o600), "wb") as log_file:
+        size = log_file.seek(0, os.SEEK_END)
+        if offset != size:
+            raise BadRequest(code="standby-audit", what=f"the audit log here has {size} bytes, not {offset}")
+        log_file.write(data)
+        return size + len(data)

@@ -1,0 +1,289 @@
+"""The process of a standby head: it listens, follows its head, and becomes the head when it is told to."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headnode.adapters.clock import WallClock
+from headnode.adapters.files.local_daemons import STANDBY, take_lock
+from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
+from headnode.adapters.files.standby_place import CONTROL_SOCKET, StandbyPlace, standby_place
+from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
+from headnode.adapters.nodes.membership import read_address
+from headnode.adapters.own_python import module_command
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
+from headnode.adapters.wire.peers import peer_ids, user_name
+from headnode.adapters.wire.tls import Authority, head_side
+from headnode.apps.standby.door import StandbyDoor, refuse_clients
+from headnode.apps.standby.following import Following
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable, WrongState
+from headnode.core.model.user import User
+from headnode.core.state.join import TakeOver
+
+log = logging.getLogger("headnode.standby")
+
+LOCK: Final = "standby.lock"
+PURPOSE: Final = "standby"  # what the secret is for that the head shows
+LARGEST_ORDER: Final = 4096  # bytes
+HAND_OVER_TIME: Final = 60.0  # seconds for the head to hand over
+ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
+LOOK: Final = 0.05  # seconds
+
+
+class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an administrator of this machine asks a standby: `status`, or `take over`."""
+
+    ask: str
+    force: bool = False
+
+
+class StandbyStatus(msgspec.Struct, frozen=True):
+    """What a standby says of itself.
+
+    number:    the last event on its disk; 0: it has no journal yet
+    head:      the address of the head that sent it, or of the one that invited it
+    heard:     seconds since the head said something; None: it has not yet
+    problem:   why it cannot store what the head sends
+    """
+
+    pid: int
+    name: str
+    cluster: str
+    listen: str
+    head: str
+    connected: bool
+    heard: float | None
+    number: int
+    jobs: int
+    problem: str
+
+
+def main(arguments: list[str]) -> int:
+    """Run a standby until it is told to end, or becomes the head; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m headnode.apps.standby", description="Run a standby head in the foreground."
+    )
+    parser.add_argument("--state", type=Path, required=True, help="state directory")
+    state = Path(os.path.abspath(parser.parse_args(arguments).state))  # noqa: PTH100
+    logging.raiseExceptions = False
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    os.umask(FILE_MODE_MASK)
+    warn_of_unsafe_code(log)
+    for name in ("headnode.strangers", "asyncio"):
+        logging.getLogger(name).addFilter(LogRateLimit())
+    try:
+        refuse_unsafe_state(state)
+        place = standby_place(state)
+        if place is None:
+            raise WrongState(
+                code="no-standby", what=f"{str(state)!r} is no standby", fix="make it one: hn standby join"
+            )
+        if take_lock(state / LOCK) is None:
+            raise WrongState(code="already-running", what=f"a standby runs in {str(state)!r} already")
+        is_head = asyncio.run(StandbyHead(state, place).run())
+    except HeadnodeError as error:
+        log.critical("%s", error)
+        return error.exit_status
+    if is_head:
+        command = module_command("headnode.apps.server", "--state", str(state))
+        os.execv(command[0], command)
+    return 0
+
+
+class StandbyHead:
+    """Everything of one standby, put together."""
+
+    def __init__(self, state: Path, place: StandbyPlace) -> None:
+        """Open what is there.
+
+        Raises:  Unavailable ``authority``, or what the journal raises.
+        """
+        self._state, self._place = state, place
+        self._authority = Authority(state / "authority")
+        self._ended = asyncio.Event()
+        self._is_head = False
+        self._answered = asyncio.Event()  # nobody waits for the answer to an order
+        self._answered.set()
+        self._taker: User | None = None  # who asked for the takeover
+        self.following = Following(state, self._authority.derived_secret(PURPOSE), self._handed_over)
+
+    async def run(self) -> bool:
+        """Serve until told to end; return whether this is the head now."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ended.set)
+        async with self._serving():
+            log.info(
+                "standby %s of cluster %s is ready in %s", self._place.name, self._place.cluster, self._state
+            )
+            await self._ended.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_TIME):
+                    await self._answered.wait()
+        if self.following.replica is not None:
+            self.following.replica.store.close()
+        return self._is_head
+
+    @contextlib.asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
+        host, port = read_address(self._place.listen, "listen")
+        door = StandbyDoor(self.following, self._refusal)
+        entrance = Entrance(head_side(self._authority), door.serve)
+        await entrance.listen(host, port)
+        servers = [
+            await asyncio.start_unix_server(quiet_at_the_end(serve), sock=listen(self._state / name, mode))
+            for name, mode, serve in (
+                ("head.sock", 0o666, self._refuse_here),
+                (CONTROL_SOCKET, 0o600, self._obey),
+            )
+        ]
+        try:
+            yield
+        finally:
+            entrance.close()
+            self.following.hang_up()
+            for server in servers:
+                server.close()
+            (self._state / CONTROL_SOCKET).unlink(missing_ok=True)
+            (self._state / "head.sock").unlink(missing_ok=True)
+
+    def _refusal(self) -> Unavailable:
+        head = self.following.head or self._place.head
+        return Unavailable(
+            code="standby",
+            what=f"this machine is the standby of cluster {self._place.cluster}; its head is at {head}",
+            fix="ask there; if that machine is lost, an administrator runs here: hn standby takeover",
+        )
+
+    async def _refuse_here(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, *UNREADABLE, HeadnodeError):
+            await refuse_clients(reader, writer, self._refusal)
+        writer.close()
+
+    async def _obey(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry out the orders of an administrator of this machine, who alone can open the socket."""
+        _, uid, gid = peer_ids(writer.get_extra_info("socket"))
+        user = User(name=user_name(uid), uid=uid, gid=gid, administrator=True)
+        try:
+            while (data := await read_frame(reader, LARGEST_ORDER)) is not None:
+                self._answered.clear()
+                answer = await self._answer(data, user)
+                writer.write(frame(msgspec.json.encode(answer)))
+                await writer.drain()
+                self._answered.set()
+                if self._is_head:
+                    self._ended.set()
+        except (OSError, HeadnodeError) as error:
+            log.warning("a connection of this machine was dropped: %s", error)
+        finally:
+            self._answered.set()
+            writer.close()
+
+    async def _answer(self, data: bytes, user: User) -> dict[str, Any]:
+        try:
+            order = msgspec.json.decode(data, type=Order)
+            if order.ask == "take over":
+                await self._take_over(user, force=order.force)
+            return {"ok": True, **msgspec.to_builtins(self.status())}
+        except HeadnodeError as error:
+            return {"ok": False, **error.as_fields()}
+        except UNREADABLE as error:
+            return {
+                "ok": False,
+                **WrongState(code="order", what=f"the order was not understood: {error}").as_fields(),
+            }
+
+    def status(self) -> StandbyStatus:
+        """Return how this standby is."""
+        following, place = self.following, self._place
+        heard = None if following.heard is None else time.monotonic() - following.heard
+        replica = following.replica
+        return StandbyStatus(
+            os.getpid(),
+            place.name,
+            place.cluster,
+            place.listen,
+            following.head or place.head,
+            following.connected,
+            heard,
+            replica.number if replica is not None else 0,
+            len(replica.cluster.jobs) if replica is not None else 0,
+            following.problem,
+        )
+
+    async def _take_over(self, user: User, *, force: bool) -> None:
+        """Become the head: the present one hands over; without it only with `force`.
+
+        Raises:  Unavailable ``no-journal``, ``head-slow``; NotAllowed ``head-silent``.
+        """
+        following = self.following
+        if following.replica is None:
+            raise Unavailable(
+                code="no-journal",
+                what="this standby has no copy of the journal yet",
+                fix="wait until hn standby list shows that it follows the head",
+            )
+        self._taker = user
+        if following.connected:
+            following.wants_hand_over = True
+            await self._until_handed_over()
+            return
+        if not force:
+            silent = "" if following.heard is None else f" for {time.monotonic() - following.heard:.0f} s"
+            raise NotAllowed(
+                code="head-silent",
+                what=f"the head at {following.head or self._place.head} has not been connected{silent}; "
+                "if it still runs, two heads would act at once",
+                fix="make sure that it is off, or that its machine is; then: hn standby takeover --force",
+            )
+        self._become_head(forced=True)
+
+    async def _until_handed_over(self) -> None:
+        deadline = time.monotonic() + HAND_OVER_TIME
+        while not self._is_head:
+            if time.monotonic() > deadline or not self.following.connected:
+                self.following.wants_hand_over = False
+                raise Unavailable(
+                    code="head-slow",
+                    what="the head has not handed over",
+                    fix="see its log; if it is lost: hn standby takeover --force",
+                )
+            await asyncio.sleep(LOOK)
+
+    def _handed_over(self) -> None:
+        """The head has ended; its last event is here."""
+        self._become_head(forced=False)
+        self._ended.set()
+
+    def _become_head(self, *, forced: bool) -> None:
+        """Record the takeover; from now on this is the state directory of a head.
+
+        Raises:  Unavailable, as the journal does; OSError.
+        """
+        replica, place = self.following.replica, self._place
+        if replica is None or self._is_head:
+            return
+        user = self._taker or User(name="headnode", uid=os.geteuid(), gid=os.getegid(), administrator=True)
+        (self._state / "listen").write_text(place.listen + "\n", encoding="utf-8")
+        replica.carry_out(
+            TakeOver(by=user, name=place.name, address=place.listen, forced=forced), WallClock().now()
+        )
+        (self._state / STANDBY).unlink()
+        self._is_head = True
+        log.warning(
+            "this machine is the head of cluster %s now, after event %d", place.cluster, replica.number
+        )

@@ -1,0 +1,125 @@
+"""The journal of a head on another machine, followed event by event: what a standby head has."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.apply_events import apply_event
+from headnode.core.state.command import Command
+from headnode.core.state.decide import decide
+from headnode.core.state.events import Event, decode
+from headnode.core.state.job_events import JobUnarchived
+from headnode.engine.batch_write import ended_job
+from headnode.engine.ports import EndedJob, StandbyStore
+from headnode.engine.recovery import recover, save, unknown
+
+
+class _Pending(NamedTuple):
+    """Events that are applied and not stored yet, and the jobs that they ended or brought back."""
+
+    events: list[Event]
+    ended: dict[JobId, EndedJob]
+    revived: list[JobId]
+
+
+class Replica:
+    """A store that gets the events of another one, and the cluster as it is after them.
+
+    The state is in memory: it tells what of an ended job goes into the archive, its digest shows that both
+    machines have the same cluster, and it is stored as a snapshot, from which a takeover begins.
+    """
+
+    def __init__(self, store: StandbyStore) -> None:
+        """Read the store.
+
+        Raises:  Unavailable ``journal-damaged``, ``journal-unknown``.
+        """
+        self.store = store
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Forget memory, and read what is on the disk: after an error.
+
+        Raises:  Unavailable, as at first.
+        """
+        self.cluster, self.number, _ = recover(self.store)
+        self._pending = _Pending([], {}, [])
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that is in memory is on the disk."""
+        return not self._pending.events
+
+    def follow(self, after: int, bodies: Sequence[bytes], ends: Sequence[int]) -> None:
+        """Apply the encoded events after number `after`, and store those that end a batch of the head.
+
+        ends:  the numbers of the events that end a batch; what comes after the last one is not stored yet
+        Raises:  BadRequest ``standby-events`` if they do not follow what is here; Unavailable
+                 ``journal-unknown`` for an event that this version does not know, or what the store raises.
+                 After an error, `read_again`.
+        """
+        here = self.number + len(self._pending.events)
+        if after != here:
+            raise BadRequest(code="standby-events", what=f"events after {after} came, and {here} is the last")
+        for number, body in enumerate(bodies, after + 1):
+            self._apply(number, body)
+            if number in ends:
+                self._end_batch()
+        if after + len(bodies) in ends:
+            self._store()
+
+    def _apply(self, number: int, body: bytes) -> None:
+        try:
+            event = decode(body)
+        except msgspec.DecodeError as error:
+            raise unknown(f"event {number}", error, self.store.written_by()) from None
+        if isinstance(event, JobUnarchived):
+            self._pending.revived.append(event.job)
+        apply_event(self.cluster, event)
+        self._pending.events.append(event)
+
+    def _end_batch(self) -> None:
+        """Note which jobs the batch has ended: the archive gets them as they are at its end."""
+        over, alive = self.cluster.agenda.for_archive, self.cluster.jobs
+        ended = {job: ended_job(record) for job, record in over.items() if job not in alive}
+        self._pending.ended.update(ended)
+        over.clear()
+
+    def _store(self) -> None:
+        pending, alive = self._pending, self.cluster.jobs
+        if not pending.events:
+            return
+        revived = [job for job in dict.fromkeys(pending.revived) if self.store.ended_job(job) is not None]
+        ended = [one for job, one in pending.ended.items() if job not in alive]
+        self.number = self.store.append(pending.events, ended, revived)
+        self._pending = _Pending([], {}, [])
+
+    def is_same(self, number: int, digest: str) -> bool:
+        """Return whether the state after event `number` has this SHA-256; if so, it is kept as a snapshot.
+
+        A state other than the present one cannot be compared, and counts as the same.
+        """
+        if number != self.number or self._pending.events:
+            return True
+        state = save(self.cluster)
+        if hashlib.sha256(state).hexdigest() != digest:
+            return False
+        self.store.keep_snapshot(number, state)
+        return True
+
+    def carry_out(self, command: Command, now: Instant) -> None:
+        """Decide a command here, as the head: the takeover.  A batch that has not come whole does not count.
+
+        Raises:  what refuses it; what the store raises.
+        """
+        if self._pending.events:
+            self.read_again()
+        events = decide(self.cluster, command, now)
+        for event in events:
+            apply_event(self.cluster, event)
+        self.number = self.store.append(events)
+        self.store.keep_snapshot(self.number, save(self.cluster))
