@@ -16,7 +16,7 @@ CONTROL_SOCKET: Final = "standby.sock"
 class StandbyPlace(msgspec.Struct, frozen=True):
     """The place of a standby: its name, where it listens, and the head that invited it (HOST:PORT).
 
-    takeover_after:  seconds without the head after which it takes over by itself; 0: never
+    takeover_after:  seconds without the head after which it takes over by itself, at least; 0: never
     """
 
     name: str

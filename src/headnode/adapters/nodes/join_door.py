@@ -198,7 +198,12 @@ class JoinDoor:
         read_address(message.address, "listen")
         files = self._authority.files()
         await self._ask(
-            AdmitStandby(digest=digest_of(message.secret), name=message.name, address=message.address)
+            AdmitStandby(
+                digest=digest_of(message.secret),
+                name=message.name,
+                address=message.address,
+                takeover_after=message.takeover_after,
+            )
         )
         log.info("%s at %s is a standby head", message.name, message.address)
         return StandbyJoined(cluster=self._cluster.name, cluster_id=self._cluster.id, authority=files)

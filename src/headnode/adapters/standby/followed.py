@@ -45,6 +45,7 @@ class Followers:
         self.last = last  # the last event on the disk
         self.batches = deque([last], KNOWN_BATCHES)  # the numbers with which the newest batches ended
         self.sealed: int | None = None  # the last event that there will be: the head hands over
+        self.fenced = False  # a standby may have become the head: nothing may be written
         self.successor = ""  # the standby to which it does
         self.snapshot: SnapshotMark | None = None  # the newest
         self.followers: dict[str, Follower] = {}
@@ -137,6 +138,12 @@ class FollowedJournal:
                 code="handed-over",
                 what="this head is handing over to its standby",
                 fix="try again in a few seconds; the standby is the head then",
+            )
+        if self._followers.fenced:
+            raise Unavailable(
+                code="isolated",
+                what="this head has lost its standby and most nodes; the standby may be the head by now",
+                fix="ask at the standby; the log of this head says what an administrator can do",
             )
         number = self._journal.append(events, ended, revived)
         self._followers.written(number)

@@ -88,6 +88,8 @@ class StandbySender(threading.Thread):
         self.standby, self.place = name, place
         self.problem = ""  # why it gets nothing; empty: it does
         self.since = time.time()  # when that began
+        self.heard: float | None = None  # when it answered last, on the monotonic clock
+        self.leaves = False  # it said that it is being stopped
         self.handed_over = threading.Event()  # it has confirmed that it is the head from now on
         self._parts, self._followers = parts, parts.followers
         self.follower = Follower(name)
@@ -216,7 +218,7 @@ class StandbySender(threading.Thread):
             return self._events(last if mark is None or mark.number <= self._sent else mark.number)
         if time.monotonic() >= self._audit_due and (piece := self._audit_piece()):
             return AuditPiece(self._audit, piece)
-        return HandOver(last) if hands_over else Ping()
+        return HandOver(last) if hands_over else Ping(self.follower.in_step)
 
     def _hands_over(self) -> bool:
         return self._followers.sealed is not None and self._followers.successor == self.standby
@@ -234,7 +236,8 @@ class StandbySender(threading.Thread):
         ends = self._followers.ends_between(self._sent, rows[-1][0])
         if rows[-1][0] == self._target and self._target not in ends:
             ends = (*ends, self._target)
-        return JournalEvents(self._sent, tuple(body for _, body in rows), ends)
+        bodies = tuple(body for _, body in rows)
+        return JournalEvents(self._sent, bodies, ends, self.follower.in_step)
 
     def _audit_piece(self) -> bytes:
         self._audit_due = time.monotonic() + BETWEEN_PINGS
@@ -260,6 +263,7 @@ class StandbySender(threading.Thread):
         if isinstance(message, JournalEvents):
             self._sent += len(message.events)
         self._audit = answer.audit
+        self.heard, self.leaves = time.monotonic(), answer.leaves
         if answer.wants_copy:
             log.error("the state of standby %s differs from this head's: it gets a copy", self.standby)
             self._send_copy()

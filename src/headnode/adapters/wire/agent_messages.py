@@ -72,6 +72,7 @@ class JoinStandby(Message, frozen=True, tag="JoinStandby"):
     secret: str
     name: str
     address: str
+    takeover_after: Seconds = Seconds(0.0)  # without the head, it takes over by itself; 0: never
 
 
 class Holdings(Message, frozen=True, kw_only=True):
@@ -96,6 +97,7 @@ class Hello(Holdings, frozen=True, kw_only=True, tag="Hello"):
 
     protocol: int
     facts: NodeFacts
+    silent: Seconds = Seconds(0.0)  # since a head said something last; 0: not known
 
 
 class Table(Holdings, frozen=True, kw_only=True, tag="Table"):

@@ -55,6 +55,7 @@ class JournalEvents(Message, frozen=True, tag="JournalEvents"):
     after: int
     events: tuple[bytes, ...]
     ends: tuple[int, ...]
+    in_step: bool = False  # nothing is acknowledged that the standby does not have
 
 
 class StateDigest(Message, frozen=True, tag="StateDigest"):
@@ -72,7 +73,9 @@ class AuditPiece(Message, frozen=True, tag="AuditPiece"):
 
 
 class Ping(Message, frozen=True, tag="Ping"):
-    """Head: it is there, and nothing is new."""
+    """Head: it is there, and nothing is new.  `in_step`: the standby has all that was acknowledged."""
+
+    in_step: bool = False
 
 
 class HandOver(Message, frozen=True, tag="HandOver"):
@@ -99,6 +102,7 @@ class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
 
     wants_copy:  its state differs from that of the head; it asks for the whole journal
     hand_over:   an administrator asks for a takeover there
+    leaves:      it is being stopped: it takes nothing over by itself
     problem:     why it cannot go on: its disk is full, or it does not know an event
     """
 
@@ -106,6 +110,7 @@ class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
     audit: int = 0
     wants_copy: bool = False
     hand_over: bool = False
+    leaves: bool = False
     problem: Problem = ""
 
 

@@ -16,7 +16,7 @@ from headnode.apps.client.failures import refusal_in
 from headnode.core.model.errors import NotAllowed, Unavailable
 
 PATIENCE = 30.0  # seconds for a standby to start or to end
-TAKEOVER_TIME = 120.0  # seconds for an order: a head that hands over writes all it has
+TAKEOVER_TIME = 330.0  # seconds for an order: a head that hands over empties its own nodes first
 PAUSE = 0.05  # seconds between two looks
 LARGEST_ANSWER = 1024 * 1024  # bytes
 

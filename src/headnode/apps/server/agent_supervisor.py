@@ -122,7 +122,7 @@ class AgentSupervisor:
 
 
 BETWEEN_REMOVALS = 5.0  # seconds
-_HEAD_USER = User(name="headnode", uid=0, gid=0, administrator=True)
+HEAD_USER = User(name="headnode", uid=0, gid=0, administrator=True)
 
 
 def nodes_to_remove(cluster: ClusterState, state: Path, names: Collection[str]) -> list[str]:
@@ -151,7 +151,7 @@ async def remove_former_nodes(
         for name in nodes_to_remove(engine.cluster, state, names):
             log.info("node %s of this machine is no longer used and was removed", name)
             try:
-                await batcher.ask(c.ChangeNode(by=_HEAD_USER, node=name, wish="remove"))
+                await batcher.ask(c.ChangeNode(by=HEAD_USER, node=name, wish="remove"))
             except HeadnodeError as error:
                 log.warning("node %s could not be removed: %s", name, error)
 

@@ -17,8 +17,12 @@ from headnode.adapters.standby.followed import FollowedJournal, Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender, ask_whether_head
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
+from headnode.apps.server.agent_supervisor import HEAD_USER
 from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.standby_fence import StandbyFence
+from headnode.core.model.errors import HeadnodeError
 from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.drain import DrainNode
 from headnode.core.state.events import Event, StandbyAdmitted, StandbyRemoved
 from headnode.engine.ports import EventSource
 from headnode.protocol.node_answers import StandbyObject
@@ -28,6 +32,7 @@ log = logging.getLogger("headnode.standby")
 PURPOSE: Final = "standby"  # as apps/standby asks the authority for it
 HAND_OVER_TIME: Final = 20.0  # seconds for the standby to become the head
 LOOK: Final = 0.05  # seconds
+BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop
 
 
 class StandbyHeads:
@@ -45,6 +50,16 @@ class StandbyHeads:
         self._senders: dict[str, StandbySender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._handing_over = False
+        self._fence = StandbyFence(context, self._followers, self._tell_nodes)
+
+    def heads_for_nodes(self) -> tuple[str, ...]:
+        """Return HOST:PORT of the standby heads where nodes may find the head if this one is away."""
+        offered = self._fence.is_offered
+        standbys = self._context.cluster.standbys.values()
+        return tuple(one.address for one in standbys if offered or not one.takeover_after)
+
+    def _tell_nodes(self) -> None:
+        self._context.welcome_nodes()
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Follow what events say of standby heads."""
@@ -57,7 +72,12 @@ class StandbyHeads:
         self._loop = asyncio.get_running_loop()
         self._update()
         try:
-            await asyncio.get_running_loop().create_future()
+            while True:
+                automatic = [
+                    one.name for one in self._context.cluster.standbys.values() if one.takeover_after
+                ]
+                self._fence.look(self._senders.get(automatic[0]) if automatic else None)
+                await asyncio.sleep(BETWEEN_LOOKS)
         finally:
             for name in list(self._senders):
                 self._stop(name)
@@ -182,6 +202,7 @@ class StandbyHeads:
 
     async def _hand_over(self, sender: StandbySender) -> None:
         """Write nothing more, and end once the standby has said that it is the head."""
+        await self._empty_own_nodes()
         await self._context.batcher.settled()
         number, term = self._context.engine.number, self._context.cluster.term + 1
         log.warning("this head hands over to its standby %s after event %d", sender.standby, number)
@@ -197,6 +218,24 @@ class StandbyHeads:
                     sender.standby,
                 )
         self._context.shut_down()
+
+    async def _empty_own_nodes(self) -> None:
+        """Requeue or fail what runs on this head's own machine: the standby cannot reach these nodes."""
+        context = self._context
+        cluster = context.cluster
+        own = [name for name, node in cluster.nodes.items() if not node.key and cluster.on_node(name)]
+        until = time.monotonic() + context.engine.settings.number("TaskCancelGracePeriod") + HAND_OVER_TIME
+        for name in own:
+            log.warning(
+                "node %s of this machine does not go on under the standby: its tasks are killed", name
+            )
+            reason = "the standby takes over, and cannot reach this node"
+            try:
+                await context.ask(DrainNode(by=HEAD_USER, node=name, reason=reason, force=True))
+            except HeadnodeError as error:
+                log.warning("node %s could not be drained: %s", name, error)
+        while any(map(cluster.on_node, own)) and time.monotonic() < until:
+            await asyncio.sleep(LOOK)
 
 
 def _address(sender: StandbySender) -> str:

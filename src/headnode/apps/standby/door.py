@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from headnode.adapters.nodes.entrance import KnownPeers
-from headnode.adapters.wire.agent_messages import LARGEST_GREETING
+from headnode.adapters.wire.agent_messages import LARGEST_GREETING, LARGEST_REPORT, Hello
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.adapters.wire.messages import Goodbye
+from headnode.adapters.wire.messages import FromAgent, Goodbye
 from headnode.adapters.wire.peers import CLIENT, STANDBY, TASKS
-from headnode.adapters.wire.tls import protocol_of
+from headnode.adapters.wire.tls import peer_of, protocol_of
 from headnode.apps.standby.following import Following
 from headnode.core.model.bounds import GREETING_TIME, UNREADABLE
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -20,14 +20,25 @@ from headnode.core.model.errors import HeadnodeError, Unavailable
 log = logging.getLogger("headnode.strangers")
 
 _encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
 
 
 class StandbyDoor:
     """Serves every connection from other machines."""
 
-    def __init__(self, following: Following, refusal: Callable[[], Unavailable]) -> None:
-        """`refusal` says where the head is."""
-        self._following, self._refusal = following, refusal
+    def __init__(
+        self,
+        following: Following,
+        refusal: Callable[[], Unavailable],
+        knock: Callable[[str, str, float], None],
+    ) -> None:
+        """Make it.
+
+        refusal:  says where the head is
+        knock:    is told of a node that looks for its head: its name, the digest of its key, and its seconds
+                  without a word of a head
+        """
+        self._following, self._refusal, self._knock = following, refusal, knock
 
     async def serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
@@ -49,7 +60,12 @@ class StandbyDoor:
     async def _refuse_node(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Tell a node that the head is elsewhere."""
         async with asyncio.timeout(GREETING_TIME.most):
-            await read_frame(reader, LARGEST_GREETING)
+            peer = peer_of(writer)
+            data = await read_frame(reader, LARGEST_REPORT if peer is not None else LARGEST_GREETING)
+        if data is not None and peer is not None:
+            hello = _decoder.decode(data)
+            if isinstance(hello, Hello):
+                self._knock(*peer, hello.silent)
         writer.write(frame(_encode(Goodbye(reason=str(self._refusal())))))
         await writer.drain()
 

@@ -41,6 +41,7 @@ log = logging.getLogger("headnode.standby")
 
 AUDIT_LOG = "audit.log"
 LONGEST_PROBLEM = 1000  # characters
+SILENT = 10.0  # seconds without a word, after which a head counts as away
 
 
 class Following:
@@ -61,12 +62,16 @@ class Following:
         self.heard: float | None = None  # when it said something last, on the monotonic clock
         self.problem = ""  # why the last message could not be carried out
         self.wants_hand_over = False
+        self.leaves = False  # this standby is being stopped
+        self.farewell = asyncio.Event()  # the head was told so
+        self.in_step = False  # at the last word of the head, all that it had acknowledged was here
         self._wants_copy = False
 
     @property
     def connected(self) -> bool:
-        """Whether the head is connected now."""
-        return self._writer is not None
+        """Whether the head is connected and says something: it does so each second."""
+        heard = self.heard is not None and time.monotonic() - self.heard < SILENT
+        return self._writer is not None and heard
 
     def hang_up(self) -> None:
         """Close the connection of the head."""
@@ -136,8 +141,15 @@ class Following:
             self.problem = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             log.error("%s could not be stored: %s", type(message).__name__, self.problem)
         number = self.replica.number if self.replica is not None else 0
+        if self.leaves:
+            self.farewell.set()
         return StandbyAnswer(
-            number, audit, self._wants_copy, self.wants_hand_over, self.problem[:LONGEST_PROBLEM]
+            number,
+            audit,
+            self._wants_copy,
+            self.wants_hand_over,
+            self.leaves,
+            self.problem[:LONGEST_PROBLEM],
         )
 
     def _carry_out(self, message: FromLeader) -> int:
@@ -147,6 +159,7 @@ class Following:
         """
         match message:
             case JournalEvents(after=after, events=events, ends=ends) if self.replica is not None:
+                self.in_step = message.in_step
                 self.replica.follow(after, events, ends)
             case StateDigest(number=number, digest=digest) if self.replica is not None:
                 self._wants_copy = not self.replica.is_same(number, digest)
@@ -158,8 +171,8 @@ class Following:
                 return _append(self._state / AUDIT_LOG, offset, data)
             case HandOver(number=number):
                 self._take_over(number)
-            case Ping():
-                pass
+            case Ping(in_step=in_step):
+                self.in_step = in_step
             case _:
                 raise BadRequest(code="standby-message", what=f"{type(message).__name__} is not expected now")
         audit = self._state / AUDIT_LOG

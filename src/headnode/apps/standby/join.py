@@ -22,15 +22,17 @@ from headnode.adapters.wire.messages import StandbyJoined
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL
 from headnode.adapters.wire.tls import AUTHORITY_FILES
 from headnode.core.model.errors import NotAllowed, WrongState
+from headnode.core.model.quantities import Seconds
 
 _BESIDE: Final = frozenset({"head.log", "standby.lock", "notices.db"})
 _UNREACHABLE: Final = ("0.0.0.0", "::", "*", "localhost")  # noqa: S104  (they are refused)
 
 
-def join(state: Path, invitation: Invitation, name: str, listen: str) -> StandbyPlace:
+def join(state: Path, invitation: Invitation, name: str, listen: str, takeover_after: float) -> StandbyPlace:
     """Make a state directory that of a standby of the head that invites it.
 
-    listen:  HOST:PORT where it will listen; others must reach it there
+    listen:          HOST:PORT where it will listen; others must reach it there
+    takeover_after:  seconds without the head after which it takes over by itself; 0: never
     Raises:  WrongState ``standby-exists`` for a directory in use; BadRequest, NotAllowed, Unavailable of the
              head, or when it is not reached; OSError when the directory cannot be written.
     """
@@ -49,10 +51,18 @@ def join(state: Path, invitation: Invitation, name: str, listen: str) -> Standby
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     scratch = state / "authority.new"
     scratch.mkdir(mode=0o700, exist_ok=True)
-    joined = asyncio.run(_ask(invitation, scratch / "authority.pem", name, address))
+    question = JoinStandby(
+        protocol=STANDBY_PROTOCOL,
+        secret=invitation.secret,
+        name=name,
+        address=address,
+        takeover_after=Seconds(takeover_after),
+    )
+    joined = asyncio.run(_ask(invitation, scratch / "authority.pem", question))
     if former:
         _set_aside(state)
-    return _settle(state, scratch, joined, StandbyPlace(name, address, _place_of(invitation), joined.cluster))
+    place = StandbyPlace(name, address, _place_of(invitation), joined.cluster, takeover_after)
+    return _settle(state, scratch, joined, place)
 
 
 def _place_of(invitation: Invitation) -> str:
@@ -71,8 +81,7 @@ def _refuse_directory_in_use(state: Path, *, former: bool) -> None:
         )
 
 
-async def _ask(invitation: Invitation, authority: Path, name: str, address: str) -> StandbyJoined:
-    question = JoinStandby(protocol=STANDBY_PROTOCOL, secret=invitation.secret, name=name, address=address)
+async def _ask(invitation: Invitation, authority: Path, question: JoinStandby) -> StandbyJoined:
     try:
         authority.write_bytes(await learn_authority(invitation))
         return await ask_to_be_standby(invitation, authority, question)

@@ -27,19 +27,23 @@ from headnode.adapters.wire.peers import peer_ids, user_name
 from headnode.adapters.wire.tls import Authority, head_side
 from headnode.apps.standby.door import StandbyDoor, refuse_clients
 from headnode.apps.standby.following import Following
+from headnode.apps.standby.votes import Votes
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.user import User
 from headnode.core.state.join import TakeOver
+from headnode.core.state.standby_votes import SHORTEST, voters
 
 log = logging.getLogger("headnode.standby")
 
 LOCK: Final = "standby.lock"
 PURPOSE: Final = "standby"  # what the secret is for that the head shows
 LARGEST_ORDER: Final = 4096  # bytes
-HAND_OVER_TIME: Final = 60.0  # seconds for the head to hand over
+HAND_OVER_TIME: Final = 300.0  # seconds for the head to hand over: it empties its own nodes first
 ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
 LOOK: Final = 0.05  # seconds
+BETWEEN_LOOKS: Final = 1.0  # seconds, at whether the head is lost
+LEAVING_TIME: Final = 3.0  # seconds in which the head hears that this standby is being stopped
 
 
 class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +122,7 @@ class StandbyHead:
         self._is_head = False
         self._answered = asyncio.Event()  # nobody waits for the answer to an order
         self._answered.set()
+        self._votes = Votes()
         self._taker: User | None = None  # who asked for the takeover
         self.following = Following(state, self._authority.derived_secret(PURPOSE), self._handed_over)
 
@@ -130,7 +135,10 @@ class StandbyHead:
             log.info(
                 "standby %s of cluster %s is ready in %s", self._place.name, self._place.cluster, self._state
             )
+            watching = asyncio.create_task(self._watch())
             await self._ended.wait()
+            watching.cancel()
+            await self._say_farewell()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_TIME):
                     await self._answered.wait()
@@ -138,10 +146,18 @@ class StandbyHead:
             self.following.replica.store.close()
         return self._is_head
 
+    async def _say_farewell(self) -> None:
+        """Tell the head that this standby is being stopped: it will not take over, so the head may go on."""
+        self.following.leaves = True
+        if self.following.connected and not self._is_head:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVING_TIME):
+                    await self.following.farewell.wait()
+
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         host, port = read_address(self._place.listen, "listen")
-        door = StandbyDoor(self.following, self._refusal)
+        door = StandbyDoor(self.following, self._refusal, self._knocked)
         entrance = Entrance(head_side(self._authority), door.serve)
         await entrance.listen(host, port)
         servers = [
@@ -160,6 +176,31 @@ class StandbyHead:
                 server.close()
             (self._state / CONTROL_SOCKET).unlink(missing_ok=True)
             (self._state / "head.sock").unlink(missing_ok=True)
+
+    def _knocked(self, node: str, key: str, silent: float) -> None:
+        """Note what a node says of its head, if it is a node of this cluster with its key."""
+        replica = self.following.replica
+        known = replica.cluster.nodes.get(node) if replica is not None else None
+        if known is not None and known.key == key:
+            self._votes.knock(node, silent, time.monotonic())
+
+    async def _watch(self) -> None:
+        """Take over by itself, if that is wished, once the head and most nodes have lost each other."""
+        while not self._is_head:
+            await asyncio.sleep(BETWEEN_LOOKS)
+            if self._place.takeover_after and self._may_take_over(time.monotonic()):
+                log.critical("the head at %s is lost: this standby takes over", self.following.head)
+                self._become_head(forced=True)
+                self._ended.set()
+
+    def _may_take_over(self, now: float) -> bool:
+        """Whether head and most nodes have lost each other, and all that it acknowledged is here."""
+        following, replica = self.following, self.following.replica
+        if replica is None or following.connected or not following.in_step or following.problem:
+            return False
+        patience = max(SHORTEST, self._place.takeover_after)
+        silent = following.heard is not None and now - following.heard >= patience
+        return silent and self._votes.has_majority(voters(replica.cluster), patience, now)
 
     def _refusal(self) -> Unavailable:
         head = self.following.head or self._place.head

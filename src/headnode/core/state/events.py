@@ -306,6 +306,7 @@ class StandbyAdmitted(StateEvent, frozen=True, gc=False, tag="StandbyAdmitted"):
     name: str
     address: str
     invitation: str = ""  # digest of its secret, which is used up
+    takeover_after: Seconds = Seconds(0.0)  # without the head, it takes over by itself; 0: never
 
 
 class StandbyRemoved(StateEvent, frozen=True, gc=False, tag="StandbyRemoved"):

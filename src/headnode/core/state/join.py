@@ -2,7 +2,7 @@
 
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.node import NodeFacts, NodeState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -53,6 +53,7 @@ class AdmitStandby(Command, frozen=True):
     digest: str  # of the invitation's secret
     name: str
     address: str
+    takeover_after: Seconds = Seconds(0.0)  # without the head, it takes over by itself; 0: never
 
 
 class RemoveStandby(Command, frozen=True):
@@ -84,6 +85,7 @@ class SetNode(Command, frozen=True):
 LONGEST_NAME = 64  # characters: what a certificate has room for
 LONGEST_INVITATION = 30 * 86400  # seconds
 MOST_INVITATIONS = 10_000  # open at once
+LONGEST_WAIT = 30 * 86400  # seconds
 MOST_STANDBYS = 4  # heads send each of them all events
 _INVITE = "an administrator can make another with `hn node invite`"
 
@@ -186,11 +188,26 @@ def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) ->
     Raises:  NotAllowed ``invitation``; BadRequest ``node-name``, ``standbys``.
     """
     check_name(command.name)
+    if not 0 <= command.takeover_after <= LONGEST_WAIT:
+        raise BadRequest(
+            code="takeover-after",
+            what=f"a takeover after {command.takeover_after:g} s without the head is not possible",
+            fix=f"use a span of at most {LONGEST_WAIT // 86400} days; 0: no takeover without a command",
+        )
     fix = "an administrator can make another with `hn standby invite`"
     invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", fix)
     if not invitation.standby or invitation.name not in ("", command.name):
         whom = f"for the standby {invitation.name!r}" if invitation.standby else "for a node"
         raise NotAllowed(code="invitation", what=f"this invitation is {whom}", fix=fix)
+    others = [
+        one.name for one in cluster.standbys.values() if one.takeover_after and one.name != command.name
+    ]
+    if command.takeover_after and others:
+        raise BadRequest(
+            code="takeover-after",
+            what=f"standby {others[0]} takes over by itself already, and two could do so at once",
+            fix="leave out --takeover-after here",
+        )
     if len(cluster.standbys.keys() | {command.name}) > MOST_STANDBYS:
         raise BadRequest(
             code="standbys",
@@ -198,7 +215,13 @@ def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) ->
             fix="remove one: hn standby remove NAME",
         )
     return [
-        e.StandbyAdmitted(at=now, name=command.name, address=command.address, invitation=invitation.digest)
+        e.StandbyAdmitted(
+            at=now,
+            name=command.name,
+            address=command.address,
+            invitation=invitation.digest,
+            takeover_after=command.takeover_after,
+        )
     ]
 
 

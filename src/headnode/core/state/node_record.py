@@ -87,6 +87,7 @@ class StandbyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     address: str  # HOST:PORT, where it listens before and after that
     since: Instant
+    takeover_after: Seconds = Seconds(0.0)  # without the head, it takes over by itself; 0: never
 
 
 class LoginRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

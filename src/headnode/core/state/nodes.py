@@ -174,7 +174,7 @@ def node_invited(cluster: ClusterState, event: e.NodeInvited) -> None:
 
 def standby_admitted(cluster: ClusterState, event: e.StandbyAdmitted) -> None:
     """A machine is a standby head, and its invitation is used up."""
-    cluster.standbys[event.name] = StandbyRecord(event.name, event.address, event.at)
+    cluster.standbys[event.name] = StandbyRecord(event.name, event.address, event.at, event.takeover_after)
     cluster.invitations.pop(event.invitation, None)
 
 

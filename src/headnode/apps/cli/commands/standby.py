@@ -40,6 +40,7 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.apps.cli import standby_daemon
     from headnode.apps.cli.commands.services import own_directory
     from headnode.apps.standby.join import join as join_head
+    from headnode.core.formats.text.quantities import parse_span
 
     if len(asked.words) != 1:
         raise usage("no invitation is given", "write the line that `hn standby invite` prints")
@@ -49,7 +50,8 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     invitation = read_invitation(asked.words[0])
     listen = asked.text("listen") or socket.getfqdn()
     name = asked.text("name") or host_name()
-    place = join_head(Path(directory), invitation, name, listen)
+    takeover_after = parse_span(asked.text("takeover-after") or "0")
+    place = join_head(Path(directory), invitation, name, listen, takeover_after)
     if asked.flag("foreground"):
         standby_daemon.become_standby(directory)
     status = _first_copy(directory, standby_daemon.start_standby(directory))
@@ -192,6 +194,12 @@ COMMANDS = (
                 "Where this machine listens, as standby and as head (default: its name, port 5817)",
             ),
             CliOption("name", "NAME", "Name of the standby (default: the machine's)"),
+            CliOption(
+                "takeover-after",
+                "SPAN",
+                "Take over without a command after so long without the head, such as 3m, if most nodes have "
+                "lost it, too (default: never)",
+            ),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),
         example="hn standby join head.example.org:5817/... --listen head2.example.org",

@@ -1,0 +1,92 @@
+"""What nodes are told of standby heads, and when a head must stop because its standby may become the head.
+
+A standby that takes over by itself needs the word of more than half of the nodes that they have lost their head.
+Nodes look for it there only while the head tells them so, and it does while the standby is in step.  A head that
+loses such a standby takes that back.  Until more than half of the nodes have answered, the standby may have their
+word: then the head writes nothing.
+Source:  docs/decisions/0057-standby-heads.md.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from headnode.adapters.nodes.link import Contact
+from headnode.adapters.standby.followed import Followers
+from headnode.adapters.standby.sender import StandbySender
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.state.standby_votes import is_majority, voters
+
+log = logging.getLogger("headnode.standby")
+
+FRESH: Final = 3.0  # seconds: a standby that answered since then has contact
+ISOLATED: Final = 5.0  # seconds in which the nodes must answer when it has none
+
+
+class StandbyFence:
+    """Watches the contact with the standby that may take over by itself."""
+
+    def __init__(self, context: ServerContext, followers: Followers, tell_nodes: Callable[[], None]) -> None:
+        """`tell_nodes` sends the nodes a new welcome, which they answer with a heartbeat."""
+        self._context, self._followers, self._tell_nodes = context, followers, tell_nodes
+        self._of: frozenset[str] = frozenset()  # the voters when there was contact last
+        self._heard: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
+        self._seen: dict[str, Contact] = {}
+        self._lost: float | None = None  # since when it has no contact, and nodes are asked to forget it
+        self.is_offered = False  # nodes are told of it: they look for their head there
+
+    def look(self, sender: StandbySender | None) -> None:
+        """Offer the standby to the nodes, take that back, stop the head, or let it go on.
+
+        sender:  to the standby that may take over by itself; None: there is none
+        """
+        now = time.monotonic()
+        self._hear(self._context.contacts, now)
+        heard = None if sender is None else sender.heard
+        if sender is None or sender.leaves:
+            self._offer(is_offered=False)
+            self._go_on()
+        elif heard is not None and now - heard < FRESH and sender.follower.connected:
+            self._of = voters(self._context.cluster)
+            self._offer(is_offered=sender.follower.in_step)
+            self._go_on()
+        elif self.is_offered:
+            self._lost = now
+            self._offer(is_offered=False)
+        elif self._lost is not None:
+            self._await_nodes(sender.standby, self._lost, now)
+
+    def _hear(self, contacts: Mapping[str, Contact], now: float) -> None:
+        """Note which nodes have said something since the last look."""
+        for name, contact in contacts.items():
+            if self._seen.get(name) != contact:
+                self._seen[name], self._heard[name] = contact, now
+
+    def _offer(self, *, is_offered: bool) -> None:
+        if self.is_offered != is_offered:
+            self.is_offered = is_offered
+            self._tell_nodes()
+
+    def _await_nodes(self, standby: str, lost: float, now: float) -> None:
+        """Go on without the standby once most nodes have answered; stop if they do not."""
+        answered = sum(self._heard.get(name, 0.0) > lost for name in self._of)
+        if not self._of or is_majority(answered, self._of):
+            log.warning(
+                "standby %s has no contact, and will not take over by itself: nodes know that", standby
+            )
+            self._go_on()
+        elif now - lost > ISOLATED and not self._followers.fenced:
+            log.critical(
+                "this head has lost its standby %s and most nodes: the standby may become the head, so this "
+                "one changes nothing until it reaches one of them; if the standby is lost and is no head: "
+                "hn down, hn up, hn standby remove %s",
+                standby, standby,
+            )  # fmt: skip
+            self._followers.fenced = True
+
+    def _go_on(self) -> None:
+        self._lost = None
+        if self._followers.fenced:
+            log.warning("this head is not isolated any more, and goes on")
+            self._followers.fenced = False

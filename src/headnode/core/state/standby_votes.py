@@ -1,0 +1,24 @@
+"""When a standby may take over by itself: the head is lost, and more than half of the nodes say so.
+
+Source:  docs/decisions/0057-standby-heads.md.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from headnode.core.model.node import NodeState
+from headnode.core.state.cluster_state import ClusterState
+
+RECENT: Final = 5.0  # seconds for which the word of a node counts
+SHORTEST: Final = 30.0  # seconds: a head that is isolated has stopped long before
+
+
+def voters(cluster: ClusterState) -> frozenset[str]:
+    """Return the nodes of other machines that can be reached: the others cannot tell where the head is."""
+    reachable = (NodeState.READY, NodeState.PAUSED)
+    return frozenset(name for name, node in cluster.nodes.items() if node.key and node.state in reachable)
+
+
+def is_majority(some: int, of: Collection[str]) -> bool:
+    """Whether so many are more than half of the voters; without voters there is no majority."""
+    return 2 * some > len(of)
