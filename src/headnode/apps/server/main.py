@@ -216,7 +216,9 @@ class Head:
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
         self._filter_caller = FilterCaller(options.state, options.name)
-        self._optional = OptionalServices(context, self._filter_caller, self._journal, self._journal)
+        self._optional = OptionalServices(
+            context, self._filter_caller, self._journal, self._journal, self.links.welcome_again
+        )
         self._submissions = SubmissionFilters(context, self._filter_caller)
         self._activations = ActivationFilters(context, self._filter_caller)
         address = address_to_listen_at(options.state, options.listen)

@@ -153,8 +153,16 @@ class OptionalEventService(OptionalService[EventServiceType]):
 class OptionalServices:
     """All optional services of a head; none is made before `look` or the first events."""
 
-    def __init__(self, context: ServerContext, asker: FilterCaller, past: Past, source: EventSource) -> None:
-        self._context, self._asker, self._past, self._source = context, asker, past, source
+    def __init__(
+        self,
+        context: ServerContext,
+        asker: FilterCaller,
+        past: Past,
+        source: EventSource,
+        welcome_nodes: Callable[[], None],
+    ) -> None:
+        self._context, self._asker, self._past = context, asker, past
+        self._source, self._welcome_nodes = source, welcome_nodes
         engine, state = context.engine, context.state
         self._cursors = state / "webhooks.db"
         has_cursors = self._cursors.exists()  # those of former hooks are to be forgotten
@@ -192,7 +200,7 @@ class OptionalServices:
     def _standbys(self) -> "StandbyHeads":
         from headnode.apps.server.standbys import StandbyHeads
 
-        return StandbyHeads(self._context, self._source)
+        return StandbyHeads(self._context, self._source, self._welcome_nodes)
 
     def _bank(self) -> "BankDesk":
         from headnode.apps.server.bank_desk import BankDesk

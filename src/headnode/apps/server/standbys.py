@@ -38,7 +38,8 @@ BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop
 class StandbyHeads:
     """Sends the events to all standby heads, from its making until the head ends."""
 
-    def __init__(self, context: ServerContext, source: EventSource) -> None:
+    def __init__(self, context: ServerContext, source: EventSource, tell_nodes: Callable[[], None]) -> None:
+        """`tell_nodes` sends the connected nodes of other machines a new welcome."""
         self._context, self._source = context, source
         engine = context.engine
         self._followers = Followers(engine.number)
@@ -50,16 +51,13 @@ class StandbyHeads:
         self._senders: dict[str, StandbySender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._handing_over = False
-        self._fence = StandbyFence(context, self._followers, self._tell_nodes)
+        self._fence = StandbyFence(context, self._followers, tell_nodes)
 
     def heads_for_nodes(self) -> tuple[str, ...]:
         """Return HOST:PORT of the standby heads where nodes may find the head if this one is away."""
         offered = self._fence.is_offered
         standbys = self._context.cluster.standbys.values()
         return tuple(one.address for one in standbys if offered or not one.takeover_after)
-
-    def _tell_nodes(self) -> None:
-        self._context.welcome_nodes()
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Follow what events say of standby heads."""

@@ -32,6 +32,7 @@ from headnode.adapters.wire.standby_messages import (
     decode_from_head,
     encode_message,
 )
+from headnode.apps.standby.former_head import report_lost_jobs
 from headnode.apps.standby.journal_copy import JournalCopy, open_replica
 from headnode.core.model.bounds import GREETING_TIME
 from headnode.core.model.errors import BadRequest, HeadnodeError
@@ -63,6 +64,7 @@ class Following:
         self.problem = ""  # why the last message could not be carried out
         self.wants_hand_over = False
         self.leaves = False  # this standby is being stopped
+        self.lost: list[str] = []  # what a former head in this directory had and the present one has not
         self.farewell = asyncio.Event()  # the head was told so
         self.in_step = False  # at the last word of the head, all that it had acknowledged was here
         self._wants_copy = False
@@ -167,6 +169,7 @@ class Following:
                 self._wants_copy = False
                 if self._copy.take(message):
                     self.replica = self._copy.install(self.replica)
+                    self.lost += report_lost_jobs(self._state, self.replica.store)
             case AuditPiece(offset=offset, data=data):
                 return _append(self._state / AUDIT_LOG, offset, data)
             case HandOver(number=number):

@@ -21,6 +21,7 @@ from headnode.adapters.wire.agent_messages import JoinStandby
 from headnode.adapters.wire.messages import StandbyJoined
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL
 from headnode.adapters.wire.tls import AUTHORITY_FILES
+from headnode.apps.standby.former_head import FORMER
 from headnode.core.model.errors import NotAllowed, WrongState
 from headnode.core.model.quantities import Seconds
 
@@ -93,7 +94,7 @@ async def _ask(invitation: Invitation, authority: Path, question: JoinStandby) -
 
 def _set_aside(state: Path) -> None:
     """Keep what a former head has, in a directory beside the rest: some of it may be nowhere else."""
-    kept = state / f"former-head-{time.strftime('%Y%m%dT%H%M%S')}"
+    kept = state / f"{FORMER}{time.strftime('%Y%m%dT%H%M%S')}"
     kept.mkdir(mode=0o700)
     for file in sorted(state.iterdir()):
         if file.name.startswith((JOURNAL, "audit.log", "delegations.db", "webhooks.db", REPLACED)):

@@ -60,6 +60,7 @@ class StandbyStatus(msgspec.Struct, frozen=True):
     head:      the address of the head that sent it, or of the one that invited it
     heard:     seconds since the head said something; None: it has not yet
     problem:   why it cannot store what the head sends
+    lost:      what a former head in its directory had and the present one has not, in sentences
     """
 
     pid: int
@@ -72,6 +73,7 @@ class StandbyStatus(msgspec.Struct, frozen=True):
     number: int
     jobs: int
     problem: str
+    lost: tuple[str, ...]
 
 
 def main(arguments: list[str]) -> int:
@@ -264,6 +266,7 @@ class StandbyHead:
             replica.number if replica is not None else 0,
             len(replica.cluster.jobs) if replica is not None else 0,
             following.problem,
+            tuple(following.lost),
         )
 
     async def _take_over(self, user: User, *, force: bool) -> None:
@@ -323,6 +326,9 @@ class StandbyHead:
         replica.carry_out(
             TakeOver(by=user, name=place.name, address=place.listen, forced=forced), WallClock().now()
         )
+        for name, node in replica.cluster.nodes.items():
+            if not node.key:  # it was on the machine of the former head: this head may remove it
+                (self._state / "nodes" / name).mkdir(parents=True, exist_ok=True)
         (self._state / STANDBY).unlink()
         self._is_head = True
         log.warning(

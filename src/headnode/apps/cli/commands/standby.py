@@ -60,6 +60,8 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
             f"the head has not reached this machine at {place.listen} yet; it goes on trying. "
             "Check the firewall, then see: hn standby list"
         )
+    for sentence in status["lost"]:
+        out.note(sentence)
     out.said(
         f"This machine is the standby {place.name} of cluster {place.cluster}; it listens at {place.listen}. "
         f"{_has(status)}\nIf the head is lost: hn standby takeover",
