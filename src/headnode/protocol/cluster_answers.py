@@ -103,6 +103,7 @@ class ClusterObject(VerbAnswer, frozen=True):
     tasks_running: int
     next_reservation: NextReservation | None
     failed_parts: dict[str, str] = msgspec.field(default_factory=dict)  # by name, and what happened
+    standbys: dict[str, str] = msgspec.field(default_factory=dict)  # by name: `in step`, or how far behind
 
 
 class ClusterAnswer(VerbAnswer, frozen=True):
@@ -369,6 +370,7 @@ class MetricsAnswer(VerbAnswer, frozen=True):
     notices_waiting: int
     coverage: CoverageObject  # of predicted starts
     failed_parts: int = 0  # parts of the head that failed, and begin again
+    standbys_behind: dict[str, int] = msgspec.field(default_factory=dict)  # events, by standby head
 
 
 class QueueRequest(VerbRequest, frozen=True):

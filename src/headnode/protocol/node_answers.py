@@ -3,6 +3,8 @@
 Times are seconds since 1970.  The comment of a field is what the page says of it.
 """
 
+from typing import Final
+
 from msgspec import UNSET, UnsetType
 
 from headnode.protocol.answers import VerbAnswer
@@ -121,6 +123,10 @@ class StandbyNameRequest(VerbRequest, frozen=True):
     """remove_standby."""
 
     name: Name
+
+
+IN_STEP: Final = "in step"
+"""How `cluster` says that a standby head has all that was acknowledged."""
 
 
 class StandbyObject(VerbAnswer, frozen=True):

@@ -1,7 +1,7 @@
 """What nodes are told of standby heads, and when a head must stop because its standby may become the head.
 
 A standby takes over by itself only if more than half of the nodes tell it that they have lost the head.
-Nodes look for their head there while the head tells them to, and it does while the standby is in step.  A head
+Nodes look for it there while the head tells them to, and it does while the standby is in step.  A head
 that loses such a standby takes that back.  Until most nodes have answered, they may be with the standby; then
 the head writes nothing.
 Source:  docs/decisions/0057-standby-heads.md.

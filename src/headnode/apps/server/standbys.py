@@ -25,7 +25,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.drain import DrainNode
 from headnode.core.state.events import Event, StandbyAdmitted, StandbyRemoved
 from headnode.engine.ports import EventSource
-from headnode.protocol.node_answers import StandbyObject
+from headnode.protocol.node_answers import IN_STEP, StandbyObject
 
 log = logging.getLogger("headnode.standby")
 
@@ -153,14 +153,13 @@ class StandbyHeads:
             problem=sender.problem,
         )
 
-    def problems(self) -> list[str]:
-        """Return in sentences which standby heads get no events, and why."""
-        now = time.time()
-        return [
-            f"standby {sender.standby} gets no events for {now - sender.since:.0f} s: {sender.problem}"
-            for sender in self._senders.values()
-            if sender.problem
-        ]
+    def in_words(self) -> dict[str, str]:
+        """Return how each standby is, by its name."""
+        return {one.name: _words(one) for one in self.objects()}
+
+    def behind(self) -> dict[str, int]:
+        """Return how many events each standby does not have yet, by its name."""
+        return {one.name: one.behind for one in self.objects()}
 
     async def is_replaced(self) -> bool:
         """Return whether a standby is a head since a later takeover than this head knows; note that if so."""
@@ -234,6 +233,15 @@ class StandbyHeads:
                 log.warning("node %s could not be drained: %s", name, error)
         while any(map(cluster.on_node, own)) and time.monotonic() < until:
             await asyncio.sleep(LOOK)
+
+
+def _words(standby: StandbyObject) -> str:
+    if standby.state == "InStep":
+        return IN_STEP
+    missing = f"{standby.behind} events behind"
+    if standby.state == "CatchingUp":
+        return f"catching up, {missing}"
+    return f"away, {missing}" + (f": {standby.problem}" if standby.problem else "")
 
 
 def _address(sender: StandbySender) -> str:

@@ -101,6 +101,13 @@ def _states(answer: MetricsAnswer) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "headnode_failed_parts", "Parts of the head that failed and begin again.", answer.failed_parts
     )
+    yield _labelled(
+        GaugeMetricFamily,
+        "standby_behind_events",
+        "Events that a standby head does not have yet.",
+        "standby",
+        answer.standbys_behind,
+    )
     yield GaugeMetricFamily("headnode_event_sequence", "The number of the newest event.", answer.event_number)
 
 

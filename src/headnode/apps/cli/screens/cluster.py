@@ -124,13 +124,14 @@ def _policy(cluster: "Mapping[str, Any]") -> str:
 
 
 def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
-    """Return the policies of other packages, and the parts of the head that failed, if there are any."""
+    """Return policies of other packages, parts of the head that failed, and standby heads, if there are any."""
     policies = [
         f"{each['name']} ({each['problem']})" if each["problem"] else each["name"]
         for each in cluster.get("plug_ins", [])
     ]
     parts = [f"{name} ({what})" for name, what in cluster.get("failed_parts", {}).items()]
-    rows = {"Plug-ins": policies, "Failed Parts": parts}
+    standbys = [f"{name} ({how})" for name, how in cluster.get("standbys", {}).items()]
+    rows = {"Plug-ins": policies, "Failed Parts": parts, "Standby Heads": standbys}
     return {row: "; ".join(told) for row, told in rows.items() if told}
 
 

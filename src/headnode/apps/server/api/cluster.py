@@ -105,6 +105,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         ),
         **structs.asdict(show.cluster_counts(context.cluster, context.now())),
         failed_parts=dict(context.failed_parts),
+        standbys={} if context.standbys is None else context.standbys.in_words(),
     )
     return ClusterAnswer(shown)
 
@@ -332,6 +333,7 @@ async def metrics(context: ServerContext, by: User, request: VerbRequest) -> Met
         notices_waiting=0 if context.notices is None else context.notices.waiting(),
         coverage=await context.coverage.newest(),
         failed_parts=len(context.failed_parts),
+        standbys_behind={} if context.standbys is None else context.standbys.behind(),
     )
 
 

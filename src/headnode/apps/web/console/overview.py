@@ -10,6 +10,7 @@ from headnode.apps.web.console.jobs import LIVING
 from headnode.apps.web.console.load_chart import load_chart
 from headnode.apps.web.console.visit import ConsolePage, GoTo, Model, Told, Visit
 from headnode.core.model.errors import NotFound
+from headnode.protocol.node_answers import IN_STEP
 
 MY_JOBS: Final = 10
 LEAST_DISK: Final = 0.1  # the part of the disk below which it needs an administrator
@@ -125,6 +126,9 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
             f"{each['name']}: {each['problem']}" for each in cluster["plug_ins"] if each["problem"]
         ],
         "/": [f"{name} of the head: {what}" for name, what in cluster.get("failed_parts", {}).items()],
+        "/nodes": [
+            f"Standby {name} is {how}." for name, how in cluster.get("standbys", {}).items() if how != IN_STEP
+        ],
         "/audit": cluster["journal"]["damage"],
     }
     found += [_link(text, "/settings") for text in disk_trouble(cluster["state_directory"])]
