@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, PROTOCOL
+from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, OLDEST, PROTOCOL
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromHead, Goodbye
@@ -38,7 +38,7 @@ def answer_to_hello(head: RealHead, protocol: int) -> object:
     [
         (1, "of a development version", "on this node"),
         (2, "of a development version", "on this node"),
-        (99, f"this head speaks protocol {PROTOCOL}, not 99", "on the head node first"),
+        (99, f"this head speaks protocols {OLDEST} to {PROTOCOL}, not 99", "on the head node first"),
     ],
 )
 def test_who_speaks_another_protocol_is_sent_away_and_told_what_to_update(

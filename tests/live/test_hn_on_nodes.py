@@ -240,7 +240,7 @@ def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper:
 
 async def _speak(node: JoinedNode, **said: Any) -> dict[str, Any] | None:
     """Say something to the head as the node itself; return its answer."""
-    reader, writer = await NodeIdentity(node.state).dial_for_tasks()
+    reader, writer = await NodeIdentity(node.state).dial(protocol=TASKS)
     try:
         writer.write(frame(json.dumps(said).encode()))
         answer = await read_frame(reader, 1 << 20)

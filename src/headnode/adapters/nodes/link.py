@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from headnode.adapters.wire.agent_messages import (
     DEVELOPMENT,
+    KNOWS_STANDBYS,
     LARGEST_GREETING,
     LARGEST_MESSAGE,
     LARGEST_REPORT,
@@ -40,12 +41,13 @@ from headnode.adapters.wire.messages import (
     ReadOutput,
     RemoveOutput,
     Run,
+    Welcome,
 )
 from headnode.adapters.wire.peers import peer_ids
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts, NodeState
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 
@@ -89,6 +91,16 @@ class NodeLink:
         self._fresh: set[tuple[int, int, int, int]] | None = (
             None  # attempts that are news since; None: not asked
         )
+
+    @property
+    def knows_standbys(self) -> bool:
+        """Whether the node may be told of standby heads; to one of before, a message with them is none."""
+        return self.protocol >= KNOWS_STANDBYS
+
+    def greet(self, welcome: Welcome, now: Instant) -> None:
+        """Send the welcome, first of all or again; `now` is what time the head has."""
+        told = welcome if self.knows_standbys else replace(welcome, heads=(), term=0)
+        self.send(replace(told, now=now))
 
     def send(self, message: FromHead) -> None:
         """Send a message; a connection that is going down loses it, and reconciling sends it again."""
@@ -308,6 +320,26 @@ def address_of(writer: asyncio.StreamWriter) -> str:
     """Return the address that a connection comes from; empty for one of this machine."""
     peer = writer.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+
+
+def welcome(
+    cluster: str,
+    heartbeat: float,
+    grace: float,
+    state_directory: str,
+    host: str = "",
+    heads: tuple[str, ...] = (),
+    term: int = 0,
+) -> Welcome:
+    """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds; the rest as in `Welcome`."""
+    return Welcome(
+        cluster, Seconds(heartbeat), Seconds(grace), state_directory, host=host, heads=heads, term=term
+    )
+
+
+def of_peers(welcome: Welcome) -> Welcome:
+    """Return the welcome for nodes of other machines."""
+    return replace(welcome, state_directory="", remote=True)
 
 
 def refusal(hello: Hello, shown: PeerCredentials | None) -> str:

@@ -18,6 +18,7 @@ from headnode.adapters.nodes.link import (
     facts_of,
     may_join,
     misunderstanding_in,
+    of_peers,
     refusal,
 )
 from headnode.adapters.nodes.reconcile import (
@@ -68,7 +69,7 @@ from headnode.adapters.wire.messages import (
 )
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
-from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.quantities import JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.drain import ReportHealth, ReportNonsense
@@ -154,8 +155,14 @@ class NodeLinks:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: str, key: str
     ) -> None:
         """Talk to an agent of another machine, with the certificate of `node`, until it disconnects."""
-        welcome = replace(self._welcome(), state_directory="", remote=True)
-        await self._converse(reader, writer, welcome, PeerCredentials(node, key))
+        await self._converse(reader, writer, of_peers(self._welcome()), PeerCredentials(node, key))
+
+    def welcome_again(self) -> None:
+        """Tell the nodes of other machines what has changed in their welcome, such as the standby heads."""
+        welcome, nodes = of_peers(self._welcome()), self._cluster().nodes
+        for link in self.links.values():
+            if link.knows_standbys and link.node in nodes and nodes[link.node].key:
+                link.greet(welcome, time_for_nodes())
 
     async def _converse(
         self,
@@ -238,7 +245,7 @@ class NodeLinks:
             before.close()
         self.links[link.node] = link
         self.contacts[link.node] = Contact(time_for_nodes())
-        link.send(replace(welcome, now=time_for_nodes()))
+        link.greet(welcome, time_for_nodes())
         self._telling.order_check(link, self._cluster())
         self._put_right(link, hello)
         log.info("node %s is connected: %d live tasks", link.node, len(hello.live))
@@ -386,14 +393,3 @@ def _acknowledge(error: BaseException | None, link: NodeLink, number: int | None
         return
     log.error("a report of node %s could not be recorded: %s", link.node, error)
     link.close()
-
-
-def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str, host: str = "") -> Welcome:
-    """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds."""
-    return Welcome(
-        cluster=cluster,
-        heartbeat=Seconds(heartbeat),
-        grace=Seconds(grace),
-        state_directory=state_directory,
-        host=host,
-    )

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,6 @@ from headnode.adapters.wire.messages import (
     StandbyJoined,
     ToStranger,
 )
-from headnode.adapters.wire.peers import TASKS
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeFacts
@@ -51,8 +51,7 @@ class Invitation(NamedTuple):
     fingerprint: str  # of the certificate of the cluster's authority
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}/{self.secret}.{self.fingerprint}"
+        return f"{written_address((self.host, self.port))}/{self.secret}.{self.fingerprint}"
 
 
 def read_invitation(text: str) -> Invitation:
@@ -89,12 +88,40 @@ def read_address(text: str, code: str) -> tuple[str, int]:
     return host, int(port) if colon else DEFAULT_PORT
 
 
-class Membership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which cluster a machine is which node."""
+Address = tuple[str, int]
+"""A host and its port."""
+MOST_HEADS = 8  # addresses that a head may name for others that may become the head
+LONGEST_ADDRESS = 300  # characters
 
-    host: str
+
+def written_address(address: Address) -> str:
+    """Return an address as HOST:PORT or [HOST]:PORT."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def usable_addresses(said: Sequence[str]) -> list[Address]:
+    """Return those of the addresses that are some, each once, at most `MOST_HEADS`.
+
+    What is wrong in a message or a file must not keep a node from the heads that it can reach.
+    """
+    found: dict[Address, None] = {}
+    for text in said[:MOST_HEADS]:
+        if len(text) <= LONGEST_ADDRESS:
+            with contextlib.suppress(BadRequest):
+                found[read_address(text, "heads")] = None
+    return list(found)
+
+
+class Membership(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Of which cluster a machine is which node, and where its head is or may be."""
+
+    host: str  # where its head was last
     port: int
     node: str
+    heads: tuple[str, ...] = ()  # HOST:PORT of the standby heads, as the head said last
+    former: str = ""  # HOST:PORT of the head before the last one; empty: there was none
+    term: int = 0  # the highest that a head has said
 
 
 class NodeIdentity:
@@ -141,10 +168,25 @@ class NodeIdentity:
         except OSError as error:
             raise head_away(address, str(error)) from None
         self._own.certificate.write_bytes(joined.certificate)
-        scratch = self._membership.with_suffix(".new")
-        scratch.write_bytes(msgspec.json.encode(Membership(invitation.host, invitation.port, facts.name)))
-        scratch.replace(self._membership)
+        self.keep(Membership(invitation.host, invitation.port, facts.name))
         return joined.approved
+
+    def keep(self, belongs: Membership) -> None:
+        """Remember where this node belongs; it is on the disk afterwards.
+
+        Raises:  OSError; what was there before is still there.
+        """
+        scratch = self._membership.with_suffix(".new")
+        with scratch.open("wb") as file:
+            file.write(msgspec.json.encode(belongs))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self._membership)
+        folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     async def _learn_authority(self, invitation: Invitation) -> None:
         """Store the certificate of the head's authority."""
@@ -160,43 +202,32 @@ class NodeIdentity:
         reason = answer.reason if isinstance(answer, Goodbye) else "its answer was not understood"
         raise NotAllowed(code="not-joined", what=f"the head refused this node: {reason}")
 
-    def __str__(self) -> str:
-        belongs = self.membership()
-        return "an unknown address" if belongs is None else f"{belongs.host}:{belongs.port}"
+    async def dial(self, address: Address | None = None, protocol: str = "") -> Streams:
+        """Return a new connection to a head, on which this node has shown its certificate.
 
-    async def dial(self) -> Streams:
-        """Return a new connection to the head, on which this node has shown its certificate.
-
+        address:   where; None: where the head was last
+        protocol:  as in `node_side`
         Raises:  OSError.
         """
-        return await self._dial("")
-
-    async def dial_for_tasks(self) -> Streams:
-        """Return the same for what a task of this node asks the head.
-
-        Raises:  OSError.
-        """
-        return await self._dial(TASKS)
-
-    async def _dial(self, protocol: str) -> Streams:
         belongs = self.membership()
         if belongs is None:
             raise FileNotFoundError(f"this node has not joined: {self._membership} is missing")
+        host, port = address or (belongs.host, belongs.port)
         try:
-            return await dial(belongs.host, belongs.port, node_side(self._authority, self._own, protocol))
+            return await dial(host, port, node_side(self._authority, self._own, protocol))
         except ssl.SSLCertVerificationError:
-            await self._tell_mistrust(belongs)
+            await self._tell_mistrust((host, port), belongs.node)
             raise
 
-    async def _tell_mistrust(self, belongs: Membership) -> None:
+    async def _tell_mistrust(self, address: Address, node: str) -> None:
         """Let the log of the head say why this node stays away, now and then."""
         now = time.monotonic()
         if now < self._quiet_until:
             return
         self._quiet_until = now + _BETWEEN_COMPLAINTS
         with contextlib.suppress(OSError, msgspec.MsgspecError, HeadnodeError):
-            async with _conversation(await dial(belongs.host, belongs.port, stranger_side())) as streams:
-                await _ask(streams, CertificateRejected(node=belongs.node))
+            async with _conversation(await dial(*address, stranger_side())) as streams:
+                await _ask(streams, CertificateRejected(node=node))
 
 
 async def learn_authority(invitation: Invitation) -> bytes:

@@ -11,8 +11,9 @@ from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_events import NodeCores
 
-PROTOCOL = 3
+PROTOCOL = 4
 OLDEST = 3  # that is still spoken
+KNOWS_STANDBYS = 4  # from this one on nodes know what a `Welcome` says of standby heads, and may get several
 DEVELOPMENT = (1, 2)  # no release spoke these
 LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
 LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent

@@ -90,6 +90,7 @@ class Welcome(Message, frozen=True, tag="Welcome"):
     """Head: the node is accepted.
 
     `heartbeat` is in seconds; `grace` is in seconds from the stop of a task until it is killed.
+    Sent again when something in it has changed.
     """
 
     cluster: str
@@ -99,6 +100,8 @@ class Welcome(Message, frozen=True, tag="Welcome"):
     remote: bool = False  # the head is on another machine: users are known by their names
     now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
     host: str = ""  # name of the head's machine, for tasks
+    heads: tuple[str, ...] = ()  # HOST:PORT of the standby heads, where the head may be if this one is away
+    term: int = 0  # how often a standby became the head; a head with a lower one is an old head
 
 
 class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -273,7 +276,10 @@ class ResultsAck(Message, frozen=True, tag="ResultsAck"):
 
 
 class Goodbye(Message, frozen=True, tag="Goodbye"):
-    """Head: the agent must end; with the reason ``cancel``, only after all jobs here were killed."""
+    """Head: the agent must end; with the reason ``cancel``, only after all jobs here were killed.
+
+    If it is the first answer and its reason begins with `IS_STANDBY`, this is not the head: look elsewhere.
+    """
 
     reason: str = ""
 

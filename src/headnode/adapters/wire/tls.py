@@ -5,9 +5,10 @@ import datetime
 import hashlib
 import hmac
 import os
+import socket
 import ssl
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -233,6 +234,8 @@ def _write_private(file: Path, content: bytes) -> None:
         stream.write(content)
 
 
+CONNECT = 3.0  # seconds that a machine has to accept a connection; one without power answers nothing
+_MOST_ADDRESSES = 4  # of a host that are tried
 HANDSHAKE = 10.0  # seconds that a peer has to show who it is
 _READ_BUFFER = 16 * 1024  # bytes of each connection; asyncio's own 256 KiB are too much for thousands
 
@@ -298,10 +301,43 @@ async def dial(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a connection to the head.
 
-    Raises:  OSError (also ssl.SSLError) when it is away, or is not the head that is meant.
+    Raises:  OSError (also ssl.SSLError) when it is away, or is not the head that is meant;
+             ConnectionRefusedError only if every address of the host refuses.
     """
+    plain = await _connected(host, port)
     reader, writer = await asyncio.open_connection(
-        host, port, ssl=context, server_hostname=HEAD_NAME, ssl_handshake_timeout=HANDSHAKE
+        sock=plain, ssl=context, server_hostname=HEAD_NAME, ssl_handshake_timeout=HANDSHAKE
     )
     keep_alive(writer)
     return reader, writer
+
+
+async def _connected(host: str, port: int) -> socket.socket:
+    """Return a plain connection.  Each address has a bounded time; a resolver has its own.
+
+    Raises:  OSError.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except ValueError as error:  # a label that is too long, or a sign that no name has
+        raise OSError(f"{host!r} is not the name of a host: {error}") from None
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in found[:_MOST_ADDRESSES]:
+        try:
+            return await _connected_to(socket.socket(family, kind, protocol), address)
+        except OSError as error:  # also when it takes too long
+            if failure is None or isinstance(failure, ConnectionRefusedError):
+                failure = error
+    raise failure or OSError(f"the host {host!r} has no address")
+
+
+async def _connected_to(plain: socket.socket, address: Any) -> socket.socket:
+    try:
+        plain.setblocking(False)
+        async with asyncio.timeout(CONNECT):
+            await asyncio.get_running_loop().sock_connect(plain, address)
+    except BaseException:
+        plain.close()
+        raise
+    return plain

@@ -13,7 +13,7 @@ from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.job_journal import UnknownRecordError
 from headnode.adapters.wire.frames import read_by_pieces
 from headnode.apps.agent.agent import Agent
-from headnode.apps.agent.head_link import find_head
+from headnode.apps.agent.joining import find_head
 from headnode.apps.agent.machine import (
     AgentOptions,
     facts_of_this_machine,

@@ -1,44 +1,39 @@
-"""The agent's connection to its head: which head it is, joined where wished, dialed again and again."""
+"""The agent's connection to its head, dialed again and again."""
 
 import asyncio
 import contextlib
 import logging
 import os
-import socket
 import ssl
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from headnode import __version__
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
 from headnode.adapters.wire.frames import FrameWriter, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
-from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine
-from headnode.core.model.errors import BadRequest, Unavailable, UnknownDescription
+from headnode.adapters.wire.peers import IS_STANDBY
+from headnode.core.model.errors import BadRequest, UnknownDescription
 from headnode.core.state.job_record import decode_spec
-
-if TYPE_CHECKING:
-    from headnode.adapters.nodes.membership import NodeIdentity
 
 log = logging.getLogger("headnode.agent")
 
 AGAIN = 600.0  # seconds after which it is told anew that the same head is not reached for the same reason
 OTHER = 60.0  # seconds after which another reason is told, when some were told
 SOME = 3
-_JOIN = "join again with the line that `hn node invite` prints on the head node"
+JOIN_AGAIN = "join again with the line that `hn node invite` prints on the head node"
 
 
 class HeadContactLog:
     """How long an agent has been without its head, and what was told of that."""
 
-    def __init__(self, head: str) -> None:
+    def __init__(self, head: object) -> None:
+        """`head`: its text says which head, at each moment."""
         self._head = head
         self._since: float | None = None
         self._told, self._told_at, self._lines = "", 0.0, 0
@@ -69,11 +64,13 @@ def reason_of(error: Exception) -> str:
         case ssl.SSLCertVerificationError():
             return (
                 f"its certificate is not trusted ({error.verify_message}): its authority is not the one "
-                f"that this node joined; restore authority/ on the head node (hn restore), or {_JOIN}"
+                f"that this node joined; restore authority/ on the head node (hn restore), or {JOIN_AGAIN}"
             )
         case ssl.SSLError():
             said = (error.reason or str(error)).lower().replace("_", " ")
-            return f"the encrypted connection failed ({said}); if the head does not know this node, {_JOIN}"
+            return (
+                f"the encrypted connection failed ({said}); if the head does not know this node, {JOIN_AGAIN}"
+            )
         case ConnectionRefusedError():
             return "nothing listens there"
         case TimeoutError():
@@ -86,9 +83,9 @@ def reason_of(error: Exception) -> str:
 
 REDIAL = 0.15  # seconds between two attempts to reach a head that is away
 PATIENCE = 15.0  # seconds that a head has to answer our hello
-JOINING = 30.0  # seconds that the agent of an allocation tries to join a head that is away
 MISSED = 3  # heartbeats without a word of the head, after which it is dialed anew
 SILENCE = 30.0  # seconds that it may be silent anyway
+LONGEST_REASON = 200  # characters of what a standby says that are in the log
 FAREWELL = 5.0  # seconds that it has to take the last words of an agent that ends
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -96,6 +93,8 @@ _decoder: msgspec.msgpack.Decoder[FromHead] = msgspec.msgpack.Decoder(FromHead)
 
 
 _UNKNOWN = "message-unknown"
+_NO_HEAD = "no-head"
+OLD_HEAD = "old-head"
 
 
 async def _next(reader: asyncio.StreamReader) -> FromHead | None:
@@ -122,7 +121,7 @@ Dial = Callable[[], Awaitable[Streams]]
 
 
 class Transport(Protocol):
-    """How the head is reached."""
+    """How the head is reached.  One that knows a single address has nothing to choose."""
 
     async def dial(self) -> Streams:
         """Return a new connection.
@@ -134,12 +133,41 @@ class Transport(Protocol):
     def dial_for_tasks(self) -> Dial | None:
         """The same for what a task of this node asks the head; None: tasks reach it without the agent."""
 
+    def welcomed(self, welcome: Welcome) -> None:  # noqa: ARG002
+        """Learn what the head that was dialed last says of itself.
+
+        Raises:  BadRequest ``old-head`` when it must not be obeyed.
+        """
+        return
+
+    def is_no_head(self, goodbye: Goodbye) -> bool:  # noqa: ARG002
+        """Whether the first answer of what was dialed last means that the head is elsewhere."""
+        return False
+
+    def no_head_since(self, dialed: float) -> float | None:
+        """Learn that there was no head when it was dialed; return since when there is none at any address.
+
+        Unit:    seconds since the machine was started; None: one of the addresses may have a head.
+        """
+        return dialed
+
+    def missed(self, why: str, *, answered: bool) -> str:  # noqa: ARG002
+        """Learn why there is no connection, and choose the next address; return what to tell people.
+
+        `answered`: something answered that is not to be obeyed.
+        """
+        return why
+
+    def pause(self) -> float:
+        """Return in how many seconds to dial again."""
+        return REDIAL
+
 
 class HeadEnded(ConnectionRefusedError):
     """A head of this machine has ended on purpose: it took its socket away."""
 
 
-class LocalTransport:
+class LocalTransport(Transport):
     """A head on this machine."""
 
     dial_for_tasks = None
@@ -183,7 +211,7 @@ class Speaker(Protocol):
         """The connection is gone."""
 
     def head_is_off(self, dialed: float, *, ended: bool) -> None:
-        """Nothing listened where the head does when it was dialed (seconds since the machine was started).
+        """No head was where it may be when it was dialed (seconds since the machine was started).
 
         `ended`: the head has ended on purpose, or begins at this moment.
         """
@@ -194,7 +222,7 @@ class HeadLink:
 
     def __init__(self, transport: Transport, speaker: Speaker) -> None:
         self._transport, self._speaker = transport, speaker
-        self._waiting = HeadContactLog(str(transport))
+        self._waiting = HeadContactLog(transport)
         self._writer: FrameWriter | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
@@ -234,24 +262,27 @@ class HeadLink:
     async def talk(self) -> None:
         """Dial and listen for ever."""
         while True:
+            answered = False
             try:
                 await self._converse()
                 why = "it closed the connection"
             except (OSError, BadRequest) as error:  # a timeout is an OSError
                 why = reason_of(error)
-                if isinstance(error, BadRequest) and error.code == _UNKNOWN:
+                code = error.code if isinstance(error, BadRequest) else ""
+                answered = code in (OLD_HEAD, _NO_HEAD)
+                if code == _UNKNOWN:
                     self.say(NotUnderstood(message=why))
             self._hang_up()
-            self._waiting.failed(why)
+            self._waiting.failed(self._transport.missed(why, answered=answered))
             self._speaker.head_is_away()
-            await asyncio.sleep(REDIAL)
+            await asyncio.sleep(self._transport.pause())
 
     async def _converse(self) -> None:
         dialed = boot_time()
         try:
             reader, writer = await self._transport.dial()
         except ConnectionRefusedError as error:
-            self._speaker.head_is_off(dialed, ended=isinstance(error, HeadEnded))
+            self._nobody_there(dialed, ended=isinstance(error, HeadEnded))
             raise
         self._writer = FrameWriter(writer)
         self._heard = asyncio.get_running_loop().time()
@@ -264,12 +295,25 @@ class HeadLink:
             raise BadRequest(
                 code="no-welcome", what="it closed the connection without an answer; its log may say why"
             )
+        if isinstance(answer, Goodbye) and self._transport.is_no_head(answer):
+            if answer.reason.startswith(IS_STANDBY):
+                self._nobody_there(dialed, ended=False)
+            raise BadRequest(code=_NO_HEAD, what=f"it is not the head now: {answer.reason[:LONGEST_REASON]}")
         if isinstance(answer, Welcome):
+            self._transport.welcomed(answer)
             self._waiting.reached(answer.cluster)
         while answer is not None:
             self._heard = asyncio.get_running_loop().time()
             self._speaker.obey(answer)
             answer = await _next(reader)
+            if isinstance(answer, Welcome):
+                self._transport.welcomed(answer)
+
+    def _nobody_there(self, dialed: float, *, ended: bool) -> None:
+        """Nothing listened there, or it was no head: tell the speaker if that is so everywhere."""
+        since = self._transport.no_head_since(dialed)
+        if since is not None:
+            self._speaker.head_is_off(since, ended=ended)
 
     def _hang_up(self) -> None:
         self._heartbeat = 0.0
@@ -286,54 +330,3 @@ class HeadLink:
                 async with asyncio.timeout(FAREWELL):
                     await self._writer.drain()
         self._hang_up()
-
-
-async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
-    """Return how the head is reached, and the options with the name that it knows this node by.
-
-    Raises:  what keeps this node from joining; BadRequest ``no-head`` if no address of the head is known.
-    """
-    machine = socket.gethostname().split(".")[0]
-    if options.head is not None:
-        return LocalTransport(options.head), replace(options, name=options.name or machine)
-    from headnode.adapters.nodes.membership import NodeIdentity  # with TLS: a third of the agent's start
-
-    identity = NodeIdentity(options.state)
-    if options.join:
-        options = replace(options, name=options.name or machine)
-        await _join(identity, options, patience=JOINING if options.allocation else 0.0)
-    belongs = identity.membership()
-    if belongs is None:
-        raise BadRequest(
-            code="no-head",
-            what=f"this node has joined no cluster: {str(options.state)!r} holds no certificate of one",
-            fix="paste the line that `hn node invite` prints on the head node",
-        )
-    if options.name and options.name != belongs.node:
-        raise BadRequest(
-            code="node-name",
-            what=f"this machine has joined as node {belongs.node!r}, not as {options.name!r}",
-            fix="leave --name out, or join again with a new invitation",
-        )
-    return identity, replace(options, name=belongs.node)
-
-
-async def _join(identity: "NodeIdentity", options: AgentOptions, patience: float) -> None:
-    """Join the cluster as a node, and report that to the user; try for so many seconds."""
-    from headnode.adapters.nodes.membership import read_invitation
-
-    text = sys.stdin.readline() if options.join == "-" else options.join
-    invitation = read_invitation(text)
-    until = boot_time() + patience
-    while True:
-        try:
-            ready = await identity.join(invitation, facts_of_this_machine(options))
-            break
-        except Unavailable:
-            if boot_time() >= until:
-                raise
-            await asyncio.sleep(1.0)
-    head = f"{invitation.host}:{invitation.port}"
-    print(f"Node {options.name} has joined the cluster of {head}.", flush=True)
-    if not ready:
-        print(f"It waits for an administrator there: hn node approve {options.name}", flush=True)

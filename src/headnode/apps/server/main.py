@@ -32,7 +32,8 @@ from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, 
 from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
-from headnode.adapters.nodes.links import NodeLinks, welcome
+from headnode.adapters.nodes.link import welcome
+from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.policy_plug_ins import installed_policies
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_by_pieces
