@@ -29,12 +29,14 @@ from headnode.adapters.wire.messages import (
     StandbyJoined,
     ToStranger,
 )
+from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeFacts
 
 DEFAULT_PORT = 5817
 _BETWEEN_COMPLAINTS = 300.0  # seconds
+_LONGEST_REASON = 200  # characters
 _PATIENCE = 30.0  # seconds that the head has for each answer
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -155,7 +157,7 @@ class NodeIdentity:
 
         Nothing is said to a head that is not the one the invitation means.
         Raises:  NotAllowed ``not-joined`` when the head refuses; Unavailable ``head-away`` when it is not
-                 reached; NotAllowed ``wrong-head`` when another answers.
+                 reached, ``standby`` when it is none now; NotAllowed ``wrong-head`` when another answers.
         """
         address = f"{invitation.host}:{invitation.port}"
         try:
@@ -233,10 +235,17 @@ class NodeIdentity:
 async def learn_authority(invitation: Invitation) -> bytes:
     """Ask for the head's authority; return its certificate (PEM) if it is the one of the invitation.
 
-    Raises:  NotAllowed ``wrong-head``; OSError; TimeoutError.
+    Raises:  NotAllowed ``wrong-head``; Unavailable ``standby``; OSError; TimeoutError.
     """
     async with _conversation(await dial(invitation.host, invitation.port, stranger_side())) as streams:
         answer = await _ask(streams, GetAuthority())
+    if isinstance(answer, Goodbye) and answer.reason.startswith(IS_STANDBY):
+        raise Unavailable(
+            code=IS_STANDBY,
+            what=f"{written_address((invitation.host, invitation.port))} is not the head now: "
+            f"{answer.reason[:_LONGEST_REASON]}",
+            fix="name the address of the head",
+        )
     told = answer.certificate if isinstance(answer, AuthorityCertificate) else b""
     if not told or fingerprint_of(told) != invitation.fingerprint:
         raise NotAllowed(
@@ -280,7 +289,10 @@ async def _ask(streams: Streams, question: FromStranger) -> ToStranger:
     answer = await read_frame(reader, LARGEST_GREETING)
     if answer is None:
         raise ConnectionResetError("it closed the connection")
-    return _decoder.decode(answer)
+    try:
+        return _decoder.decode(answer)
+    except msgspec.MsgspecError:
+        raise ConnectionResetError("its answer was not understood") from None
 
 
 def head_away(address: str, why: str) -> Unavailable:

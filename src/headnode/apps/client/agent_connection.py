@@ -3,6 +3,7 @@
 import random
 import time
 
+from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.local_addresses import AgentRoute
@@ -11,7 +12,7 @@ from headnode.core.model.errors import HeadnodeError, Unavailable
 PATIENCE = 40.0  # seconds that the agent has to reach the head
 RETRY_TIME = 20.0  # seconds in which a task tries again: agent and head may be started anew meanwhile
 LONGEST_PAUSE = 0.5  # seconds between two tries, at most
-TRANSIENT_CODES = ("agent-away", "head-away", "too-many-clients", "too-many-connections")
+TRANSIENT_CODES = ("agent-away", "head-away", "too-many-clients", "too-many-connections", IS_STANDBY)
 """What a task need not fail for: nothing was asked yet."""
 
 

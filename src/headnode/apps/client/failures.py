@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.core.model.errors import (
     BadRequest,
     Broken,
@@ -12,6 +13,9 @@ from headnode.core.model.errors import (
     Unavailable,
     WrongState,
 )
+
+OLD_HEAD = "old-head"
+"""The code of the error that a head was replaced by another, which this client has seen."""
 
 _REFUSALS: dict[str, type[HeadnodeError]] = {
     kind.error_class.value: kind
@@ -59,7 +63,7 @@ def failure_of(
     )
 
 
-_AWAY = ("no-head", "head-gone", "head-away", "agent-away", "no-answer")
+_AWAY = ("no-head", "head-gone", "head-away", "agent-away", "no-answer", IS_STANDBY, OLD_HEAD)
 
 
 def is_away(error: HeadnodeError) -> bool:

@@ -12,17 +12,21 @@ from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound, Unav
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 _FIELDS = ("host", "port", "cluster", "user", "number", "token", "expires", "authority", "shared")
+_OF_LATER = {"others": (), "term": 0}  # fields that a file of before does not have, and their defaults
 
 
 class HeadLogin:
     """A head, and the token that says to it who we are.  `expires` in seconds since 1970.
 
     `shared`: the nodes have the directories of this machine, by the same paths.
+    `others`: HOST:PORT of other places where the head may be; `term`: the highest that a head has said.
+    `file`: which one keeps this login; empty: none does.
     """
 
-    __slots__ = _FIELDS
+    __slots__ = (*_FIELDS, *_OF_LATER, "file")
 
     def __init__(
         self,
@@ -36,23 +40,41 @@ class HeadLogin:
         expires: float,
         authority: str,
         shared: bool = False,
+        others: "Sequence[str]" = (),
+        term: int = 0,
     ) -> None:
         self.host, self.port, self.cluster, self.user = host, port, cluster, user
         self.number, self.token, self.expires, self.authority = number, token, expires, authority
-        self.shared = shared
+        self.shared, self.others, self.term = shared, tuple(others), term
+        self.file = ""
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """HOST:PORT of where the head was last."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def is_called(self, name: str) -> bool:
         """Return True if a name can mean this head: address, host, first label of a host, cluster."""
         name = name.lower()
-        host = self.host.lower()
-        short = host.partition(".")[0] if not host.replace(".", "").isdigit() else host
-        return name in (self.address.lower(), host, short, self.cluster.lower())
+        return name == self.cluster.lower() or any(name in _names_of(each) for each in self.addresses)
+
+    @property
+    def addresses(self) -> "tuple[str, ...]":
+        """HOST:PORT of all places where the head may be, that of the last time first."""
+        return (self.address, *(each for each in self.others if each != self.address))
+
+    def is_same_head(self, other: "HeadLogin") -> bool:
+        """Return True if both are logins to the head of one place, or of one cluster with several places."""
+        if self.address == other.address:
+            return True
+        return self.authority == other.authority and not {*self.addresses}.isdisjoint(other.addresses)
+
+
+def _names_of(address: str) -> "tuple[str, ...]":
+    host = address.lower().rpartition(":")[0].removeprefix("[").removesuffix("]")
+    short = host.partition(".")[0] if not host.replace(".", "").isdigit() else host
+    return address.lower(), host, short
 
 
 def logins(environ: "Mapping[str, str]") -> "list[HeadLogin]":
@@ -60,7 +82,10 @@ def logins(environ: "Mapping[str, str]") -> "list[HeadLogin]":
 
     Raises:  NotAllowed ``login-file`` when others can read it; Unavailable ``login-file`` when it is damaged.
     """
-    path = login_file(environ)
+    return _logins_in(login_file(environ))
+
+
+def _logins_in(path: str) -> "list[HeadLogin]":
     try:
         number = open_plain(path)
     except FileNotFoundError:
@@ -77,9 +102,26 @@ def logins(environ: "Mapping[str, str]") -> "list[HeadLogin]":
             )
         text = file.read().decode(errors="replace")
     try:
-        return [HeadLogin(**{name: each[name] for name in _FIELDS}) for each in read_json(text)["logins"]]
-    except (ValueError, KeyError, TypeError) as error:
+        kept = [_login_of(each) for each in read_json(text)["logins"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _unreadable(path, f"it is damaged: {error}") from None
+    for each in kept:
+        each.file = path
+    return kept
+
+
+def _login_of(kept: "dict[str, Any]") -> HeadLogin:
+    """Return a login as the file has it.
+
+    Raises:  ValueError; KeyError, TypeError or AttributeError for what is no login.
+    """
+    values = {name: kept[name] for name in _FIELDS}
+    others, term = (kept.get(name, default) for name, default in _OF_LATER.items())
+    if not isinstance(others, list | tuple) or not all(isinstance(each, str) for each in others):
+        raise ValueError("the other addresses of a login are no list of texts")
+    if not isinstance(term, int):
+        raise ValueError("the term of a login is no number")
+    return HeadLogin(**values, others=others, term=term)
 
 
 def login_named(environ: "Mapping[str, str]", name: str) -> HeadLogin:
@@ -99,18 +141,36 @@ def login_named(environ: "Mapping[str, str]", name: str) -> HeadLogin:
 
 def keep(environ: "Mapping[str, str]", login: HeadLogin) -> str:
     """Keep a login as the newest, in place of one of the same head; return the file."""
-    rest = [each for each in logins(environ) if each.address != login.address]
-    return _write(environ, [login, *rest])
+    login.file = login_file(environ)
+    rest = [each for each in logins(environ) if not each.is_same_head(login)]
+    return _write(login.file, [login, *rest])
+
+
+def keep_moved(login: HeadLogin) -> None:
+    """Write down where the head of a login was found; one that no file has any more stays away.
+
+    Raises:  as `logins` and `keep`.
+    """
+    if login.file:
+        found = _logins_in(login.file)
+        if any(each.token == login.token for each in found):
+            _write(login.file, [login if each.token == login.token else each for each in found])
 
 
 def forget(environ: "Mapping[str, str]", login: HeadLogin) -> None:
     """Forget a login."""
-    _write(environ, [each for each in logins(environ) if each.address != login.address])
+    _write(login_file(environ), [each for each in logins(environ) if each.token != login.token])
 
 
-def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[HeadLogin]") -> str:
-    path = login_file(environ)
-    text = write_json({"logins": [{name: getattr(each, name) for name in _FIELDS} for each in all_of_them]})
+def _fields_of(login: HeadLogin) -> "dict[str, Any]":
+    """Return a login as the file has it; what is the default is left out."""
+    fields = {name: getattr(login, name) for name in _FIELDS}
+    more = {name: getattr(login, name) for name in _OF_LATER}
+    return fields | {name: value for name, value in more.items() if value != _OF_LATER[name]}
+
+
+def _write(path: str, all_of_them: "Sequence[HeadLogin]") -> str:
+    text = write_json({"logins": [_fields_of(each) for each in all_of_them]})
     folder, name = os.path.split(path)
     scratch = f"{name}.{os.urandom(8).hex()}.new"  # a process that was killed may have had this one's number
     try:

@@ -6,10 +6,19 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from headnode.adapters.nodes.membership import Invitation, learn_authority, read_address, read_invitation
+from headnode.adapters.nodes.membership import (
+    MOST_HEADS,
+    Address,
+    Invitation,
+    learn_authority,
+    read_address,
+    read_invitation,
+    written_address,
+)
 from headnode.adapters.wire.peers import CLIENT, HEAD_NAME
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
+from headnode.apps.client.heads_of_login import SearchForHead
 from headnode.apps.client.logins import HeadLogin
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 
@@ -17,36 +26,50 @@ if TYPE_CHECKING:
     import asyncio
 
 PATIENCE = 15.0  # seconds to connect and say who we are
+CONNECT = 5.0  # seconds to connect where the head may be elsewhere: a machine without power answers nothing
 
 
 def connect(login: HeadLogin) -> Connection:
-    """Return a connection on which we are known.
+    """Return a connection on which we are known, to the head where it is now.
 
-    Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``; the head's refusal of the token.
+    Raises:  Unavailable ``head-away`` and ``old-head``; NotAllowed ``wrong-head``; the head's refusal of the
+             token.
     """
-    connection = dial(login.host, login.port, login.authority)
+    search = SearchForHead(login)
+    for address in search:
+        try:
+            return _log_in(login, address, search)
+        except HeadnodeError as error:
+            search.failed(address, error)
+    raise search.failure()
+
+
+def _log_in(login: HeadLogin, address: Address, search: SearchForHead) -> Connection:
+    connection = dial(*address, login.authority, CONNECT if search.is_choice else PATIENCE)
     try:
-        answer = ask(connection, {"verb": "log_in", "token": login.token}, login.address)
+        answer = ask(connection, {"verb": "log_in", "token": login.token}, written_address(address))
+        if answer.get("ok") is not True:
+            raise refusal_in(answer)
+        search.found(address, answer)
     except BaseException:
         connection.close()
         raise
-    if answer.get("ok") is not True:
-        connection.close()
-        raise refusal_in(answer)
     return connection
 
 
-def dial(host: str, port: int, authority: str) -> Connection:
+def dial(host: str, port: int, authority: str, patience: float = PATIENCE) -> Connection:
     """Return a connection to a head with a certificate of the authority (PEM); it has no user yet.
 
+    `patience`: seconds for each address of the host to accept a connection.
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
     """
-    context, address = _client_context(authority), f"{host}:{port}"
+    context, address = _client_context(authority), written_address((host, port))
     try:
-        plain = socket.create_connection((host, port), PATIENCE)
-    except OSError as error:
-        raise head_away(address, error.strerror or str(error)) from None
+        plain = socket.create_connection((host, port), patience)
+    except (OSError, ValueError) as error:  # a ValueError for what cannot be the name of a host
+        raise head_away(address, getattr(error, "strerror", "") or str(error)) from None
     try:
+        plain.settimeout(PATIENCE)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
@@ -62,6 +85,7 @@ def dial(host: str, port: int, authority: str) -> Connection:
     return Connection(secure, secure.pending)
 
 
+NO_ANSWER = "it does not answer"
 NO_CLIENTS = "it serves no clients of other machines"
 
 
@@ -81,26 +105,30 @@ def _wrong_head(address: str, error: ssl.SSLCertVerificationError) -> HeadnodeEr
     )
 
 
-async def open_streams(login: HeadLogin) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter]":
-    """Return the streams of a TLS connection to a head; nobody is known on it yet.
+async def open_streams(
+    login: HeadLogin, address: Address, *, patience: float = PATIENCE
+) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter]":
+    """Return the streams of a TLS connection to an address of a head; nobody is known on it yet.
 
+    Unit:    seconds (`patience`).
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
     """
     import asyncio
 
+    where = written_address(address)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             reader, writer = await asyncio.open_connection(
-                login.host, login.port, ssl=_client_context(login.authority), server_hostname=HEAD_NAME
+                *address, ssl=_client_context(login.authority), server_hostname=HEAD_NAME
             )
     except ssl.SSLCertVerificationError as error:
-        raise _wrong_head(login.address, error) from None
-    except OSError as error:  # also when it takes too long
-        raise head_away(login.address, error.strerror or str(error) or "it does not answer") from None
+        raise _wrong_head(where, error) from None
+    except (OSError, ValueError) as error:  # also when it takes too long, or cannot be the name of a host
+        raise head_away(where, getattr(error, "strerror", "") or str(error) or NO_ANSWER) from None
     secure: ssl.SSLObject = writer.get_extra_info("ssl_object")
     if secure.selected_alpn_protocol() != CLIENT:
         writer.close()
-        raise head_away(login.address, NO_CLIENTS)
+        raise head_away(where, NO_CLIENTS)
     return reader, writer
 
 
@@ -131,42 +159,58 @@ LOGIN_COMMAND = "hn login "
 def redeem_login(line: str, address: str = "", *, shared: bool = False) -> HeadLogin:
     """Return what the line gives; `address` is where the head is reached, if it is not as the line says.
 
+    `address` may name several places, with commas, of which the first that is the head answers.
     `shared`: the nodes have the directories of this machine.
 
     Nothing is said to a head that is not the one that printed the line.
     Raises:  BadRequest ``login``; Unavailable ``head-away``; NotAllowed ``wrong-head``; the head's refusal.
     """
+    offered = _read_login_line(line)
+    given = [read_address(each, "login") for each in address.split(",")] if address else []
+    if len(given) > MOST_HEADS:
+        raise BadRequest(
+            code="login",
+            what=f"{len(given)} addresses are too many for one head",
+            fix=f"name at most {MOST_HEADS}",
+        )
+    first, *others = dict.fromkeys(given or [(offered.host, offered.port)])
+    login = HeadLogin(
+        host=first[0], port=first[1], cluster="", user="", number=0, token="", expires=0.0, authority="",
+        shared=shared, others=[written_address(each) for each in others],
+    )  # fmt: skip
+    search = SearchForHead(login)
+    for place in search:
+        try:
+            return _exchange(offered._replace(host=place[0], port=place[1]), login, search)
+        except HeadnodeError as error:
+            search.failed(place, error)
+    raise search.failure()
+
+
+def _exchange(offered: Invitation, login: HeadLogin, search: SearchForHead) -> HeadLogin:
+    """Exchange a login line for a token at one address; complete the login with it."""
     import asyncio
 
-    offered = _read_login_line(line)
-    if address:
-        host, port = read_address(address, "login")
-        offered = offered._replace(host=host, port=port)
+    place = offered.host, offered.port
+    where = written_address(place)
     try:
         authority = asyncio.run(learn_authority(offered)).decode()
     except TimeoutError:
-        raise head_away(f"{offered.host}:{offered.port}", "it does not answer") from None
+        raise head_away(where, NO_ANSWER) from None
     except OSError as error:
-        raise head_away(f"{offered.host}:{offered.port}", error.strerror or str(error)) from None
-    connection = dial(offered.host, offered.port, authority)
+        raise head_away(where, error.strerror or str(error)) from None
+    connection = dial(*place, authority)
     try:
-        wish = {"verb": "exchange_login", "secret": offered.secret}
-        answer = ask(connection, wish, f"{offered.host}:{offered.port}")
+        answer = ask(connection, {"verb": "exchange_login", "secret": offered.secret}, where)
     finally:
         connection.close()
     if answer.get("ok") is not True:
         raise refusal_in(answer)
-    return HeadLogin(
-        host=offered.host,
-        port=offered.port,
-        cluster=str(answer["cluster"]),
-        user=str(answer["user"]),
-        number=int(answer["number"]),
-        token=str(answer["token"]),
-        expires=float(answer["expires"]),
-        authority=authority,
-        shared=shared,
-    )
+    login.authority, login.token = authority, str(answer["token"])
+    login.cluster, login.user = str(answer["cluster"]), str(answer["user"])
+    login.number, login.expires = int(answer["number"]), float(answer["expires"])
+    search.found(place, answer)
+    return login
 
 
 def _read_login_line(line: str) -> Invitation:

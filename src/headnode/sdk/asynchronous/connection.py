@@ -17,7 +17,10 @@ from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRou
 from headnode.core.model.errors import HeadnodeError, Unavailable
 
 if TYPE_CHECKING:
+    from headnode.adapters.nodes.membership import Address
     from headnode.apps.client.head_location import Head
+    from headnode.apps.client.heads_of_login import SearchForHead
+    from headnode.apps.client.logins import HeadLogin
 
 TROUBLE = (OSError, EOFError, ValueError)
 """How a connection fails: timeouts are `OSError`, the end of the stream `EOFError`, bad JSON `ValueError`."""
@@ -43,12 +46,35 @@ class AsyncConnection:
             return await cls._on(await asyncio.to_thread(connect_through_agent, head))
         if isinstance(head, WebRoute):
             return await AsyncWebConnection.to_gateway(head)
-        from headnode.apps.client.tls_connection import open_streams
+        from headnode.apps.client.heads_of_login import SearchForHead
 
-        connection = cls(*await open_streams(head))
+        search = SearchForHead(head)
+        for address in search:
+            try:
+                return await cls._logged_in(head, address, search)
+            except HeadnodeError as error:
+                search.failed(address, error)
+        raise search.failure()
+
+    @classmethod
+    async def _logged_in(
+        cls, login: "HeadLogin", address: "Address", search: "SearchForHead"
+    ) -> "AsyncConnection":
+        """Connect to an address of a head of another machine, as the user of a login.
+
+        Raises:  Unavailable ``head-away`` and ``old-head``; NotAllowed ``wrong-head``; the head's refusal.
+        """
+        from headnode.adapters.nodes.membership import written_address
+        from headnode.apps.client import tls_connection as tls
+
+        patience = tls.CONNECT if search.is_choice else tls.PATIENCE
+        connection = cls(*await tls.open_streams(login, address, patience=patience))
         try:
-            await connection.send({"verb": "log_in", "token": head.token})
-            granted(await connection.receive())
+            await connection.send({"verb": "log_in", "token": login.token})
+            search.found(address, granted(await connection.receive(tls.PATIENCE)))
+        except TROUBLE as error:
+            await connection.close()
+            raise tls.head_away(written_address(address), str(error) or tls.NO_ANSWER) from None
         except BaseException:
             await connection.close()
             raise

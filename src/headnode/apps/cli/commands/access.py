@@ -167,7 +167,7 @@ def revoke_token(asked: Arguments, client: Client, out: Output) -> int:
 COMMANDS = (
     CliCommand(
         "login",
-        "[HOST:PORT/SECRET... | HOST[:PORT]]",
+        "[HOST:PORT/SECRET... | HOST[:PORT][,...]]",
         "Use a cluster whose head is on another machine",
         log_in,
         options=(
@@ -181,7 +181,8 @@ COMMANDS = (
         notes=(
             "On the head node, 'hn token new' prints a line that works once, within an hour. Run 'hn login' "
             "alone and paste the line, so that it is in no shell history; or give it as argument.",
-            "HOST[:PORT] overrides the address of the head in that line.",
+            "HOST[:PORT] overrides the address of the head in that line. Several, with commas, are tried in "
+            "turn: where a standby head may have taken over.",
             "Jobs from here run in your home directory on the nodes, unless you use --shared-files or "
             "--workdir.",
         ),

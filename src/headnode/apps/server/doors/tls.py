@@ -181,6 +181,7 @@ class TlsDoor:
             if caller is not None:
                 known()
                 greeting = {"ok": True, "user": caller.user().name, "cluster": self._context.name}
+                greeting |= heads_of(self._context)
                 await serve_client(self._context, caller, (reader, writer), greeting)
         except HeadnodeError as error:
             strangers_log.warning("a client at %s was turned away: %s", address, error)
@@ -204,7 +205,7 @@ class TlsDoor:
         verb, fields = read_request(data)
         match verb:
             case "exchange_login":
-                send(writer, await self._desk.take(fields, address))
+                send(writer, await self._desk.take(fields, address) | heads_of(self._context))
                 return None
             case "log_in":
                 return await self._desk.known(fields, address)
@@ -213,6 +214,14 @@ class TlsDoor:
             what=f"a client of another machine begins with log_in, not with {verb!r}",
             fix="hn login",
         )
+
+
+def heads_of(context: ServerContext) -> dict[str, Any]:
+    """Return what a client remembers: the term, and the addresses where the head may be if it is away."""
+    # To be replaced by the attributes, which a cluster has once it has standby heads.
+    standbys: dict[str, Any] = getattr(context.cluster, "standbys", {})
+    term: int = getattr(context.cluster, "term", 0)
+    return {"standbys": [each.address for each in standbys.values()], "term": term}
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
