@@ -20,17 +20,18 @@ from headnode.adapters.nodes.membership import (
     usable_addresses,
 )
 from headnode.adapters.processes.agent_link import boot_time
+from headnode.adapters.wire import tls
 from headnode.adapters.wire.agent_messages import LARGEST_REPORT, PROTOCOL, Hello
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromHead, Goodbye, Welcome
-from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.adapters.wire.tls import Authority, head_side, request_for
 from headnode.apps.agent.head_link import REDIAL, HeadLink
 from headnode.apps.agent.known_heads import LONGEST_PAUSE, OTHERS_AFTER, DialOrder, KnownHeads
+from headnode.core.model.errors import IS_STANDBY
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Seconds
-from testbed.processes import free_address
+from testbed.processes import free_address, unanswering
 
 PATIENCE = 20.0  # seconds
 FAST = 50.0  # how much faster the clock of the addresses goes here
@@ -425,5 +426,21 @@ def test_a_node_that_joins_anew_meanwhile_belongs_to_the_new_head(tmp_path: Path
             old.say(welcome("old", term=8))
             await until(lambda: scene.clusters == ["old", "new"])
         assert scene.membership == Membership("127.0.0.1", new.port, "n")
+
+    told(tmp_path, story)
+
+
+def test_a_machine_that_answers_nothing_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "CONNECT", 0.2)
+
+    async def story(scene: Scene) -> None:
+        head = await scene.head(welcome("one"))
+        with unanswering() as silent:
+            scene.joined(silent, head.address)
+            async with scene.talking():
+                await until(lambda: scene.clusters)
+            assert scene.speaker.off == []
 
     told(tmp_path, story)

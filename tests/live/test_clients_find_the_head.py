@@ -18,19 +18,20 @@ import pytest
 
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.adapters.wire.messages import Goodbye
-from headnode.adapters.wire.peers import CLIENT, IS_STANDBY
+from headnode.adapters.wire.peers import CLIENT
 from headnode.adapters.wire.tls import Authority, head_side
+from headnode.apps.client import tls_connection
 from headnode.apps.client.client import Client
 from headnode.apps.client.heads_of_login import MOST_HEADS, others_of
 from headnode.apps.client.logins import HeadLogin, keep, login_named, logins
 from headnode.apps.client.tls_connection import dial, redeem_login
-from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
+from headnode.core.model.errors import IS_STANDBY, BadRequest, HeadnodeError, Unavailable
 from headnode.sdk.asynchronous.connection import AsyncHeadTransport
 from heads import PATIENCE, RealHead, real_head
-from testbed.processes import free_address
+from testbed.processes import free_address, unanswering
 
 WHAT = "this is a standby head"
-REFUSAL = {"ok": False, "class": "unavailable", "what": WHAT, "code": IS_STANDBY, "fix": ""}
+REFUSAL = {"ok": False, "class": "busy", "what": WHAT, "code": IS_STANDBY, "fix": ""}
 
 
 @pytest.fixture
@@ -267,3 +268,16 @@ def test_somebody_logs_in_at_the_first_of_several_addresses_that_is_the_head(
         assert f"{standby} is not the head now: standby: {WHAT}" in error.value.what
     with pytest.raises(BadRequest, match="too many"):
         redeem_login(line, ",".join(f"h{number}" for number in range(MOST_HEADS + 1)))
+
+
+def test_a_machine_that_answers_nothing_holds_no_client_up(
+    head: RealHead, login: HeadLogin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_connection, "CONNECT", 0.2)
+    there = login.address
+    with unanswering() as silent:
+        client = Client(at(login, silent, there))
+        assert client.ask("ping")
+        client.close()
+        assert login.addresses == (there, silent)
+        assert "timed out" in failed(at(login, silent, free_address())).what

@@ -1,9 +1,10 @@
 """What live tests look for on this machine: processes, addresses where nobody listens, the right moment."""
 
+import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PATIENCE = 60.0  # seconds for anything that must happen
@@ -37,3 +38,13 @@ def free_address() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def unanswering() -> Iterator[str]:
+    """Give an address of this machine at which connections are neither accepted nor refused."""
+    with contextlib.ExitStack() as held:
+        door = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        waiting = held.enter_context(socket.socket())
+        waiting.connect(door.getsockname())  # Linux answers no other while one waits for a queue of none
+        yield f"127.0.0.1:{door.getsockname()[1]}"

@@ -14,9 +14,6 @@ STANDBY = "headnode-standby"
 """What a head asks for that sends its events to a standby head (ALPN)."""
 TASKS = "headnode-tasks"
 """What a node asks for that passes on what its tasks ask (ALPN)."""
-IS_STANDBY = "standby"
-"""How a standby head says that it is not the head: the code of its refusal to a client, and the first word of
-the reason of its `Goodbye` to a node."""
 
 
 _CREDENTIALS = struct.Struct("3i")

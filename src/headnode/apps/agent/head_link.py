@@ -17,8 +17,7 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
 from headnode.adapters.wire.frames import FrameWriter, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
-from headnode.adapters.wire.peers import IS_STANDBY
-from headnode.core.model.errors import BadRequest, UnknownDescription
+from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest, UnknownDescription
 from headnode.core.state.job_record import decode_spec
 
 log = logging.getLogger("headnode.agent")
@@ -94,7 +93,6 @@ _decoder: msgspec.msgpack.Decoder[FromHead] = msgspec.msgpack.Decoder(FromHead)
 
 _UNKNOWN = "message-unknown"
 _NO_HEAD = "no-head"
-OLD_HEAD = "old-head"
 
 
 async def _next(reader: asyncio.StreamReader) -> FromHead | None:

@@ -21,10 +21,10 @@ from headnode.adapters.nodes.membership import (
 )
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.messages import Goodbye, Welcome
-from headnode.adapters.wire.peers import IS_STANDBY, TASKS
-from headnode.apps.agent.head_link import JOIN_AGAIN, OLD_HEAD, REDIAL, Transport
+from headnode.adapters.wire.peers import TASKS
+from headnode.apps.agent.head_link import JOIN_AGAIN, REDIAL, Transport
 from headnode.core.model.bounds import INTEGER
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest
 
 log = logging.getLogger("headnode.agent")
 

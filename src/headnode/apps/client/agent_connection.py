@@ -3,11 +3,10 @@
 import random
 import time
 
-from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.local_addresses import AgentRoute
-from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable
 
 PATIENCE = 40.0  # seconds that the agent has to reach the head
 RETRY_TIME = 20.0  # seconds in which a task tries again: agent and head may be started anew meanwhile

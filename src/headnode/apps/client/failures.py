@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.core.model.errors import (
+    IS_STANDBY,
+    OLD_HEAD,
     BadRequest,
     Broken,
     HeadnodeError,
@@ -13,9 +14,6 @@ from headnode.core.model.errors import (
     Unavailable,
     WrongState,
 )
-
-OLD_HEAD = "old-head"
-"""The code of the error that a head was replaced by another, which this client has seen."""
 
 _REFUSALS: dict[str, type[HeadnodeError]] = {
     kind.error_class.value: kind

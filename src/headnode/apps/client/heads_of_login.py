@@ -11,11 +11,9 @@ from headnode.adapters.nodes.membership import (
     usable_addresses,
     written_address,
 )
-from headnode.adapters.wire.peers import IS_STANDBY
-from headnode.apps.client.failures import OLD_HEAD
 from headnode.apps.client.logins import HeadLogin, keep_moved
 from headnode.core.model.bounds import INTEGER
-from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, HeadnodeError, Unavailable
 
 NOT_THERE = ("head-away", "wrong-head", IS_STANDBY, OLD_HEAD)
 """The codes of errors after which the next address is tried: nothing was asked yet."""

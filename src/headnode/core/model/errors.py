@@ -30,6 +30,12 @@ class ErrorClass(StrEnum):
         return 2 if self is ErrorClass.BAD_INPUT else 1
 
 
+IS_STANDBY = "standby"
+"""How a standby head says that it is not the head: the code of its refusal to a client, and the first word of
+the reason of its `Goodbye` to a node."""
+OLD_HEAD = "old-head"
+"""The code of the error that a head was replaced by one that was seen already."""
+
 Step = str | int
 Path = tuple[Step, ...]
 """The way to a value: names of fields or keys, numbers of elements (from 0)."""

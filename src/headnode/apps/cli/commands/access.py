@@ -182,7 +182,7 @@ COMMANDS = (
             "On the head node, 'hn token new' prints a line that works once, within an hour. Run 'hn login' "
             "alone and paste the line, so that it is in no shell history; or give it as argument.",
             "HOST[:PORT] overrides the address of the head in that line. Several, with commas, are tried in "
-            "turn: where a standby head may have taken over.",
+            "turn, for a cluster with a standby head.",
             "Jobs from here run in your home directory on the nodes, unless you use --shared-files or "
             "--workdir.",
         ),
