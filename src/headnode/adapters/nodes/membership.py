@@ -29,7 +29,6 @@ from headnode.adapters.wire.messages import (
     StandbyJoined,
     ToStranger,
 )
-from headnode.adapters.wire.peers import IS_STANDBY
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import IS_STANDBY, BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeFacts

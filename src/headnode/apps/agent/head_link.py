@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode import __version__
 from headnode.adapters.processes.agent_link import boot_time
@@ -18,6 +19,7 @@ from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnd
 from headnode.adapters.wire.frames import FrameWriter, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest, UnknownDescription
+from headnode.core.model.quantities import Seconds
 from headnode.core.state.job_record import decode_spec
 
 log = logging.getLogger("headnode.agent")
@@ -138,6 +140,10 @@ class Transport(Protocol):
         """
         return
 
+    def looks_elsewhere(self) -> bool:
+        """Whether what was dialed last is not the last head, but may be one."""
+        return False
+
     def is_no_head(self, goodbye: Goodbye) -> bool:  # noqa: ARG002
         """Whether the first answer of what was dialed last means that the head is elsewhere."""
         return False
@@ -225,6 +231,7 @@ class HeadLink:
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
         self._heard = 0.0  # when the head said something last, on the loop's clock
+        self._obeyed = boot_time()  # when a head that is obeyed did so
 
     def say(self, message: FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""
@@ -284,7 +291,7 @@ class HeadLink:
             raise
         self._writer = FrameWriter(writer)
         self._heard = asyncio.get_running_loop().time()
-        self.say(self._speaker.hello())
+        self.say(self._hello())
         async with asyncio.timeout(PATIENCE):
             answer = await _next(reader)
         if not isinstance(answer, Welcome | Goodbye | None):
@@ -301,11 +308,18 @@ class HeadLink:
             self._transport.welcomed(answer)
             self._waiting.reached(answer.cluster)
         while answer is not None:
-            self._heard = asyncio.get_running_loop().time()
+            self._heard, self._obeyed = asyncio.get_running_loop().time(), boot_time()
             self._speaker.obey(answer)
             answer = await _next(reader)
             if isinstance(answer, Welcome):
                 self._transport.welcomed(answer)
+
+    def _hello(self) -> Hello:
+        """Return the first message; a standby head learns from it for how long there has been no head."""
+        hello = self._speaker.hello()
+        if not self._transport.looks_elsewhere():
+            return hello  # heads before 0.3 do not know the field
+        return replace(hello, silent=Seconds(boot_time() - self._obeyed))
 
     def _nobody_there(self, dialed: float, *, ended: bool) -> None:
         """Nothing listened there, or it was no head: tell the speaker if that is so everywhere."""

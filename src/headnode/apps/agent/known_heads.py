@@ -170,9 +170,13 @@ class KnownHeads(Transport):
         else:
             self._stored = belongs
 
+    def looks_elsewhere(self) -> bool:
+        """Whether the address dialed last is not that of the last head."""
+        return self._dialed != self._order.addresses[0]
+
     def is_no_head(self, goodbye: Goodbye) -> bool:
         """Whether a first answer means that the head is elsewhere: from another address it always does."""
-        return goodbye.reason.startswith(IS_STANDBY) or self._dialed != self._order.addresses[0]
+        return goodbye.reason.startswith(IS_STANDBY) or self.looks_elsewhere()
 
     def no_head_since(self, dialed: float) -> float | None:
         """Learn that the address dialed last had no head then; see `Transport`.

@@ -258,6 +258,8 @@ class Head:
             settings.number("TaskCancelGracePeriod"),
             str(self._options.state),
             socket.gethostname(),
+            () if (standbys := self.context.standbys) is None else standbys.heads_for_nodes(),
+            self.engine.cluster.term,
         )
 
     def _die(self) -> None:

@@ -16,7 +16,7 @@ from headnode.adapters.nodes.link import Contact
 from headnode.adapters.standby.followed import Followers
 from headnode.adapters.standby.sender import StandbySender
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.state.standby_votes import is_majority, voters
+from headnode.core.state.standby_votes import ANSWERED, is_majority, voters
 
 log = logging.getLogger("headnode.standby")
 
@@ -55,7 +55,7 @@ class StandbyFence:
             self._lost = now
             self._offer(is_offered=False)
         elif self._lost is not None:
-            self._await_nodes(sender.standby, self._lost, now)
+            self._await_nodes(sender, self._lost, now)
 
     def _hear(self, contacts: Mapping[str, Contact], now: float) -> None:
         """Note which nodes have said something since the last look."""
@@ -68,18 +68,17 @@ class StandbyFence:
             self.is_offered = is_offered
             self._tell_nodes()
 
-    def _await_nodes(self, standby: str, lost: float, now: float) -> None:
-        """Go on without the standby once most nodes have answered; stop if they do not."""
-        answered = sum(self._heard.get(name, 0.0) > lost for name in self._of)
+    def _await_nodes(self, sender: StandbySender, lost: float, now: float) -> None:
+        """Go on without the standby if most nodes have answered soon; else stop until there is contact."""
+        standby, until = sender.standby, (sender.heard or 0.0) + ANSWERED
+        answered = sum(lost < self._heard.get(name, 0.0) <= until for name in self._of)
         if not self._of or is_majority(answered, self._of):
-            log.warning(
-                "standby %s has no contact, and will not take over by itself: nodes know that", standby
-            )
+            log.warning("standby %s is away; nodes know that, and it cannot take over by itself", standby)
             self._go_on()
         elif now - lost > ISOLATED and not self._followers.fenced:
             log.critical(
                 "this head has lost its standby %s and most nodes: the standby may become the head, so this "
-                "one changes nothing until it reaches one of them; if the standby is lost and is no head: "
+                "one changes nothing until it reaches the standby; if the standby is lost and is no head: "
                 "hn down, hn up, hn standby remove %s",
                 standby, standby,
             )  # fmt: skip

@@ -15,7 +15,7 @@ from headnode.adapters.wire.peers import CLIENT, STANDBY, TASKS
 from headnode.adapters.wire.tls import peer_of, protocol_of
 from headnode.apps.standby.following import Following
 from headnode.core.model.bounds import GREETING_TIME, UNREADABLE
-from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable
 
 log = logging.getLogger("headnode.strangers")
 
@@ -66,7 +66,7 @@ class StandbyDoor:
             hello = _decoder.decode(data)
             if isinstance(hello, Hello):
                 self._knock(*peer, hello.silent)
-        writer.write(frame(_encode(Goodbye(reason=str(self._refusal())))))
+        writer.write(frame(_encode(Goodbye(reason=f"{IS_STANDBY}: {self._refusal().what}"))))
         await writer.drain()
 
 

@@ -29,7 +29,7 @@ from headnode.apps.standby.door import StandbyDoor, refuse_clients
 from headnode.apps.standby.following import Following
 from headnode.apps.standby.votes import Votes
 from headnode.core.model.bounds import UNREADABLE
-from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable, WrongState
+from headnode.core.model.errors import IS_STANDBY, HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.user import User
 from headnode.core.state.join import TakeOver
 from headnode.core.state.standby_votes import SHORTEST, voters
@@ -207,7 +207,7 @@ class StandbyHead:
     def _refusal(self) -> Unavailable:
         head = self.following.head or self._place.head
         return Unavailable(
-            code="standby",
+            code=IS_STANDBY,
             what=f"this machine is the standby of cluster {self._place.cluster}; its head is at {head}",
             fix="ask there; if that machine is lost, an administrator runs here: hn standby takeover",
         )

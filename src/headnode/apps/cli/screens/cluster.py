@@ -124,7 +124,7 @@ def _policy(cluster: "Mapping[str, Any]") -> str:
 
 
 def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
-    """Return policies of other packages, parts of the head that failed, and standby heads, if there are any."""
+    """Return policies of other packages, failed parts of the head, and standby heads, if there are any."""
     policies = [
         f"{each['name']} ({each['problem']})" if each["problem"] else each["name"]
         for each in cluster.get("plug_ins", [])

@@ -218,10 +218,8 @@ class TlsDoor:
 
 def heads_of(context: ServerContext) -> dict[str, Any]:
     """Return what a client remembers: the term, and the addresses where the head may be if it is away."""
-    # To be replaced by the attributes, which a cluster has once it has standby heads.
-    standbys: dict[str, Any] = getattr(context.cluster, "standbys", {})
-    term: int = getattr(context.cluster, "term", 0)
-    return {"standbys": [each.address for each in standbys.values()], "term": term}
+    standbys = context.cluster.standbys.values()
+    return {"standbys": [each.address for each in standbys], "term": context.cluster.term}
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
