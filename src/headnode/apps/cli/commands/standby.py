@@ -50,7 +50,8 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     invitation = read_invitation(asked.words[0])
     listen = asked.text("listen") or socket.getfqdn()
     name = asked.text("name") or host_name()
-    takeover_after = parse_span(asked.text("takeover-after") or "0")
+    span = asked.text("takeover-after")
+    takeover_after = parse_span(span) if span else 0.0
     place = join_head(Path(directory), invitation, name, listen, takeover_after)
     if asked.flag("foreground"):
         standby_daemon.become_standby(directory)
