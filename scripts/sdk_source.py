@@ -32,7 +32,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
         "job_views job_efficiency queue watch events limits",
     ),
     "task_verbs": ("TaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
-    "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic"),
+    "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic standby"),
     "cluster_verbs": ("ClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),
 }  # fmt: skip
 """The verbs in files of one subject each, by the modules of the head; the last has those of all others.

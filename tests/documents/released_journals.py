@@ -108,6 +108,14 @@ def site_events() -> Iterator[e.Event]:
     yield j.JobOwnerChanged(at=at, job=JobId(1), owner="bob", uid=2, gid=2, by="root")
     yield e.RequestCarriedOut(at=at, receipt=receipt)
     yield e.JobIdsSkipped(at=at, next_job=500, by="hn restore")
+    yield e.NodeInvited(at=at, digest="s", expires=later, name="head2", by="root", standby=True)
+    for number, name in enumerate(("head2", "head3"), 2):
+        address = f"192.0.2.{number}:5817"
+        yield e.StandbyAdmitted(
+            at=at, name=name, address=address, invitation="s", takeover_after=Seconds(60.0)
+        )
+    yield e.StandbyRemoved(at=at, name="head3", by="root")
+    yield e.HeadTakenOver(at=at, name="head2", address="192.0.2.2:5817", term=1, by="root", forced=True)
     for one in (mine, other):
         yield e.ReservationCreated(at=at, reservation=one, by="root")
     yield e.ReservationModified(

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from documents.released_journals import JOURNALS, rebuild, state_of
+from documents.released_journals import JOURNALS, lives, rebuild, state_of
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.state.events import EVENTS
 from headnode.core.state.invariants import check_cluster
 from headnode.engine.recovery import recover
 
 LIVES = sorted(JOURNALS.glob("[0-9]*/*.sql"))
+FORMATS = JOURNALS.parent / "format" / "releases"
 
 
 def assert_kept(then: Any, now: Any, at: str = "") -> None:
@@ -49,9 +50,16 @@ def test_a_journal_of_a_release_has_the_state_that_it_had(life: Path, snapshot: 
 
 def test_the_journals_of_a_release_have_every_kind_of_event(tmp_path: Path) -> None:
     newest = max(path.parent for path in LIVES)
+    released = (FORMATS / f"{newest.name}.txt").read_text()
     seen = set()
     for life in newest.glob("*.sql"):
         journal = SqliteJournal(rebuild(life, tmp_path / f"{life.stem}.db"))
         seen |= {type(event) for _, event in journal.replay(0)}
         journal.close()
+    known = {kind for kind in EVENTS if f"journal {kind.__name__}: " in released}
+    assert {kind.__name__ for kind in known} - {kind.__name__ for kind in seen} == set()
+
+
+def test_the_journals_of_the_next_release_will_have_every_kind_of_event() -> None:
+    seen = {type(event) for _, events in lives() for event in events}
     assert {kind.__name__ for kind in EVENTS} - {kind.__name__ for kind in seen} == set()

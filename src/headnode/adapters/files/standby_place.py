@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from headnode.core.model.errors import Unavailable, WrongState
 CONTROL_SOCKET: Final = "standby.sock"
 
 
-class StandbyPlace(msgspec.Struct, frozen=True):
+class StandbyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The place of a standby: its name, where it listens, and the head that invited it (HOST:PORT).
 
     takeover_after:  seconds without the head after which it takes over by itself, at least; 0: never
@@ -26,7 +26,7 @@ class StandbyPlace(msgspec.Struct, frozen=True):
     takeover_after: float = 0.0
 
 
-class Successor(msgspec.Struct, frozen=True):
+class Successor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The head that took over, and the number of the last event that both are known to have; 0: unknown."""
 
     address: str
@@ -39,7 +39,11 @@ def standby_place(state: Path) -> StandbyPlace | None:
 
     Raises:  Unavailable ``standby-file``.
     """
-    return _read(state / STANDBY, StandbyPlace)
+    data = _read(state / STANDBY)
+    try:
+        return None if data is None else msgspec.json.decode(data, type=StandbyPlace)
+    except msgspec.MsgspecError as error:
+        raise _unreadable(state / STANDBY, error) from None
 
 
 def successor(state: Path) -> Successor | None:
@@ -47,7 +51,11 @@ def successor(state: Path) -> Successor | None:
 
     Raises:  Unavailable ``standby-file``.
     """
-    return _read(state / REPLACED, Successor)
+    data = _read(state / REPLACED)
+    try:
+        return None if data is None else msgspec.json.decode(data, type=Successor)
+    except msgspec.MsgspecError as error:
+        raise _unreadable(state / REPLACED, error) from None
 
 
 def write_place(state: Path, place: StandbyPlace) -> None:
@@ -86,20 +94,21 @@ def refuse_head(state: Path) -> None:
         )
 
 
-Kept = TypeVar("Kept", StandbyPlace, Successor)
-
-
-def _read(file: Path, kind: type[Kept]) -> Kept | None:
+def _read(file: Path) -> bytes | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        return file.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise Unavailable(
-            code="standby-file",
-            what=f"{str(file)!r} cannot be read: {error}",
-            fix="it tells whether a head may run here; see the administrator's guide, standby head",
-        ) from None
+    except OSError as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> Unavailable:
+    return Unavailable(
+        code="standby-file",
+        what=f"{str(file)!r} cannot be read: {error}",
+        fix="it tells whether a head may run here; see the administrator's guide, standby head",
+    )
 
 
 def _write(file: Path, content: StandbyPlace | Successor) -> None:

@@ -27,7 +27,7 @@ class SnapshotMark(NamedTuple):
     digest: str
 
 
-class Follower:
+class FollowingStandby:
     """How far one standby head is.  Only used under the lock of its `Followers`."""
 
     def __init__(self, name: str) -> None:
@@ -48,7 +48,7 @@ class Followers:
         self.fenced = False  # a standby may have become the head: nothing may be written
         self.successor = ""  # the standby to which it does
         self.snapshot: SnapshotMark | None = None  # the newest
-        self.followers: dict[str, Follower] = {}
+        self.followers: dict[str, FollowingStandby] = {}
 
     def written(self, number: int) -> None:
         """Note that the events up to `number` are on the disk."""
@@ -69,7 +69,7 @@ class Followers:
             self.snapshot = mark
             self.changed.notify_all()
 
-    def confirm(self, follower: Follower, number: int) -> None:
+    def confirm(self, follower: FollowingStandby, number: int) -> None:
         """Note that a standby has the events up to `number` on its disk."""
         with self.changed:
             follower.confirmed = number
@@ -78,7 +78,7 @@ class Followers:
                 follower.in_step = True
             self.changed.notify_all()
 
-    def lost(self, follower: Follower) -> None:
+    def lost(self, follower: FollowingStandby) -> None:
         """Note that the connection to a standby has ended: nothing waits for it."""
         with self.changed:
             follower.connected = follower.in_step = False
@@ -98,7 +98,7 @@ class Followers:
                     return
                 self.changed.wait(left)
 
-    def _give_up(self, late: Iterable[Follower], seconds: float) -> None:
+    def _give_up(self, late: Iterable[FollowingStandby], seconds: float) -> None:
         for follower in late:
             follower.in_step = False
             if seconds:

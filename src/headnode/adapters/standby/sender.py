@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from headnode.adapters.standby.followed import Follower, Followers
+from headnode.adapters.standby.followed import Followers, FollowingStandby
 from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, frame, size_of
 from headnode.adapters.wire.peers import HEAD_NAME, STANDBY
 from headnode.adapters.wire.standby_messages import (
@@ -27,11 +27,11 @@ from headnode.adapters.wire.standby_messages import (
     FromStandby,
     HandOver,
     HeadHello,
+    HeadRefused,
     IsHead,
     JournalEvents,
     JournalPiece,
     Ping,
-    Refused,
     StandbyAnswer,
     StandbyHello,
     StateDigest,
@@ -92,7 +92,7 @@ class StandbySender(threading.Thread):
         self.leaves = False  # it said that it is being stopped
         self.handed_over = threading.Event()  # it has confirmed that it is the head from now on
         self._parts, self._followers = parts, parts.followers
-        self.follower = Follower(name)
+        self.follower = FollowingStandby(name)
         self._stopping = False
         self._socket: socket.socket | None = None
         self._sent = self._target = self._audit = self._compared = 0
@@ -191,7 +191,7 @@ class StandbySender(threading.Thread):
             case IsHead():
                 self._parts.replaced(answer)
                 raise StandbyProblem(f"{answer.address} is a head itself, since takeover {answer.term}")
-            case Refused():
+            case HeadRefused():
                 raise StandbyProblem(answer.reason)
         raise StandbyProblem("its answer was not understood")
 

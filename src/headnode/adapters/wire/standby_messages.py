@@ -121,14 +121,14 @@ class IsHead(Message, frozen=True, tag="IsHead"):
     address: str
 
 
-class Refused(Message, frozen=True, tag="Refused"):
+class HeadRefused(Message, frozen=True, tag="HeadRefused"):
     """What was dialed refuses the head that dials it."""
 
     reason: Problem
 
 
 FromLeader = HeadHello | JournalPiece | JournalEvents | StateDigest | AuditPiece | Ping | HandOver
-FromStandby = StandbyHello | StandbyAnswer | IsHead | Refused
+FromStandby = StandbyHello | StandbyAnswer | IsHead | HeadRefused
 
 encode_message = msgspec.msgpack.Encoder().encode
 decode_from_head: msgspec.msgpack.Decoder[FromLeader] = msgspec.msgpack.Decoder(FromLeader)

@@ -234,7 +234,9 @@ class Head:
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
-            services=self._optional,
+            hand_off=lambda: self._optional.hand_off.made,
+            elastic=lambda: self._optional.elastic.made,
+            standbys=lambda: self._optional.standbys.made,
             network=self._network(context, address) if address else None,
         )
 

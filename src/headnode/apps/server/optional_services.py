@@ -198,9 +198,18 @@ class OptionalServices:
         return standbys is not None and await standbys.is_replaced()
 
     def _standbys(self) -> "StandbyHeads":
-        from headnode.apps.server.standbys import StandbyHeads
+        from headnode.apps.server.standbys import HeadParts, StandbyHeads
 
-        return StandbyHeads(self._context, self._source, self._welcome_nodes)
+        context = self._context
+        head = HeadParts(
+            context.state,
+            context.name,
+            context.contacts,
+            lambda: context.network.address() if context.network is not None else "",
+            self._welcome_nodes,
+            context.shut_down,
+        )
+        return StandbyHeads(context.engine, context.batcher, self._source, head)
 
     def _bank(self) -> "BankDesk":
         from headnode.apps.server.bank_desk import BankDesk

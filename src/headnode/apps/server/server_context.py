@@ -118,7 +118,6 @@ if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
     from headnode.apps.server.elastic import ElasticNodes
     from headnode.apps.server.hand_off import HandOff
-    from headnode.apps.server.optional_services import OptionalServices
     from headnode.apps.server.standbys import StandbyHeads
 
 
@@ -187,7 +186,9 @@ class ContextParts(NamedTuple):
     submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
     asker: FilterCaller | None = None  # calls filters; None: no filters are called
     notices: JobNotices | None = None  # sends notifications; None: none are sent
-    services: "OptionalServices | None" = None  # started when they are needed
+    hand_off: "Callable[[], HandOff | None]" = lambda: None  # what hands jobs over to other schedulers
+    elastic: "Callable[[], ElasticNodes | None]" = lambda: None  # makes nodes of allocations
+    standbys: "Callable[[], StandbyHeads | None]" = lambda: None  # sends events to standby heads
     network: "NetworkListener | None" = None  # where nodes of other machines join; None: nowhere
 
 
@@ -235,23 +236,24 @@ class ServerContext:
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
         (
             self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
-            self.store, self.submission_chain, self.asker, self.notices, self._services, self.network,
+            self.store, self.submission_chain, self.asker, self.notices, self._hand_off, self._elastic,
+            self._standbys, self.network,
         ) = parts(self)  # fmt: skip
 
     @property
     def hand_off(self) -> "HandOff | None":
         """What hands jobs over to other schedulers; None where there is no resource."""
-        return self._services.hand_off.made if self._services is not None else None
+        return self._hand_off()
 
     @property
     def elastic(self) -> "ElasticNodes | None":
         """What makes nodes of allocations; None where there is no elastic pool."""
-        return self._services.elastic.made if self._services is not None else None
+        return self._elastic()
 
     @property
     def standbys(self) -> "StandbyHeads | None":
         """What sends the events to standby heads; None where there is none."""
-        return self._services.standbys.made if self._services is not None else None
+        return self._standbys()
 
     @property
     def cluster(self) -> ClusterState:
@@ -297,17 +299,15 @@ class ServerContext:
 
     def reason_to_wait(self, record: JobRecord) -> Reason | None:
         """Return the first reason why a job waits; None when it does not."""
-        waits = record.state.is_queued or record.state in _WAITING
-        if not waits:
+        if not (record.state.is_queued or record.state in _WAITING):
             return None
         reasons = self.reasons_elsewhere(record) or self.reasons_outside_queue(record)
         reasons = reasons or self.missing_to_resume(record)
         reasons = reasons or preemption_reasons(self.engine.last_plan, record)
         if reasons:
             return reasons[0]
-        wait = (
-            self.engine.last_plan.waits.get(self.cluster.request(record)) if self.engine.last_plan else None
-        )
+        plan = self.engine.last_plan
+        wait = plan.waits.get(self.cluster.request(record)) if plan is not None else None
         if wait is None or not wait.reasons:
             return Reason(Why.POLICY, "waits for the next scheduling pass")
         return wait.reasons[0]

@@ -15,8 +15,8 @@ from typing import Final
 from headnode.adapters.nodes.link import Contact
 from headnode.adapters.standby.followed import Followers
 from headnode.adapters.standby.sender import StandbySender
-from headnode.apps.server.server_context import ServerContext
 from headnode.core.state.standby_votes import ANSWERED, is_majority, voters
+from headnode.engine.engine import Engine
 
 log = logging.getLogger("headnode.standby")
 
@@ -27,9 +27,16 @@ ISOLATED: Final = 5.0  # seconds in which the nodes must answer when it has none
 class StandbyFence:
     """Watches the contact with the standby that may take over by itself."""
 
-    def __init__(self, context: ServerContext, followers: Followers, tell_nodes: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        contacts: Mapping[str, Contact],
+        followers: Followers,
+        tell_nodes: Callable[[], None],
+    ) -> None:
         """`tell_nodes` sends the nodes a new welcome, which they answer with a heartbeat."""
-        self._context, self._followers, self._tell_nodes = context, followers, tell_nodes
+        self._engine, self._contacts = engine, contacts
+        self._followers, self._tell_nodes = followers, tell_nodes
         self._of: frozenset[str] = frozenset()  # the voters when there was contact last
         self._heard: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
         self._seen: dict[str, Contact] = {}
@@ -42,13 +49,13 @@ class StandbyFence:
         sender:  to the standby that may take over by itself; None: there is none
         """
         now = time.monotonic()
-        self._hear(self._context.contacts, now)
+        self._hear(now)
         heard = None if sender is None else sender.heard
         if sender is None or sender.leaves:
             self._offer(is_offered=False)
             self._go_on()
         elif heard is not None and now - heard < FRESH and sender.follower.connected:
-            self._of = voters(self._context.cluster)
+            self._of = voters(self._engine.cluster)
             self._offer(is_offered=sender.follower.in_step)
             self._go_on()
         elif self.is_offered:
@@ -57,9 +64,9 @@ class StandbyFence:
         elif self._lost is not None:
             self._await_nodes(sender, self._lost, now)
 
-    def _hear(self, contacts: Mapping[str, Contact], now: float) -> None:
+    def _hear(self, now: float) -> None:
         """Note which nodes have said something since the last look."""
-        for name, contact in contacts.items():
+        for name, contact in self._contacts.items():
             if self._seen.get(name) != contact:
                 self._seen[name], self._heard[name] = contact, now
 

@@ -7,23 +7,26 @@ Source:  docs/decisions/0057-standby-heads.md.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from headnode import __version__
 from headnode.adapters.files.standby_place import Successor, write_successor
+from headnode.adapters.nodes.link import Contact
 from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.standby.followed import FollowedJournal, Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender, ask_whether_head
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.apps.server.agent_supervisor import HEAD_USER
-from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.standby_fence import StandbyFence
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.drain import DrainNode
 from headnode.core.state.events import Event, StandbyAdmitted, StandbyRemoved
+from headnode.engine.engine import Engine
 from headnode.engine.ports import EventSource
 from headnode.protocol.node_answers import IN_STEP, StandbyObject
 
@@ -35,28 +38,43 @@ LOOK: Final = 0.05  # seconds
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop
 
 
+class HeadParts(NamedTuple):
+    """What standby heads need of the head.
+
+    contacts:       when each node said something last
+    address:        HOST:PORT of this head; empty: it does not listen
+    welcome_nodes:  sends the connected nodes of other machines a new welcome
+    shut_down:      ends the head
+    """
+
+    state: Path
+    cluster: str
+    contacts: Mapping[str, Contact]
+    address: Callable[[], str]
+    welcome_nodes: Callable[[], None]
+    shut_down: Callable[[], None]
+
+
 class StandbyHeads:
     """Sends the events to all standby heads, from its making until the head ends."""
 
-    def __init__(self, context: ServerContext, source: EventSource, tell_nodes: Callable[[], None]) -> None:
-        """`tell_nodes` sends the connected nodes of other machines a new welcome."""
-        self._context, self._source = context, source
-        engine = context.engine
+    def __init__(self, engine: Engine, batcher: CommandBatcher, source: EventSource, head: HeadParts) -> None:
+        self._engine, self._batcher, self._source, self._head = engine, batcher, source, head
         self._followers = Followers(engine.number)
         engine.journal = FollowedJournal(
             engine.journal, self._followers, lambda: engine.settings.number("StandbyWait")
         )
-        self._authority = Authority(context.state / "authority")
+        self._authority = Authority(head.state / "authority")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._senders: dict[str, StandbySender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._handing_over = False
-        self._fence = StandbyFence(context, self._followers, tell_nodes)
+        self._fence = StandbyFence(engine, head.contacts, self._followers, head.welcome_nodes)
 
     def heads_for_nodes(self) -> tuple[str, ...]:
         """Return HOST:PORT of the standby heads where nodes may find the head if this one is away."""
         offered = self._fence.is_offered
-        standbys = self._context.cluster.standbys.values()
+        standbys = self._engine.cluster.standbys.values()
         return tuple(one.address for one in standbys if offered or not one.takeover_after)
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
@@ -71,9 +89,7 @@ class StandbyHeads:
         self._update()
         try:
             while True:
-                automatic = [
-                    one.name for one in self._context.cluster.standbys.values() if one.takeover_after
-                ]
+                automatic = [one.name for one in self._engine.cluster.standbys.values() if one.takeover_after]
                 self._fence.look(self._senders.get(automatic[0]) if automatic else None)
                 await asyncio.sleep(BETWEEN_LOOKS)
         finally:
@@ -82,7 +98,7 @@ class StandbyHeads:
 
     def _update(self) -> None:
         """Have one sender for each standby."""
-        wanted = {standby.name: standby.address for standby in self._context.cluster.standbys.values()}
+        wanted = {standby.name: standby.address for standby in self._engine.cluster.standbys.values()}
         for name, sender in list(self._senders.items()):
             if wanted.get(name) is None or read_address(wanted[name], "listen") != sender.place:
                 self._stop(name)
@@ -99,7 +115,7 @@ class StandbyHeads:
             self._followers.changed.notify_all()
 
     def _parts(self) -> SenderParts:
-        state = self._context.state
+        state = self._head.state
         return SenderParts(
             self._source,
             self._followers,
@@ -122,17 +138,15 @@ class StandbyHeads:
 
     def hello(self, name: str) -> HeadHello:
         """Return the greeting for a standby."""
-        context = self._context
-        network = context.network
         return HeadHello(
             STANDBY_PROTOCOL,
             __version__,
-            context.name,
+            self._head.cluster,
             self._source.cluster_id,
             name,
-            network.address() if network is not None else "",
+            self._head.address(),
             self._authority.derived_secret(PURPOSE),
-            context.cluster.term,
+            self._engine.cluster.term,
         )
 
     def objects(self) -> list[StandbyObject]:
@@ -163,7 +177,7 @@ class StandbyHeads:
 
     async def is_replaced(self) -> bool:
         """Return whether a standby is a head since a later takeover than this head knows; note that if so."""
-        standbys = self._context.cluster.standbys.values()
+        standbys = self._engine.cluster.standbys.values()
         asked = [
             asyncio.to_thread(
                 ask_whether_head, standby.name, read_address(standby.address, "listen"), self._parts()
@@ -171,7 +185,7 @@ class StandbyHeads:
             for standby in standbys
         ]
         found = [one for one in await asyncio.gather(*asked) if one is not None]
-        later = [one for one in found if one.term > self._context.cluster.term]
+        later = [one for one in found if one.term > self._engine.cluster.term]
         for one in later:
             self._note(one)
         return bool(later)
@@ -179,16 +193,16 @@ class StandbyHeads:
     def _note(self, found: IsHead) -> None:
         log.critical("%s took over from this head, which ends", found.address)
         try:
-            write_successor(self._context.state, Successor(found.address, found.term))
+            write_successor(self._head.state, Successor(found.address, found.term))
         except OSError as error:
             log.critical("that %s took over could not be noted: %s", found.address, error)
 
     def _replaced(self, found: IsHead) -> None:
         """A machine is the head that took over: this one ends, and is no head any more."""
-        if found.term > self._context.cluster.term and not self._handing_over:
+        if found.term > self._engine.cluster.term and not self._handing_over:
             self._handing_over = True
             self._note(found)
-            self._context.shut_down()
+            self._head.shut_down()
 
     def _begin_hand_over(self, name: str) -> None:
         if not self._handing_over and name in self._senders:
@@ -200,10 +214,10 @@ class StandbyHeads:
     async def _hand_over(self, sender: StandbySender) -> None:
         """Write nothing more, and end once the standby has said that it is the head."""
         await self._empty_own_nodes()
-        await self._context.batcher.settled()
-        number, term = self._context.engine.number, self._context.cluster.term + 1
+        await self._batcher.settled()
+        number, term = self._engine.number, self._engine.cluster.term + 1
         log.warning("this head hands over to its standby %s after event %d", sender.standby, number)
-        write_successor(self._context.state, Successor(_address(sender), term, number))
+        write_successor(self._head.state, Successor(_address(sender), term, number))
         self._followers.seal(number, sender.standby)
         deadline = time.monotonic() + HAND_OVER_TIME
         while not sender.handed_over.is_set():
@@ -214,21 +228,20 @@ class StandbyHeads:
                     "standby %s has not said that it is the head; this head changes nothing until it has",
                     sender.standby,
                 )
-        self._context.shut_down()
+        self._head.shut_down()
 
     async def _empty_own_nodes(self) -> None:
         """Requeue or fail what runs on this head's own machine: the standby cannot reach these nodes."""
-        context = self._context
-        cluster = context.cluster
+        cluster = self._engine.cluster
         own = [name for name, node in cluster.nodes.items() if not node.key and cluster.on_node(name)]
-        until = time.monotonic() + context.engine.settings.number("TaskCancelGracePeriod") + HAND_OVER_TIME
+        until = time.monotonic() + self._engine.settings.number("TaskCancelGracePeriod") + HAND_OVER_TIME
         for name in own:
             log.warning(
                 "node %s of this machine does not go on under the standby: its tasks are killed", name
             )
             reason = "the standby takes over, and cannot reach this node"
             try:
-                await context.ask(DrainNode(by=HEAD_USER, node=name, reason=reason, force=True))
+                await self._batcher.ask(DrainNode(by=HEAD_USER, node=name, reason=reason, force=True))
             except HeadnodeError as error:
                 log.warning("node %s could not be drained: %s", name, error)
         while any(map(cluster.on_node, own)) and time.monotonic() < until:

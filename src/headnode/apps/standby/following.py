@@ -21,11 +21,11 @@ from headnode.adapters.wire.standby_messages import (
     FromStandby,
     HandOver,
     HeadHello,
+    HeadRefused,
     IsHead,
     JournalEvents,
     JournalPiece,
     Ping,
-    Refused,
     StandbyAnswer,
     StandbyHello,
     StateDigest,
@@ -115,12 +115,12 @@ class Following:
     def _greeted(self, hello: HeadHello) -> FromStandby:
         """Return what a head gets for its greeting."""
         if not hmac.compare_digest(hello.secret, self._secret):
-            return Refused("it does not have the keys of this cluster")
+            return HeadRefused("it does not have the keys of this cluster")
         if hello.protocol != STANDBY_PROTOCOL:
-            return Refused(f"this standby runs Headnode {__version__}, the head {hello.version}")
+            return HeadRefused(f"this standby runs Headnode {__version__}, the head {hello.version}")
         own = cluster_id(self._state)
         if own and own != hello.cluster_id:
-            return Refused("this standby belongs to another cluster")
+            return HeadRefused("this standby belongs to another cluster")
         if self.replica is not None and self.replica.cluster.term > hello.term:
             return IsHead(self.replica.cluster.term, self.head)
         replica = self.replica

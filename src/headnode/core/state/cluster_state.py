@@ -58,8 +58,7 @@ class ClusterState:
         self.tokens = {token.digest: token for token in kept.tokens}
         self.receipts = packed_receipts(kept.receipts)  # of each user, by key, the oldest first
         self.reservation_index = ReservationIndex()
-        self.standbys = {standby.name: standby for standby in kept.standbys}
-        self.term = kept.term  # how often a standby became the head
+        self.standbys, self.term = {one.name: one for one in kept.standbys}, kept.term
         self.next_token, self.next_job, self.next_order = kept.next_token, kept.next_job, kept.next_order
         half_life = float(self.parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
         self.usage = OwnerUsage(kept.usage, half_life)
@@ -263,8 +262,7 @@ class ClusterState:
         """Return a request with its owner, if some node serves one user only."""
         if not self.personal:
             return request
-        others = tuple(replace(other, user=owner) for other in request.others)
-        return replace(request, user=owner, others=others)
+        return replace(request, user=owner, others=tuple(replace(one, user=owner) for one in request.others))
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
@@ -312,10 +310,8 @@ class ClusterState:
     def update_releasing(self, record: JobRecord) -> None:
         """Update whether a job is releasing processors: recalled ones, or all because it is ending."""
         recalled = record.run is not None and bool(record.run.recalled)
-        if record.id in self.running and (recalled or record.state is JobState.ENDING):
-            self.releasing.add(record.id)
-        else:
-            self.releasing.discard(record.id)
+        releases = record.id in self.running and (recalled or record.state is JobState.ENDING)
+        (self.releasing.add if releases else self.releasing.discard)(record.id)
 
     def release_allocation(self, record: JobRecord) -> None:
         """Release the allocation of a job whose processes stay on their nodes."""

@@ -370,18 +370,14 @@ Event = StateEvent
 def _kinds_of(base: type[Event]) -> Iterator[type[Event]]:
     """Yield the events below a base, which are those that nothing is derived from."""
     for kind in base.__subclasses__():
-        if kind.__subclasses__():
-            yield from _kinds_of(kind)
-        else:
-            yield kind
+        yield from _kinds_of(kind) if kind.__subclasses__() else (kind,)
 
 
 EVENTS = tuple(_kinds_of(StateEvent))
 """Every kind of event that the journal keeps."""
 
-_ANY_KIND = reduce(or_, EVENTS)
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(_ANY_KIND)
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(reduce(or_, EVENTS))
 
 
 def node_of(event: Event) -> str:

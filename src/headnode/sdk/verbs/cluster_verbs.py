@@ -25,12 +25,6 @@ from headnode.protocol.cluster_answers import (
     TemplatesAnswer,
 )
 from headnode.protocol.job_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
-from headnode.protocol.node_answers import (
-    InviteStandbyRequest,
-    StandbyInvitationAnswer,
-    StandbyNameRequest,
-    StandbysAnswer,
-)
 from headnode.protocol.requests import (
     AuditLogRequest,
     JobIdRequest,
@@ -400,30 +394,4 @@ class ClusterVerbs:
         """Show the nodes of the site under the overlay.
 
         For everybody.
-        """
-
-    @verb_of(VerbRequest)
-    def standbys(self) -> StandbysAnswer:
-        """Show the standby heads, and how far each is.
-
-        For everybody.
-        """
-
-    @verb_of(InviteStandbyRequest, creates=True)
-    def invite_standby(
-        self, *, lifetime: float = 3600.0, name: str = "", idempotency: str | None = None
-    ) -> StandbyInvitationAnswer:
-        """Make an invitation for a standby head, which works once. It gets the keys of the cluster.
-
-        For administrators.
-
-        lifetime: seconds
-        name: the name that the standby must have
-        """
-
-    @verb_of(StandbyNameRequest)
-    def remove_standby(self, name: str) -> RemovedAnswer:
-        """Send no more events to a standby head. It keeps the keys that it has.
-
-        For administrators.
         """

@@ -11,10 +11,14 @@ from headnode.protocol.node_answers import (
     CanceledReservation,
     ChangedReservation,
     InvitationAnswer,
+    InviteStandbyRequest,
     NodeAnswer,
     NodesAnswer,
     ReservationAnswer,
     ReservationsAnswer,
+    StandbyInvitationAnswer,
+    StandbyNameRequest,
+    StandbysAnswer,
 )
 from headnode.protocol.requests import (
     DrainNodeRequest,
@@ -287,6 +291,32 @@ class NodeVerbs:
     @verb_of(ElasticNameRequest)
     def remove_elastic_pool(self, name: str) -> RemovedAnswer:
         """Cancel all allocations of an elastic pool, and remove it when they are over.
+
+        For administrators.
+        """
+
+    @verb_of(VerbRequest)
+    def standbys(self) -> StandbysAnswer:
+        """Show the standby heads, and how far each is.
+
+        For everybody.
+        """
+
+    @verb_of(InviteStandbyRequest, creates=True)
+    def invite_standby(
+        self, *, lifetime: float = 3600.0, name: str = "", idempotency: str | None = None
+    ) -> StandbyInvitationAnswer:
+        """Make an invitation for a standby head, which works once. It gets the keys of the cluster.
+
+        For administrators.
+
+        lifetime: seconds
+        name: the name that the standby must have
+        """
+
+    @verb_of(StandbyNameRequest)
+    def remove_standby(self, name: str) -> RemovedAnswer:
+        """Send no more events to a standby head. It keeps the keys that it has.
 
         For administrators.
         """
