@@ -1,7 +1,7 @@
 """The messages between a head and a standby head: msgpack, each behind its length.
 
 The head dials the standby, which listens where it will be reached as the head.  The head sends one message at
-a time, and the standby answers each.  Source: docs/contracts/09-standby.md.
+a time, and the standby answers each.  Source: docs/contracts/08-standby.md.
 """
 
 from typing import Annotated

@@ -375,9 +375,9 @@ def _kinds_of(base: type[Event]) -> Iterator[type[Event]]:
 
 EVENTS = tuple(_kinds_of(StateEvent))
 """Every kind of event that the journal keeps."""
-
+_ANY_KIND = reduce(or_, EVENTS)
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(reduce(or_, EVENTS))
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(_ANY_KIND)
 
 
 def node_of(event: Event) -> str:

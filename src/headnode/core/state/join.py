@@ -185,35 +185,15 @@ def check_name(name: str) -> None:
 def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) -> list[Event]:
     """Admit a standby head, once for each invitation; one of the same name is replaced.
 
-    Raises:  NotAllowed ``invitation``; BadRequest ``node-name``, ``standbys``.
+    Raises:  NotAllowed ``invitation``; BadRequest ``node-name``, ``standbys``, ``takeover-after``.
     """
     check_name(command.name)
-    if not 0 <= command.takeover_after <= LONGEST_WAIT:
-        raise BadRequest(
-            code="takeover-after",
-            what=f"a takeover after {command.takeover_after:g} s without the head is not possible",
-            fix=f"use a span of at most {LONGEST_WAIT // 86400} days; 0: no takeover without a command",
-        )
     fix = "an administrator can make another with `hn standby invite`"
     invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", fix)
     if not invitation.standby or invitation.name not in ("", command.name):
         whom = f"for the standby {invitation.name!r}" if invitation.standby else "for a node"
         raise NotAllowed(code="invitation", what=f"this invitation is {whom}", fix=fix)
-    others = [
-        one.name for one in cluster.standbys.values() if one.takeover_after and one.name != command.name
-    ]
-    if command.takeover_after and others:
-        raise BadRequest(
-            code="takeover-after",
-            what=f"standby {others[0]} takes over by itself already, and two could do so at once",
-            fix="leave out --takeover-after here",
-        )
-    if len(cluster.standbys.keys() | {command.name}) > MOST_STANDBYS:
-        raise BadRequest(
-            code="standbys",
-            what=f"the cluster has {MOST_STANDBYS} standby heads, and no more are possible",
-            fix="remove one: hn standby remove NAME",
-        )
+    _check_number_of_standbys(cluster, command)
     return [
         e.StandbyAdmitted(
             at=now,
@@ -223,6 +203,30 @@ def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) ->
             takeover_after=command.takeover_after,
         )
     ]
+
+
+def _check_number_of_standbys(cluster: ClusterState, command: AdmitStandby) -> None:
+    """Refuse too many standby heads, and a second one that takes over by itself."""
+    others = [one for one in cluster.standbys.values() if one.name != command.name]
+    if len(others) >= MOST_STANDBYS:
+        raise BadRequest(
+            code="standbys",
+            what=f"the cluster has {MOST_STANDBYS} standby heads, and no more are possible",
+            fix="remove one: hn standby remove NAME",
+        )
+    if not 0 <= command.takeover_after <= LONGEST_WAIT:
+        raise BadRequest(
+            code="takeover-after",
+            what=f"a takeover after {command.takeover_after:g} s without the head is not possible",
+            fix=f"use a span of at most {LONGEST_WAIT // 86400} days; 0: no takeover without a command",
+        )
+    automatic = [one.name for one in others if one.takeover_after]
+    if command.takeover_after and automatic:
+        raise BadRequest(
+            code="takeover-after",
+            what=f"standby {automatic[0]} takes over by itself already, and two could do so at once",
+            fix="leave out --takeover-after here",
+        )
 
 
 def remove_standby(cluster: ClusterState, command: RemoveStandby, now: Instant) -> list[Event]:

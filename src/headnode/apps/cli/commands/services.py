@@ -147,8 +147,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
 
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
-    directory = own_directory(asked, client)
-    if _is_standby(directory):
+    if _is_standby(directory := own_directory(asked, client)):
         return _start_standby(asked, directory, out)
     settings = {name: asked.text(name) for name in _HEAD_SETTINGS}
     if asked.number("processors") == 0:
