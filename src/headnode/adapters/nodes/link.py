@@ -57,6 +57,7 @@ class Contact(NamedTuple):
 
     at: Instant
     load: float | None = None
+    mark: int = 0  # of the newest `Welcome` that the node has stored
 
 
 log = logging.getLogger("headnode.nodes")
@@ -99,7 +100,7 @@ class NodeLink:
 
     def greet(self, welcome: Welcome, now: Instant) -> None:
         """Send the welcome, first of all or again; `now` is what time the head has."""
-        told = welcome if self.knows_standbys else replace(welcome, heads=(), term=0)
+        told = welcome if self.knows_standbys else replace(welcome, heads=(), term=0, mark=0)
         self.send(replace(told, now=now))
 
     def send(self, message: FromHead) -> None:
@@ -330,10 +331,18 @@ def welcome(
     host: str = "",
     heads: tuple[str, ...] = (),
     term: int = 0,
+    mark: int = 0,
 ) -> Welcome:
     """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds; the rest as in `Welcome`."""
     return Welcome(
-        cluster, Seconds(heartbeat), Seconds(grace), state_directory, host=host, heads=heads, term=term
+        cluster,
+        Seconds(heartbeat),
+        Seconds(grace),
+        state_directory,
+        host=host,
+        heads=heads,
+        term=term,
+        mark=mark,
     )
 
 

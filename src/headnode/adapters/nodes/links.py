@@ -329,7 +329,7 @@ class NodeLinks:
     def _answer(self, link: NodeLink, heartbeat: Heartbeat) -> None:
         """Answer a heartbeat, and ask for the table when something must have been lost, or may have been."""
         cluster = self._cluster()
-        self.contacts[link.node] = Contact(time_for_nodes(), heartbeat.load)
+        self.contacts[link.node] = Contact(time_for_nodes(), heartbeat.load, heartbeat.mark)
         known = self._where().of(link.node, cluster)
         if heartbeat.digest and (
             heartbeat.digest != expected_digest(cluster, link.node, known, link.opened.items())

@@ -305,6 +305,7 @@ class Heartbeat(Message, frozen=True, tag="Heartbeat"):
     lease: Seconds = Seconds(0.0)
     launched: Attempts = ()
     load: float | None = None
+    mark: int = 0  # of the newest `Welcome` whose addresses are on the disk of the node
 
 
 class Health(Message, frozen=True, tag="Health"):

@@ -102,6 +102,7 @@ class Welcome(Message, frozen=True, tag="Welcome"):
     host: str = ""  # name of the head's machine, for tasks
     heads: tuple[str, ...] = ()  # HOST:PORT of the standby heads, where the head may be if this one is away
     term: int = 0  # how often a standby became the head; a head with a lower one is an old head
+    mark: int = 0  # of these addresses: heartbeats repeat it once they are on the disk of the node
 
 
 class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

@@ -245,6 +245,7 @@ class Agent:
                 lease=self._lease.length,
                 launched=table.launched,
                 load=os.getloadavg()[0],
+                mark=self._head.mark,
             )
         )
 

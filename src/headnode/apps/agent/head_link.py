@@ -121,7 +121,12 @@ Dial = Callable[[], Awaitable[Streams]]
 
 
 class Transport(Protocol):
-    """How the head is reached.  One that knows a single address has nothing to choose."""
+    """How the head is reached.  One that knows a single address has nothing to choose.
+
+    mark:  of the newest welcome whose addresses are on the disk
+    """
+
+    mark: int = 0
 
     async def dial(self) -> Streams:
         """Return a new connection.
@@ -232,6 +237,11 @@ class HeadLink:
         self._heartbeat = 0.0
         self._heard = 0.0  # when the head said something last, on the loop's clock
         self._obeyed = boot_time()  # when a head that is obeyed did so
+
+    @property
+    def mark(self) -> int:
+        """The mark of the newest welcome whose addresses are stored."""
+        return self._transport.mark
 
     def say(self, message: FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""

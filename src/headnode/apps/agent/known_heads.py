@@ -161,6 +161,7 @@ class KnownHeads(Transport):
         self._belong(after)
         if after != self._stored:
             self._keep(after)
+        self.mark = welcome.mark if after == self._stored else 0
 
     def _keep(self, belongs: Membership) -> None:
         try:

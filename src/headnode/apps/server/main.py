@@ -262,6 +262,7 @@ class Head:
             socket.gethostname(),
             () if (standbys := self.context.standbys) is None else standbys.heads_for_nodes(),
             self.engine.cluster.term,
+            0 if standbys is None else standbys.mark,
         )
 
     def _die(self) -> None:

@@ -41,6 +41,7 @@ class StandbyFence:
         self._heard: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
         self._seen: dict[str, Contact] = {}
         self._lost: float | None = None  # since when it has no contact, and nodes are asked to forget it
+        self.mark = 0  # of the newest welcome, which nodes repeat
         self.is_offered = False  # nodes are told of it: they look for their head there
 
     def look(self, sender: StandbySender | None) -> None:
@@ -73,12 +74,13 @@ class StandbyFence:
     def _offer(self, *, is_offered: bool) -> None:
         if self.is_offered != is_offered:
             self.is_offered = is_offered
+            self.mark += 1
             self._tell_nodes()
 
     def _await_nodes(self, sender: StandbySender, lost: float, now: float) -> None:
         """Go on without the standby if most nodes have answered soon; else stop until there is contact."""
         standby, until = sender.standby, (sender.heard or 0.0) + ANSWERED
-        answered = sum(lost < self._heard.get(name, 0.0) <= until for name in self._of)
+        answered = sum(self._has_stored(name) and lost < self._heard[name] <= until for name in self._of)
         if not self._of or is_majority(answered, self._of):
             log.warning("standby %s is away; nodes know that, and it cannot take over by itself", standby)
             self._go_on()
@@ -90,6 +92,10 @@ class StandbyFence:
                 standby, standby,
             )  # fmt: skip
             self._followers.fenced = True
+
+    def _has_stored(self, node: str) -> bool:
+        """Whether the node has stored the newest welcome, and repeated its mark."""
+        return node in self._seen and self._seen[node].mark == self.mark
 
     def _go_on(self) -> None:
         self._lost = None

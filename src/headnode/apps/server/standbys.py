@@ -71,6 +71,11 @@ class StandbyHeads:
         self._handing_over = False
         self._fence = StandbyFence(engine, head.contacts, self._followers, head.welcome_nodes)
 
+    @property
+    def mark(self) -> int:
+        """What nodes repeat when they have stored the present `heads_for_nodes`."""
+        return self._fence.mark
+
     def heads_for_nodes(self) -> tuple[str, ...]:
         """Return HOST:PORT of the standby heads where nodes may find the head if this one is away."""
         offered = self._fence.is_offered
@@ -82,11 +87,13 @@ class StandbyHeads:
         changed = any(isinstance(event, StandbyAdmitted | StandbyRemoved) for event in events)
         if changed and self._loop is not None:
             self._update()
+            self._head.welcome_nodes()
 
     async def keep(self) -> None:
         """Send events until the head ends."""
         self._loop = asyncio.get_running_loop()
         self._update()
+        self._head.welcome_nodes()
         try:
             while True:
                 automatic = [one.name for one in self._engine.cluster.standbys.values() if one.takeover_after]
