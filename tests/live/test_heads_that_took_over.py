@@ -50,14 +50,17 @@ def test_a_node_follows_its_head_to_another_address_and_back_while_its_task_goes
     node.start()
     wait_for_state(head, "far", "Ready")
     former = f"{first.host}:{first.port}"
-    assert membership(node) == replace(first, port=int(second.rpartition(":")[2]), former=former)
+    there = replace(first, port=int(second.rpartition(":")[2]), former=former)
+    head.until(
+        lambda: membership(node) == there
+    )  # the head may have seen the node before it has written that
     end = tmp_path / "end"
     # hn in the task asks the head that the agent has found
     job = head.submit(f"until [ -e {end} ]; do sleep 0.05; done; hn job view $HEADNODE_JOB --format json")
     head.wait_for(job, "Running")
     moved(head, former)  # which the head has not named: it was the one before
     wait_for_state(head, "far", "Ready")
-    assert membership(node) == replace(first, former=second)
+    head.until(lambda: membership(node) == replace(first, former=second))
     end.touch()
     assert head.wait(job)["state"] == "Finished", head.log()
     assert head.task(job)["attempt"] == 1

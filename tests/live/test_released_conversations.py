@@ -213,9 +213,9 @@ def test_a_login_of_a_release_is_read(release: Path, tmp_path: Path) -> None:
     shutil.copyfile(release / "logins.json", path)
     path.chmod(0o600)
     [login] = logins({"XDG_CONFIG_HOME": str(tmp_path)})
-    assert [getattr(login, name) for name in LOGIN.__slots__] == [
-        getattr(LOGIN, name) for name in LOGIN.__slots__
-    ]
+    assert login.file == str(path)
+    names = [name for name in LOGIN.__slots__ if name != "file"]
+    assert [getattr(login, name) for name in names] == [getattr(LOGIN, name) for name in names]
 
 
 def test_a_release_can_still_be_written_down(tmp_path: Path) -> None:
