@@ -147,7 +147,7 @@ class NodeLinks:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk to one agent of this machine until it goes away."""
         if may_join(writer):
-            await self._converse(reader, writer, self._welcome())
+            await self._converse(reader, writer)
         else:
             writer.close()
 
@@ -155,7 +155,7 @@ class NodeLinks:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: str, key: str
     ) -> None:
         """Talk to an agent of another machine, with the certificate of `node`, until it disconnects."""
-        await self._converse(reader, writer, of_peers(self._welcome()), PeerCredentials(node, key))
+        await self._converse(reader, writer, PeerCredentials(node, key))
 
     def welcome_again(self) -> None:
         """Tell the nodes of other machines what has changed in their welcome, such as the standby heads."""
@@ -168,13 +168,12 @@ class NodeLinks:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        welcome: Welcome,
         shown: PeerCredentials | None = None,
     ) -> None:
         link: NodeLink | None = None
         keep_alive(writer)
         try:
-            link = await self._greet(reader, writer, welcome, shown)
+            link = await self._greet(reader, writer, shown)
             if link is not None:
                 await self._listen(reader, link)
         except TimeoutError:
@@ -214,7 +213,6 @@ class NodeLinks:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        welcome: Welcome,
         shown: PeerCredentials | None,
     ) -> NodeLink | None:
         first = await self._arrivals.first_message(reader, writer, shown)
@@ -245,7 +243,8 @@ class NodeLinks:
             before.close()
         self.links[link.node] = link
         self.contacts[link.node] = Contact(time_for_nodes())
-        link.greet(welcome, time_for_nodes())
+        welcome = self._welcome()  # not before: it may change until the link is known
+        link.greet(welcome if shown is None else of_peers(welcome), time_for_nodes())
         self._telling.order_check(link, self._cluster())
         self._put_right(link, hello)
         log.info("node %s is connected: %d live tasks", link.node, len(hello.live))

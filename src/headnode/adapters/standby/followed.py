@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
-from headnode.core.state.events import Event
+from headnode.core.state.events import Event, StandbyRemoved
 from headnode.engine.ports import EndedJob, Journal
 
 log = logging.getLogger("headnode.standby")
@@ -139,7 +139,8 @@ class FollowedJournal:
                 what="this head is handing over to its standby",
                 fix="try again in a few seconds; the standby is the head then",
             )
-        if self._followers.fenced:
+        removes = all(type(event) is StandbyRemoved for event in events)
+        if self._followers.fenced and not removes:  # to remove the lost standby is the way out
             raise Unavailable(
                 code="isolated",
                 what="this head has lost its standby and most nodes; the standby may be the head by now",

@@ -37,12 +37,14 @@ class StandbyFence:
         """`tell_nodes` sends the nodes a new welcome, which they answer with a heartbeat."""
         self._engine, self._contacts = engine, contacts
         self._followers, self._tell_nodes = followers, tell_nodes
-        self._of: frozenset[str] = frozenset()  # the voters when there was contact last
+        self._of = voters(engine.cluster)  # when there was contact last
         self._heard: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
         self._seen: dict[str, Contact] = {}
-        self._lost: float | None = None  # since when it has no contact, and nodes are asked to forget it
-        self.mark = 0  # of the newest welcome, which nodes repeat
+        self._lost: float | None = None  # since when there is no contact
+        self._began = time.monotonic()
+        self.mark = 1  # of the newest welcome, which nodes repeat
         self.is_offered = False  # nodes are told of it: they look for their head there
+        self._forgotten = False  # most nodes do not: an earlier head may have told them
 
     def look(self, sender: StandbySender | None) -> None:
         """Offer the standby to the nodes, take that back, stop the head, or let it go on.
@@ -51,19 +53,22 @@ class StandbyFence:
         """
         now = time.monotonic()
         self._hear(now)
-        heard = None if sender is None else sender.heard
         if sender is None or sender.leaves:
             self._offer(is_offered=False)
             self._go_on()
-        elif heard is not None and now - heard < FRESH and sender.follower.connected:
+            return
+        heard = self._began if sender.heard is None else sender.heard
+        has_contact = sender.heard is not None and now - heard < FRESH and sender.follower.connected
+        self._offer(is_offered=has_contact and sender.follower.in_step)
+        if not self.is_offered and not self._forgotten:
+            self._forgotten = self._is_forgotten(heard + ANSWERED)
+        if has_contact:
             self._of = voters(self._engine.cluster)
-            self._offer(is_offered=sender.follower.in_step)
             self._go_on()
-        elif self.is_offered:
-            self._lost = now
-            self._offer(is_offered=False)
-        elif self._lost is not None:
-            self._await_nodes(sender, self._lost, now)
+        elif not self._forgotten:
+            self._stop_if_isolated(sender.standby, now)
+        elif self._lost is None or self._followers.fenced:
+            self._go_on_alone(sender.standby, now)
 
     def _hear(self, now: float) -> None:
         """Note which nodes have said something since the last look."""
@@ -73,29 +78,30 @@ class StandbyFence:
 
     def _offer(self, *, is_offered: bool) -> None:
         if self.is_offered != is_offered:
-            self.is_offered = is_offered
+            self.is_offered, self._forgotten = is_offered, False
             self.mark += 1
             self._tell_nodes()
 
-    def _await_nodes(self, sender: StandbySender, lost: float, now: float) -> None:
-        """Go on without the standby if most nodes have answered soon; else stop until there is contact."""
-        standby, until = sender.standby, (sender.heard or 0.0) + ANSWERED
-        answered = sum(self._has_stored(name) and lost < self._heard[name] <= until for name in self._of)
-        if not self._of or is_majority(answered, self._of):
-            log.warning("standby %s is away; nodes know that, and it cannot take over by itself", standby)
-            self._go_on()
-        elif now - lost > ISOLATED and not self._followers.fenced:
+    def _is_forgotten(self, until: float) -> bool:
+        """Whether most nodes have stored soon enough that they are not to look for their head there."""
+        stored = [name for name in self._of if name in self._seen and self._seen[name].mark == self.mark]
+        return not self._of or is_majority(sum(self._heard[name] <= until for name in stored), self._of)
+
+    def _stop_if_isolated(self, standby: str, now: float) -> None:
+        self._lost = now if self._lost is None else self._lost
+        if now - self._lost > ISOLATED and not self._followers.fenced:
             log.critical(
                 "this head has lost its standby %s and most nodes: the standby may become the head, so this "
-                "one changes nothing until it reaches the standby; if the standby is lost and is no head: "
-                "hn down, hn up, hn standby remove %s",
+                "one changes nothing until it reaches the standby; if that is lost and is no head: "
+                "hn standby remove %s",
                 standby, standby,
             )  # fmt: skip
             self._followers.fenced = True
 
-    def _has_stored(self, node: str) -> bool:
-        """Whether the node has stored the newest welcome, and repeated its mark."""
-        return node in self._seen and self._seen[node].mark == self.mark
+    def _go_on_alone(self, standby: str, now: float) -> None:
+        log.warning("standby %s is away; most nodes know that, so it cannot take over by itself", standby)
+        self._go_on()
+        self._lost = now
 
     def _go_on(self) -> None:
         self._lost = None
