@@ -42,7 +42,7 @@ def _replay(cluster: ClusterState, journal: Journal, kept: int) -> int:
     try:
         for number, event in journal.replay(kept):  # noqa: B007  (the last number is needed)
             what = type(event).__name__
-            _check_inside(event)
+            check_inside(event)
             apply_event(cluster, event)
             cluster.agenda.for_archive.clear()  # the archive has them already: they were appended together
     except (msgspec.ValidationError, UnknownDescription) as error:
@@ -50,7 +50,7 @@ def _replay(cluster: ClusterState, journal: Journal, kept: int) -> int:
     return number
 
 
-def _check_inside(event: Event) -> None:
+def check_inside(event: Event) -> None:
     """Decode what an event has in encoded form, so that nothing unknown is met after the start.
 
     Raises:  UnknownDescription, msgspec.ValidationError.

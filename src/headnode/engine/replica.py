@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, UnknownDescription
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.apply_events import apply_event
 from headnode.core.state.command import Command
@@ -15,7 +15,7 @@ from headnode.core.state.events import Event, decode
 from headnode.core.state.job_events import JobUnarchived
 from headnode.engine.batch_write import ended_job
 from headnode.engine.ports import EndedJob, StandbyStore
-from headnode.engine.recovery import recover, save, unknown
+from headnode.engine.recovery import check_inside, recover, save, unknown
 
 
 class _Pending(NamedTuple):
@@ -46,13 +46,15 @@ class Replica:
 
         Raises:  Unavailable, as at first.
         """
+        self._is_whole = False
         self.cluster, self.number, _ = recover(self.store)
         self._pending = _Pending([], {}, [])
+        self._is_whole = True
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that is in memory is on the disk."""
-        return not self._pending.events
+        """Whether what is in memory is what is on the disk.  After an error it may be neither."""
+        return self._is_whole and not self._pending.events
 
     def follow(self, after: int, bodies: Sequence[bytes], ends: Sequence[int]) -> None:
         """Apply the encoded events after number `after`, and store those that end a batch of the head.
@@ -65,17 +67,20 @@ class Replica:
         here = self.number + len(self._pending.events)
         if after != here:
             raise BadRequest(code="standby-events", what=f"events after {after} came, and {here} is the last")
+        self._is_whole = False  # an error in the middle leaves half of something
         for number, body in enumerate(bodies, after + 1):
             self._apply(number, body)
             if number in ends:
                 self._end_batch()
         if after + len(bodies) in ends:
             self._store()
+        self._is_whole = True
 
     def _apply(self, number: int, body: bytes) -> None:
         try:
             event = decode(body)
-        except msgspec.DecodeError as error:
+            check_inside(event)  # not at a takeover: then it would be too late
+        except (msgspec.DecodeError, UnknownDescription) as error:
             raise unknown(f"event {number}", error, self.store.written_by()) from None
         if isinstance(event, JobUnarchived):
             self._pending.revived.append(event.job)
@@ -87,6 +92,14 @@ class Replica:
         over, alive = self.cluster.agenda.for_archive, self.cluster.jobs
         ended = {job: ended_job(record) for job, record in over.items() if job not in alive}
         self._pending.ended.update(ended)
+        agenda = self.cluster.agenda
+        for wishes in (
+            agenda.dirty_jobs,
+            agenda.dirty_job_views,
+            agenda.dirty_node_views,
+            agenda.dirty_reservations,
+        ):  # of an engine, which is not here: they would grow for ever
+            wishes.clear()
         over.clear()
 
     def _store(self) -> None:
@@ -103,7 +116,7 @@ class Replica:
 
         A state other than the present one cannot be compared, and counts as the same.
         """
-        if number != self.number or self._pending.events:
+        if number != self.number or not self.is_settled:
             return True
         state = save(self.cluster)
         if hashlib.sha256(state).hexdigest() != digest:
@@ -116,10 +129,14 @@ class Replica:
 
         Raises:  what refuses it; what the store raises.
         """
-        if self._pending.events:
+        if not self.is_settled:
             self.read_again()
         events = decide(self.cluster, command, now)
+        self.store.keep_snapshot(
+            self.number, save(self.cluster)
+        )  # first: it may be refused, and nothing else is
+        self._is_whole = False
         for event in events:
             apply_event(self.cluster, event)
         self.number = self.store.append(events)
-        self.store.keep_snapshot(self.number, save(self.cluster))
+        self._is_whole = True
