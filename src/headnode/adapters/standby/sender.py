@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from headnode.adapters.standby.audit_tail import AuditTail
 from headnode.adapters.standby.followed import Followers, FollowingStandby
 from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, frame, size_of
 from headnode.adapters.wire.peers import HEAD_NAME, STANDBY
@@ -95,7 +96,8 @@ class StandbySender(threading.Thread):
         self.follower = FollowingStandby(name)
         self._stopping = False
         self._socket: socket.socket | None = None
-        self._sent = self._target = self._audit = self._compared = 0
+        self._sent = self._target = self._compared = 0
+        self._audit = AuditTail(parts.audit)
         self._audit_due = 0.0  # on the monotonic clock
 
     def stop(self) -> None:
@@ -124,6 +126,7 @@ class StandbySender(threading.Thread):
                 self._failed(_reason(error))
             finally:
                 self._followers.lost(self.follower)
+                self._audit.close()
                 if self._socket is not None:
                     self._socket.close()
                     self._socket = None
@@ -151,9 +154,11 @@ class StandbySender(threading.Thread):
         self._socket = self._dial()
         standby = self._greet()
         with self._followers.changed:
+            if self._stopping:  # another sender may have its place by now
+                raise _Ended
             self._followers.followers[self.standby] = self.follower
             self.follower.connected = True
-        self._audit = standby.audit
+        self._audit.begin(standby.audit, standby.ending)
         self._sent = self._target = standby.number
         if self._can_follow(standby):
             self._followers.confirm(self.follower, standby.number)
@@ -216,8 +221,8 @@ class StandbySender(threading.Thread):
                 return StateDigest(mark.number, mark.digest)
         if self._sent < last:
             return self._events(last if mark is None or mark.number <= self._sent else mark.number)
-        if time.monotonic() >= self._audit_due and (piece := self._audit_piece()):
-            return AuditPiece(self._audit, piece)
+        if (hands_over or time.monotonic() >= self._audit_due) and (piece := self._audit_piece()):
+            return piece
         return HandOver(last) if hands_over else Ping(self.follower.in_step)
 
     def _hands_over(self) -> bool:
@@ -226,7 +231,8 @@ class StandbySender(threading.Thread):
     def _is_idle(self) -> bool:
         followers = self._followers
         marked = followers.snapshot is not None and followers.snapshot.number > self._compared
-        return not (self._stopping or self._sent < followers.last or self._hands_over() or marked)
+        audit = time.monotonic() >= self._audit_due
+        return not (self._stopping or self._sent < followers.last or self._hands_over() or marked or audit)
 
     def _events(self, last: int) -> JournalEvents:
         """Return the next events, up to `last`, with which a batch of the head ended."""
@@ -239,14 +245,11 @@ class StandbySender(threading.Thread):
         bodies = tuple(body for _, body in rows)
         return JournalEvents(self._sent, bodies, ends, self.follower.in_step)
 
-    def _audit_piece(self) -> bytes:
-        self._audit_due = time.monotonic() + BETWEEN_PINGS
-        try:
-            with self._parts.audit.open("rb") as file:
-                file.seek(self._audit)
-                return file.read(PIECE)
-        except FileNotFoundError:
-            return b""
+    def _audit_piece(self) -> AuditPiece | None:
+        offset, data = self._audit.next()
+        if len(data) < PIECE:  # else there is more
+            self._audit_due = time.monotonic() + BETWEEN_PINGS
+        return AuditPiece(offset, data) if data else None
 
     def _ask(self, message: FromLeader, patience: float = ANSWER_TIME) -> StandbyAnswer:
         answer = self._exchange(message, patience)
@@ -262,7 +265,8 @@ class StandbySender(threading.Thread):
             raise _Ended
         if isinstance(message, JournalEvents):
             self._sent += len(message.events)
-        self._audit = answer.audit
+        if isinstance(message, AuditPiece):
+            self._audit.sent(message.offset + len(message.data))
         self.heard, self.leaves = time.monotonic(), answer.leaves
         if answer.wants_copy:
             log.error("the state of standby %s differs from this head's: it gets a copy", self.standby)

@@ -66,7 +66,7 @@ class StateDigest(Message, frozen=True, tag="StateDigest"):
 
 
 class AuditPiece(Message, frozen=True, tag="AuditPiece"):
-    """Head: what its audit log has from byte `offset` on."""
+    """Head: what its audit log has from byte `offset` on; 0: it is another log than what is there."""
 
     offset: int
     data: bytes
@@ -87,7 +87,7 @@ class HandOver(Message, frozen=True, tag="HandOver"):
 class StandbyHello(Message, frozen=True, tag="StandbyHello"):
     """Standby: what it has: the last event of its journal, with its checksum; 0: none that can be used.
 
-    `audit` is the size of its audit log in bytes.
+    `audit` is the size of its audit log in bytes, `ending` the CRC-32 of the last 4096 of them.
     """
 
     version: str
@@ -95,6 +95,7 @@ class StandbyHello(Message, frozen=True, tag="StandbyHello"):
     number: int
     checksum: int
     audit: int
+    ending: int = 0
 
 
 class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):

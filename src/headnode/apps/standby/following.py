@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headnode import __version__
 from headnode.adapters.journal.sqlite import JOURNAL, cluster_id
+from headnode.adapters.standby.audit_tail import ending_of
 from headnode.adapters.wire.agent_messages import LARGEST_GREETING
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import keep_alive, read_frame
@@ -56,7 +57,7 @@ class Following:
         Raises:  Unavailable, as the journal does.
         """
         self._state, self._secret, self._taken_over = state, secret, taken_over
-        self.replica: Replica | None = open_replica(state) if (state / JOURNAL).exists() else None
+        self.replica: Replica | None = None
         self._copy = JournalCopy(state)
         self._writer: asyncio.StreamWriter | None = None
         self.head = ""  # its address, as it says itself
@@ -68,6 +69,7 @@ class Following:
         self.farewell = asyncio.Event()  # the head was told so
         self.in_step = False  # at the last word of the head, all that it had acknowledged was here
         self._wants_copy = False
+        self._settled()
 
     @property
     def connected(self) -> bool:
@@ -120,19 +122,40 @@ class Following:
             return HeadRefused(f"this standby runs Headnode {__version__}, the head {hello.version}")
         own = cluster_id(self._state)
         if own and own != hello.cluster_id:
+<<<<<<< HEAD
             return HeadRefused("this standby belongs to another cluster")
         if self.replica is not None and self.replica.cluster.term > hello.term:
             return IsHead(self.replica.cluster.term, self.head)
         replica = self.replica
         audit = self._state / AUDIT_LOG
         size = audit.stat().st_size if audit.exists() else 0
+=======
+            return Refused("this standby belongs to another cluster")
+        try:
+            replica = self._settled()
+            size, ending = _end_of(self._state / AUDIT_LOG)
+        except (HeadnodeError, OSError) as error:
+            log.error("what is here cannot be read: %s", error)
+            return Refused(str(error)[:LONGEST_PROBLEM])
+>>>>>>> fb641ec0 (Send a standby the audit log byte for byte, and tell it what a standby cannot read)
         if replica is None:
-            return StandbyHello(__version__, "", 0, 0, size)
-        if self.problem or not replica.is_settled:  # what was not stored does not count
-            replica.read_again()
-            self.problem = ""
+            return StandbyHello(__version__, "", 0, 0, size, ending)
+        if replica.cluster.term > hello.term:
+            return IsHead(replica.cluster.term, self.head)
         checksum = replica.store.checksum_of(replica.number) or 0
-        return StandbyHello(__version__, replica.store.cluster_id, replica.number, checksum, size)
+        return StandbyHello(__version__, replica.store.cluster_id, replica.number, checksum, size, ending)
+
+    def _settled(self) -> Replica | None:
+        """Return what is on the disk: what was not stored, or was not applied whole, does not count.
+
+        Raises:  Unavailable, as the journal does.
+        """
+        if self.replica is None and (self._state / JOURNAL).exists():
+            self.replica = open_replica(self._state)
+        if self.replica is not None and not self.replica.is_settled:
+            self.replica.read_again()
+        self.problem = ""
+        return self.replica
 
     def _answer(self, message: FromLeader) -> StandbyAnswer:
         """Carry out what the head says; an error is told to it, and it dials again after a pause."""
@@ -168,8 +191,12 @@ class Following:
             case JournalPiece():
                 self._wants_copy = False
                 if self._copy.take(message):
+<<<<<<< HEAD
                     self.replica = self._copy.install(self.replica)
                     self.lost += report_lost_jobs(self._state, self.replica.store)
+=======
+                    self._install_copy()
+>>>>>>> fb641ec0 (Send a standby the audit log byte for byte, and tell it what a standby cannot read)
             case AuditPiece(offset=offset, data=data):
                 return _append(self._state / AUDIT_LOG, offset, data)
             case HandOver(number=number):
@@ -178,8 +205,13 @@ class Following:
                 self.in_step = in_step
             case _:
                 raise BadRequest(code="standby-message", what=f"{type(message).__name__} is not expected now")
-        audit = self._state / AUDIT_LOG
-        return audit.stat().st_size if audit.exists() else 0
+        return _end_of(self._state / AUDIT_LOG)[0]
+
+    def _install_copy(self) -> None:
+        keep = self._copy.is_new(self.replica)
+        before, self.replica = self.replica, None  # it is closed, whatever happens next
+        self._copy.install(before, keep=keep)
+        self.replica = open_replica(self._state)
 
     def _take_over(self, number: int) -> None:
         if self.replica is None or self.replica.number != number:
@@ -191,12 +223,31 @@ def _send(writer: asyncio.StreamWriter, message: FromStandby) -> None:
     writer.write(frame(encode_message(message)))
 
 
+def _end_of(file: Path) -> tuple[int, int]:
+    """Return the size of a log, and the checksum of its end; 0, 0 if there is none.
+
+    Raises:  OSError.
+    """
+    try:
+        with file.open("rb") as log_file:
+            size = log_file.seek(0, os.SEEK_END)
+            return size, ending_of(log_file, size)
+    except FileNotFoundError:
+        return 0, 0
+
+
 def _append(file: Path, offset: int, data: bytes) -> int:
-    """Write the bytes of a log from `offset` on, and return its size.  It is not synchronized each time."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(file, flags, 0o600), "wb") as log_file:
-        size = log_file.seek(0, os.SEEK_END)
-        if offset != size:
-            raise BadRequest(code="standby-audit", what=f"the audit log here has {size} bytes, not {offset}")
+    """Write the bytes of a log from `offset` on, and return its size.  It is not synchronized each time.
+
+    At 0 another log begins: the one that is there is kept beside it.
+    """
+    size = file.stat().st_size if file.exists() else 0
+    if size and not offset:
+        file.rename(file.with_name(f"{file.name}-{time.strftime('%Y%m%dT%H%M%S')}-{size}"))
+        size = 0
+    if offset != size:
+        raise BadRequest(code="standby-audit", what=f"the audit log here has {size} bytes, not {offset}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o600), "ab") as log_file:
         log_file.write(data)
-        return size + len(data)
+    return size + len(data)

@@ -29,26 +29,39 @@ class JournalCopy:
         if piece.first:
             self._path.unlink(missing_ok=True)
             self._digest = hashlib.sha256()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self._path, flags, 0o600), "ab") as file:
-            file.write(piece.data)
-            self._digest.update(piece.data)
-            if not piece.digest:
-                return False
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            self._write(piece)
+        except OSError:
+            self._path.unlink(missing_ok=True)  # a disk that it has filled has room for other things again
+            raise
+        if not piece.digest:
+            return False
         if self._digest.hexdigest() != piece.digest:
             self._path.unlink()
             raise BadRequest(code="standby-copy", what="the copy of the journal is not what the head sent")
         return True
 
-    def install(self, before: Replica | None) -> Replica:
-        """Make the copy the journal, once it has been read; return it.  `before` is closed then.
+    def _write(self, piece: JournalPiece) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self._path, flags, 0o600), "ab") as file:
+            file.write(piece.data)
+            self._digest.update(piece.data)
+            if piece.digest:
+                file.flush()
+                os.fsync(file.fileno())
 
-        A journal with events that the copy does not have is kept beside it: it may be the only one.
-        Raises:  Unavailable if the copy does not read; then nothing has changed.
+    def is_new(self, before: Replica | None) -> bool:
+        """Return whether the copy lacks events of the journal that is there; it is read first.
+
+        Raises:  Unavailable if the copy does not read.
         """
-        keep = not self._contains(before)
+        return not self._contains(before)
+
+    def install(self, before: Replica | None, *, keep: bool) -> None:
+        """Make the copy the journal.  `before` is closed, and kept beside it if it may be the only one.
+
+        Raises:  OSError.
+        """
         number = before.number if before is not None else 0
         if before is not None:
             before.store.close()
@@ -60,7 +73,6 @@ class JournalCopy:
         self._path.rename(self._state / JOURNAL)
         for ending in ("-wal", "-shm", ".lock"):
             self._path.with_name(COPY + ending).unlink(missing_ok=True)
-        return open_replica(self._state)
 
     def _contains(self, before: Replica | None) -> bool:
         """Return whether the copy has all events of the journal before it, if there was one.
