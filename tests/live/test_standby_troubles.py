@@ -10,9 +10,12 @@ import pytest
 from standbys import Leader, Standby, leader_and_standby
 from test_full_disks import small_disk
 
+from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.standby import sender
+from headnode.adapters.wire.standby_messages import IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.engine.ports import EventSource
+from testbed.processes import until
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 
@@ -147,3 +150,16 @@ def test_a_head_without_the_keys_of_the_cluster_is_refused(tmp_path: Path) -> No
         leader.until_problem(standby, "does not have the keys of this cluster")
         leader.hello = real  # type: ignore[method-assign]
         liar.close()
+
+
+def test_a_head_that_was_replaced_is_not_obeyed_even_before_the_new_one_has_sent_anything(
+    tmp_path: Path,
+) -> None:
+    with leader_and_standby(tmp_path) as (leader, standby):
+        newer = msgspec.structs.replace(leader.hello(standby.name), term=1, address="new:1")
+        parts = leader.senders[standby.name]._parts._replace(hello=lambda _: newer)
+        place = read_address(standby.address, "listen")
+        assert sender.ask_whether_head(standby.name, place, parts) is None
+        until(lambda: leader.replaced, "the old head is told")
+        assert leader.replaced[0] == IsHead(1, "new:1")
+        leader.until_problem(standby, "new:1 is the head since takeover 1")

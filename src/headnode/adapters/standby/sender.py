@@ -193,9 +193,9 @@ class StandbySender(threading.Thread):
         match answer:
             case StandbyHello():
                 return answer
-            case IsHead():
+            case IsHead(term=term, address=address):
                 self._parts.replaced(answer)
-                raise StandbyProblem(f"{answer.address} is a head itself, since takeover {answer.term}")
+                raise StandbyProblem(f"{address or 'another machine'} is the head since takeover {term}")
             case HeadRefused():
                 raise StandbyProblem(answer.reason)
         raise StandbyProblem("its answer was not understood")

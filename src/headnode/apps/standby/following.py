@@ -69,6 +69,7 @@ class Following:
         self.farewell = asyncio.Event()  # the head was told so
         self.in_step = False  # at the last word of the head, all that it had acknowledged was here
         self._wants_copy = False
+        self._term = 0  # of the newest head: one before it is not obeyed, even while this one's journal comes
         self._settled()
 
     @property
@@ -122,26 +123,20 @@ class Following:
             return HeadRefused(f"this standby runs Headnode {__version__}, the head {hello.version}")
         own = cluster_id(self._state)
         if own and own != hello.cluster_id:
-<<<<<<< HEAD
             return HeadRefused("this standby belongs to another cluster")
-        if self.replica is not None and self.replica.cluster.term > hello.term:
-            return IsHead(self.replica.cluster.term, self.head)
-        replica = self.replica
-        audit = self._state / AUDIT_LOG
-        size = audit.stat().st_size if audit.exists() else 0
-=======
-            return Refused("this standby belongs to another cluster")
         try:
             replica = self._settled()
             size, ending = _end_of(self._state / AUDIT_LOG)
         except (HeadnodeError, OSError) as error:
             log.error("what is here cannot be read: %s", error)
-            return Refused(str(error)[:LONGEST_PROBLEM])
->>>>>>> fb641ec0 (Send a standby the audit log byte for byte, and tell it what a standby cannot read)
+            return HeadRefused(str(error)[:LONGEST_PROBLEM])
+        known = replica.cluster.term if replica is not None else 0
+        self._term = max(self._term, known)
+        if hello.term < self._term:
+            return IsHead(self._term, self.head)
+        self._term = hello.term
         if replica is None:
             return StandbyHello(__version__, "", 0, 0, size, ending)
-        if replica.cluster.term > hello.term:
-            return IsHead(replica.cluster.term, self.head)
         checksum = replica.store.checksum_of(replica.number) or 0
         return StandbyHello(__version__, replica.store.cluster_id, replica.number, checksum, size, ending)
 
@@ -191,12 +186,7 @@ class Following:
             case JournalPiece():
                 self._wants_copy = False
                 if self._copy.take(message):
-<<<<<<< HEAD
-                    self.replica = self._copy.install(self.replica)
-                    self.lost += report_lost_jobs(self._state, self.replica.store)
-=======
                     self._install_copy()
->>>>>>> fb641ec0 (Send a standby the audit log byte for byte, and tell it what a standby cannot read)
             case AuditPiece(offset=offset, data=data):
                 return _append(self._state / AUDIT_LOG, offset, data)
             case HandOver(number=number):
@@ -212,6 +202,7 @@ class Following:
         before, self.replica = self.replica, None  # it is closed, whatever happens next
         self._copy.install(before, keep=keep)
         self.replica = open_replica(self._state)
+        self.lost += report_lost_jobs(self._state, self.replica.store)
 
     def _take_over(self, number: int) -> None:
         if self.replica is None or self.replica.number != number:
