@@ -14,7 +14,7 @@ from headnode import __version__
 from headnode.adapters.clock import WallClock
 from headnode.adapters.files.standby_place import StandbyPlace, write_place
 from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal, write_cluster_id
-from headnode.adapters.nodes.membership import read_address
+from headnode.adapters.nodes.membership import read_address, read_invitation
 from headnode.adapters.standby.followed import FollowedJournal, Follower, Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
@@ -22,6 +22,7 @@ from headnode.adapters.wire.tls import Authority
 from headnode.apps.cli.standby_daemon import ask_standby
 from headnode.apps.server.standbys import PURPOSE
 from headnode.apps.standby.following import AUDIT_LOG
+from headnode.apps.standby.join import join
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
@@ -54,6 +55,10 @@ class Standby:
         (self.state / "name").write_text(CLUSTER + "\n")
         (self.state / "nodes-here").write_text("0\n")
         write_place(self.state, StandbyPlace(self.name, self.address, "head:1", CLUSTER))
+
+    def join(self, invitation: str) -> None:
+        """Join a head, as `hn standby join` does before it starts the standby."""
+        join(self.state, read_invitation(invitation), self.name, self.address)
 
     def start(self) -> None:
         """Start the process; return when it answers."""

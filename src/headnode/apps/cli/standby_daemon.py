@@ -52,8 +52,9 @@ def become_standby(directory: str) -> NoReturn:
 
 
 def start_standby(directory: str) -> dict[str, Any]:
-    """Start the standby in the background; return its status once it answers.
+    """Start the standby in the background; return its status once it answers; nothing if it is the head now.
 
+    That is so after a takeover that was cut short.
     Raises:  Unavailable ``standby-died``, ``standby-slow``, with the end of its log.
     """
     started = BackgroundProgram(_command(directory), Path(directory) / "head.log")
@@ -65,6 +66,8 @@ def start_standby(directory: str) -> dict[str, Any]:
                 what=f"the standby ended with status {started.process.returncode} before it answered",
                 fix=f"its log {started.log} ends:" + started.last_lines(),
             )
+        if not is_standby(directory):
+            return {}
         try:
             return ask_standby(directory, "status")
         except Unavailable:

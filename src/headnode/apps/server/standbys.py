@@ -68,7 +68,7 @@ class StandbyHeads:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._senders: dict[str, StandbySender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handing_over = False
+        self._handing_over = self._is_over = False
         self._fence = StandbyFence(engine, head.contacts, self._followers, head.welcome_nodes)
 
     @property
@@ -198,16 +198,17 @@ class StandbyHeads:
         return bool(later)
 
     def _note(self, found: IsHead) -> None:
-        log.critical("%s took over from this head, which ends", found.address)
+        address = found.address or "another machine"
+        log.critical("%s took over from this head, which ends", address)
         try:
-            write_successor(self._head.state, Successor(found.address, found.term))
+            write_successor(self._head.state, Successor(address, found.term))
         except OSError as error:
-            log.critical("that %s took over could not be noted: %s", found.address, error)
+            log.critical("that %s took over could not be noted: %s", address, error)
 
     def _replaced(self, found: IsHead) -> None:
         """A machine is the head that took over: this one ends, and is no head any more."""
-        if found.term > self._engine.cluster.term and not self._handing_over:
-            self._handing_over = True
+        if found.term > self._engine.cluster.term and not self._is_over:
+            self._is_over = self._handing_over = True  # also where the answer to a hand-over was lost
             self._note(found)
             self._head.shut_down()
 
@@ -224,7 +225,12 @@ class StandbyHeads:
         await self._batcher.settled()
         number, term = self._engine.number, self._engine.cluster.term + 1
         log.warning("this head hands over to its standby %s after event %d", sender.standby, number)
-        write_successor(self._head.state, Successor(_address(sender), term, number))
+        try:
+            write_successor(self._head.state, Successor(_address(sender), term, number))
+        except OSError as error:
+            log.error("this head does not hand over: it cannot note that it has: %s", error)
+            self._handing_over = False
+            return
         self._followers.seal(number, sender.standby)
         deadline = time.monotonic() + HAND_OVER_TIME
         while not sender.handed_over.is_set():

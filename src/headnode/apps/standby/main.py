@@ -31,6 +31,7 @@ from headnode.apps.standby.votes import Votes
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import IS_STANDBY, HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.user import User
+from headnode.core.state.events import HeadTakenOver
 from headnode.core.state.join import TakeOver
 from headnode.core.state.standby_votes import SHORTEST, voters
 
@@ -40,6 +41,7 @@ LOCK: Final = "standby.lock"
 PURPOSE: Final = "standby"  # what the secret is for that the head shows
 LARGEST_ORDER: Final = 4096  # bytes
 HAND_OVER_TIME: Final = 300.0  # seconds for the head to hand over: it empties its own nodes first
+FORCED_TIME: Final = 5.0  # seconds for it with `force`: one that stands still keeps its connection
 ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
 LOOK: Final = 0.05  # seconds
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether the head is lost
@@ -130,6 +132,9 @@ class StandbyHead:
 
     async def run(self) -> bool:
         """Serve until told to end; return whether this is the head now."""
+        if self._has_taken_over():
+            self._begin_as_head()
+            self._ended.set()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ended.set)
@@ -270,7 +275,7 @@ class StandbyHead:
         )
 
     async def _take_over(self, user: User, *, force: bool) -> None:
-        """Become the head: the present one hands over; without it only with `force`.
+        """Become the head: the present one hands over; if it does not, only with `force`.
 
         Raises:  Unavailable ``no-journal``, ``head-slow``; NotAllowed ``head-silent``.
         """
@@ -284,9 +289,16 @@ class StandbyHead:
         self._taker = user
         if following.connected:
             following.wants_hand_over = True
-            await self._until_handed_over()
-            return
-        if not force:
+            if await self._is_handed_over(FORCED_TIME if force else HAND_OVER_TIME):
+                return
+            following.wants_hand_over = False
+            if not force:
+                raise Unavailable(
+                    code="head-slow",
+                    what="the head has not handed over",
+                    fix="see its log; if it is lost: hn standby takeover --force",
+                )
+        elif not force:
             silent = "" if following.heard is None else f" for {time.monotonic() - following.heard:.0f} s"
             raise NotAllowed(
                 code="head-silent",
@@ -296,17 +308,12 @@ class StandbyHead:
             )
         self._become_head(forced=True)
 
-    async def _until_handed_over(self) -> None:
-        deadline = time.monotonic() + HAND_OVER_TIME
-        while not self._is_head:
-            if time.monotonic() > deadline or not self.following.connected:
-                self.following.wants_hand_over = False
-                raise Unavailable(
-                    code="head-slow",
-                    what="the head has not handed over",
-                    fix="see its log; if it is lost: hn standby takeover --force",
-                )
+    async def _is_handed_over(self, seconds: float) -> bool:
+        """Wait for at most so long; return whether the head has handed over."""
+        deadline = time.monotonic() + seconds
+        while not self._is_head and self.following.connected and time.monotonic() < deadline:
             await asyncio.sleep(LOOK)
+        return self._is_head
 
     def _handed_over(self) -> None:
         """The head has ended; its last event is here."""
@@ -316,21 +323,42 @@ class StandbyHead:
     def _become_head(self, *, forced: bool) -> None:
         """Record the takeover; from now on this is the state directory of a head.
 
-        Raises:  Unavailable, as the journal does; OSError.
+        Raises:  Unavailable ``takeover``, or as the journal does.
         """
         replica, place = self.following.replica, self._place
         if replica is None or self._is_head:
             return
         user = self._taker or User(name="headnode", uid=os.geteuid(), gid=os.getegid(), administrator=True)
-        (self._state / "listen").write_text(place.listen + "\n", encoding="utf-8")
-        replica.carry_out(
-            TakeOver(by=user, name=place.name, address=place.listen, forced=forced), WallClock().now()
-        )
-        for name, node in replica.cluster.nodes.items():
+        try:
+            (self._state / "listen").write_text(place.listen + "\n", encoding="utf-8")
+            replica.carry_out(
+                TakeOver(by=user, name=place.name, address=place.listen, forced=forced), WallClock().now()
+            )
+            self._begin_as_head()
+        except OSError as error:
+            raise Unavailable(
+                code="takeover",
+                what=f"this standby cannot become the head: {error}",
+                fix="see to the disk of its state directory, then: hn standby takeover",
+            ) from None
+
+    def _has_taken_over(self) -> bool:
+        """Return whether the last event says that this is the head: its takeover was cut short."""
+        replica = self.following.replica
+        if replica is None or not replica.number:
+            return False
+        newest = [event for _, event in replica.store.replay(replica.number - 1)]
+        return isinstance(newest[-1], HeadTakenOver) and newest[-1].name == self._place.name
+
+    def _begin_as_head(self) -> None:
+        """Make this the state directory of a head.
+
+        Raises:  OSError.
+        """
+        replica = self.following.replica
+        for name, node in () if replica is None else replica.cluster.nodes.items():
             if not node.key:  # it was on the machine of the former head: this head may remove it
                 (self._state / "nodes" / name).mkdir(parents=True, exist_ok=True)
         (self._state / STANDBY).unlink()
         self._is_head = True
-        log.warning(
-            "this machine is the head of cluster %s now, after event %d", place.cluster, replica.number
-        )
+        log.warning("this machine is the head of cluster %s now", self._place.cluster)

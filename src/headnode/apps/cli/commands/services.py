@@ -60,6 +60,17 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
     status = (
         standby_daemon.ask_standby(directory, "status") if runs else standby_daemon.start_standby(directory)
     )
+    if not status:
+        from headnode.apps.cli.daemons import wait_for_head
+
+        cluster = wait_for_head(directory)
+        out.said(
+            f"This machine is the head of cluster {cluster['name']}: its takeover, which was cut short, is "
+            "complete.",
+            cluster,
+            cluster["name"],
+        )
+        return 0
     said = "runs already" if runs else "is up"
     out.said(
         f"The standby {status['name']} of cluster {status['cluster']} {said}; see: hn standby list\n"
