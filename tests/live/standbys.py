@@ -60,9 +60,10 @@ class Standby:
         """Join a head, as `hn standby join` does before it starts the standby."""
         join(self.state, read_invitation(invitation), self.name, self.address)
 
-    def start(self) -> None:
-        """Start the process; return when it answers."""
-        command = [sys.executable, "-m", "headnode.apps.standby", "--state", str(self.state)]
+    def start(self, *program: str) -> None:
+        """Start the process, of another program if one is given; return when it answers."""
+        words = program or ("-m", "headnode.apps.standby")
+        command = [sys.executable, *words, "--state", str(self.state)]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         until(self.answers, f"the standby answers: {self.log()}")

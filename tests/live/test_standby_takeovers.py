@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from standbys import ROOT, Standby
 
 from headnode.adapters.clock import WallClock
@@ -195,6 +196,37 @@ def test_a_hand_over_that_the_head_cannot_note_does_not_begin(tmp_path: Path) ->
             (head.state / "replaced.json").rmdir()
             assert asked.wait(PATIENCE) == 0
         assert head.process.wait(PATIENCE) == 0
+
+
+KILLED = """
+import os, signal, sys
+from headnode.apps.standby import main
+
+def killed(self, real=main.StandbyHead._handed_over):
+    real(self)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+main.StandbyHead._handed_over = killed
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+def test_a_head_whose_standby_died_before_it_could_answer_ends_once_that_is_the_head(tmp_path: Path) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        job = head.submit("true")
+        standby.stop(signal.SIGKILL)
+        standby.start("-c", KILLED)
+        until(lambda: standby.status()["connected"], "the head is there again")
+        assert hn("standby", "takeover", state=standby.state).returncode != 0
+        assert standby.process is not None
+        standby.process.wait(PATIENCE)
+        assert head.process.poll() is None  # it waits, and takes nothing
+        with pytest.raises(HeadnodeError, match="handed-over"):
+            head.submit("true")
+        assert hn("up", state=standby.state).returncode == 0
+        assert head.process.wait(PATIENCE) == 0
+        assert jobs_at(standby.state).popitem()[1] == [job]
+        assert hn("down", state=standby.state).returncode == 0
 
 
 def test_a_takeover_that_was_cut_short_is_finished_at_the_next_start(tmp_path: Path) -> None:
