@@ -20,6 +20,9 @@ KNOWN_BATCHES: Final = 10_000
 CLOSE_BEHIND: Final = 1000  # events: a standby that is no further behind is waited for from now on
 
 
+TRUSTED_AFTER: Final = 5  # times as long as a write waited for it in vain: so long, none waits for a standby
+
+
 class SnapshotMark(NamedTuple):
     """The digest (SHA-256) of the state after event `number`."""
 
@@ -35,6 +38,7 @@ class FollowingStandby:
         self.confirmed = 0  # the last event that it has on its disk
         self.connected = False
         self.in_step = False  # acknowledgements wait for it
+        self.not_before = 0.0  # when they may again, on the monotonic clock
 
 
 class Followers:
@@ -73,7 +77,8 @@ class Followers:
         """Note that a standby has the events up to `number` on its disk."""
         with self.changed:
             follower.confirmed = number
-            if not follower.in_step and self.last - number <= CLOSE_BEHIND:
+            late = time.monotonic() < follower.not_before
+            if not follower.in_step and not late and self.last - number <= CLOSE_BEHIND:
                 log.info("standby %s is in step: it has event %d", follower.name, number)
                 follower.in_step = True
             self.changed.notify_all()
@@ -87,7 +92,8 @@ class Followers:
     def wait(self, number: int, seconds: float) -> None:
         """Wait until all standby heads in step have event `number`, for at most so long.
 
-        One that is late then is not waited for any more until it has caught up.
+        One that is late then is not waited for any more until it has caught up, and for some time: one that
+        is always late would else delay every other write.
         """
         deadline = time.monotonic() + seconds
         with self.changed:
@@ -101,6 +107,7 @@ class Followers:
     def _give_up(self, late: Iterable[FollowingStandby], seconds: float) -> None:
         for follower in late:
             follower.in_step = False
+            follower.not_before = time.monotonic() + TRUSTED_AFTER * seconds
             if seconds:
                 log.warning(
                     "standby %s has not confirmed event %d within %g s: it is not waited for until it has "
