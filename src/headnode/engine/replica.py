@@ -68,11 +68,12 @@ class Replica:
         if after != here:
             raise BadRequest(code="standby-events", what=f"events after {after} came, and {here} is the last")
         self._is_whole = False  # an error in the middle leaves half of something
+        known = frozenset(ends)
         for number, body in enumerate(bodies, after + 1):
             self._apply(number, body)
-            if number in ends:
+            if number in known:
                 self._end_batch()
-        if after + len(bodies) in ends:
+        if after + len(bodies) in known:
             self._store()
         self._is_whole = True
 

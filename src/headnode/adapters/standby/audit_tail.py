@@ -35,8 +35,7 @@ class AuditTail:
         """
         self.close()
         self._open()
-        same = self._file is not None and size > 0 and ending_of(self._file, size) == ending
-        self._offset = size if same else 0
+        self._offset = size if self._begins_with(size, ending) else 0
 
     def next(self) -> tuple[int, bytes]:
         """Return what is to be sent next, and from which byte on; empty: nothing is new.
@@ -64,6 +63,11 @@ class AuditTail:
             self._file = self._path.open("rb")
         except FileNotFoundError:  # nothing was written yet
             self._file = None
+
+    def _begins_with(self, size: int, ending: int) -> bool:
+        if self._file is None or not 0 < size <= fstat(self._file.fileno()).st_size:
+            return False
+        return ending_of(self._file, size) == ending
 
     def _read(self) -> bytes:
         if self._file is None:
