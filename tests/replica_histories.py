@@ -6,9 +6,9 @@ import random
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from test_histories import Player
 from worlds import ROOT, World
 
 from headnode.adapters.journal.sqlite import SqliteJournal
@@ -19,6 +19,9 @@ from headnode.engine.ports import EndedJob, StandbyStore
 from headnode.engine.recovery import save
 from headnode.engine.replica import Replica
 from journal_model import ModelJournal
+
+if TYPE_CHECKING:
+    from test_histories import Player
 
 STEPS = 220
 NOT_FOLLOWED = {"cluster", "snapshots", "predictions", "sqlite_sequence"}
@@ -73,7 +76,7 @@ class History:
         state = save(self.world.cluster)
         self.digests[self.world.engine.number] = hashlib.sha256(state).hexdigest()
 
-    def play(self, player: Player, dice: random.Random, copy: Path) -> None:
+    def play(self, player: "Player", dice: random.Random, copy: Path) -> None:
         """Let chance make history, in which the head begins again now and then, and a copy may be made."""
         for _ in range(STEPS):
             player.step()

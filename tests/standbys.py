@@ -31,6 +31,7 @@ from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EventSource
+from replica_histories import History
 from testbed.in_process import InProcessNodes
 from testbed.processes import free_address, until
 
@@ -110,14 +111,20 @@ class Standby:
 class Leader:
     """A real engine with a followed journal; a thread for each standby sends it the events."""
 
-    def __init__(self, directory: Path, wait: float = 2.0) -> None:
+    def __init__(self, directory: Path, wait: float = 2.0, history: History | None = None) -> None:
+        """`history` has a store and an engine already."""
         self.state, self.wait = directory, wait
         directory.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(directory / "authority")
-        self.store = SqliteJournal(directory / JOURNAL)
+        self.store = history.journal.store if history is not None else SqliteJournal(directory / JOURNAL)
         self.followers = Followers(self.store.last_number)
-        self.journal = FollowedJournal(self.store, self.followers, lambda: self.wait)
-        self.engine = Engine(self.journal, WallClock(), dict(POLICIES), InProcessNodes())
+        below = history.journal if history is not None else self.store
+        self.journal = FollowedJournal(below, self.followers, lambda: self.wait)
+        if history is not None:
+            self.engine = history.world.engine
+            self.engine.journal = self.journal
+        else:
+            self.engine = Engine(self.journal, WallClock(), dict(POLICIES), InProcessNodes())
         self.senders: dict[str, StandbySender] = {}
         self.replaced: list[IsHead] = []
         self.asked_to_hand_over: list[str] = []
