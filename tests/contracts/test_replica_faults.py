@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from replica_histories import History, closed_at_the_end, compare, opened, rows
 from worlds import ADA, ROOT, World
 
 from headnode.core.model.errors import BadRequest, Unavailable
@@ -13,6 +12,7 @@ from headnode.core.model.task import TaskSpec
 from headnode.core.state.join import TakeOver
 from headnode.engine.recovery import save
 from headnode.engine.replica import Replica
+from replica_histories import History, closed_at_the_end, compare, opened, rows
 
 __all__ = ["closed_at_the_end"]
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 from asked_filters import FilteredWorld
-from replica_histories import History, closed_at_the_end, compare, opened, rows
 from test_elastic_nodes import tour_of_an_elastic_pool
 from test_histories import (
     Hooked,
@@ -30,6 +29,7 @@ from headnode.core.state.job_events import JobEnded, JobUnarchived
 from headnode.core.state.snapshot import Snapshot
 from headnode.engine.recovery import save
 from headnode.engine.replica import Replica
+from replica_histories import History, closed_at_the_end, compare, opened, rows
 
 
 def pages(history: History, begin: int, dice: random.Random, most: int) -> Iterator[tuple[int, int]]:

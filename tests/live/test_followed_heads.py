@@ -4,10 +4,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from standbys import ROOT, Leader, Standby, leader_and_standby
 
 from headnode.adapters.standby import audit_tail, followed, sender
 from headnode.core.state.nodes import SetParameter
+from standbys import ROOT, Leader, Standby, leader_and_standby
 from testbed.processes import until
 
 SLACK = 1.5  # seconds that a busy machine may add

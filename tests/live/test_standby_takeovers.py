@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from standbys import ROOT, Standby
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
@@ -20,6 +19,7 @@ from headnode.core.model.errors import HeadnodeError
 from headnode.core.state.join import TakeOver
 from headnode.engine.replica import Replica
 from heads import PATIENCE, RealHead
+from standbys import ROOT, Standby
 from testbed.processes import free_address, until
 
 HN = str(Path(sys.executable).with_name("hn"))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from standbys import Leader, Standby, leader_and_standby
 from test_full_disks import small_disk
 
 from headnode.adapters.nodes.membership import read_address
@@ -15,6 +14,7 @@ from headnode.adapters.standby import sender
 from headnode.adapters.wire.standby_messages import IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.engine.ports import EventSource
+from standbys import Leader, Standby, leader_and_standby
 from testbed.processes import until
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
