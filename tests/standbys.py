@@ -15,7 +15,7 @@ from headnode.adapters.clock import WallClock
 from headnode.adapters.files.standby_place import StandbyPlace, write_place
 from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal, write_cluster_id
 from headnode.adapters.nodes.membership import read_address, read_invitation
-from headnode.adapters.standby.followed import FollowedJournal, Follower, Followers
+from headnode.adapters.standby.followed import FollowedJournal, Followers, FollowingStandby
 from headnode.adapters.standby.sender import SenderParts, StandbySender
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
@@ -154,7 +154,7 @@ class Leader:
             assert isinstance(answer, tuple), answer
         return time.monotonic() - began
 
-    def follower(self, standby: Standby) -> Follower:
+    def follower(self, standby: Standby) -> FollowingStandby:
         return self.senders[standby.name].follower
 
     def until_in_step(self, standby: Standby) -> None:

@@ -134,7 +134,9 @@ class StandbyObject(VerbAnswer, frozen=True):
 
     name: str
     address: str
-    state: str  # InStep: acknowledgements wait for it; CatchingUp, Away
+    state: (
+        str  # InStep: acknowledgements wait for it; CatchingUp; Following: none waits (StandbyWait 0); Away
+    )
     since: float  # when its connection began, or its problem
     event: int  # the last one that it has on its disk
     behind: int  # events that it does not have yet

@@ -46,6 +46,7 @@ class Followers:
 
     def __init__(self, last: int) -> None:
         self.changed = threading.Condition()
+        self.waits = True  # acknowledgements wait for standby heads at all
         self.last = last  # the last event on the disk
         self.batches = deque([last], KNOWN_BATCHES)  # the numbers with which the newest batches ended
         self.sealed: int | None = None  # the last event that there will be: the head hands over
@@ -77,8 +78,8 @@ class Followers:
         """Note that a standby has the events up to `number` on its disk."""
         with self.changed:
             follower.confirmed = number
-            late = time.monotonic() < follower.not_before
-            if not follower.in_step and not late and self.last - number <= CLOSE_BEHIND:
+            late = time.monotonic() < follower.not_before or self.last - number > CLOSE_BEHIND
+            if self.waits and not follower.in_step and not late:
                 log.info("standby %s is in step: it has event %d", follower.name, number)
                 follower.in_step = True
             self.changed.notify_all()
@@ -93,10 +94,14 @@ class Followers:
         """Wait until all standby heads in step have event `number`, for at most so long.
 
         One that is late then is not waited for any more until it has caught up, and for some time: one that
-        is always late would else delay every other write.
+        is always late would else delay every other write.  With 0 seconds no standby is in step.
         """
         deadline = time.monotonic() + seconds
         with self.changed:
+            self.waits = seconds > 0
+            if not self.waits:
+                for follower in self.followers.values():
+                    follower.in_step = False
             while late := [f for f in self.followers.values() if f.in_step and f.confirmed < number]:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -108,12 +113,11 @@ class Followers:
         for follower in late:
             follower.in_step = False
             follower.not_before = time.monotonic() + TRUSTED_AFTER * seconds
-            if seconds:
-                log.warning(
-                    "standby %s has not confirmed event %d within %g s: it is not waited for until it has "
-                    "caught up",
-                    follower.name, self.last, seconds,
-                )  # fmt: skip
+            log.warning(
+                "standby %s has not confirmed event %d within %g s: it is not waited for until it has "
+                "caught up",
+                follower.name, self.last, seconds,
+            )  # fmt: skip
 
     def seal(self, number: int, successor: str) -> None:
         """Let event `number` be the last; the standby `successor` takes over."""

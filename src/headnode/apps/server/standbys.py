@@ -163,7 +163,8 @@ class StandbyHeads:
 
     def _object(self, sender: StandbySender) -> StandbyObject:
         follower = sender.follower
-        state = "InStep" if follower.in_step else "CatchingUp" if follower.connected else "Away"
+        following = "CatchingUp" if self._followers.waits else "Following"
+        state = "InStep" if follower.in_step else following if follower.connected else "Away"
         return StandbyObject(
             name=sender.standby,
             address=_address(sender),
@@ -265,8 +266,8 @@ def _words(standby: StandbyObject) -> str:
     if standby.state == "InStep":
         return IN_STEP
     missing = f"{standby.behind} events behind"
-    if standby.state == "CatchingUp":
-        return f"catching up, {missing}"
+    if standby.state in ("CatchingUp", "Following"):
+        return f"{'following' if standby.state == 'Following' else 'catching up'}, {missing}"
     return f"away, {missing}" + (f": {standby.problem}" if standby.problem else "")
 
 

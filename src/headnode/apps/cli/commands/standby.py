@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COLUMNS = ("Name", "Address", "State", "Event", "Behind", "Problem")
-_WORDS = {"InStep": "in step", "CatchingUp": "catching up", "Away": "away"}
+_WORDS = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}
 FIRST_COPY = 60.0  # seconds that hn standby join waits for the first copy
 PAUSE = 0.1  # seconds
 
