@@ -29,7 +29,9 @@ _BESIDE: Final = frozenset({"head.log", "standby.lock", "notices.db"})
 _UNREACHABLE: Final = ("0.0.0.0", "::", "*", "localhost")  # noqa: S104  (they are refused)
 
 
-def join(state: Path, invitation: Invitation, name: str, listen: str, takeover_after: float) -> StandbyPlace:
+def join(
+    state: Path, invitation: Invitation, name: str, listen: str, takeover_after: float = 0.0
+) -> StandbyPlace:
     """Make a state directory that of a standby of the head that invites it.
 
     listen:          HOST:PORT where it will listen; others must reach it there
