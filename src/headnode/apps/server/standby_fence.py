@@ -8,7 +8,6 @@ Source:  docs/decisions/0057-standby-heads.md.
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -33,6 +32,7 @@ class StandbyFence:
         contacts: Mapping[str, Contact],
         followers: Followers,
         tell_nodes: Callable[[], None],
+        now: float,
     ) -> None:
         """`tell_nodes` sends the nodes a new welcome, which they answer with a heartbeat."""
         self._engine, self._contacts = engine, contacts
@@ -41,17 +41,17 @@ class StandbyFence:
         self._heard: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
         self._seen: dict[str, Contact] = {}
         self._lost: float | None = None  # since when there is no contact
-        self._began = time.monotonic()
+        self._began = now
         self.mark = 1  # of the newest welcome, which nodes repeat
         self.is_offered = False  # nodes are told of it: they look for their head there
         self._forgotten = False  # most nodes do not: an earlier head may have told them
 
-    def look(self, sender: StandbySender | None) -> None:
+    def look(self, sender: StandbySender | None, now: float) -> None:
         """Offer the standby to the nodes, take that back, stop the head, or let it go on.
 
         sender:  to the standby that may take over by itself; None: there is none
+        now:     on the monotonic clock, as all times here
         """
-        now = time.monotonic()
         self._hear(now)
         if sender is None or sender.leaves:
             self._offer(is_offered=False)

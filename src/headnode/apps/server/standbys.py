@@ -69,7 +69,9 @@ class StandbyHeads:
         self._senders: dict[str, StandbySender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._handing_over = self._is_over = False
-        self._fence = StandbyFence(engine, head.contacts, self._followers, head.welcome_nodes)
+        self._fence = StandbyFence(
+            engine, head.contacts, self._followers, head.welcome_nodes, time.monotonic()
+        )
 
     @property
     def mark(self) -> int:
@@ -97,7 +99,7 @@ class StandbyHeads:
         try:
             while True:
                 automatic = [one.name for one in self._engine.cluster.standbys.values() if one.takeover_after]
-                self._fence.look(self._senders.get(automatic[0]) if automatic else None)
+                self._fence.look(self._senders.get(automatic[0]) if automatic else None, time.monotonic())
                 await asyncio.sleep(BETWEEN_LOOKS)
         finally:
             for name in list(self._senders):

@@ -33,7 +33,7 @@ from headnode.core.model.errors import IS_STANDBY, HeadnodeError, NotAllowed, Un
 from headnode.core.model.user import User
 from headnode.core.state.events import HeadTakenOver
 from headnode.core.state.join import TakeOver
-from headnode.core.state.standby_votes import SHORTEST, voters
+from headnode.core.state.standby_votes import voters
 
 log = logging.getLogger("headnode.standby")
 
@@ -205,9 +205,8 @@ class StandbyHead:
         following, replica = self.following, self.following.replica
         if replica is None or following.connected or not following.in_step or following.problem:
             return False
-        patience = max(SHORTEST, self._place.takeover_after)
-        silent = following.heard is not None and now - following.heard >= patience
-        return silent and self._votes.has_majority(voters(replica.cluster), patience, now)
+        heard, wished = following.heard, self._place.takeover_after
+        return heard is not None and self._votes.head_is_lost(heard, voters(replica.cluster), wished, now)
 
     def _refusal(self) -> Unavailable:
         head = self.following.head or self._place.head

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from headnode.core.state.standby_votes import RECENT, is_majority
+from headnode.core.state.standby_votes import RECENT, SHORTEST, is_majority
 
 MOST_NODES: Final = 100_000  # remembered; only nodes of the cluster are
 
@@ -31,6 +31,11 @@ class Votes:
         asked = [self._knocks[name] for name in of if name in self._knocks]
         return sum(now - knock.at <= RECENT and knock.silent >= seconds for knock in asked)
 
-    def has_majority(self, of: Collection[str], seconds: float, now: float) -> bool:
-        """Whether more than half of these nodes have been without a head for so long."""
-        return is_majority(self.without_head(of, seconds, now), of)
+    def head_is_lost(self, heard: float, of: Collection[str], wished: float, now: float) -> bool:
+        """Whether a standby and more than half of these nodes have been without a head for long enough.
+
+        heard:   when the standby heard the head last, on the monotonic clock
+        wished:  seconds without the head, as the administrator has said
+        """
+        patience = max(SHORTEST, wished)
+        return now - heard >= patience and is_majority(self.without_head(of, patience, now), of)
