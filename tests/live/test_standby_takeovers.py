@@ -1,5 +1,6 @@
 """A standby becomes the head under load: what was acknowledged is there, once, and the old head is none."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -241,3 +242,32 @@ def test_a_takeover_that_was_cut_short_is_finished_at_the_next_start(tmp_path: P
         assert "takeover, which was cut short, is complete" in started.stdout.replace("\n", " "), started
         assert [job] in jobs_at(standby.state).values()
         assert hn("down", state=standby.state).returncode == 0
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_the_former_head_becomes_a_standby_and_the_head_again(tmp_path: Path, force: tuple[str, ...]) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        job = head.submit("true")
+        if force:
+            head.kill()
+            until(lambda: not standby.status()["connected"], "the standby sees that")
+        assert hn("standby", "takeover", *force, state=standby.state).returncode == 0
+        head.process.wait(PATIENCE)
+        refused = hn("up", state=head.state)  # from then on it knows
+        assert "hn standby join" in refused.stderr.replace("\n", " ")
+        back = Standby(head.state.parent, "first", free_address())
+        invited = hn("standby", "invite", state=standby.state)
+        line = invited.stdout.split()[3]
+        joined = hn("standby", "join", line, "--name", "first", "--listen", back.address, state=head.state)
+        assert joined.returncode == 0, joined.stderr
+        until(lambda: "in step" in hn("standby", "list", state=standby.state).stdout, "it is in step")
+        (kept,) = head.state.glob("former-head-*")
+        assert (kept / "journal.db").exists()
+        assert hn("job", "submit", "true", state=standby.state).returncode == 0
+        done = hn("standby", "takeover", state=head.state)
+        assert done.returncode == 0, done.stderr
+        ids = [each for ids in jobs_at(head.state).values() for each in ids]
+        assert sorted(ids) == [job, job + 1]
+        with contextlib.closing(Client(str(head.state))) as client:
+            assert client.ask("standbys")["term"] == 2
+        assert hn("down", state=head.state).returncode == 0

@@ -202,7 +202,11 @@ class StandbyHeads:
 
     def _note(self, found: IsHead) -> None:
         address = found.address or "another machine"
-        log.critical("%s took over from this head, which ends", address)
+        log.critical(
+            "%s took over from this head, which ends; to make this machine its standby: hn standby invite "
+            "there, hn standby join here",
+            address,
+        )
         try:
             write_successor(self._head.state, Successor(address, found.term))
         except OSError as error:
