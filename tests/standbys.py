@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -129,9 +129,14 @@ class Leader:
         self.replaced: list[IsHead] = []
         self.asked_to_hand_over: list[str] = []
 
-    def follow(self, standby: Standby, source: EventSource | None = None) -> StandbySender:
+    def follow(
+        self,
+        standby: Standby,
+        source: EventSource | None = None,
+        hello: Callable[[str], HeadHello] | None = None,
+    ) -> StandbySender:
         parts = SenderParts(
-            source or self.store, self.followers, self.hello, self.authority.file, self.state,
+            source or self.store, self.followers, hello or self.hello, self.authority.file, self.state,
             self.state / AUDIT_LOG, self.replaced.append, self.asked_to_hand_over.append,
         )  # fmt: skip
         sender = StandbySender(standby.name, read_address(standby.address, "listen"), parts)

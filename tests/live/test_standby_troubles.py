@@ -145,11 +145,41 @@ def test_a_head_without_the_keys_of_the_cluster_is_refused(tmp_path: Path) -> No
         liar.authority = leader.authority
         leader.authority = keys
         assert liar.hello(standby.name).secret != leader.hello(standby.name).secret
-        real, leader.hello = leader.hello, liar.hello  # type: ignore[method-assign]
-        leader.follow(standby)
-        leader.until_problem(standby, "does not have the keys of this cluster")
-        leader.hello = real  # type: ignore[method-assign]
+        for secret in (liar.hello(standby.name).secret, "", "\u00e9", "x" * 10_000):
+            wrong = msgspec.structs.replace(leader.hello(standby.name), secret=secret)
+            leader.follow(standby, hello=lambda _, wrong=wrong: wrong)
+            leader.until_problem(standby, "does not have the keys of this cluster")
+            leader.senders[standby.name].stop()
+            leader.senders[standby.name].join()
+        assert "Traceback" not in standby.log()
         liar.close()
+
+
+def test_a_head_of_another_version_is_followed_without_copies_though_its_state_has_other_bytes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "headnode.standby")
+    with leader_and_standby(tmp_path) as (leader, standby):
+        leader.senders[standby.name].stop()
+        leader.senders[standby.name].join()
+        other = msgspec.structs.replace(leader.hello(standby.name), version="0.0.1")
+        leader.follow(standby, hello=lambda _: other)
+        leader.until_in_step(standby)
+        leader.engine.cluster.parameters["HeartbeatInterval"] = "7"  # as if that were written in other words
+        leader.submit()
+        assert leader.engine.snapshot_if_due(at_least=1)
+        compared = leader.senders[standby.name]
+        until(lambda: compared._compared == leader.store.last_number, "the digest is sent")
+        leader.submit()
+        assert caplog.text.count("gets a copy of") == 1  # the first
+        standby.stop(signal.SIGTERM)
+        store = standby.on_disk(tmp_path / "seen")
+        kept, ours = store.newest_snapshot(), leader.store.newest_snapshot()
+        store.close()
+        assert kept is not None
+        assert ours is not None
+        assert kept[0] == ours[0]
+        assert kept[1] != ours[1]
 
 
 def test_a_head_that_was_replaced_is_not_obeyed_even_before_the_new_one_has_sent_anything(

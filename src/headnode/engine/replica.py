@@ -125,6 +125,11 @@ class Replica:
         self.store.keep_snapshot(number, state)
         return True
 
+    def keep_snapshot(self, number: int) -> None:
+        """Keep the state after event `number`, if that is the present one, without a comparison."""
+        if number == self.number and self.is_settled:
+            self.store.keep_snapshot(number, save(self.cluster))
+
     def carry_out(self, command: Command, now: Instant) -> None:
         """Decide a command here, as the head: the takeover.  A batch that has not come whole does not count.
 

@@ -69,6 +69,7 @@ class Following:
         self.farewell = asyncio.Event()  # the head was told so
         self.in_step = False  # at the last word of the head, all that it had acknowledged was here
         self._wants_copy = False
+        self._version = ""  # of the head
         self._term = 0  # of the newest head: one before it is not obeyed, even while this one's journal comes
         self._settled()
 
@@ -117,7 +118,7 @@ class Following:
 
     def _greeted(self, hello: HeadHello) -> FromStandby:
         """Return what a head gets for its greeting."""
-        if not hmac.compare_digest(hello.secret, self._secret):
+        if not hmac.compare_digest(hello.secret.encode(), self._secret.encode()):
             return HeadRefused("it does not have the keys of this cluster")
         if hello.protocol != STANDBY_PROTOCOL:
             return HeadRefused(f"this standby runs Headnode {__version__}, the head {hello.version}")
@@ -134,7 +135,7 @@ class Following:
         self._term = max(self._term, known)
         if hello.term < self._term:
             return IsHead(self._term, self.head)
-        self._term = hello.term
+        self._term, self._version = hello.term, hello.version
         if replica is None:
             return StandbyHello(__version__, "", 0, 0, size, ending)
         checksum = replica.store.checksum_of(replica.number) or 0
@@ -182,7 +183,10 @@ class Following:
                 self.in_step = message.in_step
                 self.replica.follow(after, events, ends)
             case StateDigest(number=number, digest=digest) if self.replica is not None:
-                self._wants_copy = not self.replica.is_same(number, digest)
+                if self._version == __version__:
+                    self._wants_copy = not self.replica.is_same(number, digest)
+                else:  # of another version the same state may have other bytes
+                    self.replica.keep_snapshot(number)
             case JournalPiece():
                 self._wants_copy = False
                 if self._copy.take(message):
