@@ -198,7 +198,7 @@ _DECLARED = (
         doc="how long a transfer may take without data, until it counts as failed and is tried again"),
     Parameter("StandbyWait", default="2", unit="s", least=0, most=60,
         doc="how long an acknowledgement waits for the standby heads to store it; one that takes longer is "
-        "not waited for until it has caught up; 0: none is waited for"),
+        "not waited for until it has caught up; at most half of HeartbeatInterval; 0: none is waited for"),
     Parameter("LicenceInterval", "the time from the end of the licence program to its next run",
         default="60", unit="s", least=1, most=86400),
 )  # fmt: skip

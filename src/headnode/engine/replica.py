@@ -2,11 +2,11 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from headnode.core.model.errors import BadRequest, UnknownDescription
+from headnode.core.model.errors import BadRequest, Broken, Refused, UnknownDescription
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.apply_events import apply_event
 from headnode.core.state.command import Command
@@ -16,6 +16,8 @@ from headnode.core.state.job_events import JobUnarchived
 from headnode.engine.batch_write import ended_job
 from headnode.engine.ports import EndedJob, StandbyStore
 from headnode.engine.recovery import check_inside, recover, save, unknown
+
+MOST_PENDING: Final = 512 * 1024 * 1024  # bytes of events that no end of a batch has followed
 
 
 class _Pending(NamedTuple):
@@ -48,7 +50,7 @@ class Replica:
         """
         self._is_whole = False
         self.cluster, self.number, _ = recover(self.store)
-        self._pending = _Pending([], {}, [])
+        self._pending, self._pending_bytes = _Pending([], {}, []), 0
         self._is_whole = True
 
     @property
@@ -60,7 +62,8 @@ class Replica:
         """Apply the encoded events after number `after`, and store those that end a batch of the head.
 
         ends:  the numbers of the events that end a batch; what comes after the last one is not stored yet
-        Raises:  BadRequest ``standby-events`` if they do not follow what is here; Unavailable
+        Raises:  BadRequest ``standby-events`` if they do not follow what is here, ``standby-batch`` if too
+                 many come without an end; Broken if one cannot happen to this cluster; Unavailable
                  ``journal-unknown`` for an event that this version does not know, or what the store raises.
                  After an error, `read_again`.
         """
@@ -68,6 +71,11 @@ class Replica:
         if after != here:
             raise BadRequest(code="standby-events", what=f"events after {after} came, and {here} is the last")
         self._is_whole = False  # an error in the middle leaves half of something
+        self._pending_bytes += sum(map(len, bodies))
+        if self._pending_bytes > MOST_PENDING:
+            raise BadRequest(
+                code="standby-batch", what=f"events after {self.number} came without an end of their batch"
+            )
         known = frozenset(ends)
         for number, body in enumerate(bodies, after + 1):
             self._apply(number, body)
@@ -85,7 +93,11 @@ class Replica:
             raise unknown(f"event {number}", error, self.store.written_by()) from None
         if isinstance(event, JobUnarchived):
             self._pending.revived.append(event.job)
-        apply_event(self.cluster, event)
+        try:
+            apply_event(self.cluster, event)
+        except (LookupError, Refused, Broken) as error:
+            what = f"event {number} ({type(event).__name__}) cannot happen to the cluster here: {error!r}"
+            raise Broken(code="standby-differs", what=what) from error
         self._pending.events.append(event)
 
     def _end_batch(self) -> None:
@@ -110,7 +122,7 @@ class Replica:
         revived = [job for job in dict.fromkeys(pending.revived) if self.store.ended_job(job) is not None]
         ended = [one for job, one in pending.ended.items() if job not in alive]
         self.number = self.store.append(pending.events, ended, revived)
-        self._pending = _Pending([], {}, [])
+        self._pending, self._pending_bytes = _Pending([], {}, []), 0
 
     def is_same(self, number: int, digest: str) -> bool:
         """Return whether the state after event `number` has this SHA-256; if so, it is kept as a snapshot.
@@ -133,16 +145,17 @@ class Replica:
     def carry_out(self, command: Command, now: Instant) -> None:
         """Decide a command here, as the head: the takeover.  A batch that has not come whole does not count.
 
-        Raises:  what refuses it; what the store raises.
+        Raises:  what refuses it; what the store raises: then nothing was recorded.  `read_again` after that.
         """
         if not self.is_settled:
             self.read_again()
         events = decide(self.cluster, command, now)
-        self.store.keep_snapshot(
-            self.number, save(self.cluster)
-        )  # first: it may be refused, and nothing else is
         self._is_whole = False
         for event in events:
             apply_event(self.cluster, event)
         self.number = self.store.append(events)
         self._is_whole = True
+
+    def last_event(self) -> Event | None:
+        """Return the last event on the disk; None: there is none."""
+        return next((event for _, event in self.store.replay(self.number - 1)), None)

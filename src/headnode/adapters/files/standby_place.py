@@ -11,12 +11,14 @@ from headnode.adapters.files.local_daemons import REPLACED, STANDBY
 from headnode.core.model.errors import Unavailable, WrongState
 
 CONTROL_SOCKET: Final = "standby.sock"
+BACKUP: Final = "backup-standby.db"  # a copy of the journal of a standby that runs
 
 
 class StandbyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The place of a standby: its name, where it listens, and the head that invited it (HOST:PORT).
 
     takeover_after:  seconds without the head after which it takes over by itself, at least; 0: never
+    taking_over:     it has begun to become the head: its journal tells whether it did
     """
 
     name: str
@@ -24,6 +26,7 @@ class StandbyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head: str
     cluster: str
     takeover_after: float = 0.0
+    taking_over: bool = False
 
 
 class Successor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +95,15 @@ def refuse_head(state: Path) -> None:
             fix="make this machine a standby of that head: hn standby join; only if it never became the "
             f"head, remove {str(state / REPLACED)!r} and start again",
         )
+
+
+def unusable_state(state: Path, error: OSError) -> Unavailable:
+    """Return the error for a state directory that cannot be written."""
+    return Unavailable(
+        code="standby-state",
+        what=f"the state directory {str(state)!r} cannot be written: {error.strerror or error}",
+        fix="make room or rights there, then try again",
+    )
 
 
 def _read(file: Path) -> bytes | None:

@@ -5,20 +5,18 @@ It has a connection and blocking input and output of its own: a write of the hea
 
 import hashlib
 import logging
+import shutil
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from headnode.adapters.standby.audit_tail import AuditTail
+from headnode.adapters.standby.dialing import CONNECT_TIME, UNREACHED, dial, format_address, reason
 from headnode.adapters.standby.followed import Followers, FollowingStandby
-from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, frame, size_of
-from headnode.adapters.wire.peers import HEAD_NAME, STANDBY
+from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.adapters.wire.standby_messages import (
     LARGEST_OF_STANDBY,
     MOST_EVENTS,
@@ -44,12 +42,13 @@ from headnode.engine.ports import EventSource
 
 log = logging.getLogger("headnode.standby")
 
-CONNECT_TIME: Final = 5.0  # seconds
-ANSWER_TIME: Final = 15.0  # seconds for a standby to answer
+ANSWER_TIME: Final = 15.0  # seconds for a standby to answer, however many pieces the answer comes in
 CHECK_TIME: Final = 900.0  # seconds for it to check a copy of the journal: it replays it
 BETWEEN_PINGS: Final = 1.0  # seconds
 BETWEEN_DIALS: Final = 1.0  # seconds
 AFTER_PROBLEM: Final = 15.0  # seconds until a standby that cannot go on is dialed again
+MEBI: Final = 1024 * 1024
+RESERVE: Final = 16 * MEBI  # bytes that a copy leaves on the disk of the head
 FARTHEST: Final = 50_000  # events that are sent one by one; a standby further behind gets a copy
 
 
@@ -61,6 +60,7 @@ class SenderParts(NamedTuple):
     scratch:    a directory for copies of the journal
     replaced:   is told when a machine is the head that took over from this one
     hand_over:  is told that an administrator asks the standby of this name to take over
+    size:       returns how many bytes the journal takes on the disk of `scratch`
     """
 
     source: EventSource
@@ -71,6 +71,7 @@ class SenderParts(NamedTuple):
     audit: Path
     replaced: Callable[[IsHead], None]
     hand_over: Callable[[str], None]
+    size: Callable[[], int] = lambda: 0
 
 
 class StandbyProblem(Exception):
@@ -88,6 +89,7 @@ class StandbySender(threading.Thread):
         super().__init__(name=f"standby {name}", daemon=True)
         self.standby, self.place = name, place
         self.problem = ""  # why it gets nothing; empty: it does
+        self.differed = ""  # what it had that this head does not have
         self.since = time.time()  # when that began
         self.heard: float | None = None  # when it answered last, on the monotonic clock
         self.leaves = False  # it said that it is being stopped
@@ -122,8 +124,9 @@ class StandbySender(threading.Thread):
             except StandbyProblem as problem:
                 pause = AFTER_PROBLEM
                 self._failed(str(problem))
-            except (OSError, FrameTooLarge, msgspec.MsgspecError, Unavailable) as error:
-                self._failed(_reason(error))
+            except UNREACHED as error:
+                pause = AFTER_PROBLEM if isinstance(error, Unavailable) else BETWEEN_DIALS
+                self._failed(reason(error))
             finally:
                 self._followers.lost(self.follower)
                 self._audit.close()
@@ -136,9 +139,9 @@ class StandbySender(threading.Thread):
     def ask_once(self) -> IsHead | None:
         """Greet the standby; return its answer if it says that it is a head.
 
-        Raises:  OSError, FrameTooLarge, msgspec.MsgspecError when it is not reached or not understood.
+        Raises:  one of `UNREACHED` when it is not reached or not understood.
         """
-        self._socket = self._dial()
+        self._socket = dial(self.place, self._parts.authority)
         with self._socket:
             answer = self._exchange(self._parts.hello(self.standby), CONNECT_TIME)
         return answer if isinstance(answer, IsHead) else None
@@ -151,10 +154,10 @@ class StandbySender(threading.Thread):
             self.problem, self.since = why, time.time()
 
     def _serve(self) -> None:
-        self._socket = self._dial()
+        self._socket = dial(self.place, self._parts.authority)
         standby = self._greet()
         with self._followers.changed:
-            if self._stopping:  # another sender may have its place by now
+            if self._stopping:  # another sender has this name now
                 raise _Ended
             self._followers.followers[self.standby] = self.follower
             self.follower.connected = True
@@ -163,6 +166,7 @@ class StandbySender(threading.Thread):
         if self._can_follow(standby):
             self._followers.confirm(self.follower, standby.number)
         else:
+            self._note_difference(standby)
             self._send_copy()
         log.info("standby %s at %s:%d follows from event %d", self.standby, *self.place, self._sent)
         self.problem, self.since = "", time.time()
@@ -170,32 +174,17 @@ class StandbySender(threading.Thread):
             message = self._next()
             self._take(message, self._ask(message))
 
-    def _dial(self) -> ssl.SSLSocket:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(self._parts.authority)
-        context.set_alpn_protocols([STANDBY])
-        plain = socket.create_connection(self.place, CONNECT_TIME)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            plain.settimeout(ANSWER_TIME)
-            secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
-        except BaseException:
-            plain.close()
-            raise
-        if secure.selected_alpn_protocol() != STANDBY:
-            secure.close()
-            raise ConnectionRefusedError("it knows no standby heads: its Headnode is older than 0.3")
-        return secure
-
     def _greet(self) -> StandbyHello:
         answer = self._exchange(self._parts.hello(self.standby), ANSWER_TIME)
         match answer:
             case StandbyHello():
                 return answer
             case IsHead(term=term, address=address):
-                self._parts.replaced(answer)
-                raise StandbyProblem(f"{address or 'another machine'} is the head since takeover {term}")
+                found = IsHead(term, address or format_address(self.place))
+                self._parts.replaced(found)
+                raise StandbyProblem(
+                    f"{found.address} is a head itself, since takeover {term}; end one of the two: hn down"
+                )
             case HeadRefused():
                 raise StandbyProblem(answer.reason)
         raise StandbyProblem("its answer was not understood")
@@ -206,6 +195,18 @@ class StandbySender(threading.Thread):
         close = 0 < standby.number <= self._followers.last <= standby.number + FARTHEST
         same = standby.cluster_id == source.cluster_id
         return close and same and source.checksum_of(standby.number) == standby.checksum
+
+    def _note_difference(self, standby: StandbyHello) -> None:
+        """Say that a standby has events which this head has not: it keeps them beside its new copy."""
+        source = self._parts.source
+        if standby.number and not (
+            standby.cluster_id == source.cluster_id and source.checksum_of(standby.number) == standby.checksum
+        ):
+            self.differed = (
+                f"its journal up to event {standby.number} is not the beginning of this head's; it is kept "
+                "there as journal.db.to-event-*: if this head began from an old backup, they are nowhere else"
+            )
+            log.error("standby %s: %s", self.standby, self.differed)
 
     def _next(self) -> FromLeader:
         """Return what to say next; wait for it if nothing is new."""
@@ -252,6 +253,8 @@ class StandbySender(threading.Thread):
         return AuditPiece(offset, data) if data else None
 
     def _ask(self, message: FromLeader, patience: float = ANSWER_TIME) -> StandbyAnswer:
+        if self._stopping:
+            raise _Ended
         answer = self._exchange(message, patience)
         if not isinstance(answer, StandbyAnswer):
             raise StandbyProblem(getattr(answer, "reason", "its answer was not understood"))
@@ -284,6 +287,7 @@ class StandbySender(threading.Thread):
             self.follower.in_step = False
         copy = self._parts.scratch / f"standby-{self.standby}.db"
         copy.unlink(missing_ok=True)
+        self._refuse_copy_without_room()
         log.info("standby %s at %s:%d gets a copy of the journal", self.standby, *self.place)
         try:
             self._parts.source.copy_to(copy)
@@ -294,6 +298,18 @@ class StandbySender(threading.Thread):
             raise StandbyProblem(f"the copy that it got ends with event {answer.number}")
         self._sent = self._target = self._compared = answer.number
         self._followers.confirm(self.follower, answer.number)
+
+    def _refuse_copy_without_room(self) -> None:
+        """Refuse to fill the disk on which this head writes.
+
+        Raises:  StandbyProblem.
+        """
+        needed, free = self._parts.size() + RESERVE, shutil.disk_usage(self._parts.scratch).free
+        if free < needed:
+            raise StandbyProblem(
+                f"it needs a copy of the journal, for which {needed // MEBI + 1} MiB must be free in "
+                f"{str(self._parts.scratch)!r} of the head; {free // MEBI} MiB are"
+            )
 
     def _send_file(self, copy: Path) -> StandbyAnswer:
         digest, first = hashlib.sha256(), True
@@ -312,12 +328,17 @@ class StandbySender(threading.Thread):
             raise ConnectionResetError("it is closed")
         connection.settimeout(patience)
         connection.sendall(frame(encode_message(message)))
-        size = size_of(self._read(connection, HEADER), LARGEST_OF_STANDBY)
-        return decode_from_standby.decode(self._read(connection, size))
+        deadline = time.monotonic() + patience
+        size = size_of(self._read(connection, HEADER, deadline), LARGEST_OF_STANDBY)
+        return decode_from_standby.decode(self._read(connection, size, deadline))
 
-    def _read(self, connection: socket.socket, size: int) -> bytes:
+    def _read(self, connection: socket.socket, size: int, deadline: float) -> bytes:
         data = b""
         while len(data) < size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            connection.settimeout(left)
             piece = connection.recv(size - len(data))
             if not piece:
                 raise ConnectionResetError("it closed the connection")
@@ -330,20 +351,6 @@ def ask_whether_head(name: str, place: tuple[str, int], parts: SenderParts) -> I
     sender = StandbySender(name, place, parts)
     try:
         return sender.ask_once()
-    except (OSError, FrameTooLarge, msgspec.MsgspecError) as error:
-        log.info("standby %s at %s:%d was not reached: %s", name, *place, _reason(error))
+    except UNREACHED as error:
+        log.info("standby %s at %s:%d was not reached: %s", name, *place, reason(error))
         return None
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case ssl.SSLCertVerificationError():
-            return f"its certificate is not of this cluster ({error.verify_message})"
-        case ConnectionRefusedError() if error.errno:
-            return "nothing listens there"
-        case TimeoutError():
-            return "it does not answer"
-        case OSError():
-            return error.strerror or str(error) or type(error).__name__
-        case _:
-            return str(error)

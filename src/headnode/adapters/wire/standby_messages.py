@@ -19,6 +19,8 @@ LARGEST_OF_HEAD = bounds.STANDBY_MESSAGE.most  # bytes
 LARGEST_OF_STANDBY = bounds.STANDBY_ANSWER.most  # bytes
 
 Problem = Annotated[str, Meta(max_length=1000)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Address = Annotated[str, Meta(max_length=300)]
 
 
 class HeadHello(Message, frozen=True, tag="HeadHello"):
@@ -32,9 +34,9 @@ class HeadHello(Message, frozen=True, tag="HeadHello"):
     cluster: str
     cluster_id: str
     name: str
-    address: str
+    address: Address
     secret: str
-    term: int
+    term: Count
 
 
 class JournalPiece(Message, frozen=True, tag="JournalPiece"):
@@ -68,7 +70,7 @@ class StateDigest(Message, frozen=True, tag="StateDigest"):
 class AuditPiece(Message, frozen=True, tag="AuditPiece"):
     """Head: what its audit log has from byte `offset` on; 0: it is another log than what is there."""
 
-    offset: int
+    offset: Count
     data: bytes
 
 
@@ -92,10 +94,10 @@ class StandbyHello(Message, frozen=True, tag="StandbyHello"):
 
     version: str
     cluster_id: str
-    number: int
-    checksum: int
-    audit: int
-    ending: int = 0
+    number: Count
+    checksum: Count
+    audit: Count
+    ending: Count = 0
 
 
 class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
@@ -107,8 +109,8 @@ class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
     problem:     why it cannot go on: its disk is full, or it does not know an event
     """
 
-    number: int
-    audit: int = 0
+    number: Count
+    audit: Count = 0
     wants_copy: bool = False
     hand_over: bool = False
     leaves: bool = False
@@ -118,8 +120,8 @@ class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
 class IsHead(Message, frozen=True, tag="IsHead"):
     """The machine that was dialed is a head itself, since the takeover with this term."""
 
-    term: int
-    address: str
+    term: Count
+    address: Address
 
 
 class HeadRefused(Message, frozen=True, tag="HeadRefused"):

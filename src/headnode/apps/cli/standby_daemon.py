@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headnode.adapters.files.local_daemons import STANDBY, take_lock
-from headnode.adapters.files.standby_place import CONTROL_SOCKET
+from headnode.adapters.files.standby_place import CONTROL_SOCKET, unusable_state
 from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.apps.cli.daemons import BackgroundProgram
@@ -22,14 +22,14 @@ LARGEST_ANSWER = 1024 * 1024  # bytes
 
 
 def is_standby(directory: str) -> bool:
-    """Whether a state directory is that of a standby."""
-    return (Path(directory) / STANDBY).exists()
+    """Whether a state directory is that of a standby; not, if it is closed to this user."""
+    return os.path.exists(Path(directory) / STANDBY)  # noqa: PTH110 (Path.exists raises if it is closed)
 
 
 def standby_runs(directory: str) -> bool:
     """Whether a standby runs in a state directory.
 
-    Raises:  NotAllowed ``not-yours``.
+    Raises:  NotAllowed ``not-yours``; Unavailable ``standby-state``.
     """
     try:
         descriptor = take_lock(Path(directory) / "standby.lock")
@@ -39,6 +39,8 @@ def standby_runs(directory: str) -> bool:
             what=f"the standby in {directory!r} belongs to another user",
             fix="ask for it as that user, or as root",
         ) from None
+    except OSError as error:
+        raise unusable_state(Path(directory), error) from None
     if descriptor is None:
         return True
     os.close(descriptor)
@@ -54,10 +56,13 @@ def become_standby(directory: str) -> NoReturn:
 def start_standby(directory: str) -> dict[str, Any]:
     """Start the standby in the background; return its status once it answers; nothing if it is the head now.
 
-    That is so after a takeover that was cut short.
+    What is returned is empty if it went on with a takeover that was interrupted: it is the head then.
     Raises:  Unavailable ``standby-died``, ``standby-slow``, with the end of its log.
     """
-    started = BackgroundProgram(_command(directory), Path(directory) / "head.log")
+    try:
+        started = BackgroundProgram(_command(directory), Path(directory) / "head.log")
+    except OSError as error:
+        raise unusable_state(Path(directory), error) from None
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if started.process.poll() is not None:
@@ -71,6 +76,8 @@ def start_standby(directory: str) -> dict[str, Any]:
         try:
             return ask_standby(directory, "status")
         except Unavailable:
+            if not is_standby(directory):
+                return {}
             time.sleep(PAUSE)
     raise Unavailable(
         code="standby-slow",

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headnode import __version__
+from headnode.adapters.files.local_daemons import REPLACED
 from headnode.adapters.files.standby_place import Successor, write_successor
+from headnode.adapters.journal.sqlite import JOURNAL
 from headnode.adapters.nodes.link import Contact
 from headnode.adapters.nodes.membership import read_address
+from headnode.adapters.standby.dialing import format_address
 from headnode.adapters.standby.followed import FollowedJournal, Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender, ask_whether_head
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
@@ -35,7 +38,8 @@ log = logging.getLogger("headnode.standby")
 PURPOSE: Final = "standby"  # as apps/standby asks the authority for it
 HAND_OVER_TIME: Final = 20.0  # seconds for the standby to become the head
 LOOK: Final = 0.05  # seconds
-BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop
+BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop, and whether all senders live
+LOOK_AT_ALL: Final = 12.0  # seconds for all standby heads to say at the start whether they are a head
 
 
 class HeadParts(NamedTuple):
@@ -61,9 +65,7 @@ class StandbyHeads:
     def __init__(self, engine: Engine, batcher: CommandBatcher, source: EventSource, head: HeadParts) -> None:
         self._engine, self._batcher, self._source, self._head = engine, batcher, source, head
         self._followers = Followers(engine.number)
-        engine.journal = FollowedJournal(
-            engine.journal, self._followers, lambda: engine.settings.number("StandbyWait")
-        )
+        engine.journal = FollowedJournal(engine.journal, self._followers, self._wait)
         self._authority = Authority(head.state / "authority")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._senders: dict[str, StandbySender] = {}
@@ -72,6 +74,11 @@ class StandbyHeads:
         self._fence = StandbyFence(
             engine, head.contacts, self._followers, head.welcome_nodes, time.monotonic()
         )
+
+    def _wait(self) -> float:
+        """Return for how many seconds a write may wait; the head answers no heartbeat in that time."""
+        settings = self._engine.settings
+        return min(settings.number("StandbyWait"), settings.number("HeartbeatInterval") / 2)
 
     @property
     def mark(self) -> int:
@@ -94,6 +101,8 @@ class StandbyHeads:
     async def keep(self) -> None:
         """Send events until the head ends."""
         self._loop = asyncio.get_running_loop()
+        for left in self._head.state.glob("standby-*.db*"):  # copies of a head that was killed
+            left.unlink(missing_ok=True)
         self._update()
         self._head.welcome_nodes()
         try:
@@ -101,9 +110,17 @@ class StandbyHeads:
                 automatic = [one.name for one in self._engine.cluster.standbys.values() if one.takeover_after]
                 self._fence.look(self._senders.get(automatic[0]) if automatic else None, time.monotonic())
                 await asyncio.sleep(BETWEEN_LOOKS)
+                self._begin_ended_again()
         finally:
             for name in list(self._senders):
                 self._stop(name)
+
+    def _begin_ended_again(self) -> None:
+        """Begin senders again that have ended by an error."""
+        for name in [name for name, sender in self._senders.items() if not sender.is_alive()]:
+            if not self._handing_over:
+                self._stop(name)
+                self._update()
 
     def _update(self) -> None:
         """Have one sender for each standby."""
@@ -134,6 +151,7 @@ class StandbyHeads:
             state / "audit.log",
             lambda found: self._tell(self._replaced, found),
             lambda name: self._tell(self._begin_hand_over, name),
+            lambda: sum(file.stat().st_size for file in state.glob(f"{JOURNAL}*")),
         )
 
     def _tell(self, what: Callable[[Any], None], word: object) -> None:
@@ -169,12 +187,12 @@ class StandbyHeads:
         state = "InStep" if follower.in_step else following if follower.connected else "Away"
         return StandbyObject(
             name=sender.standby,
-            address=_address(sender),
+            address=format_address(sender.place),
             state=state,
             since=sender.since,
             event=follower.confirmed,
             behind=max(0, self._followers.last - follower.confirmed),
-            problem=sender.problem,
+            problem=sender.problem or sender.differed,
         )
 
     def in_words(self) -> dict[str, str]:
@@ -186,19 +204,29 @@ class StandbyHeads:
         return {one.name: one.behind for one in self.objects()}
 
     async def is_replaced(self) -> bool:
-        """Return whether a standby is a head since a later takeover than this head knows; note that if so."""
-        standbys = self._engine.cluster.standbys.values()
+        """Return whether a standby is a head, since this takeover or a later one; note that if so.
+
+        One that does not say so in time is none, as one that is away.
+        """
+        known = self._engine.cluster
         asked = [
-            asyncio.to_thread(
-                ask_whether_head, standby.name, read_address(standby.address, "listen"), self._parts()
+            asyncio.create_task(
+                asyncio.to_thread(ask_whether_head, name, read_address(one.address, "listen"), self._parts())
             )
-            for standby in standbys
+            for name, one in known.standbys.items()
         ]
-        found = [one for one in await asyncio.gather(*asked) if one is not None]
-        later = [one for one in found if one.term > self._engine.cluster.term]
-        for one in later:
+        if not asked:
+            return False
+        answered, _ = await asyncio.wait(asked, timeout=LOOK_AT_ALL)
+        answers = [task.result() for task in answered]
+        found = [one for one in answers if one is not None and one.term >= known.term]
+        for one in found:
+            if one.term == known.term:
+                log.critical(
+                    "%s is the head of this cluster, too: neither took over from the other", one.address
+                )
             self._note(one)
-        return bool(later)
+        return bool(found)
 
     def _note(self, found: IsHead) -> None:
         address = found.address or "another machine"
@@ -233,7 +261,7 @@ class StandbyHeads:
         number, term = self._engine.number, self._engine.cluster.term + 1
         log.warning("this head hands over to its standby %s after event %d", sender.standby, number)
         try:
-            write_successor(self._head.state, Successor(_address(sender), term, number))
+            write_successor(self._head.state, Successor(format_address(sender.place), term, number))
         except OSError as error:
             log.error("this head does not hand over: it cannot note that it has: %s", error)
             self._handing_over = False
@@ -245,8 +273,10 @@ class StandbyHeads:
             if time.monotonic() > deadline:
                 deadline += HAND_OVER_TIME
                 log.error(
-                    "standby %s has not said that it is the head; this head changes nothing until it has",
+                    "standby %s has not said that it is the head; this head changes nothing until it has. If "
+                    "that machine is lost and never became the head: hn down, remove %s, then hn up",
                     sender.standby,
+                    self._head.state / REPLACED,
                 )
         self._head.shut_down()
 
@@ -275,8 +305,3 @@ def _words(standby: StandbyObject) -> str:
     if standby.state in ("CatchingUp", "Following"):
         return f"{'following' if standby.state == 'Following' else 'catching up'}, {missing}"
     return f"away, {missing}" + (f": {standby.problem}" if standby.problem else "")
-
-
-def _address(sender: StandbySender) -> str:
-    host, port = sender.place
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -5,7 +5,7 @@ import hmac
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headnode import __version__
@@ -34,7 +34,7 @@ from headnode.adapters.wire.standby_messages import (
     encode_message,
 )
 from headnode.apps.standby.former_head import report_lost_jobs
-from headnode.apps.standby.journal_copy import JournalCopy, open_replica
+from headnode.apps.standby.journal_copy import JournalCopy, settled_replica
 from headnode.core.model.bounds import GREETING_TIME
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.engine.replica import Replica
@@ -43,41 +43,53 @@ log = logging.getLogger("headnode.standby")
 
 AUDIT_LOG = "audit.log"
 LONGEST_PROBLEM = 1000  # characters
+USELESS = ("standby-batch", "standby-differs")
+DAMAGE = "its journal is damaged, see head.log there; it waits for a copy of that of the head"
 SILENT = 10.0  # seconds without a word, after which a head counts as away
 
 
 class Following:
     """What a standby has of its head, and the connection by which it gets more."""
 
-    def __init__(self, state: Path, secret: str, taken_over: Callable[[], None]) -> None:
+    def __init__(self, state: Path, name: str, secret: str, taken_over: Callable[[], None]) -> None:
         """Open the journal, if a copy has arrived before.
 
+        name:        of this standby
         secret:      what only holders of the cluster's authority know
         taken_over:  is told when the head has handed over
-        Raises:  Unavailable, as the journal does.
+        Raises:  Unavailable, as the journal does; OSError.
         """
-        self._state, self._secret, self._taken_over = state, secret, taken_over
-        self.replica: Replica | None = None
+        self._state, self._name, self._secret, self._taken_over = state, name, secret, taken_over
+        self.replica: Replica | None = settled_replica(state)
         self._copy = JournalCopy(state)
         self._writer: asyncio.StreamWriter | None = None
         self.head = ""  # its address, as it says itself
         self.heard: float | None = None  # when it said something last, on the monotonic clock
-        self.problem = ""  # why the last message could not be carried out
+        unusable = self.replica is None and (state / JOURNAL).exists()
+        self.problem = DAMAGE if unusable else ""  # why the last message could not be carried out
         self.wants_hand_over = False
         self.leaves = False  # this standby is being stopped
         self.lost: list[str] = []  # what a former head in this directory had and the present one has not
         self.farewell = asyncio.Event()  # the head was told so
         self.in_step = False  # at the last word of the head, all that it had acknowledged was here
         self._wants_copy = False
+        self._is_useless = False  # the journal here cannot take the events of its head: it needs a copy
         self._version = ""  # of the head
         self._term = 0  # of the newest head: one before it is not obeyed, even while this one's journal comes
-        self._settled()
 
     @property
     def connected(self) -> bool:
         """Whether the head is connected and says something: it does so each second."""
         heard = self.heard is not None and time.monotonic() - self.heard < SILENT
         return self._writer is not None and heard
+
+    @property
+    def trouble(self) -> str:
+        """Why this standby gets nothing, or keeps nothing; empty: it does."""
+        replica = self.replica
+        if not self.problem and replica is not None and self._name not in replica.cluster.standbys:
+            return "the head has removed this standby: it gets no events; to follow again: hn standby join"
+        return self.problem
 
     def hang_up(self) -> None:
         """Close the connection of the head."""
@@ -104,13 +116,17 @@ class Following:
             return
         known()
         self.hang_up()
+        self._copy.forget()
         self._writer, self.head, self.heard = writer, hello.address, time.monotonic()
         log.info("the head of cluster %s at %s is connected", hello.cluster, hello.address)
         try:
-            while (data := await read_frame(reader, LARGEST_OF_HEAD)) is not None:
-                self.heard = time.monotonic()
-                _send(writer, self._answer(decode_from_head.decode(data)))
+            while (data := await read_frame(reader, LARGEST_OF_HEAD)) is not None and self._writer is writer:
+                answered = self._answer(decode_from_head.decode(data))
+                self.heard = time.monotonic()  # not before: it may have taken long
+                _send(writer, answered)
                 await writer.drain()
+                if answered.problem:
+                    return  # what follows does not count
         finally:
             if self._writer is writer:
                 self._writer = None
@@ -122,6 +138,10 @@ class Following:
             return HeadRefused("it does not have the keys of this cluster")
         if hello.protocol != STANDBY_PROTOCOL:
             return HeadRefused(f"this standby runs Headnode {__version__}, the head {hello.version}")
+        if hello.name != self._name:
+            return HeadRefused(
+                f"this is the standby {self._name}; if it replaces {hello.name}: hn standby remove"
+            )
         own = cluster_id(self._state)
         if own and own != hello.cluster_id:
             return HeadRefused("this standby belongs to another cluster")
@@ -136,7 +156,7 @@ class Following:
         if hello.term < self._term:
             return IsHead(self._term, self.head)
         self._term, self._version = hello.term, hello.version
-        if replica is None:
+        if replica is None or self._is_useless:
             return StandbyHello(__version__, "", 0, 0, size, ending)
         checksum = replica.store.checksum_of(replica.number) or 0
         return StandbyHello(__version__, replica.store.cluster_id, replica.number, checksum, size, ending)
@@ -146,8 +166,8 @@ class Following:
 
         Raises:  Unavailable, as the journal does.
         """
-        if self.replica is None and (self._state / JOURNAL).exists():
-            self.replica = open_replica(self._state)
+        if self.replica is None:
+            self.replica = settled_replica(self._state)
         if self.replica is not None and not self.replica.is_settled:
             self.replica.read_again()
         self.problem = ""
@@ -181,14 +201,14 @@ class Following:
         match message:
             case JournalEvents(after=after, events=events, ends=ends) if self.replica is not None:
                 self.in_step = message.in_step
-                self.replica.follow(after, events, ends)
+                self._follow(self.replica, after, events, ends)
             case StateDigest(number=number, digest=digest) if self.replica is not None:
                 if self._version == __version__:
                     self._wants_copy = not self.replica.is_same(number, digest)
                 else:  # of another version the same state may have other bytes
                     self.replica.keep_snapshot(number)
             case JournalPiece():
-                self._wants_copy = False
+                self._wants_copy = self._is_useless = False
                 if self._copy.take(message):
                     self._install_copy()
             case AuditPiece(offset=offset, data=data):
@@ -201,11 +221,23 @@ class Following:
                 raise BadRequest(code="standby-message", what=f"{type(message).__name__} is not expected now")
         return _end_of(self._state / AUDIT_LOG)[0]
 
+    def _follow(self, replica: Replica, after: int, events: Sequence[bytes], ends: Sequence[int]) -> None:
+        try:
+            replica.follow(after, events, ends)
+        except HeadnodeError as error:
+            self._is_useless = error.code in USELESS
+            raise
+
     def _install_copy(self) -> None:
-        keep = self._copy.is_new(self.replica)
-        before, self.replica = self.replica, None  # it is closed, whatever happens next
-        self._copy.install(before, keep=keep)
-        self.replica = open_replica(self._state)
+        before = self.replica
+        try:
+            self.replica = self._copy.install(before)
+        except (HeadnodeError, OSError):
+            if before is not None:  # it may be closed by now
+                before.store.close()
+                self.replica = None
+            self.replica = settled_replica(self._state)
+            raise
         self.lost += report_lost_jobs(self._state, self.replica.store)
 
     def _take_over(self, number: int) -> None:

@@ -1,15 +1,25 @@
 """How a machine becomes the standby of a head: it shows an invitation, and gets the keys of the cluster."""
 
 import asyncio
+import contextlib
 import os
+import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from headnode.adapters.files.local_daemons import REPLACED, STANDBY
-from headnode.adapters.files.owners import refuse_unsafe_state
-from headnode.adapters.files.standby_place import StandbyPlace, successor, write_place
-from headnode.adapters.journal.sqlite import JOURNAL, write_cluster_id
+from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state
+from headnode.adapters.files.standby_place import (
+    StandbyPlace,
+    standby_place,
+    successor,
+    unusable_state,
+    write_place,
+)
+from headnode.adapters.journal.journal_file import SingleProcess
+from headnode.adapters.journal.sqlite import JOURNAL, cluster_id, write_cluster_id
 from headnode.adapters.nodes.membership import (
     Invitation,
     ask_to_be_standby,
@@ -22,10 +32,12 @@ from headnode.adapters.wire.messages import StandbyJoined
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL
 from headnode.adapters.wire.tls import AUTHORITY_FILES
 from headnode.apps.standby.former_head import FORMER
-from headnode.core.model.errors import NotAllowed, WrongState
+from headnode.core.model.errors import NotAllowed, Unavailable, WrongState
 from headnode.core.model.quantities import Seconds
+from headnode.core.state.join import check_address, check_name
 
 _BESIDE: Final = frozenset({"head.log", "standby.lock", "notices.db"})
+_OWN: Final = frozenset({"authority.new", "authority.former", f"{JOURNAL}.lock"})
 _UNREACHABLE: Final = ("0.0.0.0", "::", "*", "localhost")  # noqa: S104  (they are refused)
 
 
@@ -37,8 +49,18 @@ def join(
     listen:          HOST:PORT where it will listen; others must reach it there
     takeover_after:  seconds without the head after which it takes over by itself; 0: never
     Raises:  WrongState ``standby-exists`` for a directory in use; BadRequest, NotAllowed, Unavailable of the
-             head, or when it is not reached; OSError when the directory cannot be written.
+             head, or when it is not reached; Unavailable ``already-running``, ``listen``, ``standby-state``.
+             Until the head has answered nothing is changed.
     """
+    try:
+        return _join(state, invitation, name, listen, takeover_after)
+    except OSError as error:
+        raise unusable_state(state, error) from None
+
+
+def _join(state: Path, invitation: Invitation, name: str, listen: str, takeover_after: float) -> StandbyPlace:
+    os.umask(FILE_MODE_MASK)  # others must not write what says where the head is
+    check_name(name)
     host, port = read_address(listen, "listen")
     if host in _UNREACHABLE:
         raise NotAllowed(
@@ -46,26 +68,51 @@ def join(
             what=f"the head, nodes and clients of other machines cannot reach a standby at {host}",
             fix="write the name or address of this machine: hn standby join ... --listen HOST",
         )
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    check_address(address)
     state.mkdir(parents=True, exist_ok=True)
     state.chmod(0o755 if os.geteuid() == 0 else 0o700)
     refuse_unsafe_state(state)
     former = successor(state) is not None
     _refuse_directory_in_use(state, former=former)
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    scratch = state / "authority.new"
-    scratch.mkdir(mode=0o700, exist_ok=True)
-    question = JoinStandby(
-        protocol=STANDBY_PROTOCOL,
-        secret=invitation.secret,
-        name=name,
-        address=address,
-        takeover_after=Seconds(takeover_after),
-    )
-    joined = asyncio.run(_ask(invitation, scratch / "authority.pem", question))
-    if former:
-        _set_aside(state)
-    place = StandbyPlace(name, address, _place_of(invitation), joined.cluster, takeover_after)
-    return _settle(state, scratch, joined, place)
+    lock = SingleProcess(state / f"{JOURNAL}.lock")  # no head runs here, and none begins
+    try:
+        _refuse_address_in_use(host, port)
+        scratch = state / "authority.new"
+        scratch.mkdir(mode=0o700, exist_ok=True)
+        question = JoinStandby(
+            protocol=STANDBY_PROTOCOL,
+            secret=invitation.secret,
+            name=name,
+            address=address,
+            takeover_after=Seconds(takeover_after),
+        )
+        joined = asyncio.run(_ask(invitation, scratch / "authority.pem", question))
+        place = StandbyPlace(name, address, _place_of(invitation), joined.cluster, takeover_after)
+        before = standby_place(state)
+        if former or (before is not None and before.taking_over) or cluster_id(state) != joined.cluster_id:
+            _set_aside(state)
+        return _settle(state, scratch, joined, place)
+    finally:
+        lock.release()
+
+
+def _refuse_address_in_use(host: str, port: int) -> None:
+    """Refuse an address at which the standby could not listen; the invitation works only once.
+
+    Raises:  Unavailable ``listen``.
+    """
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        socket.create_server(where[:2], family=family).close()
+    except OSError as error:
+        raise Unavailable(
+            code="listen",
+            what=f"a standby cannot listen here at {host}:{port}: {error.strerror or error}",
+            fix="name an address of this machine and a free port: hn standby join ... --listen HOST:PORT",
+        ) from None
 
 
 def _place_of(invitation: Invitation) -> str:
@@ -75,7 +122,7 @@ def _place_of(invitation: Invitation) -> str:
 def _refuse_directory_in_use(state: Path, *, former: bool) -> None:
     if (state / STANDBY).exists() or former:
         return  # it joins again
-    found = sorted({file.name for file in state.iterdir()} - _BESIDE - {"authority.new"})
+    found = sorted({file.name for file in state.iterdir()} - _BESIDE - _OWN)
     if found:
         raise WrongState(
             code="standby-exists",
@@ -85,9 +132,21 @@ def _refuse_directory_in_use(state: Path, *, former: bool) -> None:
 
 
 async def _ask(invitation: Invitation, authority: Path, question: JoinStandby) -> StandbyJoined:
-    try:
-        authority.write_bytes(await learn_authority(invitation))
+    with _reaching(invitation):
+        known = await learn_authority(invitation)
+    authority.write_bytes(known)
+    with _reaching(invitation):
         return await ask_to_be_standby(invitation, authority, question)
+
+
+@contextlib.contextmanager
+def _reaching(invitation: Invitation) -> Iterator[None]:
+    """Say which head was not reached.
+
+    Raises:  Unavailable ``head-away``.
+    """
+    try:
+        yield
     except TimeoutError:
         raise head_away(_place_of(invitation), "it does not answer") from None
     except OSError as error:
@@ -96,11 +155,18 @@ async def _ask(invitation: Invitation, authority: Path, question: JoinStandby) -
 
 def _set_aside(state: Path) -> None:
     """Keep what a former head has, in a directory beside the rest: some of it may be nowhere else."""
-    kept = state / f"{FORMER}{time.strftime('%Y%m%dT%H%M%S')}"
+    moved = [
+        file
+        for file in sorted(state.iterdir())
+        if file.name.startswith((JOURNAL, "audit.log", "delegations.db", "webhooks.db"))
+        and file.name != f"{JOURNAL}.lock"  # it is held
+    ]
+    if not moved:
+        return
+    kept = state / f"{FORMER}{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
     kept.mkdir(mode=0o700)
-    for file in sorted(state.iterdir()):
-        if file.name.startswith((JOURNAL, "audit.log", "delegations.db", "webhooks.db", REPLACED)):
-            file.rename(kept / file.name)
+    for file in moved:
+        file.rename(kept / file.name)
 
 
 def _settle(state: Path, scratch: Path, joined: StandbyJoined, place: StandbyPlace) -> StandbyPlace:
@@ -113,14 +179,22 @@ def _settle(state: Path, scratch: Path, joined: StandbyJoined, place: StandbyPla
             file.write(joined.authority[name])
             file.flush()
             os.fsync(number)
-    authority = state / "authority"
+    authority, former = state / "authority", state / "authority.former"
+    _remove(former)
     if authority.exists():
-        for former in authority.iterdir():
-            former.unlink()
-        authority.rmdir()
+        authority.rename(former)
     scratch.rename(authority)
     write_cluster_id(state, joined.cluster_id)
     (state / "name").write_text(joined.cluster + "\n", encoding="utf-8")
     (state / "nodes-here").write_text("0\n", encoding="ascii")
     write_place(state, place)
+    (state / REPLACED).unlink(missing_ok=True)  # not before: a head could begin here
+    _remove(former)
     return place
+
+
+def _remove(directory: Path) -> None:
+    if directory.exists():
+        for file in directory.iterdir():
+            file.unlink()
+        directory.rmdir()

@@ -1,17 +1,22 @@
 """A copy of the whole journal that arrives at a standby in pieces, and takes the place of what was there."""
 
 import hashlib
+import logging
 import os
 from pathlib import Path
 from typing import Final
 
 from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal, write_cluster_id
 from headnode.adapters.wire.standby_messages import JournalPiece
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.engine.replica import Replica
 
-COPY: Final = "journal.db.copy"
-_FILES: Final = ("", "-wal", "-shm")
+log = logging.getLogger("headnode.standby")
+
+COPY: Final = "journal.db.copy"  # what has arrived so far
+WHOLE: Final = "journal.db.new"  # a copy that is whole, was read, and takes the place of the journal
+DAMAGED: Final = ("journal-damaged", "journal-missing")
+_BESIDE: Final = ("-wal", "-shm")
 
 
 class JournalCopy:
@@ -21,73 +26,75 @@ class JournalCopy:
         self._state, self._path = state, state / COPY
         self._digest = hashlib.sha256()
 
+    def forget(self) -> None:
+        """Remove what has arrived of a copy that was not sent to its end.
+
+        Raises:  OSError.
+        """
+        self._path.unlink(missing_ok=True)
+
     def take(self, piece: JournalPiece) -> bool:
         """Store a piece; return whether the copy is whole now, on the disk, and is what was sent.
 
-        Raises:  BadRequest ``standby-copy`` if it is not what was sent; OSError.
+        Raises:  BadRequest ``standby-copy`` if it is not what was sent; OSError.  Then nothing is left of it.
         """
         if piece.first:
             self._path.unlink(missing_ok=True)
             self._digest = hashlib.sha256()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._write(piece)
-        except OSError:
-            self._path.unlink(missing_ok=True)  # a disk that it has filled has room for other things again
+            with os.fdopen(os.open(self._path, flags, 0o600), "ab") as file:
+                file.write(piece.data)
+                self._digest.update(piece.data)
+                if not piece.digest:
+                    return False
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:  # the disk is full: it is needed for other things
+            self._path.unlink(missing_ok=True)
             raise
-        if not piece.digest:
-            return False
         if self._digest.hexdigest() != piece.digest:
             self._path.unlink()
             raise BadRequest(code="standby-copy", what="the copy of the journal is not what the head sent")
         return True
 
-    def _write(self, piece: JournalPiece) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self._path, flags, 0o600), "ab") as file:
-            file.write(piece.data)
-            self._digest.update(piece.data)
-            if piece.digest:
-                file.flush()
-                os.fsync(file.fileno())
+    def install(self, before: Replica | None) -> Replica:
+        """Make the copy the journal, once it has been read; return it.  `before` is closed then.
 
-    def is_new(self, before: Replica | None) -> bool:
-        """Return whether the copy lacks events of the journal that is there; it is read first.
-
-        Raises:  Unavailable if the copy does not read.
+        A journal with events that the copy does not have is kept beside it: it may be the only one.
+        Whenever this ends, even by a kill, one of both is whole: `settled_replica` goes on from there.
+        Raises:  Unavailable if the copy does not read; then nothing has changed.  OSError.
         """
-        return not self._contains(before)
+        keep = not _contains(self._path, before)
+        self._path.rename(self._state / WHOLE)
+        _synchronize(self._state)
+        (self._state / f"{COPY}.lock").unlink(missing_ok=True)
+        return _replace(self._state, before, keep=keep)
 
-    def install(self, before: Replica | None, *, keep: bool) -> None:
-        """Make the copy the journal.  `before` is closed, and kept beside it if it may be the only one.
 
-        Raises:  OSError.
-        """
-        number = before.number if before is not None else 0
-        if before is not None:
-            before.store.close()
-        for ending in _FILES:
-            file = self._state / f"{JOURNAL}{ending}"
-            if keep and file.exists():
-                file.replace(self._state / f"{JOURNAL}.to-event-{number}{ending}")
-            file.unlink(missing_ok=True)
-        self._path.rename(self._state / JOURNAL)
-        for ending in ("-wal", "-shm", ".lock"):
-            self._path.with_name(COPY + ending).unlink(missing_ok=True)
+def settled_replica(state: Path) -> Replica | None:
+    """Open the journal of a standby that begins; None: it needs a copy of that of the head.
 
-    def _contains(self, before: Replica | None) -> bool:
-        """Return whether the copy has all events of the journal before it, if there was one.
-
-        Raises:  Unavailable if the copy does not read.
-        """
-        fresh = SqliteJournal(self._path, may_create=False)
+    A copy that was whole when the standby was killed takes its place now.  A damaged journal stays where it
+    is until a copy has come.
+    Raises:  Unavailable, as the journal does; OSError.
+    """
+    before: Replica | None = None
+    if (state / JOURNAL).exists():
         try:
-            Replica(fresh)  # a journal that is good is not given up for one that is not
-            if before is None:
-                return True
-            same = fresh.cluster_id == before.store.cluster_id
-            return same and fresh.checksum_of(before.number) == before.store.checksum_of(before.number)
-        finally:
-            fresh.close()
+            before = open_replica(state)
+        except Unavailable as error:
+            if error.code not in DAMAGED:
+                raise
+            log.error("the journal here cannot be used, a copy is needed: %s", error)
+    if not (state / WHOLE).exists():
+        return before
+    try:
+        keep = not _contains(state / WHOLE, before)
+    except Unavailable as error:
+        log.error("a copy of the journal cannot be used: %s", error)
+        return before
+    return _replace(state, before, keep=keep)
 
 
 def open_replica(state: Path) -> Replica:
@@ -102,3 +109,55 @@ def open_replica(state: Path) -> Replica:
     except BaseException:
         store.close()
         raise
+
+
+def _replace(state: Path, before: Replica | None, *, keep: bool) -> Replica:
+    """Let the whole copy take the place of the journal, in one step."""
+    journal = state / JOURNAL
+    if before is not None:
+        before.store.close()
+    if keep and journal.exists():
+        kept = _free_name(state, f"to-event-{before.number}" if before is not None else "damaged")
+        for ending in ("", *_BESIDE):
+            if (file := journal.with_name(JOURNAL + ending)).exists():
+                file.with_name(kept.name + ending).hardlink_to(file)
+        log.warning("the journal here had events that the copy of the head has not: it is kept as %s", kept)
+    for ending in _BESIDE:  # they belong to the journal before; a closed one has none
+        journal.with_name(JOURNAL + ending).unlink(missing_ok=True)
+    (state / WHOLE).rename(journal)
+    _synchronize(state)
+    (state / f"{WHOLE}.lock").unlink(missing_ok=True)
+    return open_replica(state)
+
+
+def _contains(copy: Path, before: Replica | None) -> bool:
+    """Return whether a copy has all events of the journal before it; not, if that cannot be read.
+
+    Raises:  Unavailable if the copy does not read.
+    """
+    fresh = SqliteJournal(copy, may_create=False)
+    try:
+        Replica(fresh)  # a journal that is good is not given up for one that is not
+        if before is None:
+            return False
+        same = fresh.cluster_id == before.store.cluster_id
+        return same and fresh.checksum_of(before.number) == before.store.checksum_of(before.number)
+    finally:
+        fresh.close()
+
+
+def _free_name(state: Path, word: str) -> Path:
+    """Return a name beside the journal that nothing has: what was kept before stays."""
+    number, path = 1, state / f"{JOURNAL}.{word}"
+    while path.exists():
+        number += 1
+        path = state / f"{JOURNAL}.{word}.{number}"
+    return path
+
+
+def _synchronize(state: Path) -> None:
+    directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

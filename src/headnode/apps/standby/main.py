@@ -14,25 +14,28 @@ from typing import Any, Final
 
 import msgspec
 
-from headnode.adapters.clock import WallClock
-from headnode.adapters.files.local_daemons import STANDBY, take_lock
+from headnode.adapters.files.local_daemons import take_lock
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
-from headnode.adapters.files.standby_place import CONTROL_SOCKET, StandbyPlace, standby_place
+from headnode.adapters.files.standby_place import (
+    BACKUP,
+    CONTROL_SOCKET,
+    StandbyPlace,
+    standby_place,
+)
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
 from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
 from headnode.adapters.wire.peers import peer_ids, user_name
-from headnode.adapters.wire.tls import Authority, head_side
+from headnode.adapters.wire.tls import AUTHORITY_FILES, Authority, head_side
 from headnode.apps.standby.door import StandbyDoor, refuse_clients
 from headnode.apps.standby.following import Following
+from headnode.apps.standby.takeover import Takeover
 from headnode.apps.standby.votes import Votes
 from headnode.core.model.bounds import UNREADABLE
-from headnode.core.model.errors import IS_STANDBY, HeadnodeError, NotAllowed, Unavailable, WrongState
+from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable, WrongState
 from headnode.core.model.user import User
-from headnode.core.state.events import HeadTakenOver
-from headnode.core.state.join import TakeOver
 from headnode.core.state.standby_votes import voters
 
 log = logging.getLogger("headnode.standby")
@@ -40,16 +43,17 @@ log = logging.getLogger("headnode.standby")
 LOCK: Final = "standby.lock"
 PURPOSE: Final = "standby"  # what the secret is for that the head shows
 LARGEST_ORDER: Final = 4096  # bytes
-HAND_OVER_TIME: Final = 300.0  # seconds for the head to hand over: it empties its own nodes first
-FORCED_TIME: Final = 5.0  # seconds for it with `force`: one that stands still keeps its connection
 ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
-LOOK: Final = 0.05  # seconds
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether the head is lost
 LEAVING_TIME: Final = 3.0  # seconds in which the head hears that this standby is being stopped
+MOST_REFUSALS: Final = 100  # clients of this machine that are told at the same time where the head is
 
 
 class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an administrator of this machine asks a standby: `status`, or `take over`."""
+    """What an administrator of this machine asks a standby: `status`, `take over`, or `backup`.
+
+    A backup is a copy of the journal, in the file `BACKUP` of the state directory.
+    """
 
     ask: str
     force: bool = False
@@ -106,10 +110,28 @@ def main(arguments: list[str]) -> int:
     except HeadnodeError as error:
         log.critical("%s", error)
         return error.exit_status
+    except OSError as error:
+        log.critical("the state directory %s cannot be used: %s", state, error)
+        return 1
     if is_head:
         command = module_command("headnode.apps.server", "--state", str(state))
         os.execv(command[0], command)
     return 0
+
+
+def _refuse_without_keys(state: Path) -> None:
+    """Make no new keys where those of the cluster are missing: nobody would trust them.
+
+    Raises:  Unavailable ``authority``.
+    """
+    missing = [name for name in AUTHORITY_FILES if not (state / "authority" / name).exists()]
+    if missing:
+        raise Unavailable(
+            code="authority",
+            what=f"the keys of the cluster are not in {str(state / 'authority')!r}: {', '.join(missing)}",
+            fix="join the head again: hn standby invite there, hn standby join here; or copy that "
+            "directory of the head, or of a backup",
+        )
 
 
 class StandbyHead:
@@ -118,23 +140,30 @@ class StandbyHead:
     def __init__(self, state: Path, place: StandbyPlace) -> None:
         """Open what is there.
 
-        Raises:  Unavailable ``authority``, or what the journal raises.
+        Raises:  Unavailable ``authority``, or what the journal raises; OSError.
         """
         self._state, self._place = state, place
+        _refuse_without_keys(state)
         self._authority = Authority(state / "authority")
         self._ended = asyncio.Event()
-        self._is_head = False
         self._answered = asyncio.Event()  # nobody waits for the answer to an order
         self._answered.set()
-        self._votes = Votes()
-        self._taker: User | None = None  # who asked for the takeover
-        self.following = Following(state, self._authority.derived_secret(PURPOSE), self._handed_over)
+        self._refusing, self._votes = 0, Votes()
+        secret = self._authority.derived_secret(PURPOSE)
+        self.following = Following(state, place.name, secret, self._handed_over)
+        self._takeover = Takeover(state, place, self.following)
 
     async def run(self) -> bool:
         """Serve until told to end; return whether this is the head now."""
-        if self._has_taken_over():
-            self._begin_as_head()
-            self._ended.set()
+        if self._place.taking_over:
+            self._takeover.go_on()
+        if not self._takeover.is_head:
+            await self._follow()
+        if self.following.replica is not None:
+            self.following.replica.store.close()
+        return self._takeover.is_head
+
+    async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ended.set)
@@ -149,24 +178,56 @@ class StandbyHead:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_TIME):
                     await self._answered.wait()
-        if self.following.replica is not None:
-            self.following.replica.store.close()
-        return self._is_head
 
     async def _say_farewell(self) -> None:
         """Tell the head that this standby is being stopped: it will not take over, so the head may go on."""
         self.following.leaves = True
-        if self.following.connected and not self._is_head:
+        if self.following.connected and not self._takeover.is_head:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LEAVING_TIME):
                     await self.following.farewell.wait()
+
+    async def _watch(self) -> None:
+        """Take over by itself, if that is wished, once the head and most nodes have lost each other."""
+        while not self._takeover.is_head:
+            await asyncio.sleep(BETWEEN_LOOKS)
+            if self._place.takeover_after and self._may_take_over(time.monotonic()):
+                log.critical("the head at %s is lost: this standby takes over", self.following.head)
+                try:
+                    self._takeover.become_head(forced=True)
+                except HeadnodeError as error:
+                    log.critical("it cannot take over: %s", error)
+                    continue
+                self._ended.set()
+
+    def _may_take_over(self, now: float) -> bool:
+        """Whether head and most nodes have lost each other, and all that it acknowledged is here."""
+        following, replica = self.following, self.following.replica
+        if replica is None or following.connected or not following.in_step or following.trouble:
+            return False
+        heard, wished = following.heard, self._place.takeover_after
+        return heard is not None and self._votes.head_is_lost(heard, voters(replica.cluster), wished, now)
+
+    def _knocked(self, node: str, key: str, silent: float) -> None:
+        """Note what a node says of its head, if it is a node of this cluster with its key."""
+        replica = self.following.replica
+        known = replica.cluster.nodes.get(node) if replica is not None else None
+        if known is not None and known.key == key:
+            self._votes.knock(node, silent, time.monotonic())
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         host, port = read_address(self._place.listen, "listen")
         door = StandbyDoor(self.following, self._refusal, self._knocked)
         entrance = Entrance(head_side(self._authority), door.serve)
-        await entrance.listen(host, port)
+        try:
+            await entrance.listen(host, port)
+        except Unavailable as error:
+            raise Unavailable(
+                code="listen",
+                what=f"the standby cannot listen: {error.what}",
+                fix="free that address; or name another: hn standby join ... --listen HOST:PORT",
+            ) from None
         servers = [
             await asyncio.start_unix_server(quiet_at_the_end(serve), sock=listen(self._state / name, mode))
             for name, mode, serve in (
@@ -184,30 +245,6 @@ class StandbyHead:
             (self._state / CONTROL_SOCKET).unlink(missing_ok=True)
             (self._state / "head.sock").unlink(missing_ok=True)
 
-    def _knocked(self, node: str, key: str, silent: float) -> None:
-        """Note what a node says of its head, if it is a node of this cluster with its key."""
-        replica = self.following.replica
-        known = replica.cluster.nodes.get(node) if replica is not None else None
-        if known is not None and known.key == key:
-            self._votes.knock(node, silent, time.monotonic())
-
-    async def _watch(self) -> None:
-        """Take over by itself, if that is wished, once the head and most nodes have lost each other."""
-        while not self._is_head:
-            await asyncio.sleep(BETWEEN_LOOKS)
-            if self._place.takeover_after and self._may_take_over(time.monotonic()):
-                log.critical("the head at %s is lost: this standby takes over", self.following.head)
-                self._become_head(forced=True)
-                self._ended.set()
-
-    def _may_take_over(self, now: float) -> bool:
-        """Whether head and most nodes have lost each other, and all that it acknowledged is here."""
-        following, replica = self.following, self.following.replica
-        if replica is None or following.connected or not following.in_step or following.problem:
-            return False
-        heard, wished = following.heard, self._place.takeover_after
-        return heard is not None and self._votes.head_is_lost(heard, voters(replica.cluster), wished, now)
-
     def _refusal(self) -> Unavailable:
         head = self.following.head or self._place.head
         return Unavailable(
@@ -217,9 +254,15 @@ class StandbyHead:
         )
 
     async def _refuse_here(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, *UNREADABLE, HeadnodeError):
-            await refuse_clients(reader, writer, self._refusal)
-        writer.close()
+        self._refusing += 1
+        try:
+            if self._refusing <= MOST_REFUSALS:  # others keep their descriptors for the journal and the head
+                await refuse_clients(reader, writer, self._refusal)
+        except (OSError, *UNREADABLE, HeadnodeError) as error:
+            log.debug("a client of this machine was dropped: %s", error)
+        finally:
+            self._refusing -= 1
+            writer.close()
 
     async def _obey(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry out the orders of an administrator of this machine, who alone can open the socket."""
@@ -232,7 +275,7 @@ class StandbyHead:
                 writer.write(frame(msgspec.json.encode(answer)))
                 await writer.drain()
                 self._answered.set()
-                if self._is_head:
+                if self._takeover.is_head:
                     self._ended.set()
         except (OSError, HeadnodeError) as error:
             log.warning("a connection of this machine was dropped: %s", error)
@@ -244,7 +287,9 @@ class StandbyHead:
         try:
             order = msgspec.json.decode(data, type=Order)
             if order.ask == "take over":
-                await self._take_over(user, force=order.force)
+                await self._takeover.begin(user, force=order.force)
+            if order.ask == "backup":
+                await self._copy_journal()
             return {"ok": True, **msgspec.to_builtins(self.status())}
         except HeadnodeError as error:
             return {"ok": False, **error.as_fields()}
@@ -269,95 +314,16 @@ class StandbyHead:
             heard,
             replica.number if replica is not None else 0,
             len(replica.cluster.jobs) if replica is not None else 0,
-            following.problem,
+            following.trouble,
             tuple(following.lost),
         )
 
-    async def _take_over(self, user: User, *, force: bool) -> None:
-        """Become the head: the present one hands over; if it does not, only with `force`.
-
-        Raises:  Unavailable ``no-journal``, ``head-slow``; NotAllowed ``head-silent``.
-        """
-        following = self.following
-        if following.replica is None:
-            raise Unavailable(
-                code="no-journal",
-                what="this standby has no copy of the journal yet",
-                fix="wait until hn standby list shows that it follows the head",
-            )
-        self._taker = user
-        if following.connected:
-            following.wants_hand_over = True
-            if await self._is_handed_over(FORCED_TIME if force else HAND_OVER_TIME):
-                return
-            following.wants_hand_over = False
-            if not force:
-                raise Unavailable(
-                    code="head-slow",
-                    what="the head has not handed over",
-                    fix="see its log; if it is lost: hn standby takeover --force",
-                )
-        elif not force:
-            silent = "" if following.heard is None else f" for {time.monotonic() - following.heard:.0f} s"
-            raise NotAllowed(
-                code="head-silent",
-                what=f"the head at {following.head or self._place.head} has not been connected{silent}; "
-                "if it still runs, two heads would act at once",
-                fix="make sure that it is off, or that its machine is; then: hn standby takeover --force",
-            )
-        self._become_head(forced=True)
-
-    async def _is_handed_over(self, seconds: float) -> bool:
-        """Wait for at most so long; return whether the head has handed over."""
-        deadline = time.monotonic() + seconds
-        while not self._is_head and self.following.connected and time.monotonic() < deadline:
-            await asyncio.sleep(LOOK)
-        return self._is_head
+    async def _copy_journal(self) -> None:
+        copy = self._state / BACKUP
+        copy.unlink(missing_ok=True)
+        await asyncio.to_thread(self._takeover.replica().store.copy_to, copy)
 
     def _handed_over(self) -> None:
         """The head has ended; its last event is here."""
-        self._become_head(forced=False)
+        self._takeover.become_head(forced=False)
         self._ended.set()
-
-    def _become_head(self, *, forced: bool) -> None:
-        """Record the takeover; from now on this is the state directory of a head.
-
-        Raises:  Unavailable ``takeover``, or as the journal does.
-        """
-        replica, place = self.following.replica, self._place
-        if replica is None or self._is_head:
-            return
-        user = self._taker or User(name="headnode", uid=os.geteuid(), gid=os.getegid(), administrator=True)
-        try:
-            (self._state / "listen").write_text(place.listen + "\n", encoding="utf-8")
-            replica.carry_out(
-                TakeOver(by=user, name=place.name, address=place.listen, forced=forced), WallClock().now()
-            )
-            self._begin_as_head()
-        except OSError as error:
-            raise Unavailable(
-                code="takeover",
-                what=f"this standby cannot become the head: {error}",
-                fix="see to the disk of its state directory, then: hn standby takeover",
-            ) from None
-
-    def _has_taken_over(self) -> bool:
-        """Return whether the last event says that this is the head: its takeover was cut short."""
-        replica = self.following.replica
-        if replica is None or not replica.number:
-            return False
-        newest = [event for _, event in replica.store.replay(replica.number - 1)]
-        return isinstance(newest[-1], HeadTakenOver) and newest[-1].name == self._place.name
-
-    def _begin_as_head(self) -> None:
-        """Make this the state directory of a head.
-
-        Raises:  OSError.
-        """
-        replica = self.following.replica
-        for name, node in () if replica is None else replica.cluster.nodes.items():
-            if not node.key:  # it was on the machine of the former head: this head may remove it
-                (self._state / "nodes" / name).mkdir(parents=True, exist_ok=True)
-        (self._state / STANDBY).unlink()
-        self._is_head = True
-        log.warning("this machine is the head of cluster %s now", self._place.cluster)

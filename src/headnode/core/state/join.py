@@ -1,5 +1,7 @@
 """Which machines become nodes or standby heads: an administrator invites, the machine shows that once."""
 
+from collections.abc import Collection
+
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant, Seconds
@@ -86,6 +88,7 @@ LONGEST_NAME = 64  # characters: what a certificate has room for
 LONGEST_INVITATION = 30 * 86400  # seconds
 MOST_INVITATIONS = 10_000  # open at once
 LONGEST_WAIT = 30 * 86400  # seconds
+LONGEST_HOST, LONGEST_LABEL = 253, 63  # characters of a name in the network, and of a part of it
 MOST_STANDBYS = 4  # heads send each of them all events
 _INVITE = "an administrator can make another with `hn node invite`"
 
@@ -182,32 +185,67 @@ def check_name(name: str) -> None:
         )
 
 
+def check_address(address: str) -> None:
+    """Refuse what no standby head can be reached at: HOST:PORT, dialed by the head again and again.
+
+    Raises:  BadRequest ``listen``.
+    """
+    host, _, port = address.rpartition(":")
+    plain = host.isascii() and all(sign.isalnum() or sign in "-._:%[]" for sign in host)
+    labels = [len(label) for label in host.removesuffix(".").split(".")]
+    usable = len(host) <= LONGEST_HOST and min(labels) > 0 and max(labels) <= LONGEST_LABEL
+    if not (plain and usable and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        raise BadRequest(
+            code="listen",
+            what=f"a standby cannot be reached at {address[:80]!r}",
+            fix="write the name or address of its machine, and a port: --listen head2.example.org:5817",
+        )
+
+
 def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) -> list[Event]:
     """Admit a standby head, once for each invitation; one of the same name is replaced.
 
-    Raises:  NotAllowed ``invitation``; BadRequest ``node-name``, ``standbys``, ``takeover-after``.
+    Only an invitation for its name lets another machine take the place of a standby: two machines may have
+    the same name by mistake.  A machine has one place only: with a new name it is the same standby.
+    Raises:  NotAllowed ``invitation``, ``standby-known``; BadRequest ``node-name``, ``listen``, ``standbys``,
+             ``takeover-after``.
     """
     check_name(command.name)
+    check_address(command.address)
     fix = "an administrator can make another with `hn standby invite`"
     invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", fix)
     if not invitation.standby or invitation.name not in ("", command.name):
         whom = f"for the standby {invitation.name!r}" if invitation.standby else "for a node"
         raise NotAllowed(code="invitation", what=f"this invitation is {whom}", fix=fix)
-    _check_number_of_standbys(cluster, command)
+    known = cluster.standbys.get(command.name)
+    if known is not None and known.address != command.address and invitation.name != command.name:
+        raise NotAllowed(
+            code="standby-known",
+            what=f"standby {command.name!r} exists already, at {known.address}",
+            fix="choose another name with --name, or replace that one: "
+            f"hn standby invite --for {command.name}",
+        )
+    renamed = [
+        name
+        for name, other in cluster.standbys.items()
+        if other.address == command.address and name != command.name
+    ]
+    _check_number_of_standbys(cluster, command, renamed)
     return [
+        *(e.StandbyRemoved(at=now, name=name) for name in renamed),
         e.StandbyAdmitted(
             at=now,
             name=command.name,
             address=command.address,
             invitation=invitation.digest,
             takeover_after=command.takeover_after,
-        )
+        ),
     ]
 
 
-def _check_number_of_standbys(cluster: ClusterState, command: AdmitStandby) -> None:
+def _check_number_of_standbys(cluster: ClusterState, command: AdmitStandby, renamed: Collection[str]) -> None:
     """Refuse too many standby heads, and a second one that takes over by itself."""
-    others = [one for one in cluster.standbys.values() if one.name != command.name]
+    others = [one for one in cluster.standbys.values() if one.name not in (command.name, *renamed)]
     if len(others) >= MOST_STANDBYS:
         raise BadRequest(
             code="standbys",

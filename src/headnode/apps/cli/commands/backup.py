@@ -163,8 +163,12 @@ def _copied(state: "Path", client: Client) -> "Path":
     """Return a copy of the journal; of a head that does not run it is made here."""
     from pathlib import Path
 
-    from headnode.apps.cli import daemons
+    from headnode.adapters.files.standby_place import BACKUP
+    from headnode.apps.cli import daemons, standby_daemon
 
+    if standby_daemon.is_standby(str(state)) and standby_daemon.standby_runs(str(state)):
+        standby_daemon.ask_standby(str(state), "backup")
+        return state / BACKUP
     if daemons.ping(client):
         answers = list(client.follow("backup"))  # it may take longer than a single question
         return Path(answers[-1]["journal"])

@@ -61,17 +61,18 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
         standby_daemon.ask_standby(directory, "status") if runs else standby_daemon.start_standby(directory)
     )
     if not status:
-        from headnode.apps.cli.daemons import wait_for_head
+        from headnode.apps.cli import daemons
 
-        cluster = wait_for_head(directory)
+        cluster = daemons.wait_for_head(directory)
         out.said(
-            f"This machine is the head of cluster {cluster['name']}: its takeover, which was cut short, is "
-            "complete.",
+            f"The takeover begun here is finished: this machine is the head of cluster {cluster['name']}.",
             cluster,
             cluster["name"],
         )
         return 0
     said = "runs already" if runs else "is up"
+    if useless := [name for name in _HEAD_SETTINGS if asked.text(name) is not None]:
+        out.note(f"--{useless[0]} is not used: a standby has it from hn standby join, and from its head")
     out.said(
         f"The standby {status['name']} of cluster {status['cluster']} {said}; see: hn standby list\n"
         "To make it the head: hn standby takeover",

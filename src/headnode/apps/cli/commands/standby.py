@@ -41,27 +41,25 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.apps.cli.commands.services import own_directory
     from headnode.apps.standby.join import join as join_head
     from headnode.core.formats.text.quantities import parse_span
+    from headnode.core.model.errors import HeadnodeError
 
     if len(asked.words) != 1:
         raise usage("no invitation is given", "write the line that `hn standby invite` prints")
     directory = own_directory(asked, client)
-    if standby_daemon.is_standby(directory):
-        standby_daemon.stop_standby(directory)
     invitation = read_invitation(asked.words[0])
-    listen = asked.text("listen") or socket.getfqdn()
-    name = asked.text("name") or host_name()
+    where = asked.text("name") or host_name(), asked.text("listen") or socket.getfqdn()
     span = asked.text("takeover-after")
-    takeover_after = parse_span(span) if span else 0.0
-    place = join_head(Path(directory), invitation, name, listen, takeover_after)
+    ran = standby_daemon.is_standby(directory) and standby_daemon.stop_standby(directory) is not None
+    try:
+        place = join_head(Path(directory), invitation, *where, parse_span(span) if span else 0.0)
+    except HeadnodeError:
+        if ran:
+            standby_daemon.start_standby(directory)  # it goes on as before
+        raise
     if asked.flag("foreground"):
         standby_daemon.become_standby(directory)
     status = _first_copy(directory, standby_daemon.start_standby(directory))
-    if not status["number"]:
-        out.note(
-            f"the head has not reached this machine at {place.listen} yet; it goes on trying. "
-            "Check the firewall, then see: hn standby list"
-        )
-    for sentence in status["lost"]:
+    for sentence in (*_not_reached(status), *status["lost"]):
         out.note(sentence)
     out.said(
         f"This machine is the standby {place.name} of cluster {place.cluster}; it listens at {place.listen}. "
@@ -82,6 +80,15 @@ def _first_copy(directory: str, status: "dict[str, Any]") -> "dict[str, Any]":
         time.sleep(PAUSE)
         status = standby_daemon.ask_standby(directory, "status")
     return status
+
+
+def _not_reached(status: "dict[str, Any]") -> "list[str]":
+    if status["number"]:
+        return []
+    return [
+        f"the head has not reached this machine at {status['listen']} yet; it goes on trying. "
+        "Check the firewall, then see: hn standby list"
+    ]
 
 
 def _has(status: "dict[str, Any]") -> str:

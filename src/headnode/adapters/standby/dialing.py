@@ -1,0 +1,61 @@
+"""A connection from a head to its standby, and why there is none."""
+
+import socket
+import ssl
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headnode.adapters.wire.peers import HEAD_NAME, STANDBY
+from headnode.core.model.errors import Unavailable
+
+CONNECT_TIME: Final = 5.0  # seconds to connect, and as many for the handshake
+
+# A standby is a stranger: its address may be no name that the network knows (ValueError), its numbers huge.
+UNREACHED: Final = (OSError, ValueError, OverflowError, msgspec.MsgspecError, Unavailable)
+
+
+def dial(place: tuple[str, int], authority: Path) -> ssl.SSLSocket:
+    """Connect to a standby that has the keys of the cluster.
+
+    authority:  the file with the certificate of the cluster's authority
+    Raises:  one of `UNREACHED`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(authority)
+    context.set_alpn_protocols([STANDBY])
+    plain = socket.create_connection(place, CONNECT_TIME)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.settimeout(CONNECT_TIME)
+        secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
+    except BaseException:
+        plain.close()
+        raise
+    if secure.selected_alpn_protocol() != STANDBY:
+        secure.close()
+        raise ConnectionRefusedError("it knows no standby heads: its Headnode is older than 0.3")
+    return secure
+
+
+def format_address(place: tuple[str, int]) -> str:
+    """Return HOST:PORT, or [HOST]:PORT of IPv6."""
+    host, port = place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reason(error: Exception) -> str:
+    """Return for people why a standby was not reached or not understood."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not of this cluster ({error.verify_message})"
+        case ConnectionRefusedError() if error.errno:
+            return "nothing listens there"
+        case TimeoutError():
+            return "it does not answer"
+        case OSError():
+            return error.strerror or str(error) or type(error).__name__
+        case _:
+            return str(error)
