@@ -92,6 +92,7 @@ class Standby:
         if self.process is not None and self.process.poll() is None:
             self.send(signal.SIGCONT)
             self.send(number)
+        if self.process is not None:
             self.process.wait(30)
 
     @property

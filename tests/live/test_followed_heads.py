@@ -186,3 +186,20 @@ def test_an_audit_log_that_lost_its_end_in_a_power_cut_is_sent_again(tmp_path: P
         (standby.state / "audit.log").write_bytes(b"line\n" * 990 + bytes(50))
         standby.start()
         until(lambda: standby.audit == b"line\n" * 1000, "the log is there again")
+
+
+def test_a_hand_over_is_taken_back_only_where_the_standby_was_not_told(tmp_path: Path) -> None:
+    with leader_and_standby(tmp_path) as (leader, standby):
+        sends = leader.senders[standby.name]
+        standby.stop(signal.SIGKILL)
+        leader.submit()
+        leader.followers.seal(leader.store.last_number, standby.name)
+        (refused,) = leader.engine.handle([SetParameter(by=ROOT, name="StandbyWait", value="1")])
+        assert getattr(refused, "code", "") == "handed-over"
+        assert sends.take_back()
+        leader.submit()
+        standby.start()
+        leader.until_in_step(standby)
+        leader.followers.seal(leader.store.last_number, standby.name)
+        assert sends.handed_over.wait(30.0)
+        assert not sends.take_back()

@@ -118,6 +118,14 @@ def jobs_at(state: Path) -> dict[str, list[int]]:
         before = page[-1]["id"]
 
 
+def is_head(state: Path) -> bool:
+    with contextlib.closing(Client(str(state))) as client:
+        try:
+            return bool(client.ask("standbys")["term"])
+        except HeadnodeError:
+            return False
+
+
 def see_that_all_are_there_once(standby: Standby, submitters: list[Submitter]) -> None:
     there = jobs_at(standby.state)
     for submitter in submitters:
@@ -210,6 +218,37 @@ def killed(self, real=main.StandbyHead._handed_over):
 main.StandbyHead._handed_over = killed
 sys.exit(main.main(sys.argv[1:]))
 """
+
+
+DIES_WHEN_IT_HAS_ASKED = """
+import os, signal, sys
+from headnode.apps.standby import following, main
+
+def asked(writer, message, real=following._send):
+    real(writer, message)
+    if getattr(message, "hand_over", False):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+following._send = asked
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+def test_a_head_whose_standby_died_when_it_was_told_hands_over_once_that_is_back(tmp_path: Path) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        job = head.submit("true")
+        standby.stop(signal.SIGKILL)
+        standby.start("-c", DIES_WHEN_IT_HAS_ASKED)
+        until(lambda: standby.status()["connected"], "the head is there again")
+        assert hn("standby", "takeover", state=standby.state).returncode != 0
+        until(lambda: "hands over to its standby" in head.log(), "the head hands over")
+        with pytest.raises(HeadnodeError, match="handed-over"):
+            head.submit("true")
+        standby.stop()
+        standby.start()
+        assert head.process.wait(PATIENCE) == 0
+        until(lambda: is_head(standby.state), "the standby is the head")
+        assert jobs_at(standby.state).popitem()[1] == [job]
 
 
 def test_a_head_whose_standby_died_before_it_could_answer_ends_once_that_is_the_head(tmp_path: Path) -> None:

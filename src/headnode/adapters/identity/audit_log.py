@@ -39,6 +39,11 @@ class AuditLog:
         if room.f_bavail * room.f_frsize < ROOM:
             raise self._trouble("no space is left for it")
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether lines are on their way to the disk."""
+        return self._works
+
     async def append(self, entry: dict[str, Any]) -> None:
         """Write one line; return when it is on the disk.
 

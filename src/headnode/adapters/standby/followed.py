@@ -125,6 +125,10 @@ class Followers:
             self.sealed, self.successor = number, successor
             self.changed.notify_all()
 
+    def unseal(self) -> None:
+        """Let events be written again; only before the successor was told.  The caller has the lock."""
+        self.sealed, self.successor = None, ""
+
 
 class FollowedJournal:
     """A `Journal` that standby heads follow.

@@ -94,6 +94,7 @@ class StandbySender(threading.Thread):
         self.heard: float | None = None  # when it answered last, on the monotonic clock
         self.leaves = False  # it said that it is being stopped
         self.handed_over = threading.Event()  # it has confirmed that it is the head from now on
+        self.told = False  # that it is the head from now on; it may be that, though nothing confirms it
         self._parts, self._followers = parts, parts.followers
         self.follower = FollowingStandby(name)
         self._stopping = False
@@ -178,6 +179,7 @@ class StandbySender(threading.Thread):
         answer = self._exchange(self._parts.hello(self.standby), ANSWER_TIME)
         match answer:
             case StandbyHello():
+                self.told = False  # it is a standby still, and obeys no earlier connection any more
                 return answer
             case IsHead(term=term, address=address):
                 found = IsHead(term, address or format_address(self.place))
@@ -224,7 +226,21 @@ class StandbySender(threading.Thread):
             return self._events(last if mark is None or mark.number <= self._sent else mark.number)
         if (hands_over or time.monotonic() >= self._audit_due) and (piece := self._audit_piece()):
             return piece
-        return HandOver(last) if hands_over else Ping(self.follower.in_step)
+        return self._hand_over(last) if hands_over else Ping(self.follower.in_step)
+
+    def _hand_over(self, last: int) -> HandOver | Ping:
+        with self._followers.changed:
+            if not self._hands_over():  # the head has taken it back
+                return Ping(self.follower.in_step)
+            self.told = True
+        return HandOver(last)
+
+    def take_back(self) -> bool:
+        """Let the head go on, if the standby was not told to be the head; return whether it goes on."""
+        with self._followers.changed:
+            if not self.told:
+                self._followers.unseal()
+            return not self.told
 
     def _hands_over(self) -> bool:
         return self._followers.sealed is not None and self._followers.successor == self.standby

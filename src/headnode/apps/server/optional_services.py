@@ -208,6 +208,7 @@ class OptionalServices:
             lambda: context.network.address() if context.network is not None else "",
             self._welcome_nodes,
             context.shut_down,
+            lambda: context.audit.is_writing,
         )
         return StandbyHeads(context.engine, context.batcher, self._source, head)
 

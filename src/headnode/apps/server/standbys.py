@@ -36,10 +36,11 @@ from headnode.protocol.node_answers import IN_STEP, StandbyObject
 log = logging.getLogger("headnode.standby")
 
 PURPOSE: Final = "standby"  # as apps/standby asks the authority for it
-HAND_OVER_TIME: Final = 20.0  # seconds for the standby to become the head
+HAND_OVER_TIME: Final = 10.0  # seconds for the standby to become the head
 LOOK: Final = 0.05  # seconds
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop, and whether all senders live
 LOOK_AT_ALL: Final = 12.0  # seconds for all standby heads to say at the start whether they are a head
+AUDIT_LOOKS: Final = 20  # at the audit log before a hand-over
 
 
 class HeadParts(NamedTuple):
@@ -49,6 +50,7 @@ class HeadParts(NamedTuple):
     address:        HOST:PORT of this head; empty: it does not listen
     welcome_nodes:  sends the connected nodes of other machines a new welcome
     shut_down:      ends the head
+    audit_is_open:  whether lines of the audit log are being written
     """
 
     state: Path
@@ -57,6 +59,7 @@ class HeadParts(NamedTuple):
     address: Callable[[], str]
     welcome_nodes: Callable[[], None]
     shut_down: Callable[[], None]
+    audit_is_open: Callable[[], bool]
 
 
 class StandbyHeads:
@@ -266,18 +269,24 @@ class StandbyHeads:
             log.error("this head does not hand over: it cannot note that it has: %s", error)
             self._handing_over = False
             return
+        self._followers.seal(number, "")
+        await self._audit_written()
         self._followers.seal(number, sender.standby)
         deadline = time.monotonic() + HAND_OVER_TIME
         while not sender.handed_over.is_set():
             await asyncio.sleep(LOOK)
-            if time.monotonic() > deadline:
-                deadline += HAND_OVER_TIME
-                log.error(
-                    "standby %s has not said that it is the head; this head changes nothing until it has. If "
-                    "that machine is lost and never became the head: hn down, remove %s, then hn up",
-                    sender.standby,
-                    self._head.state / REPLACED,
-                )
+            if time.monotonic() <= deadline:
+                continue
+            if sender.take_back():
+                self._go_on(sender)
+                return
+            deadline += HAND_OVER_TIME
+            log.error(
+                "standby %s has not said that it is the head; this head changes nothing until it has. If "
+                "that machine is lost and never became the head: hn down, remove %s, then hn up",
+                sender.standby,
+                self._head.state / REPLACED,
+            )
         self._head.shut_down()
 
     async def _empty_own_nodes(self) -> None:
@@ -296,6 +305,24 @@ class StandbyHeads:
                 log.warning("node %s could not be drained: %s", name, error)
         while any(map(cluster.on_node, own)) and time.monotonic() < until:
             await asyncio.sleep(LOOK)
+
+    async def _audit_written(self) -> None:
+        """Let the requests that were carried out write their lines; those refused now may write for ever."""
+        for _ in range(AUDIT_LOOKS):
+            await asyncio.sleep(LOOK)
+            if not self._head.audit_is_open():
+                return
+
+    def _go_on(self, sender: StandbySender) -> None:
+        """The standby was not reached with the last events: this is the head still."""
+        self._handing_over = False
+        log.error(
+            "this head goes on: its standby %s has not got all events: %s", sender.standby, sender.problem
+        )
+        try:
+            (self._head.state / REPLACED).unlink(missing_ok=True)
+        except OSError as error:
+            log.critical("remove %s, or this head is not started again: %s", REPLACED, error)
 
 
 def _words(standby: StandbyObject) -> str:
