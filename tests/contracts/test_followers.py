@@ -4,13 +4,19 @@ import itertools
 import threading
 import time
 
-from headnode.adapters.standby.followed import CLOSE_BEHIND, KNOWN_BATCHES, TRUSTED_AFTER, Follower, Followers
+from headnode.adapters.standby.followed import (
+    CLOSE_BEHIND,
+    KNOWN_BATCHES,
+    TRUSTED_AFTER,
+    Followers,
+    FollowingStandby,
+)
 
 
-def followed_by(*names: str) -> tuple[Followers, list[Follower]]:
+def followed_by(*names: str) -> tuple[Followers, list[FollowingStandby]]:
     followers = Followers(1)
     for name in names:
-        followers.followers[name] = Follower(name)
+        followers.followers[name] = FollowingStandby(name)
     found = list(followers.followers.values())
     for each in found:
         followers.confirm(each, 1)

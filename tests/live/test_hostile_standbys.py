@@ -107,7 +107,7 @@ def test_strangers_get_nothing_and_cost_nothing(head: RealHead, standby: Path) -
     place = place_of(standby)
     for secret in ("", "wrong", "é"):
         answer = greet(place, hello(head.state, secret=secret))
-        assert type(answer).__name__ == "Refused", answer
+        assert type(answer).__name__ == "HeadRefused", answer
     for junk in (b"\xff\xff\xff\xff", frame(b"junk"), frame(encode_message(JournalPiece(b"x", True, "y")))):
         with connected(place) as connection:
             connection.sendall(junk)

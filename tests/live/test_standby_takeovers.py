@@ -278,7 +278,7 @@ def test_a_takeover_that_was_cut_short_is_finished_at_the_next_start(tmp_path: P
         replica.carry_out(TakeOver(by=ROOT, name=standby.name, address=standby.address), WallClock().now())
         replica.store.close()  # and it was killed before the directory was that of a head
         started = hn("up", state=standby.state)
-        assert "takeover, which was cut short, is complete" in started.stdout.replace("\n", " "), started
+        assert "The takeover begun here is finished" in started.stdout.replace("\n", " "), started
         assert [job] in jobs_at(standby.state).values()
         assert hn("down", state=standby.state).returncode == 0
 

@@ -23,11 +23,11 @@ def invite(world: World, digest: str = "d", lifetime: float = 60.0, **wish: obje
     world.do(InviteNode(by=ROOT, digest=digest, expires=expires, **wish))  # type: ignore[arg-type]
 
 
-def admit(world: World, digest: str = "d", name: str = "spare", address: str = "b.example:6814") -> None:
-    world.do(AdmitStandby(digest=digest, name=name, address=address))
+def admit(world: World, digest: str = "d", name: str = "spare", address: str = "") -> None:
+    world.do(AdmitStandby(digest=digest, name=name, address=address or f"{name}.example:6814"))
 
 
-def standby(world: World, name: str = "spare", address: str = "b.example:6814") -> None:
+def standby(world: World, name: str = "spare", address: str = "") -> None:
     invite(world, f"for {name}", standby=True)
     admit(world, f"for {name}", name, address)
 
@@ -109,7 +109,11 @@ def test_a_cluster_has_few_standbys_and_one_that_joins_again_is_none_more() -> N
     invite(world, standby=True)
     with pytest.raises(BadRequest, match="standby heads, and no more"):
         admit(world, name="more")
-    admit(world, name="s0", address="elsewhere.example:7000")  # the invitation was not used up
+    with pytest.raises(NotAllowed, match="exists already"):
+        admit(world, name="s0", address="elsewhere.example:7000")
+    admit(world, name="s0")  # the invitation was not used up
+    invite(world, "for s0", standby=True, node="s0")
+    admit(world, "for s0", name="s0", address="elsewhere.example:7000")
     assert len(names(world)) == MOST_STANDBYS
     assert world.cluster.standbys["s0"].address == "elsewhere.example:7000"
     world.do(RemoveStandby(by=ROOT, name="s1"))

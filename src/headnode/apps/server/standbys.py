@@ -246,8 +246,9 @@ class StandbyHeads:
     def _replaced(self, found: IsHead) -> None:
         """A machine is the head that took over: this one ends, and is no head any more."""
         if found.term > self._engine.cluster.term and not self._is_over:
-            self._is_over = self._handing_over = True  # also where the answer to a hand-over was lost
-            self._note(found)
+            if not self._handing_over:  # else its file is there, and only the answer of the standby was lost
+                self._note(found)
+            self._is_over = self._handing_over = True
             self._head.shut_down()
 
     def _begin_hand_over(self, name: str) -> None:

@@ -155,7 +155,7 @@ class StandbyHead:
 
     async def run(self) -> bool:
         """Serve until told to end; return whether this is the head now."""
-        if self._place.taking_over:
+        if self._place.taking_over or self._takeover.is_recorded():
             self._takeover.go_on()
         if not self._takeover.is_head:
             await self._follow()

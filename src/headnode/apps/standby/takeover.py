@@ -155,6 +155,11 @@ class Takeover:
         write_place(self._state, self._place)
         log.warning("a takeover that was begun here did not happen: this is the standby still")
 
+    def is_recorded(self) -> bool:
+        """Whether the takeover is in the journal; only the files of the directory may not say so."""
+        replica = self._following.replica
+        return replica is not None and self._is_recorded(replica)
+
     def _is_recorded(self, replica: Replica) -> bool:
         last = replica.last_event()
         return isinstance(last, HeadTakenOver) and last.name == self._place.name
