@@ -6,6 +6,7 @@ The fence of the head and the votes of the standby are the real ones; the networ
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def engine_with_nodes() -> Engine:
     engine = Engine(MemoryJournal(), WallClock(), dict(POLICIES), Silence())
     for name in NODES:
         until = Instant(engine.clock.now() + 60)
-        facts = NodeFacts(name=name, processors=1)
+        facts = NodeFacts(name=name, processors=1, version="0.3.0")
         invite = InviteNode(by=ROOT, digest=name, expires=until, approve=True)
         admit = AdmitNode(digest=name, facts=facts, key=f"key of {name}")
         register = RegisterNode(facts=facts, key=f"key of {name}")
@@ -184,6 +185,17 @@ def test_a_standby_that_takes_over_misses_no_more_than_a_head_acknowledged_in_it
     ended = min([each for each in (*stops, *one.fenced) if each >= one.standby_heard])
     missed = [when for when in one.alone if when > one.standby_heard]
     assert all(ended - when <= WINDOW for when in missed)
+
+
+@pytest.mark.parametrize(
+    ("version", "votes"), [("", 0), ("0.2.0", 0), ("0.3.0", 1), ("0.10.1", 1), ("1.0", 1)]
+)
+def test_only_agents_that_know_standbys_can_tell_where_the_head_is(version: str, votes: int) -> None:
+    engine = engine_with_nodes()
+    facts = NodeFacts(name="a", processors=1, version=version)
+    (answer,) = engine.handle([RegisterNode(facts=facts, key="key of a")])
+    assert isinstance(answer, tuple)
+    assert len(voters(engine.cluster)) == 2 + votes
 
 
 def test_a_head_that_loses_its_power_is_followed() -> None:

@@ -318,7 +318,10 @@ class StandbyHeads:
         """The standby was not reached with the last events: this is the head still."""
         self._handing_over = False
         log.error(
-            "this head goes on: its standby %s has not got all events: %s", sender.standby, sender.problem
+            "this head goes on: its standby %s has not got all events: %s; nodes of this machine that were "
+            "drained for the takeover stay so: hn node resume NAME",
+            sender.standby,
+            sender.problem,
         )
         try:
             (self._head.state / REPLACED).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 Source:  docs/decisions/0057-standby-heads.md.
 """
 
+import re
 from collections.abc import Collection
 from typing import Final
 
@@ -17,10 +18,26 @@ ANSWERED: Final = SHORTEST - RECENT - 2.0
 What they said to the standby before does not count there any more when it may take over."""
 
 
+FIRST: Final = (0, 3)
+"""The first version of Headnode whose agents look for their head at a standby."""
+
+
 def voters(cluster: ClusterState) -> frozenset[str]:
-    """Return the nodes of other machines that can be reached: the others cannot tell where the head is."""
+    """Return the nodes that can tell where the head is.
+
+    They are on other machines, can be reached, and have an agent that knows standby heads.
+    """
     reachable = (NodeState.READY, NodeState.PAUSED)
-    return frozenset(name for name, node in cluster.nodes.items() if node.key and node.state in reachable)
+    return frozenset(
+        name
+        for name, node in cluster.nodes.items()
+        if node.key and node.state in reachable and _knows_standbys(node.facts.version)
+    )
+
+
+def _knows_standbys(version: str) -> bool:
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+    return len(numbers) == 2 and tuple(numbers) >= FIRST
 
 
 def is_majority(some: int, of: Collection[str]) -> bool:
