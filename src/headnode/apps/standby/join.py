@@ -30,7 +30,7 @@ from headnode.adapters.nodes.membership import (
 from headnode.adapters.wire.agent_messages import JoinStandby
 from headnode.adapters.wire.messages import StandbyJoined
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL
-from headnode.adapters.wire.tls import AUTHORITY_FILES
+from headnode.adapters.wire.tls import AUTHORITY_FILES, fingerprint_of
 from headnode.apps.standby.former_head import FORMER
 from headnode.core.model.errors import NotAllowed, Unavailable, WrongState
 from headnode.core.model.quantities import Seconds
@@ -73,7 +73,7 @@ def _join(state: Path, invitation: Invitation, name: str, listen: str, takeover_
     state.mkdir(parents=True, exist_ok=True)
     state.chmod(0o755 if os.geteuid() == 0 else 0o700)
     refuse_unsafe_state(state)
-    former = successor(state) is not None
+    former = successor(state) is not None or _has_keys_of(state, invitation)
     _refuse_directory_in_use(state, former=former)
     lock = SingleProcess(state / f"{JOURNAL}.lock")  # no head runs here, and none begins
     try:
@@ -95,6 +95,16 @@ def _join(state: Path, invitation: Invitation, name: str, listen: str, takeover_
         return _settle(state, scratch, joined, place)
     finally:
         lock.release()
+
+
+def _has_keys_of(state: Path, invitation: Invitation) -> bool:
+    """Whether a head was here of the cluster that invites: another machine is that head now.
+
+    Raises:  OSError; BadRequest ``certificate``.
+    """
+    authority = state / "authority" / "authority.pem"
+    there = (state / JOURNAL).exists() and authority.exists()
+    return there and fingerprint_of(authority.read_bytes()) == invitation.fingerprint
 
 
 def _refuse_address_in_use(host: str, port: int) -> None:
