@@ -79,6 +79,8 @@ from headnode.core.model.bounds import (
     SMALL_REQUEST,
     SOCKETS,
     SPEED,
+    STANDBY_ANSWER,
+    STANDBY_MESSAGE,
     STRANGER_LINES,
     STRANGERS,
     STRANGERS_OF_ADDRESS,
@@ -234,6 +236,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             STRANGER_LINES,
         ),
     ),
+    ("Between a head and its standby", (STANDBY_MESSAGE, STANDBY_ANSWER)),
     (
         "Nodes",
         (

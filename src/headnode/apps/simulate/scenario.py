@@ -55,6 +55,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("EventWebhooks", "EventWebhookTypes", "EventWebhookSecretFile"), _NOBODY),
         **dict.fromkeys(("Bank", "BankKeyFile", "BankActor", "BankAway"), _NOBODY),
         **dict.fromkeys(("Administrators", "Operators", "SiteKeyRoles"), _PEOPLE),
+        "StandbyWait": "a simulation has no standby heads",
         "NodeGroups": "groups without nodes run no jobs",
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }
