@@ -301,7 +301,7 @@ def test_a_join_that_fails_changes_nothing(head: RealHead, standby: Path, tmp_pa
         refused = hn("standby", "join", word, "--listen", listen.listen, "--name", "b", state=standby)
         assert refused.returncode != 0
         assert told(standby)["name"] == "b"
-    assert "is in use" in join(head, head.state).stderr
+    assert "already uses the state directory" in join(head, head.state).stderr.replace("\n", " ")
     taken = join(head, tmp_path / "second")
     assert "exists already" in taken.stderr
     assert "--for b" in taken.stderr

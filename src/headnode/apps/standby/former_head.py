@@ -1,4 +1,4 @@
-"""What a former head acknowledged and its standby never got: people are told, so nothing is lost unseen."""
+"""What a former head wrote and its standby never got: people are told, so that nothing is lost unseen."""
 
 import logging
 from collections.abc import Iterator
@@ -41,12 +41,15 @@ def _report(kept: Path, store: EventSource) -> list[str]:
         lines = list(lost_jobs(former, common))
     finally:
         former.close()
-    text = f"After event {common}, the last that both heads have, the former head acknowledged:\n"
+    text = (
+        f"After event {common}, the last that both heads have, the former head wrote (it may not have "
+        "acknowledged the last of it):\n"
+    )
     (kept / REPORT).write_text(text + "".join(f"{line}\n" for line in lines or ["nothing"]), encoding="utf-8")
     if not lines:
         return []
-    jobs = f"{len(lines)} jobs were" if len(lines) > 1 else "1 job was"
-    sentence = f"{jobs} acknowledged by the former head and never reached this one: see {kept / REPORT}"
+    jobs = f"{len(lines)} jobs" if len(lines) > 1 else "1 job"
+    sentence = f"{jobs} of the former head never reached this one: see {kept / REPORT}"
     log.warning("%s", sentence)
     return [sentence]
 
