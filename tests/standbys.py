@@ -17,10 +17,9 @@ from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal, write_clust
 from headnode.adapters.nodes.membership import read_address, read_invitation
 from headnode.adapters.standby.followed import FollowedJournal, Followers, FollowingStandby
 from headnode.adapters.standby.sender import SenderParts, StandbySender
-from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
+from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, STANDBY_PURPOSE, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.apps.cli.standby_daemon import ask_standby
-from headnode.apps.server.standbys import PURPOSE
 from headnode.apps.standby.following import AUDIT_LOG
 from headnode.apps.standby.join import join
 from headnode.core.model.errors import HeadnodeError
@@ -146,7 +145,7 @@ class Leader:
         return sender
 
     def hello(self, name: str) -> HeadHello:
-        secret = self.authority.derived_secret(PURPOSE)
+        secret = self.authority.derived_secret(STANDBY_PURPOSE)
         return HeadHello(
             STANDBY_PROTOCOL, __version__, CLUSTER, self.store.cluster_id, name, "head:1", secret,
             self.engine.cluster.term,

@@ -75,13 +75,20 @@ def test_a_standby_that_is_gone_is_not_waited_for() -> None:
     assert time.monotonic() - began < 10.0
 
 
-def test_a_standby_far_behind_is_in_step_once_it_is_near() -> None:
+def test_a_standby_that_is_near_is_waited_for_and_in_step_once_it_has_what_was_acknowledged_without_it() -> (
+    None
+):
     followers, (standby,) = followed_by("standby")
+    last = CLOSE_BEHIND + 10
     followers.lost(standby)
-    followers.written(CLOSE_BEHIND + 10)
+    followers.written(last)
     followers.confirm(standby, 9)
-    assert not standby.in_step
+    assert not standby.waited_for
     followers.confirm(standby, 10)
+    assert standby.waited_for
+    assert not standby.in_step
+    followers.written(last + 1)  # nobody is told of it before the standby has it
+    followers.confirm(standby, last)
     assert standby.in_step
 
 

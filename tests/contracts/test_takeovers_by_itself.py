@@ -114,11 +114,11 @@ class Play:
             self.cut_since = None
             self.sender.heard = float(self.now)
             self.standby_heard, self.standby_in_step = self.now, follower.in_step
-            follower.connected = follower.in_step = True
+            follower.connected = follower.waited_for = True
             return
         self.cut_since = self.now if self.cut_since is None else self.cut_since
         if self.now - self.cut_since >= WAIT:
-            follower.connected = follower.in_step = False
+            follower.connected = follower.waited_for = False
 
     def _head_and_nodes(self) -> None:
         for name, node in self.nodes.items():

@@ -11,6 +11,7 @@ from headnode.adapters.files.local_daemons import REPLACED, STANDBY
 from headnode.core.model.errors import Unavailable, WrongState
 
 CONTROL_SOCKET: Final = "standby.sock"
+STANDBY_LOCK: Final = "standby.lock"
 BACKUP: Final = "backup-standby.db"  # a copy of the journal of a standby that runs
 
 

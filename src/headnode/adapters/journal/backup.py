@@ -16,6 +16,7 @@ import msgspec
 
 from headnode.adapters.files.owners import refuse_unsafe_state, why_not_trusted
 from headnode.adapters.journal.sqlite import CLUSTER_ID, JOURNAL, SqliteJournal, write_cluster_id
+from headnode.adapters.wire.tls import AUTHORITY_FILES
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
@@ -29,7 +30,6 @@ FORMAT: Final = "headnode-backup"
 VERSION: Final = 2  # 1 was of development
 MANIFEST: Final = "manifest.json"
 LARGEST_MANIFEST: Final = 1 << 20  # bytes
-AUTHORITY: Final = ("authority.key", "authority.pem", "head.key", "head.pem")
 FILES: Final = (
     JOURNAL,
     CLUSTER_ID,
@@ -37,7 +37,7 @@ FILES: Final = (
     "listen",
     "nodes-here",
     "audit.log",
-    *(f"authority/{name}" for name in AUTHORITY),
+    *(f"authority/{name}" for name in AUTHORITY_FILES),
 )
 """All that a backup may contain; a journal is always in it, the others where the head has them."""
 

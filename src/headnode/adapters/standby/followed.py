@@ -18,8 +18,6 @@ log = logging.getLogger("headnode.standby")
 
 KNOWN_BATCHES: Final = 10_000
 CLOSE_BEHIND: Final = 1000  # events: a standby that is no further behind is waited for from now on
-
-
 TRUSTED_AFTER: Final = 5  # times as long as a write waited for it in vain: so long, none waits for a standby
 
 
@@ -37,8 +35,14 @@ class FollowingStandby:
         self.name = name
         self.confirmed = 0  # the last event that it has on its disk
         self.connected = False
-        self.in_step = False  # acknowledgements wait for it
+        self.waited_for = False  # acknowledgements wait for it
         self.not_before = 0.0  # when they may again, on the monotonic clock
+        self.unwaited = 0  # the last event that may have been acknowledged without it
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it has everything that was acknowledged."""
+        return self.waited_for and self.confirmed >= self.unwaited
 
 
 class Followers:
@@ -79,19 +83,19 @@ class Followers:
         with self.changed:
             follower.confirmed = number
             late = time.monotonic() < follower.not_before or self.last - number > CLOSE_BEHIND
-            if self.waits and not follower.in_step and not late:
-                log.info("standby %s is in step: it has event %d", follower.name, number)
-                follower.in_step = True
+            if self.waits and not follower.waited_for and not late:
+                log.info("standby %s is waited for: it has event %d", follower.name, number)
+                follower.waited_for, follower.unwaited = True, self.last
             self.changed.notify_all()
 
     def lost(self, follower: FollowingStandby) -> None:
         """Note that the connection to a standby has ended: nothing waits for it."""
         with self.changed:
-            follower.connected = follower.in_step = False
+            follower.connected = follower.waited_for = False
             self.changed.notify_all()
 
     def wait(self, number: int, seconds: float) -> None:
-        """Wait until all standby heads in step have event `number`, for at most so long.
+        """Wait until all standby heads that are waited for have event `number`, for at most so long.
 
         One that is late then is not waited for any more until it has caught up, and for some time: one that
         is always late would else delay every other write.  With 0 seconds no standby is in step.
@@ -101,8 +105,8 @@ class Followers:
             self.waits = seconds > 0
             if not self.waits:
                 for follower in self.followers.values():
-                    follower.in_step = False
-            while late := [f for f in self.followers.values() if f.in_step and f.confirmed < number]:
+                    follower.waited_for = False
+            while late := [f for f in self.followers.values() if f.waited_for and f.confirmed < number]:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     self._give_up(late, seconds)
@@ -111,7 +115,7 @@ class Followers:
 
     def _give_up(self, late: Iterable[FollowingStandby], seconds: float) -> None:
         for follower in late:
-            follower.in_step = False
+            follower.waited_for = False
             follower.not_before = time.monotonic() + TRUSTED_AFTER * seconds
             log.warning(
                 "standby %s has not confirmed event %d within %g s: it is not waited for until it has "

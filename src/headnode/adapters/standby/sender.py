@@ -300,7 +300,7 @@ class StandbySender(threading.Thread):
     def _send_copy(self) -> None:
         """Send the whole journal; the standby says with which event it ends."""
         with self._followers.changed:
-            self.follower.in_step = False
+            self.follower.waited_for = False
         copy = self._parts.scratch / f"standby-{self.standby}.db"
         copy.unlink(missing_ok=True)
         self._refuse_copy_without_room()

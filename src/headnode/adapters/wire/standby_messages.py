@@ -13,6 +13,7 @@ from headnode.adapters.wire.agent_messages import Message
 from headnode.core.model import bounds
 
 STANDBY_PROTOCOL = 1
+STANDBY_PURPOSE = "standby"  # of the secret that a head shows, derived from the key of the authority
 PIECE = 1024 * 1024  # bytes of a file in one message
 MOST_EVENTS = 1000  # in one message
 LARGEST_OF_HEAD = bounds.STANDBY_MESSAGE.most  # bytes

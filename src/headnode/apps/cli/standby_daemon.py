@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headnode.adapters.files.local_daemons import STANDBY, take_lock
-from headnode.adapters.files.standby_place import CONTROL_SOCKET, unusable_state
+from headnode.adapters.files.standby_place import CONTROL_SOCKET, STANDBY_LOCK, unusable_state
 from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.apps.cli.daemons import BackgroundProgram
@@ -32,7 +32,7 @@ def standby_runs(directory: str) -> bool:
     Raises:  NotAllowed ``not-yours``; Unavailable ``standby-state``.
     """
     try:
-        descriptor = take_lock(Path(directory) / "standby.lock")
+        descriptor = take_lock(Path(directory) / STANDBY_LOCK)
     except PermissionError:
         raise NotAllowed(
             code="not-yours",

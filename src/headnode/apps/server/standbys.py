@@ -20,7 +20,7 @@ from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.standby.dialing import format_address
 from headnode.adapters.standby.followed import FollowedJournal, Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender, ask_whether_head
-from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, HeadHello, IsHead
+from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, STANDBY_PURPOSE, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.apps.server.agent_supervisor import HEAD_USER
 from headnode.apps.server.command_batcher import CommandBatcher
@@ -35,7 +35,6 @@ from headnode.protocol.node_answers import IN_STEP, StandbyObject
 
 log = logging.getLogger("headnode.standby")
 
-PURPOSE: Final = "standby"  # as apps/standby asks the authority for it
 HAND_OVER_TIME: Final = 10.0  # seconds for the standby to become the head
 LOOK: Final = 0.05  # seconds
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether this head must stop, and whether all senders live
@@ -175,7 +174,7 @@ class StandbyHeads:
             self._source.cluster_id,
             name,
             self._head.address(),
-            self._authority.derived_secret(PURPOSE),
+            self._authority.derived_secret(STANDBY_PURPOSE),
             self._engine.cluster.term,
         )
 

@@ -12,6 +12,7 @@ from typing import Final
 from headnode.adapters.files.local_daemons import REPLACED, STANDBY
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state
 from headnode.adapters.files.standby_place import (
+    STANDBY_LOCK,
     StandbyPlace,
     standby_place,
     successor,
@@ -36,7 +37,7 @@ from headnode.core.model.errors import NotAllowed, Unavailable, WrongState
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.join import check_address, check_name
 
-_BESIDE: Final = frozenset({"head.log", "standby.lock", "notices.db"})
+_BESIDE: Final = frozenset({"head.log", STANDBY_LOCK, "notices.db"})
 _OWN: Final = frozenset({"authority.new", "authority.former", f"{JOURNAL}.lock"})
 _UNREACHABLE: Final = ("0.0.0.0", "::", "*", "localhost")  # noqa: S104  (they are refused)
 

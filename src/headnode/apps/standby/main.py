@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, 
 from headnode.adapters.files.standby_place import (
     BACKUP,
     CONTROL_SOCKET,
+    STANDBY_LOCK,
     StandbyPlace,
     standby_place,
 )
@@ -28,6 +29,7 @@ from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
 from headnode.adapters.wire.peers import peer_ids, user_name
+from headnode.adapters.wire.standby_messages import STANDBY_PURPOSE
 from headnode.adapters.wire.tls import AUTHORITY_FILES, Authority, head_side
 from headnode.apps.standby.door import StandbyDoor, refuse_clients
 from headnode.apps.standby.following import Following
@@ -40,8 +42,6 @@ from headnode.core.state.standby_votes import voters
 
 log = logging.getLogger("headnode.standby")
 
-LOCK: Final = "standby.lock"
-PURPOSE: Final = "standby"  # what the secret is for that the head shows
 LARGEST_ORDER: Final = 4096  # bytes
 ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether the head is lost
@@ -55,7 +55,7 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     A backup is a copy of the journal, in the file `BACKUP` of the state directory.
     """
 
-    ask: str
+    ask: Literal["status", "take over", "backup"]
     force: bool = False
 
 
@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
             raise WrongState(
                 code="no-standby", what=f"{str(state)!r} is no standby", fix="make it one: hn standby join"
             )
-        if take_lock(state / LOCK) is None:
+        if take_lock(state / STANDBY_LOCK) is None:
             raise WrongState(code="already-running", what=f"a standby runs in {str(state)!r} already")
         is_head = asyncio.run(StandbyHead(state, place).run())
     except HeadnodeError as error:
@@ -149,7 +149,7 @@ class StandbyHead:
         self._answered = asyncio.Event()  # nobody waits for the answer to an order
         self._answered.set()
         self._refusing, self._votes = 0, Votes()
-        secret = self._authority.derived_secret(PURPOSE)
+        secret = self._authority.derived_secret(STANDBY_PURPOSE)
         self.following = Following(state, place.name, secret, self._handed_over)
         self._takeover = Takeover(state, place, self.following)
 
