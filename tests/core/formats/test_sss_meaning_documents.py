@@ -89,6 +89,28 @@ def test_an_id_of_defaults_is_not_the_id_of_every_group() -> None:
     assert [task.command for task in again.tasks] == ["/bin/a", "/bin/a"]
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "kept"),
+    [
+        ("<Network>myrinet</Network>", "<Network>infiniband</Network>", ["infiniband"]),
+        ("<Network>myrinet</Network>", '<Network units="Gb/s">10</Network>', ["Gb/s"]),
+        ('<Network units="Gb/s">1</Network>', "<Network>infiniband</Network>", ["infiniband"]),
+        ('<Extension name="a">1</Extension>', '<Extension name="a">2</Extension>', [">2<"]),
+        ('<Extension name="a">1</Extension>', '<Extension name="b">2</Extension>', [">1<", ">2<"]),
+    ],
+)
+def test_what_a_task_says_replaces_what_its_group_says_and_reads_back(
+    outer: str, inner: str, kept: list[str]
+) -> None:
+    program = "<Executable>/bin/a</Executable>"
+    groups = f"<TaskGroup>{program}</TaskGroup><TaskGroup>{program}{outer}<Task>{inner}</Task></TaskGroup>"
+    (spec,) = jobs_in(read_document(f"<Job><Id>1</Id>{groups}</Job>")[0]).jobs
+    said = [*spec.tasks[1].extensions.values()]
+    assert [word in text for word, text in zip(kept, said, strict=True)] == [True] * len(kept)
+    (again,) = jobs_in(read_document(write_document(document_of(spec)[0])[0])[0]).jobs
+    assert again.tasks[1].extensions.items() >= spec.tasks[1].extensions.items()
+
+
 @needs_samples
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_every_sample_is_jobs_that_the_cluster_takes(path: Path) -> None:

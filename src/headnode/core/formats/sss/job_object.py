@@ -306,6 +306,11 @@ def _merged(far: SssScope, near: SssScope) -> dict[str, object]:
     return fields
 
 
+def not_overridden(far: Sequence[SssProperty], near: Sequence[SssProperty]) -> Sequence[SssProperty]:
+    """Return the properties of `far` that no property of `near`, which is inside of it, overrides."""
+    return _free(far, _slots(near))
+
+
 def _envelope(far: SssCategory, near: SssCategory | None, taken: Set[Hashable]) -> SssCategory | None:
     left = _free(far.properties, taken)
     if not left:

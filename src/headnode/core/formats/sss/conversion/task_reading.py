@@ -19,7 +19,13 @@ from headnode.core.formats.sss.conversion.request_reading import (
 from headnode.core.formats.sss.conversion.resource_reading import SizedTask
 from headnode.core.formats.sss.conversion.resource_table import with_rest
 from headnode.core.formats.sss.conversion.simple_fields import SortedScope, distribution_of, each_of, numbered
-from headnode.core.formats.sss.job_object import EffectiveTaskGroup, Task, TaskGroup, TaskRef
+from headnode.core.formats.sss.job_object import (
+    EffectiveTaskGroup,
+    Task,
+    TaskGroup,
+    TaskRef,
+    not_overridden,
+)
 from headnode.core.formats.sss.properties import (
     Environment,
     SssCategory,
@@ -36,7 +42,6 @@ from headnode.core.model.task import Distribution as Placed
 Fields = dict[str, Any]
 _COUNTED = ("processors", "nodes")
 _PATHS = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
-_MANY = {row.name for row in ROWS if row.many}
 
 
 Ways = list[tuple[RequestOption, ...]]
@@ -240,9 +245,9 @@ def _rest(
     """Return what must be kept of a task group and of what one of its tasks says `more`; None: nothing."""
     if not (kept or more.kept or more.taken.requested or taken.requested or own.kept):
         return None
-    hidden = {one.name for one in more.kept} - _MANY | (set() if first else {"Id"})
+    own_kept = [one for one in not_overridden(kept, more.kept) if first or one.name != "Id"]
     return TaskGroup(
-        properties=(*[one for one in kept if one.name not in hidden], *more.kept),
+        properties=(*own_kept, *more.kept),
         requested=more.taken.requested or taken.requested,
         kept=own.kept,
     )
