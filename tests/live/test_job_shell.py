@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from testbed.clusters import Cluster, cluster_on_loopback
-from testbed.processes import alive, free_address, until
+from testbed.processes import alive, free_address, until, until_ended
 
 running = partial(alive, without="shell")  # commands, not those of hn that began them
+nothing_runs = partial(until_ended, without="shell")
 PATIENCE = 60.0  # seconds for anything that must happen
 NODES = ("left", "right")
 
@@ -188,7 +189,7 @@ def test_control_c_and_control_z_are_for_the_program_there(cluster: Cluster) -> 
         one.until("sleep 97002")
         one.type("\x03\rexit 3\r")
         assert one.wait() == 3
-    until(lambda: not running("97002"), "nothing of it runs")
+    nothing_runs("97002")
 
 
 def test_text_of_all_languages_goes_both_ways_and_is_erased_by_characters(cluster: Cluster) -> None:
@@ -292,7 +293,7 @@ def test_when_the_terminal_goes_all_goes(cluster: Cluster, how: str) -> None:
                 assert one.is_as_before()
         one.process.wait(PATIENCE)
     assert cluster.wait(newest(cluster)["id"]) == "Canceled"
-    until(lambda: not running(mark), "nothing of it runs")
+    nothing_runs(mark)
 
 
 def test_who_sits_there_is_told_when_the_job_is_canceled(cluster: Cluster) -> None:
@@ -306,7 +307,7 @@ def test_who_sits_there_is_told_when_the_job_is_canceled(cluster: Cluster) -> No
         assert "canceled" in one.seen
         assert one.is_as_before()
     assert cluster.wait(job) == "Canceled"
-    until(lambda: not running("97030"), "nothing of it runs")
+    nothing_runs("97030")
 
 
 def test_who_sits_there_is_told_before_the_time_of_the_job_is_over(cluster: Cluster) -> None:
@@ -332,7 +333,7 @@ def test_the_end_of_the_agent_ends_the_shell_and_the_job(cluster: Cluster) -> No
         assert one.is_as_before()
     assert cluster.wait(job) in ("Failed", "Canceled")
     cluster.wait_for_nodes("Ready")
-    until(lambda: not running("97040"), "nothing of it runs")
+    nothing_runs("97040")
 
 
 def test_the_end_of_the_head_ends_the_shell_and_then_the_job(cluster: Cluster) -> None:
@@ -347,7 +348,7 @@ def test_the_end_of_the_head_ends_the_shell_and_then_the_job(cluster: Cluster) -
     cluster.start_head()
     cluster.wait_for_nodes("Ready")
     assert cluster.wait(job) in ("Failed", "Canceled")
-    until(lambda: not running("97050"), "nothing of it runs")
+    nothing_runs("97050")
 
 
 def test_a_node_without_power_leaves_nobody_waiting(cluster: Cluster) -> None:
@@ -380,7 +381,7 @@ def test_a_shell_in_a_running_job_comes_and_goes_and_the_job_goes_on(
         with Seat(cluster, "--job", str(job), "--", "sleep", "97061") as one:
             until(lambda: running("97061"), "it sleeps")
             one.process.kill()
-        until(lambda: not running("97061"), "nothing of it runs")
+        nothing_runs("97061")
         done = hn(cluster, "job", "shell", "--job", str(job), "--", "cat; exit 4", input="through\n")
         assert (done.stdout, done.returncode) == ("through\n", 4)
         assert cluster.job(job)["state"] == "Running"

@@ -15,10 +15,11 @@ import pytest
 
 from headnode.core.model.errors import HeadnodeError
 from testbed.clusters import Cluster, cluster_on_loopback
-from testbed.processes import alive, free_address, until
+from testbed.processes import alive, free_address, until, until_ended
 
 NODES = ("n1", "n2", "n10")
 running = partial(alive, without="run")  # commands, not those of hn that began them
+nothing_runs = partial(until_ended, without="run")
 PATIENCE = 40.0  # seconds for anything that must happen
 
 
@@ -234,12 +235,12 @@ def test_what_takes_too_long_is_killed_with_all_it_started(cluster: Cluster) -> 
     done = hn(cluster, "run", "/timeout:1", "/nodes:n1", f"{sleeper(98101)} & setsid {sleeper(98102)}; wait")
     assert b"n1 returns 255" in done.stdout
     assert b"did not end within 1 s" in done.stdout
-    until(lambda: not running("98101") and not running("98102"), "nothing of it runs")
+    nothing_runs("98101", "98102")
 
 
 def test_what_it_leaves_behind_is_ended_with_it(cluster: Cluster) -> None:
     assert hn(cluster, "run", f"setsid {sleeper(98103)} > /dev/null 2>&1 & exit 0").returncode == 0
-    until(lambda: not running("98103"), "nothing of it runs")
+    nothing_runs("98103")
 
 
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
@@ -250,7 +251,7 @@ def test_the_end_of_hn_ends_it_everywhere(cluster: Cluster, how: signal.Signals,
         client.send_signal(how)
         assert client.wait(PATIENCE) == status
         client.communicate()
-    until(lambda: not running(mark), "nothing of it runs")
+    nothing_runs(mark)
 
 
 def test_a_command_that_minds_no_signal_is_ended_all_the_same(cluster: Cluster) -> None:
@@ -258,7 +259,7 @@ def test_a_command_that_minds_no_signal_is_ended_all_the_same(cluster: Cluster) 
         until(lambda: len(running("98120")) >= len(NODES), "it runs everywhere")
         client.kill()
         client.communicate()
-    until(lambda: not running("98120") and not running("98121"), "nothing of it runs")
+    nothing_runs("98120", "98121")
 
 
 def test_nothing_of_it_is_kept_on_a_node(cluster: Cluster) -> None:
@@ -293,7 +294,7 @@ def test_a_node_that_goes_away_fails_and_the_others_go_on(cluster: Cluster, tmp_
     cluster.wait_for_nodes("Ready")
     ended = {each["node"]: (each["exit_code"], each["problem"]) for each in done["nodes"]}
     assert ended == {"n1": (0, ""), "n2": (0, ""), "n10": (255, "node n10 went away")}
-    until(lambda: not running("98130"), "nothing of it runs")
+    nothing_runs("98130")
 
 
 def test_a_head_that_is_killed_takes_it_along(cluster: Cluster) -> None:
@@ -304,7 +305,7 @@ def test_a_head_that_is_killed_takes_it_along(cluster: Cluster) -> None:
         assert client.returncode == 1
     cluster.start_head()
     cluster.wait_for_nodes("Ready")
-    until(lambda: not running("98140"), "nothing of it runs")
+    nothing_runs("98140")
 
 
 def test_whoever_did_not_begin_a_run_cannot_take_part_in_it(cluster: Cluster) -> None:
@@ -322,7 +323,7 @@ def test_nonsense_in_a_conversation_costs_that_one_only(cluster: Cluster) -> Non
     with pytest.raises(HeadnodeError, match="not possible here"):
         part.hear()
     part.close()
-    until(lambda: not running("98150"), "nothing of it runs")
+    nothing_runs("98150")
     held.close()
     assert hn(cluster, "run", "true").returncode == 0
 

@@ -33,6 +33,35 @@ def alive(word: str, *, without: str = "") -> list[int]:
     return found
 
 
+def until_ended(*words: str, without: str = "") -> None:
+    """Wait until no process has one of the words in its command line; the test fails with what still runs."""
+
+    def left() -> list[int]:
+        return [process for word in words for process in alive(word, without=without)]
+
+    try:
+        until(lambda: not left(), f"no process has {' or '.join(words)} in its command line")
+    except AssertionError as error:
+        raise AssertionError(f"{error}:\n" + "\n".join(map(_ancestry, left()))) from None
+
+
+def _ancestry(process: int) -> str:
+    """Return a process and its ancestors: number, state, session, groups and command line of each."""
+    lines = []
+    while process > 0:
+        try:
+            about = Path("/proc") / str(process)
+            state, parent, _, session = (about / "stat").read_text().rpartition(")")[2].split()[:4]
+            command = (about / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            groups = " ".join((about / "cgroup").read_text().split())
+        except OSError as error:
+            lines.append(f"{process}: {error}")
+            break
+        lines.append(f"{process} {state} session {session}: {command}[{groups}]")
+        process = int(parent)
+    return "\n  ".join(lines)
+
+
 def free_address() -> str:
     """Return an address of this machine at which nobody listens."""
     with socket.socket() as probe:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,12 +35,30 @@ Picture = dict[int, Process]
 
 def picture() -> Picture:
     """Return the processes that live now.  Costs about 20 us each."""
-    found = {}
-    for name in os.listdir(_PROC):  # noqa: PTH208 - a Path for each process would cost more than reading it
-        if name.isdigit():
-            process = _read(int(name))
-            if process is not None:
-                found[int(name)] = process
+    # A Path for each process would cost more than reading it.
+    return picture_of([int(name) for name in os.listdir(_PROC) if name.isdigit()], _read)  # noqa: PTH208
+
+
+def picture_of(numbers: Iterable[int], read: Callable[[int], Process | None]) -> Picture:
+    """Return those of `numbers` that live, as `read` says of each.
+
+    Processes are read one after the other.  If a parent ends between the reading of its child and its own,
+    the child has a parent that is not there, and would be among nobody's descendants: it is read again.
+    Numbers are used again, so a child may come before its parent.
+    """
+    found = {number: seen for number in numbers if (seen := read(number)) is not None}
+    alone: set[int] = set()  # the first process has no parent, and users may see only their own processes
+    while orphans := [
+        number for number, seen in found.items() if seen.parent not in found and number not in alone
+    ]:
+        for number in orphans:
+            seen = read(number)
+            if seen is None:
+                del found[number]
+                continue
+            if seen.parent == found[number].parent:
+                alone.add(number)
+            found[number] = seen
     return found
 
 
