@@ -213,7 +213,8 @@ def test_a_request_beyond_the_bound_is_refused_before_it_is_sent(state: Path) ->
 
 
 def test_a_head_without_nodes_comes_up_and_goes_down(tmp_path: Path) -> None:
-    assert hn("up", "--nodes", "0", state=tmp_path).returncode == 0
+    up = hn("up", "--nodes", "0", state=tmp_path)
+    assert "  add a node   hn node invite --approve\n  first job " in up.stdout, up.stderr
     said = hn("job", "submit", "true", state=tmp_path)
     assert said.returncode == 0, said.stderr
     down = hn("down", state=tmp_path)
@@ -229,6 +230,7 @@ def test_a_head_that_is_started_again_without_a_word_has_the_nodes_it_had(tmp_pa
     assert hn("down", state=tmp_path).returncode == 0
     said = hn("up", state=tmp_path)
     assert ": 2 nodes, 6 processors." in said.stdout, said.stderr
+    assert "add a node" not in said.stdout
     assert hn("down", state=tmp_path).returncode == 0
 
 

@@ -191,7 +191,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     said, told = _console(asked, directory)
     if over is not None:
         said = _over(client) + said
-    out.text(_welcome(started, directory) + said, started | told)
+    out.text(_welcome(started, directory, needs_node=over is None) + said, started | told)
     return 0
 
 
@@ -242,16 +242,19 @@ def _runs_already(running: "dict[str, Any]") -> str:
     )
 
 
-def _welcome(started: "dict[str, Any]", directory: str) -> str:
+def _welcome(started: "dict[str, Any]", directory: str, *, needs_node: bool) -> str:
+    """Return what to do next; on a cluster that `needs_node` to run a job and has none, add one first."""
     from headnode.apps.readable_values import counted
 
     processors = counted(started["processors"]["ready"], "processor")
     nodes, states = counted(sum(started["nodes"].values()), "node"), started["nodes"]
     closed = [f"{number} {state.lower()}" for state, number in sorted(states.items()) if state != "Ready"]
     which = f" ({', '.join([str(states.get('Ready', 0)) + ' ready', *closed])})" if closed else ""
+    first = "" if started["nodes"] or not needs_node else "  add a node   hn node invite --approve\n"
     return (
         f"Cluster {started['name']} is up: {nodes}{which}, {processors}. State and log are in {directory}.\n"
         "\n"
+        f"{first}"
         "  first job    hn job submit --wait echo hello from job %CCP_JOBID%\n"
         "  a sweep      hn job submit --wait /parametric:1-100 echo '*'\n"
         "  your jobs    hn job list '/state:*'\n"
