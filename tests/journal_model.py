@@ -19,9 +19,9 @@ from headnode.adapters.journal.event_table import (
 )
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.state.events import Event, ParameterSet, node_of
+from headnode.core.state.events import Event, JobsPurged, ParameterSet, node_of
 from headnode.core.state.job_events import InstanceEnd, JobEvent, JobStarted
-from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, Prediction
+from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, Prediction, PurgeStep
 
 
 class ModelJournal(MemoryJournal):
@@ -35,6 +35,8 @@ class ModelJournal(MemoryJournal):
         self._counts: Counter[tuple[str, str]] = Counter()  # (owner, state) -> jobs
         self._instances: dict[JobId, dict[int, dict[int, InstanceEnd]]] = {}  # job -> task -> instance
         self._predictions: dict[JobId, Prediction] = {}  # in the order they came
+        self._purging: set[JobId] = set()
+        self._purged: set[int] = set()  # numbers of events
 
     def append(
         self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
@@ -51,11 +53,43 @@ class ModelJournal(MemoryJournal):
                 if self._predictions and isinstance(event, JobStarted):
                     self._judge(event)
         self._project(events)
+        for event in events:
+            if isinstance(event, JobsPurged):
+                for job in event.jobs:
+                    self._take_out(job)
+                self._purging |= set(event.jobs)
         for job in revived:
             self._take_out(job)
+            self._purging.discard(job)
         for one in ended:
             self._put_in(one)
         return number
+
+    def replay(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """Yield (number, event) for every event with a number greater than `after` that was not purged."""
+        return (each for each in super().replay(after) if each[0] not in self._purged)
+
+    def purge(self, most: int) -> PurgeStep:
+        """Remove what is left of purged jobs, up to the older of the snapshots."""
+        covered = min(number for number, _ in self._snapshots) if len(self._snapshots) > 1 else 0
+        waits_for = 0
+        for job in sorted(self._purging):
+            events = [
+                number for number, event in self.replay() if isinstance(event, JobEvent) and event.job == job
+            ]
+            self._purged |= {number for number in events if number <= covered}
+            self._told[job] = [
+                self._events[number - 1]
+                for number in events
+                if number > covered and kind_of(self._events[number - 1]) == OF_JOB
+            ]
+            self._instances.pop(job, None)
+            self._predictions.pop(job, None)
+            if left := [number for number in events if number > covered]:
+                waits_for = max(waits_for, *left)
+            else:
+                self._purging.discard(job)
+        return PurgeStep(1, waits_for)
 
     def damage(self) -> tuple[str, ...]:
         """Return nothing: memory is not damaged."""
@@ -130,8 +164,8 @@ class ModelJournal(MemoryJournal):
         """Return the first events of a job and of its instances after a number, with their numbers."""
         found: list[tuple[int, Event]] = [
             (number, event)
-            for number, event in enumerate(self._events, 1)
-            if number > after and isinstance(event, JobEvent) and event.job == job
+            for number, event in self.replay(after)
+            if isinstance(event, JobEvent) and event.job == job
         ]
         return found[: max(limit, 0)]
 
@@ -139,7 +173,7 @@ class ModelJournal(MemoryJournal):
         """Return the numbers of the first and the newest event in the history of a job; None: it has none."""
         numbers = [
             number
-            for number, event in enumerate(self._events, 1)
+            for number, event in self.replay()
             if isinstance(event, JobEvent) and event.job == job and kind_of(event) == OF_JOB
         ]
         return (numbers[0], numbers[-1]) if numbers else None

@@ -16,7 +16,7 @@ from depth import share_of
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import JobId
-from headnode.core.state.events import EVENTS, Event, NodePaused, NodeRegistered, ParameterSet
+from headnode.core.state.events import EVENTS, Event, JobsPurged, NodePaused, NodeRegistered, ParameterSet
 from headnode.core.state.job_events import (
     InstanceEnd,
     InstancesDispatched,
@@ -268,6 +268,41 @@ def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal:
     assert journal.history(JobId(99), limit=2) == []
 
 
+def purged_in_steps(journal: AnyStore, most: int) -> int:
+    """Purge so many rows at a time until nothing more goes; return what the rest waits for."""
+    while (step := journal.purge(most)).more:
+        assert 0 < step.removed <= most + 2  # and the prediction of a job, and the note that it is purged
+    return step.waits_for
+
+
+def test_purged_jobs_leave_the_archive_at_once_and_the_journal_after_two_snapshots(journal: AnyStore) -> None:
+    life = [submitted(1), instances_ended(ONE, ended(1)), NodePaused(at=NOW, node="n1"), submitted(2)]
+    journal.append(life, [over(1), over(2)])
+    journal.append([JobsPurged(at=NOW, jobs=(ONE,))])
+    assert [job.id for job in journal.ended_jobs(owner=None, states=(), before=None, limit=9)] == [2]
+    assert journal.ended_job(ONE) is None
+    assert purged_in_steps(journal, 1) == 2
+    assert [number for number, _ in journal.replay()] == [1, 2, 3, 4, 5]
+    assert journal.instance(ONE, 1, 1) is None
+    journal.keep_snapshot(1, b"too early")
+    journal.keep_snapshot(5, b"late enough")
+    assert purged_in_steps(journal, 1) == 2
+    journal.keep_snapshot(5, b"late enough, too")
+    assert purged_in_steps(journal, 1) == 0
+    assert [number for number, _ in journal.replay()] == [3, 4, 5]
+    assert journal.history(ONE, limit=9) == []
+    assert journal.append([submitted(3)]) == 6
+
+
+def test_a_job_that_comes_back_when_it_was_purged_keeps_what_is_left(journal: AnyStore) -> None:
+    journal.append([submitted(1)], [over(1)])
+    journal.append([JobsPurged(at=NOW, jobs=(ONE,))], revived=[ONE])
+    for _ in range(2):
+        journal.keep_snapshot(2, b"state")
+    assert purged_in_steps(journal, 9) == 0
+    assert len(journal.history(ONE, limit=9)) == 1
+
+
 @pytest.mark.parametrize("store", LASTING)
 @given(batches=st.lists(st.tuples(batch, st.booleans()), max_size=6))
 @settings(max_examples=share_of(80), deadline=None)
@@ -275,9 +310,12 @@ def test_all_journals_agree_on_everything_also_when_reopened(store: str, batches
     with tempfile.TemporaryDirectory() as folder:
         memory, lasting = ModelJournal(), LASTING[store](Path(folder) / "journal")
         for (events, over, revived), reopen in batches:
-            assert memory.append(events, over, revived) == lasting.append(events, over, revived)
-            memory.keep_snapshot(len(list(memory.replay())), repr(events).encode())
-            lasting.keep_snapshot(len(list(lasting.replay())), repr(events).encode())
+            number = memory.append(events, over, revived)
+            assert lasting.append(events, over, revived) == number
+            for journal in (memory, lasting):
+                journal.keep_snapshot(number, repr(events).encode())
+            waited_for = memory.purge(100).waits_for
+            assert purged_in_steps(lasting, 3) == waited_for
             if reopen:
                 lasting.close()
                 lasting = LASTING[store](Path(folder) / "journal")

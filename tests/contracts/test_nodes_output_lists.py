@@ -14,8 +14,8 @@ from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import OutputListed
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromHead, ListOutput
-from headnode.apps.server.api.task_output import JOBS_AT_ONCE, OutputRetention
 from headnode.apps.server.job_lookup import JobLookup
+from headnode.apps.server.retention import JOBS_AT_ONCE, OutputRetention
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES

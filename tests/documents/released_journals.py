@@ -107,6 +107,7 @@ def site_events() -> Iterator[e.Event]:
     yield j.JobCreated(at=at, job=JobId(1), owner="ada", uid=1, gid=1, spec=encode_spec(JobSpec(name="a")))
     yield j.JobOwnerChanged(at=at, job=JobId(1), owner="bob", uid=2, gid=2, by="root")
     yield e.RequestCarriedOut(at=at, receipt=receipt)
+    yield e.JobsPurged(at=at, jobs=(JobId(400), JobId(401)))
     yield e.JobIdsSkipped(at=at, next_job=500, by="hn restore")
     yield e.NodeInvited(at=at, digest="s", expires=later, name="head2", by="root", standby=True)
     for number, name in enumerate(("head2", "head3"), 2):

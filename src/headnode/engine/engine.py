@@ -391,8 +391,8 @@ class Engine:
         return min([time for time in times if time is not None], default=None)
 
     def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:
-        """Keep a snapshot when enough has happened since the last; return whether one was kept."""
-        if self.unwritten or self.number - self.kept < max(1, at_least):
+        """Keep a snapshot if so many events have happened since the last; return whether one was kept."""
+        if self.unwritten or self.number - self.kept < at_least:
             return False
         self.journal.keep_snapshot(self.number, save(self.cluster))
         self.kept = self.number

@@ -16,6 +16,7 @@ from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLO
 from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
+from headnode.core.state.purge import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -176,8 +177,10 @@ _DECLARED = (
         doc="how long the head remembers the result of a request with an idempotency key"),
     Parameter("LicenceProgram",
         "the program on the head's machine that prints Licences, one feature:number on each line"),
-    Parameter("TTLCompletedJobs", default="0", unit="days", least=0, most=36500,
+    Parameter(TTL_COMPLETED_JOBS, default="0", unit="days", least=0, most=36500,
         doc="how long after the end of a job nodes keep its captured output; 0: unlimited"),
+    Parameter(PURGE_JOBS_AFTER, default="0", unit="days", least=0, most=36500,
+        doc="how long after the end of a job its record is removed, and its captured output; 0: never"),
     Parameter("NodeGroups", "node groups that exist even if they have no node: fast,large"),
     Parameter("TransferNetworks",
         doc="networks that transfers of staged files may reach, in addition to public addresses: for example "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -26,18 +26,34 @@ class EndedJob(msgspec.Struct, frozen=True):
     job_group: str = ""
 
 
+class PurgeStep(NamedTuple):
+    """What one step removed of purged jobs.
+
+    removed:    rows
+    waits_for:  the event that two snapshots must reach before the rest may go; 0: nothing waits
+    more:       another step may remove more at once
+    """
+
+    removed: int
+    waits_for: int = 0
+    more: bool = False
+
+
 class Journal(Protocol):
     """An append-only list of events, with snapshots so that a restart does not read all events.
 
     Promise: when `append` returns, the events survive a power cut; when it raises, none of them is kept.
-             `replay(after)` yields exactly what was appended with a greater number, in order.
+             `replay(after)` yields exactly what was appended with a greater number, in order, but for events
+             that `purge` has removed: then numbers are missing.
              `newest_snapshot` returns the last one whose `keep_snapshot` returned.
     """
 
     def append(
         self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
-        """Record the events; `ended` jobs go into the archive, `revived` ones out.  Return the last number.
+        """Record the events; `ended` jobs go into the archive, `revived` and purged ones out.
+
+        Return the last number.
 
         Raises:  Unavailable ``journal-full`` or ``journal-error``; then nothing was recorded.
         """
@@ -73,6 +89,13 @@ class Archive(Protocol):
 
     def damage(self) -> tuple[str, ...]:
         """Return which rows were found damaged so far, in sentences."""
+
+    def purge(self, most: int) -> PurgeStep:
+        """Remove up to `most` rows of jobs that the events have purged, but none that a recovery may need.
+
+        Of a job: its instances, its prediction, and its events up to the older of the two snapshots.
+        Raises:  Unavailable ``journal-full`` or ``journal-error``; then nothing was removed.
+        """
 
     def ended_job(self, job: JobId) -> EndedJob | None:
         """Return one ended job."""
@@ -221,6 +244,9 @@ class EventSource(Protocol):
 
     def checksum_of(self, number: int) -> int | None:
         """Return the checksum of an event, begun with its number; None: there is none."""
+
+    def purged_after(self, number: int) -> bool:
+        """Return whether an event after a number was purged: then `rows` cannot go on from it."""
 
     def copy_to(self, path: Path) -> None:
         """Copy everything that was acknowledged into a new file; see `HeadStore`."""

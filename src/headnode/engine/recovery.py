@@ -38,16 +38,29 @@ def recover(journal: Journal) -> tuple[ClusterState, int, int]:
 
 def _replay(cluster: ClusterState, journal: Journal, kept: int) -> int:
     """Apply the events after the snapshot; return the number of the last one."""
-    number, what = kept, ""
+    last = number = kept
+    what = ""
     try:
-        for number, event in journal.replay(kept):  # noqa: B007  (the last number is needed)
+        for number, event in journal.replay(kept):
+            if number != last + 1:
+                raise _purged(last + 1)
+            last = number
             what = type(event).__name__
             check_inside(event)
             apply_event(cluster, event)
             cluster.agenda.for_archive.clear()  # the archive has them already: they were appended together
     except (msgspec.ValidationError, UnknownDescription) as error:
         raise unknown(f"event {number} ({what})", error, journal.written_by()) from None
-    return number
+    return last
+
+
+def _purged(number: int) -> Unavailable:
+    """Return the error for a journal without the snapshots that take the place of purged events."""
+    return Unavailable(
+        code="journal-damaged",
+        what=f"event {number} was removed with its job, and no snapshot of the state after it can be read",
+        fix="restore a backup with: hn restore FILE",
+    )
 
 
 def check_inside(event: Event) -> None:

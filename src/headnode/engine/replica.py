@@ -11,12 +11,13 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.apply_events import apply_event
 from headnode.core.state.command import Command
 from headnode.core.state.decide import decide
-from headnode.core.state.events import Event, decode
+from headnode.core.state.events import Event, JobsPurged, decode
 from headnode.core.state.job_events import JobUnarchived
 from headnode.engine.batch_write import ended_job
 from headnode.engine.ports import EndedJob, StandbyStore
 from headnode.engine.recovery import check_inside, recover, save, unknown
 
+PURGED_ROWS: Final = 500  # rows of purged jobs that are removed with a batch: the head waits meanwhile
 MOST_PENDING: Final = 512 * 1024 * 1024  # bytes of events that no end of a batch has followed
 
 
@@ -48,7 +49,7 @@ class Replica:
 
         Raises:  Unavailable, as at first.
         """
-        self._is_whole = False
+        self._is_whole, self._purges = False, True
         self.cluster, self.number, _ = recover(self.store)
         self._pending, self._pending_bytes = _Pending([], {}, []), 0
         self._is_whole = True
@@ -123,6 +124,8 @@ class Replica:
         ended = [one for job, one in pending.ended.items() if job not in alive]
         self.number = self.store.append(pending.events, ended, revived)
         self._pending, self._pending_bytes = _Pending([], {}, []), 0
+        if self._purges or any(isinstance(event, JobsPurged) for event in pending.events):
+            self._purges = self.store.purge(PURGED_ROWS).more
 
     def is_same(self, number: int, digest: str) -> bool:
         """Return whether the state after event `number` has this SHA-256; if so, it is kept as a snapshot.
@@ -135,12 +138,14 @@ class Replica:
         if hashlib.sha256(state).hexdigest() != digest:
             return False
         self.store.keep_snapshot(number, state)
+        self._purges = True
         return True
 
     def keep_snapshot(self, number: int) -> None:
         """Keep the state after event `number`, if that is the present one, without a comparison."""
         if number == self.number and self.is_settled:
             self.store.keep_snapshot(number, save(self.cluster))
+            self._purges = True
 
     def carry_out(self, command: Command, now: Instant) -> None:
         """Decide a command here, as the head: the takeover.  A batch that has not come whole does not count.

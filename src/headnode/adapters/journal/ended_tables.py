@@ -19,6 +19,7 @@ from headnode.adapters.journal.event_table import (
     checksum,
     first_bytes,
     is_intact,
+    length_of,
 )
 from headnode.core.model.bounds import PAGE_BYTES
 from headnode.core.model.errors import UnknownDescription
@@ -64,7 +65,7 @@ def decode_ended_job(body: bytes) -> EndedJob:
 
 
 def _is_much(rows: list[_Row]) -> bool:
-    return sum(len(body) for _, body, _ in rows) >= PAGE_BYTES.most
+    return sum(length_of(body) for _, body, _ in rows) >= PAGE_BYTES.most
 
 
 _NewJob = tuple[JobId, str, str, bytes, int]  # id, owner, state, body, sum

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -43,6 +43,9 @@ OF_JOB: Final = 1
 """Kind of an event that a job's history tells."""
 OF_INSTANCES: Final = 2
 """Kind of an event of a job's instances: far too many to tell in its history."""
+OF_PURGED: Final = 3
+"""Kind of an event that was removed with its job: its row has no body, and still its number and checksum.
+A row of this kind with a body was not purged: its kind has changed."""
 
 ALLOCATION_EVENTS: Final = (
     JobStarted,
@@ -132,15 +135,23 @@ _Row = tuple[int, bytes, int]  # number, body, sum
 _LARGEST_ALLOCATION: Final = 4 * 1024 * 1024  # bytes; only descriptions can be larger
 
 
-def first_bytes(rows: Iterable[tuple[Any, bytes, int]], most: int) -> list[tuple[Any, bytes, int]]:
+_AnyRow = TypeVar("_AnyRow", bound=tuple[Any, ...])  # its second value is a body
+
+
+def first_bytes(rows: Iterable[_AnyRow], most: int) -> list[_AnyRow]:
     """Return the first rows, up to and with the one that makes them `most` bytes."""
     found, read = [], 0
     for row in rows:
         found.append(row)
-        read += len(row[1])
+        read += length_of(row[1])
         if read >= most:
             break
     return found
+
+
+def length_of(body: object) -> int:
+    """Return the bytes of a body; damage can change even the type of a value."""
+    return len(body) if isinstance(body, bytes) else 0
 
 
 def checksum(body: bytes, key: int) -> int:
@@ -184,7 +195,7 @@ class EventTable:
     def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return the first encoded events after a number, up to `limit` or a page of bytes.
 
-        Raises:  Unavailable ``journal-damaged`` when one of them is missing or has changed.
+        Raises:  Unavailable ``journal-damaged`` when one of them is missing, was purged or has changed.
         """
         found = self._database.execute(
             "select number, body, sum from events where number > ? order by number limit ?", (after, limit)
@@ -200,22 +211,31 @@ class EventTable:
         found = self._database.execute("select sum from events where number = ?", (number,)).fetchone()
         return None if found is None else int(found[0])
 
-    def page(self, after: int, limit: int) -> list[tuple[int, Event]]:
-        """Return the first events after a number, up to `limit` or a page of bytes.
+    def purged_after(self, number: int) -> bool:
+        """Return whether an event after a number was purged.  Cost: a look at every event after it."""
+        found = self._database.execute(
+            "select exists (select 1 from events where number > ? and kind = ?)", (number, OF_PURGED)
+        ).fetchone()
+        return bool(found[0])
 
+    def page(self, after: int, limit: int) -> tuple[list[tuple[int, Event]], int | None]:
+        """Return the first events after a number, up to `limit` or a page of bytes, without purged ones.
+
+        The second value is the number after which to go on; None: there are no more.
         Raises:  Unavailable ``journal-damaged`` when one of them is missing or does not read.
         """
         rows = first_bytes(
             self._database.execute(
-                "select number, body, sum from events where number > ? order by number limit ?",
+                "select number, body, sum, kind from events where number > ? order by number limit ?",
                 (after, limit),
             ),
             PAGE_BYTES.most,
         )
-        for expected, (number, _, _) in enumerate(rows, after + 1):
+        for expected, (number, *_) in enumerate(rows, after + 1):
             if number != expected:
                 raise damaged(self._path, f"event {expected} is missing")
-        return [(row[0], self._read(*row)) for row in rows]
+        found = [(row[0], self._read(*row)) for *row, kind in rows if kind != OF_PURGED or row[1]]
+        return found, rows[-1][0] if rows else None
 
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job but those of its instances, oldest first, up to the bounds."""

@@ -17,10 +17,11 @@ from headnode.adapters.journal.ended_tables import EndedTables
 from headnode.adapters.journal.errors import Damage, damaged, from_sqlite, from_system, other_cluster
 from headnode.adapters.journal.event_table import EventTable, PredictionTable, checksum, is_intact
 from headnode.adapters.journal.journal_file import OpenFiles, SingleProcess, check_log, connect, is_older
+from headnode.adapters.journal.purged_jobs import PurgedJobs, purged_by
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, ParameterSet
 from headnode.core.state.job_events import InstanceEnd
-from headnode.engine.ports import EndedJob, Prediction
+from headnode.engine.ports import EndedJob, Prediction, PurgeStep
 
 _PAGE: Final = 1000  # events read at a time when replaying
 _PIECE: Final = 1024 * 1024  # bytes of a snapshot written at a time
@@ -58,6 +59,7 @@ class SqliteJournal:
                 self._events = EventTable(self._database, self._path, self._damage, self.written_by)
                 self._ended = EndedTables(self._database, self._path, self._damage, self.written_by)
                 self._predictions = PredictionTable(self._database, self._path, self._damage, self.written_by)
+                self._purged = PurgedJobs(self._database)
                 self._last = self._events.last_number()
                 found = self._database.execute("select id, written_by from cluster").fetchone()
                 self.cluster_id, self._written_by = map(str, found)
@@ -69,12 +71,16 @@ class SqliteJournal:
     def append(
         self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
-        """Record the events, take `revived` jobs out of the archive, put `ended` ones in."""
+        """Record the events, take purged and `revived` jobs out of the archive, put `ended` ones in."""
         with self._transaction():
             self._events.insert(events, self._last)
             self._ended.project(events)
+            if purged := purged_by(events):
+                self._ended.take_out(purged)
+                self._purged.note(purged)
             if revived:
                 self._ended.take_out(revived)
+                self._purged.keep(revived)
             self._ended.put_in(ended)
             self._predictions.write(events)
         self._predictions.written()
@@ -82,15 +88,25 @@ class SqliteJournal:
         return self._last
 
     def replay(self, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """Yield (number, event) for every event with a number greater than `after`."""
+        """Yield (number, event) for every event with a number greater than `after` that was not purged."""
         number = max(after, 0)
         while True:
             with self._access:
-                page = self._events.page(number, _PAGE)
-            if not page:
+                page, more = self._events.page(number, _PAGE)
+            if more is None:
                 return
             yield from page
-            number = page[-1][0]
+            number = more
+
+    def purge(self, most: int) -> PurgeStep:
+        """Remove up to `most` rows of purged jobs."""
+        with self._transaction():
+            return self._purged.step(most)
+
+    def purged_after(self, number: int) -> bool:
+        """Return whether an event after a number was purged."""
+        with self._access:
+            return self._events.purged_after(number)
 
     @property
     def last_number(self) -> int:

@@ -196,7 +196,8 @@ class StandbySender(threading.Thread):
         source = self._parts.source
         close = 0 < standby.number <= self._followers.last <= standby.number + FARTHEST
         same = standby.cluster_id == source.cluster_id
-        return close and same and source.checksum_of(standby.number) == standby.checksum
+        begun = same and source.checksum_of(standby.number) == standby.checksum
+        return close and begun and not source.purged_after(standby.number)
 
     def _note_difference(self, standby: StandbyHello) -> None:
         """Say that a standby has events which this head has not: it keeps them beside its new copy."""

@@ -14,6 +14,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import ParentOutcome, outcome_of
 from headnode.core.state.groups import jobs_of_group_now
 from headnode.core.state.job_record import SMALL, JobRecord, decode_record, decode_spec, written_spec
+from headnode.core.state.purge import PURGE_JOBS_AFTER
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
@@ -65,8 +66,15 @@ class JobLookup:
             return FoundJob(alive, self._decoded(alive), ended=False)
         ended = self.archive.ended_job(JobId(job))
         if ended is None:
-            raise NotFound(code="no-such-job", what=f"there is no job {job}", fix="see `hn job list /all`")
+            raise self._not_found(job)
         return _found_ended(ended)
+
+    def _not_found(self, job: int) -> NotFound:
+        days = self._engine.settings.number(PURGE_JOBS_AFTER)
+        purged = f"; records are removed {days:g} days after the end of a job" if days else ""
+        return NotFound(
+            code="no-such-job", what=f"there is no job {job}", fix=f"see `hn job list /all`{purged}"
+        )
 
     def _decoded(self, alive: JobRecord) -> JobSpec | None:
         """Return the description of a job as it is written, if the cluster has it decoded."""

@@ -1,7 +1,7 @@
 """Services of the head: how they are kept running, and those that start when they are needed first.
 
 A plain head has no resources, elastic pools, webhooks for events, bank, delegations, program that counts
-licences, and limit on the age of output; it does without their code.
+licences, and limits on the age of output and records; it does without their code.
 """
 
 import asyncio
@@ -16,18 +16,19 @@ from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord
+from headnode.core.state.purge import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.engine.engine import Effects
 from headnode.engine.ports import EventSource, Past
 
 if TYPE_CHECKING:
     from headnode.apps.server.api.delegations import DelegationCleaner
-    from headnode.apps.server.api.task_output import OutputRetention
     from headnode.apps.server.bank_desk import BankDesk
     from headnode.apps.server.elastic import ElasticNodes
     from headnode.apps.server.event_webhooks import EventWebhooks
     from headnode.apps.server.hand_off import HandOff
     from headnode.apps.server.licence_counts import LicenceCounts
     from headnode.apps.server.place_desk import PlaceDesk
+    from headnode.apps.server.retention import JobPurge, OutputRetention
     from headnode.apps.server.site_overlay import SiteOverlay
     from headnode.apps.server.standbys import StandbyHeads
 
@@ -170,6 +171,9 @@ class OptionalServices:
         def is_set(parameter: str) -> bool:
             return bool(engine.settings.text(parameter))
 
+        def is_above_0(parameter: str) -> bool:
+            return engine.settings.number(parameter) > 0
+
         self.bank = OptionalEventService(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
         self.hand_off = OptionalEventService(
             self._hand_off, lambda: bool(engine.cluster.resource_index.named)
@@ -181,13 +185,16 @@ class OptionalServices:
         self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
-        self.output = OptionalService(self._output, lambda: engine.settings.number("TTLCompletedJobs") > 0)
+        self.output = OptionalService(
+            self._output, lambda: any(map(is_above_0, (TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER)))
+        )
+        self.records = OptionalService(self._records, lambda: is_above_0(PURGE_JOBS_AFTER))
         self.standbys = OptionalEventService(self._standbys, lambda: bool(engine.cluster.standbys))
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
             "choice of places": self.places, "webhooks": self.webhooks, "delegations": self.delegations,
             "elastic pools": self.elastic, "licence counts": self.licences, "old output": self.output,
-            "standby heads": self.standbys,
+            "old records": self.records, "standby heads": self.standbys,
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
@@ -262,8 +269,13 @@ class OptionalServices:
 
         return LicenceCounts(self._context)
 
+    def _records(self) -> "JobPurge":
+        from headnode.apps.server.retention import JobPurge
+
+        return JobPurge(self._context.engine, self._context.batcher, self._past)
+
     def _output(self) -> "OutputRetention":
-        from headnode.apps.server.api.task_output import OutputRetention
+        from headnode.apps.server.retention import OutputRetention
 
         context = self._context
         return OutputRetention(context.engine, context.lookups, context.links)

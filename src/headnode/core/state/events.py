@@ -50,8 +50,7 @@ class NodeResumed(NodeEvent, frozen=True, gc=False, tag="NodeResumed"):
 
 
 DrainCause = Literal["request", "health", "hook", "bad-report", "fault", "failures"]
-"""Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, an
-invalid report, a fault of its own, or attempts that fail to start there again and again."""
+"""Why: an administrator, a health check, a prolog or epilog, an invalid report, a fault, or failed starts."""
 
 
 class SuspectJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,10 +62,7 @@ class SuspectJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeDrained(NodeEvent, frozen=True, gc=False, tag="NodeDrained"):
-    """The node drains: it starts nothing that may still run at `closes`.
-
-    It replaces an earlier drain of the node with the same cause.
-    """
+    """The node drains: it starts nothing that may still run at `closes`; it has one drain of each cause."""
 
     closes: Instant
     cause: DrainCause = "request"
@@ -126,15 +122,12 @@ class NodeModified(NodeEvent, frozen=True, gc=False, tag="NodeModified"):
 
 
 class LoginOffered(StateEvent, frozen=True, gc=False, tag="LoginOffered"):
-    """A login is offered: its secret can be exchanged for a token of the user, once, until `expires`.
-
-    `lifetime` is that of the token, in seconds.
-    """
+    """A login is offered: its secret can be exchanged for a token of the user, once, until `expires`."""
 
     digest: str
     user: str
     expires: Instant
-    lifetime: Seconds
+    lifetime: Seconds  # of the token
     by: str = ""
     name: str = ""  # of the token
     role: TokenRole = "all"  # of the token
@@ -298,6 +291,12 @@ class JobIdsSkipped(StateEvent, frozen=True, gc=False, tag="JobIdsSkipped"):
 
     next_job: int
     by: str = ""
+
+
+class JobsPurged(StateEvent, frozen=True, gc=False, tag="JobsPurged"):
+    """The records of these ended jobs are removed."""
+
+    jobs: tuple[JobId, ...]
 
 
 class StandbyAdmitted(StateEvent, frozen=True, gc=False, tag="StandbyAdmitted"):

@@ -144,6 +144,7 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         **ELASTIC_EVENTS,
         e.TemplateSet: ("template.set", lambda one: {"name": decode_template(one.template).name}),
         e.TemplateRemoved: ("template.removed", _named),
+        e.JobsPurged: ("jobs.purged", lambda one: {"jobs": list(one.jobs)}),
         e.StandbyAdmitted: ("standby.admitted", _standby),
         e.StandbyRemoved: ("standby.removed", _named),
         e.HeadTakenOver: ("head.taken_over", _standby),

@@ -1,25 +1,17 @@
-"""Where the output of a task is, and its removal when the job has been over for long enough.
+"""Where the output of a task is."""
 
-What is known of the jobs stays for ever.
-Source:  HPC Pack cluster parameter TTLCompletedJobs.
-"""
-
-import asyncio
-import logging
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headnode.adapters.nodes.link import NodeLink, node_away
-from headnode.apps.server.job_lookup import FoundJob, JobLookup
+from headnode.adapters.nodes.link import node_away
+from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.errors import NotFound, Unavailable
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.errors import NotFound
+from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
-from headnode.engine.engine import Engine
 from headnode.protocol.job_answers import OutputAnswer, OutputBytesAnswer
 from headnode.protocol.requests import TaskIdRequest
 
@@ -123,62 +115,3 @@ def output_removed(job: JobId) -> str:
     return (
         f"the captured output of job {job} no longer exists: it was removed, by TTLCompletedJobs or by hand"
     )
-
-
-log = logging.getLogger("headnode.server")
-
-BETWEEN_CLEANUPS = 3600.0  # seconds from the end of one round to the next
-BETWEEN_PARAMETER_LOOKS = 1.0  # seconds between two looks whether another number of days is wished
-JOBS_AT_ONCE = 500  # jobs that a node is asked for: looking them up must not make the head late
-_DAY = 86_400.0  # seconds
-
-
-class OutputRetention:
-    """Goes round all nodes that are here, again and again, while the parameter says a number of days."""
-
-    def __init__(self, engine: Engine, lookups: JobLookup, links: Mapping[str, NodeLink]) -> None:
-        self._engine, self._lookups, self._links = engine, lookups, links
-
-    async def keep(self) -> None:
-        """Go round for ever."""
-        while True:
-            days = self._days()
-            if days:
-                await self._round(Instant(time.time() - days * _DAY))
-            await self._rest(days)
-
-    def _days(self) -> float:
-        return self._engine.settings.number("TTLCompletedJobs")
-
-    async def _rest(self, days: float) -> None:
-        """Wait for the next round, or until another number of days is wished."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + BETWEEN_CLEANUPS
-        while loop.time() < until and self._days() == days:
-            await asyncio.sleep(BETWEEN_PARAMETER_LOOKS)
-
-    async def _round(self, before: Instant) -> None:
-        for node, link in list(self._links.items()):
-            try:
-                await self._clean(link, before)
-            except Unavailable:
-                log.info("node %s was not asked for old output: it is away; the next round does it", node)
-
-    async def _clean(self, link: NodeLink, before: Instant) -> None:
-        """Remove old output of a node; one that lists the output of no job of ours is done.
-
-        Raises:  Unavailable ``node-away``.
-        """
-        after = JobId(0)
-        while jobs := self._ours(await link.list_output(after, JOBS_AT_ONCE), after):
-            link.remove_output(over_before(self._lookups, jobs, before))
-            after = max(jobs)
-
-    def _ours(self, jobs: Sequence[JobId], after: JobId) -> list[JobId]:
-        """Return the jobs that there have been, with ids above `after`, no more than were asked for."""
-        return [job for job in jobs[:JOBS_AT_ONCE] if after < job < self._engine.cluster.next_job]
-
-
-def over_before(lookups: JobLookup, jobs: Iterable[JobId], before: Instant) -> tuple[JobId, ...]:
-    """Return those of the jobs that ended before an instant; what is unknown here stays."""
-    return tuple(job for job in jobs if (ended := lookups.ended_at(job)) is not None and ended < before)
