@@ -12,7 +12,7 @@ from headnode.adapters.journal.checking import check_file
 from headnode.adapters.journal.sqlite import JOURNAL
 from headnode.core.model.errors import NotFound
 from headnode.core.model.quantities import JobId
-from headnode.core.state.purge import PurgeJobs
+from headnode.core.state.job_end import PurgeJobs
 from headnode.core.state.stop import StopJob
 from heads import RealHead, real_head
 from standbys import ROOT, Leader, leader_and_standby

@@ -13,10 +13,10 @@ from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
 from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
+from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
-from headnode.core.state.purge import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 
 
 class Parameter(msgspec.Struct, frozen=True):

@@ -13,11 +13,10 @@ from typing import Final
 
 from headnode import __version__
 from headnode.adapters.journal.checking import look_over
-from headnode.adapters.journal.ended_tables import EndedTables
+from headnode.adapters.journal.ended_tables import EndedTables, PurgedJobs, purged_by
 from headnode.adapters.journal.errors import Damage, damaged, from_sqlite, from_system, other_cluster
 from headnode.adapters.journal.event_table import EventTable, PredictionTable, checksum, is_intact
 from headnode.adapters.journal.journal_file import OpenFiles, SingleProcess, check_log, connect, is_older
-from headnode.adapters.journal.purged_jobs import PurgedJobs, purged_by
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, ParameterSet
 from headnode.core.state.job_events import InstanceEnd

@@ -13,8 +13,8 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import ParentOutcome, outcome_of
 from headnode.core.state.groups import jobs_of_group_now
+from headnode.core.state.job_end import PURGE_JOBS_AFTER
 from headnode.core.state.job_record import SMALL, JobRecord, decode_record, decode_spec, written_spec
-from headnode.core.state.purge import PURGE_JOBS_AFTER
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob

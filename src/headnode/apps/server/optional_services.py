@@ -15,8 +15,8 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
+from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.core.state.job_record import JobRecord
-from headnode.core.state.purge import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.engine.engine import Effects
 from headnode.engine.ports import EventSource, Past
 
@@ -171,9 +171,6 @@ class OptionalServices:
         def is_set(parameter: str) -> bool:
             return bool(engine.settings.text(parameter))
 
-        def is_above_0(parameter: str) -> bool:
-            return engine.settings.number(parameter) > 0
-
         self.bank = OptionalEventService(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
         self.hand_off = OptionalEventService(
             self._hand_off, lambda: bool(engine.cluster.resource_index.named)
@@ -185,10 +182,8 @@ class OptionalServices:
         self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
-        self.output = OptionalService(
-            self._output, lambda: any(map(is_above_0, (TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER)))
-        )
-        self.records = OptionalService(self._records, lambda: is_above_0(PURGE_JOBS_AFTER))
+        self.output = OptionalService(self._output, lambda: self._sets(TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER))
+        self.records = OptionalService(self._records, lambda: self._sets(PURGE_JOBS_AFTER))
         self.standbys = OptionalEventService(self._standbys, lambda: bool(engine.cluster.standbys))
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
@@ -198,6 +193,10 @@ class OptionalServices:
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
+
+    def _sets(self, *parameters: str) -> bool:
+        """Whether one of these parameters is above 0."""
+        return any(self._context.engine.settings.number(parameter) > 0 for parameter in parameters)
 
     async def is_replaced(self) -> bool:
         """Whether a standby has taken over from this head while it was away; the log and a file say so."""

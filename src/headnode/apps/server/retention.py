@@ -14,7 +14,7 @@ from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.job_lookup import JobLookup
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.state.purge import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS, PurgeJobs, is_needed
+from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS, PurgeJobs, is_needed
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
 

@@ -30,7 +30,6 @@ from headnode.core.state import (
     nodes,
     place_choice,
     preempt,
-    purge,
     report,
     reservations,
     resources,
@@ -244,7 +243,7 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         elastic.SettleElasticNode: elastic.settle_node,
         templates.SetTemplate: templates.set_template,
         templates.RemoveTemplate: templates.remove_template,
-        purge.PurgeJobs: purge.purge_jobs,
+        job_end.PurgeJobs: job_end.purge_jobs,
     }
 )
 

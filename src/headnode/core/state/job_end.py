@@ -1,4 +1,9 @@
-"""The end of a job, and running jobs and tasks again."""
+"""The end of a job, running jobs and tasks again, and purging what ended long ago.
+
+Source:  Slurm, slurmdbd.conf, PurgeJobAfter; HPC Pack, cluster parameter TTLCompletedJobs.
+"""
+
+from typing import Final
 
 from headnode.core.model.errors import Broken, WrongState
 from headnode.core.model.job import JobSpec
@@ -13,7 +18,7 @@ from headnode.core.state import task_progress as instances
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import revived_with_parent, set_awaited, update_children, waits
-from headnode.core.state.events import Event
+from headnode.core.state.events import Event, JobsPurged
 from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
@@ -29,6 +34,11 @@ from headnode.core.state.start import run_of, take_option
 from headnode.core.state.stop import _only, _progress, stop_live
 from headnode.core.state.transitions import JobState, job_target
 
+TTL_COMPLETED_JOBS: Final = "TTLCompletedJobs"
+"""The parameter: for how many days after the end of a job nodes keep its captured output; 0: for ever."""
+PURGE_JOBS_AFTER: Final = "PurgeJobsAfter"
+"""The parameter: how many days after its end a job is purged; 0: never."""
+
 
 class RequeueTask(Command, frozen=True):
     """Requeue one instance of a task; if `instance` is None, all that failed or were canceled."""
@@ -37,6 +47,12 @@ class RequeueTask(Command, frozen=True):
     job: JobId
     task: int
     instance: int | None = None
+
+
+class PurgeJobs(Command, frozen=True):
+    """Remove the records of ended jobs."""
+
+    jobs: tuple[JobId, ...]
 
 
 def requeue(cluster: ClusterState, command: c.RequeueJob, now: Instant) -> list[Event]:
@@ -257,3 +273,30 @@ def job_revived(cluster: ClusterState, event: e.JobUnarchived) -> None:
     if record.run is not None and not record.run.tasks:  # canceled before anything of it was touched
         record.run.tasks = [canceled_untouched(task) for task in cluster.written(record).tasks]
     cluster.adopt(record)
+
+
+def is_needed(cluster: ClusterState, job: JobId) -> bool:
+    """Whether a job is alive, or something that is alive asks for it: a child, or a bank that is not paid."""
+    return job in cluster.jobs or job in cluster.children or any(of == job for of, _ in cluster.bank.entries)
+
+
+def purge_jobs(cluster: ClusterState, command: PurgeJobs, now: Instant) -> list[Event]:
+    """Purge jobs; those that are needed again stay.
+
+    Raises:  WrongState ``job-needed`` when none is left.
+    """
+    jobs = tuple(job for job in command.jobs if not is_needed(cluster, job))
+    if not jobs:
+        raise WrongState(
+            code="job-needed", what="these jobs have not ended, or others that have not need them"
+        )
+    return [JobsPurged(at=now, jobs=jobs)]
+
+
+def jobs_purged(cluster: ClusterState, event: JobsPurged) -> None:
+    """The state has nothing of ended jobs.
+
+    Raises:  Broken ``job-alive``.
+    """
+    if alive := [job for job in event.jobs if job in cluster.jobs]:
+        raise Broken(code="job-alive", what=f"job {alive[0]} is purged and has not ended")
