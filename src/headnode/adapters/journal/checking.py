@@ -19,7 +19,7 @@ from headnode.adapters.journal.errors import (
     missing,
     undecodable_row,
 )
-from headnode.adapters.journal.event_table import OF_PURGED, decode_prediction, is_intact
+from headnode.adapters.journal.event_table import decode_prediction, is_intact
 from headnode.adapters.journal.journal_file import SingleProcess, check_log
 from headnode.core.model.errors import UnknownDescription
 from headnode.core.model.quantities import JobId
@@ -50,8 +50,7 @@ TABLES: Final = (
     CheckedTable(
         "events",
         "event {}",
-        f"select number, number, body, sum from events where kind != {OF_PURGED} or body != x'' "  # noqa: S608
-        "order by number desc",
+        "select number, number, body, sum from events order by number desc",
         decode,
     ),
     CheckedTable(

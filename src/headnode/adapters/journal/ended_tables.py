@@ -1,8 +1,7 @@
 """The tables of ended jobs and ended instances, and what is left of purged jobs.
 
 The caller begins and ends the transactions.  The archive loses a job with the event that purges it.  Its
-events go later: until two snapshots are newer than the last of them, a recovery may need them.  Their rows
-stay, without body and job, so that a missing number is still noticed.
+events go later: until two snapshots are newer than the last of them, a recovery may need them.
 """
 
 import sqlite3
@@ -16,12 +15,10 @@ import msgspec
 
 from headnode.adapters.journal.errors import Damage, UnreadableRow, changed_row, damaged, undecodable_row
 from headnode.adapters.journal.event_table import (
-    OF_INSTANCES,
-    OF_JOB,
-    OF_PURGED,
     Drop,
     DropAll,
     DropUnfinished,
+    EventTable,
     Put,
     changes,
     checksum,
@@ -313,20 +310,6 @@ class EndedTables:
         return ended
 
 
-TABLE: Final = "create table if not exists purging (job integer primary key)"
-"""Ended jobs that were purged, of which rows are left.  Journals of version 0.2 begin without this table."""
-
-# SQLite uses the index of a kind only where the query repeats its number.
-_EVENTS_OF_JOB: Final = tuple(
-    f"select number from events where kind = {kind} and job = ? and number <= ? limit ?"  # noqa: S608
-    for kind in (OF_JOB, OF_INSTANCES)
-)
-_NEWEST_OF_JOB: Final = tuple(
-    f"select max(number) from events where kind = {kind} and job = ?"  # noqa: S608
-    for kind in (OF_JOB, OF_INSTANCES)
-)
-
-
 def purged_by(events: Sequence[Event]) -> list[JobId]:
     """Return the jobs that events purge."""
     return [job for event in events if isinstance(event, JobsPurged) for job in event.jobs]
@@ -335,9 +318,8 @@ def purged_by(events: Sequence[Event]) -> list[JobId]:
 class PurgedJobs:
     """Jobs that were purged, and of which rows are left in the other tables."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        database.execute(TABLE)
+    def __init__(self, database: sqlite3.Connection, events: EventTable) -> None:
+        self._database, self._events = database, events
 
     def note(self, jobs: Iterable[JobId]) -> None:
         """Let what is left of jobs go, from the next step on."""
@@ -356,7 +338,7 @@ class PurgedJobs:
                 return PurgeStep(removed, waits_for, more=True)
             removed += self._clear(job, covered, most - removed)
             if removed < most:
-                newest = self._newest(job)
+                newest = self._events.newest_of(job)
                 waits_for = max(waits_for, newest)
                 if not newest:
                     self._database.execute("delete from purging where job = ?", (job,))
@@ -368,19 +350,9 @@ class PurgedJobs:
         number, snapshots = self._database.execute("select min(number), count(*) from snapshots").fetchone()
         return number if snapshots > 1 else 0
 
-    def _newest(self, job: JobId) -> int:
-        """Return the number of the newest event that is left of a job; 0: none is."""
-        numbers = [self._database.execute(query, (job,)).fetchone()[0] for query in _NEWEST_OF_JOB]
-        return max(number or 0 for number in numbers)
-
     def _clear(self, job: JobId, covered: int, most: int) -> int:
         """Remove up to `most` rows of a job; return how many."""
-        removed = 0
-        for events in _EVENTS_OF_JOB:
-            removed += self._database.execute(
-                f"update events set kind = ?, job = null, body = x'' where number in ({events})",  # noqa: S608
-                (OF_PURGED, job, covered, most - removed),
-            ).rowcount
+        removed = self._events.purge(job, covered, most)
         removed += self._database.execute(
             "delete from ended_instances where job = ?1 and (task, instance) in "
             "(select task, instance from ended_instances where job = ?1 limit ?2)",

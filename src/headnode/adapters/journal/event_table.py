@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, TypeGuard
 from zlib import crc32
 
 import msgspec
 
 from headnode.adapters.journal.errors import Damage, changed_row, damaged, undecodable_row
+from headnode.adapters.journal.journal_file import PurgedNumbers
 from headnode.core.model.bounds import EVENT_BYTES, PAGE_BYTES
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import EVENTS, Event, ParameterSet, decode, encode, node_of
@@ -43,9 +44,6 @@ OF_JOB: Final = 1
 """Kind of an event that a job's history tells."""
 OF_INSTANCES: Final = 2
 """Kind of an event of a job's instances: far too many to tell in its history."""
-OF_PURGED: Final = 3
-"""Kind of an event that was removed with its job: its row has no body, and still its number and checksum.
-A row of this kind with a body was not purged: its kind has changed."""
 
 ALLOCATION_EVENTS: Final = (
     JobStarted,
@@ -135,10 +133,7 @@ _Row = tuple[int, bytes, int]  # number, body, sum
 _LARGEST_ALLOCATION: Final = 4 * 1024 * 1024  # bytes; only descriptions can be larger
 
 
-_AnyRow = TypeVar("_AnyRow", bound=tuple[Any, ...])  # its second value is a body
-
-
-def first_bytes(rows: Iterable[_AnyRow], most: int) -> list[_AnyRow]:
+def first_bytes(rows: Iterable[tuple[Any, bytes, int]], most: int) -> list[tuple[Any, bytes, int]]:
     """Return the first rows, up to and with the one that makes them `most` bytes."""
     found, read = [], 0
     for row in rows:
@@ -166,6 +161,7 @@ def is_intact(body: object, key: int, said: object) -> TypeGuard[bytes]:
 
 _OF_JOB: Final = "select number, body, sum from events where kind = {kind} and job = ? and number > ?"
 """SQLite uses the index of a kind only where the query repeats its number."""
+_NUMBERS: Final = "select number from events where kind = {kind} and job = ? order by number {order} limit ?"
 
 
 class EventTable:
@@ -176,7 +172,7 @@ class EventTable:
     ) -> None:
         """`damage` hears of events that lists leave out because they do not read."""
         self._database, self._path, self._damage = database, path, damage
-        self._written_by = written_by
+        self._written_by, self._purged = written_by, PurgedNumbers(database)
 
     def last_number(self) -> int:
         """Return the number of the newest event; 0 when there is none."""
@@ -195,7 +191,7 @@ class EventTable:
     def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return the first encoded events after a number, up to `limit` or a page of bytes.
 
-        Raises:  Unavailable ``journal-damaged`` when one of them is missing, was purged or has changed.
+        Raises:  Unavailable ``journal-damaged`` when one of them is missing, also as purged, or has changed.
         """
         found = self._database.execute(
             "select number, body, sum from events where number > ? order by number limit ?", (after, limit)
@@ -211,31 +207,48 @@ class EventTable:
         found = self._database.execute("select sum from events where number = ?", (number,)).fetchone()
         return None if found is None else int(found[0])
 
-    def purged_after(self, number: int) -> bool:
-        """Return whether an event after a number was purged.  Cost: a look at every event after it."""
-        found = self._database.execute(
-            "select exists (select 1 from events where number > ? and kind = ?)", (number, OF_PURGED)
-        ).fetchone()
-        return bool(found[0])
-
-    def page(self, after: int, limit: int) -> tuple[list[tuple[int, Event]], int | None]:
+    def page(self, after: int, limit: int) -> list[tuple[int, Event]]:
         """Return the first events after a number, up to `limit` or a page of bytes, without purged ones.
 
-        The second value is the number after which to go on; None: there are no more.
         Raises:  Unavailable ``journal-damaged`` when one of them is missing or does not read.
         """
         rows = first_bytes(
             self._database.execute(
-                "select number, body, sum, kind from events where number > ? order by number limit ?",
+                "select number, body, sum from events where number > ? order by number limit ?",
                 (after, limit),
             ),
             PAGE_BYTES.most,
         )
-        for expected, (number, *_) in enumerate(rows, after + 1):
-            if number != expected:
-                raise damaged(self._path, f"event {expected} is missing")
-        found = [(row[0], self._read(*row)) for *row, kind in rows if kind != OF_PURGED or row[1]]
-        return found, rows[-1][0] if rows else None
+        last = after
+        for number, _, _ in rows:
+            if number != last + 1 and not self._purged.has(last + 1, number - 1):
+                raise damaged(self._path, f"event {last + 1} is missing")
+            last = number
+        return [(row[0], self._read(*row)) for row in rows]
+
+    def purge(self, job: JobId, up_to: int, most: int) -> int:
+        """Remove up to `most` events of a job, with numbers up to `up_to`; return how many.
+
+        The numbers of purged events are kept, in spans, so that any other that is missing is noticed.
+        """
+        numbers = [number for number in self._numbers(job, "asc", most) if number <= up_to][:most]
+        self._database.executemany("delete from events where number = ?", [(number,) for number in numbers])
+        for number in numbers:
+            self._purged.add(number)
+        return len(numbers)
+
+    def newest_of(self, job: JobId) -> int:
+        """Return the number of the newest event that is left of a job; 0: none is."""
+        return max(self._numbers(job, "desc", 1), default=0)
+
+    def _numbers(self, job: JobId, order: str, most: int) -> list[int]:
+        """Return the numbers of the first or last events of a job, `most` of each kind, in order."""
+        queries = [_NUMBERS.format(kind=kind, order=order) for kind in (OF_JOB, OF_INSTANCES)]
+        return sorted(row[0] for query in queries for row in self._database.execute(query, (job, most)))
+
+    def purged_after(self, number: int) -> bool:
+        """Return whether an event after a number was purged."""
+        return self._purged.last() > number
 
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job but those of its instances, oldest first, up to the bounds."""

@@ -1,4 +1,6 @@
-"""The file of the SQLite journal: its tables, lock and write-ahead log, and whether it was replaced."""
+"""The file of the SQLite journal: its tables, lock and write-ahead log, whether it was replaced, and which
+numbers of events it has no more.
+"""
 
 import errno
 import fcntl
@@ -56,6 +58,13 @@ create index cluster_events on events (number) where kind = 0;
 create table cluster (id text not null, written_by text not null);
 """
 
+_ADDED: Final = """
+-- Ended jobs that were purged, of which rows are left.
+create table if not exists purging (job integer primary key);
+-- The numbers of the events that were purged, in spans that do not touch.
+create table if not exists purged_events (first integer primary key, last integer not null);
+"""
+"""Tables that journals of version 0.2 do not have; it reads those that have them."""
 
 _LOCK_PATIENCE: Final = 0.5  # seconds
 
@@ -108,6 +117,7 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
         database.executescript(f"begin immediate; {_TABLES} pragma user_version = {VERSION};")
         database.execute("insert into cluster values (?, ?)", (new_id, __version__))
         database.execute("commit")
+    database.executescript(_ADDED)
     _empty_the_log(database)
 
 
@@ -140,6 +150,38 @@ def _empty_the_log(database: sqlite3.Connection) -> None:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
             raise  # without room the log stays as it is; nothing can be appended anyway
+
+
+class PurgedNumbers:
+    """The numbers of purged events, in spans that do not touch; any other that is missing is damage."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def add(self, number: int) -> None:
+        """Add a number; spans that touch become one."""
+        before, after = self._begun_by(number - 1), self._begun_by(number + 1)
+        first = before[0] if before is not None and before[1] == number - 1 else number
+        last = after[1] if after is not None and after[0] == number + 1 else number
+        self._database.execute("delete from purged_events where first = ?", (number + 1,))
+        self._database.execute("insert or replace into purged_events values (?, ?)", (first, last))
+
+    def has(self, first: int, last: int) -> bool:
+        """Return whether all numbers from `first` to `last` are there."""
+        span = self._begun_by(first)
+        return span is not None and span[1] >= last
+
+    def last(self) -> int:
+        """Return the highest number; 0 when there is none."""
+        query = "select last from purged_events order by first desc limit 1"
+        row = self._database.execute(query).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _begun_by(self, number: int) -> tuple[int, int] | None:
+        """Return the last span that begins at a number or before it."""
+        query = "select first, last from purged_events where first <= ? order by first desc limit 1"
+        found: tuple[int, int] | None = self._database.execute(query, (number,)).fetchone()
+        return found
 
 
 class SingleProcess:

@@ -58,7 +58,7 @@ class SqliteJournal:
                 self._events = EventTable(self._database, self._path, self._damage, self.written_by)
                 self._ended = EndedTables(self._database, self._path, self._damage, self.written_by)
                 self._predictions = PredictionTable(self._database, self._path, self._damage, self.written_by)
-                self._purged = PurgedJobs(self._database)
+                self._purged = PurgedJobs(self._database, self._events)
                 self._last = self._events.last_number()
                 found = self._database.execute("select id, written_by from cluster").fetchone()
                 self.cluster_id, self._written_by = map(str, found)
@@ -91,11 +91,11 @@ class SqliteJournal:
         number = max(after, 0)
         while True:
             with self._access:
-                page, more = self._events.page(number, _PAGE)
-            if more is None:
+                page = self._events.page(number, _PAGE)
+            if not page:
                 return
             yield from page
-            number = more
+            number = page[-1][0]
 
     def purge(self, most: int) -> PurgeStep:
         """Remove up to `most` rows of purged jobs."""
