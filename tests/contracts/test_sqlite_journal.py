@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 import struct
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from headnode.core.model.bounds import MB
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.state.events import Event
+from headnode.core.state.events import Event, JobsPurged
 from headnode.core.state.job_events import InstanceEnd, InstancesEnded, JobModified, JobSubmitted
 from headnode.engine.ports import EndedJob
 
@@ -346,3 +347,55 @@ def test_a_snapshot_that_was_kept_takes_no_memory(tmp_path: Path) -> None:
     assert resident() - before < 16 * MB
     assert journal.newest_snapshot() == (1, state)
     journal.close()
+
+
+def of_job(job: int) -> Event:
+    return JobSubmitted(at=NOW, job=JobId(job), order=job)
+
+
+def purged(journal: SqliteJournal, job: int) -> None:
+    """Purge a job, and remove its events."""
+    journal.append([JobsPurged(at=NOW, jobs=(JobId(job),))])
+    for _ in range(2):
+        journal.keep_snapshot(journal.last_number, b"state")
+    while journal.purge(1).more:
+        pass
+
+
+@pytest.mark.parametrize("order", [*permutations(range(1, 5))])
+def test_numbers_of_purged_events_are_spans_in_whatever_order_jobs_are_purged(
+    path: Path, order: tuple[int, ...]
+) -> None:
+    journal = SqliteJournal(path)
+    journal.append([of_job(job) for job in (1, 2, 3, 4, 2, 1)])
+    for job in order:
+        purged(journal, job)
+        assert not journal.purged_after(6)
+    spans = journal._database.execute("select first, last from purged_events").fetchall()
+    assert spans == [(1, 6)]
+    assert [number for number, _ in journal.replay()] == [7, 8, 9, 10]
+    journal.close()
+
+
+def test_an_event_that_is_missing_beside_purged_ones_is_noticed(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append([of_job(job) for job in (1, 2, 1, 2, 1)])
+    purged(journal, 1)
+    assert [number for number, _ in journal.replay()] == [2, 4, 6]
+    journal._database.execute("delete from events where number = 4")
+    with pytest.raises(Unavailable, match="event 3 is missing"):
+        list(journal.replay())
+    with pytest.raises(Unavailable, match="event 1 is missing"):
+        journal.rows(0, 10)
+    journal.close()
+
+
+def test_a_journal_of_a_version_without_purging_gets_its_tables(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append([of_job(1)])
+    journal._database.executescript("drop table purging; drop table purged_events")
+    journal.close()
+    again = SqliteJournal(path)
+    purged(again, 1)
+    assert [number for number, _ in again.replay()] == [2]
+    again.close()

@@ -243,13 +243,18 @@ class EventSource(Protocol):
         """
 
     def checksum_of(self, number: int) -> int | None:
-        """Return the checksum of an event, begun with its number; None: there is none."""
+        """Return the checksum of an event, begun with its number; None: there is none, or it was purged."""
 
     def purged_after(self, number: int) -> bool:
         """Return whether an event after a number was purged: then `rows` cannot go on from it."""
 
     def copy_to(self, path: Path) -> None:
         """Copy everything that was acknowledged into a new file; see `HeadStore`."""
+
+
+def may_be_same(one: int | None, other: int | None) -> bool:
+    """Whether the checksums of two stores under one number may be of the same event; None: it was purged."""
+    return one is None or other is None or one == other
 
 
 class StandbyStore(HeadStore, EventSource, Protocol):

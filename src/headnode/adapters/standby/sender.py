@@ -38,7 +38,7 @@ from headnode.adapters.wire.standby_messages import (
     encode_message,
 )
 from headnode.core.model.errors import Unavailable
-from headnode.engine.ports import EventSource
+from headnode.engine.ports import EventSource, may_be_same
 
 log = logging.getLogger("headnode.standby")
 
@@ -196,15 +196,17 @@ class StandbySender(threading.Thread):
         source = self._parts.source
         close = 0 < standby.number <= self._followers.last <= standby.number + FARTHEST
         same = standby.cluster_id == source.cluster_id
-        begun = same and source.checksum_of(standby.number) == standby.checksum
-        return close and begun and not source.purged_after(standby.number)
+        return close and same and self._is_beginning(standby) and not source.purged_after(standby.number)
+
+    def _is_beginning(self, standby: StandbyHello) -> bool:
+        """Return whether the last event of a standby is one of this head, as far as that can be told."""
+        known = self._parts.source.checksum_of(standby.number)
+        return standby.number <= self._followers.last and may_be_same(known, standby.checksum)
 
     def _note_difference(self, standby: StandbyHello) -> None:
         """Say that a standby has events which this head has not: it keeps them beside its new copy."""
-        source = self._parts.source
-        if standby.number and not (
-            standby.cluster_id == source.cluster_id and source.checksum_of(standby.number) == standby.checksum
-        ):
+        same = standby.cluster_id == self._parts.source.cluster_id
+        if standby.number and not (same and self._is_beginning(standby)):
             self.differed = (
                 f"its journal up to event {standby.number} is not the beginning of this head's; it is kept "
                 "there as journal.db.to-event-*: if this head began from an old backup, they are nowhere else"

@@ -9,7 +9,7 @@ from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.state.job_events import JobCreated, JobModified, JobSubmitted
 from headnode.core.state.job_request import job_names
-from headnode.engine.ports import EventSource, StandbyStore
+from headnode.engine.ports import EventSource, StandbyStore, may_be_same
 
 log = logging.getLogger("headnode.standby")
 
@@ -57,12 +57,13 @@ def _report(kept: Path, store: EventSource) -> list[str]:
 def last_common(one: EventSource, other: EventSource) -> int:
     """Return the number of the last event that two journals of one cluster have in common.
 
-    Journals agree up to that event and differ from the next on, so it is found by halving.
+    Journals agree up to that event and differ from the next on, so it is found by halving.  One of them may
+    have purged events that the other has: they are older than that.
     """
     low, high = 0, min(one.last_number, other.last_number)
     while low < high:
         middle = (low + high + 1) // 2
-        if one.checksum_of(middle) == other.checksum_of(middle):
+        if may_be_same(one.checksum_of(middle), other.checksum_of(middle)):
             low = middle
         else:
             high = middle - 1

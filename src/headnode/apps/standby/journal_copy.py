@@ -9,6 +9,7 @@ from typing import Final
 from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal, write_cluster_id
 from headnode.adapters.wire.standby_messages import JournalPiece
 from headnode.core.model.errors import BadRequest, Unavailable
+from headnode.engine.ports import may_be_same
 from headnode.engine.replica import Replica
 
 log = logging.getLogger("headnode.standby")
@@ -141,7 +142,8 @@ def _contains(copy: Path, before: Replica | None) -> bool:
         if before is None:
             return False
         same = fresh.cluster_id == before.store.cluster_id
-        return same and fresh.checksum_of(before.number) == before.store.checksum_of(before.number)
+        newer, last = before.number <= fresh.last_number, before.store.checksum_of(before.number)
+        return same and newer and may_be_same(fresh.checksum_of(before.number), last)
     finally:
         fresh.close()
 
