@@ -88,7 +88,7 @@ class OutputRetention:
         return [job for job in jobs[:JOBS_AT_ONCE] if after < job < self._engine.cluster.next_job]
 
     def _oldest(self) -> JobId:
-        """Return the oldest job with a record: those before it were purged, and not lost in a restore."""
+        """Return the oldest job with a record; those before it were purged, or lost in a restore."""
         ended = self._lookups.archive.ended_after(0, 1)
         return min([*self._engine.cluster.jobs, *(job.id for job in ended)], default=JobId(0))
 

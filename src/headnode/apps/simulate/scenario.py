@@ -46,7 +46,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("PrologTimeout", "EpilogProgram", "EpilogTimeout"), _NOTHING_RUNS),
         **dict.fromkeys(("NodeFilterDirectory", "NodeFilterTimeout", "AffinityType"), _NOTHING_RUNS),
         **dict.fromkeys(("EnforceMemory", "JobProcessLimit", "UserMapping"), _NOTHING_RUNS),
-        **dict.fromkeys(("NodeReleaseTaskTimeout", "TTLCompletedJobs"), _NOTHING_RUNS),
+        **dict.fromkeys(("NodeReleaseTaskTimeout", "TTLCompletedJobs", "PurgeJobsAfter"), _NOTHING_RUNS),
         **dict.fromkeys(("SubmissionFilterProgram", "SubmissionFilterTimeout"), _FILTERS),
         **dict.fromkeys(("ActivationFilterProgram", "ActivationFilterTimeout"), _FILTERS),
         **dict.fromkeys(("ActivationFilterInterval", "DefaultHoldDuration", "FiltersAtOnce"), _FILTERS),
