@@ -28,8 +28,8 @@ def head(tmp_path: Path) -> Iterator[RealHead]:
         yield made
 
 
-def known(head: RealHead) -> set[int]:
-    return {job["id"] for job in head.ask("jobs", limit=1000)["jobs"]}
+def known(head: RealHead, *states: str) -> set[int]:
+    return {job["id"] for job in head.ask("jobs", limit=1000, states=list(states))["jobs"]}
 
 
 def kept_output(head: RealHead) -> set[str]:
@@ -86,6 +86,29 @@ def test_a_purged_job_leaves_nothing_in_the_journal_and_the_head_starts_from_it(
     assert {job for (job,) in left} <= {new}
     assert told == []
     assert spans >= 5 * len(jobs)
+
+
+def test_a_head_that_is_killed_while_it_purges_goes_on_with_it(head: RealHead) -> None:
+    tasks = '{"tasks": [{"sweep": "1-600", "command": "true"}]}'
+    sweep = head.ask("submit_job", jobfile=tasks, dialect="native")["job"]
+    assert head.wait(sweep)["state"] == "Finished"
+    for _ in range(50):
+        last = head.submit("/bin/true")
+    head.until(lambda: len(known(head, "Finished")) == 51)
+    head.ask("set_parameters", values={"PurgeJobsAfter": MOMENT})
+    for _ in range(4):
+        head.until(lambda: sweep not in known(head))
+        head.kill()
+        head.start_again()
+        head.wait_until_ready()
+    head.until(lambda: not known(head))
+    assert head.submit("/bin/true") == last + 1
+    head.stop()
+    with closing(sqlite3.connect(head.state / JOURNAL)) as journal:
+        left = {job for (job,) in journal.execute("select distinct job from events where job is not null")}
+        waits = {job for (job,) in journal.execute("select job from purging")}
+    assert left <= waits | {last + 1}
+    assert all(not table.bad and not table.undecodable for table in check_file(head.state / JOURNAL))
 
 
 def purged(leader: Leader, jobs: range) -> None:
