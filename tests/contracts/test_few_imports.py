@@ -11,7 +11,7 @@ MODULES = {
         "headnode.apps.server.doors.network",
         "headnode.apps.server.doors.tls",
     ),
-    "agent": ("headnode.apps.agent.__main__",),
+    "agent": ("headnode.apps.agent.main",),
     "hn": (
         "headnode.apps.cli.__main__",
         "headnode.apps.cli.commands.web",
@@ -43,6 +43,6 @@ def test_a_process_imports_nothing_of_the_web(process: str) -> None:
     assert imported(MODULES[process], OF_THE_WEB) == []
 
 
-@pytest.mark.parametrize("process", ["headnode.apps.server.main", "headnode.apps.agent.__main__"])
+@pytest.mark.parametrize("process", ["headnode.apps.server.main", "headnode.apps.agent.main"])
 def test_a_cluster_of_one_machine_imports_no_certificates(process: str) -> None:
     assert imported((process,), ("cryptography", "headnode.adapters.wire.tls")) == []

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from headnode.adapters.wire.frame_codec import FrameDecoder
 from headnode.adapters.wire.frames import FrameWriter
 from headnode.apps.agent import shepherds
-from headnode.apps.agent.__main__ import main as agent_main
+from headnode.apps.agent.main import main as agent_main
 from headnode.apps.client.logins import HeadLogin
 from headnode.apps.client.logins import keep as keep_login
 from heads import RealHead, real_head

@@ -28,6 +28,20 @@ def without_collection(
         gc.enable()
 
 
+def loaded(load: Callable[[], Result]) -> Result:
+    """Return what `load` imports; nothing that is there afterwards is ever looked at as garbage.
+
+    For the modules of a process: to go through them again and again, and once more at its end, takes a fifth
+    of the processor time of its start.
+    """
+    gc.disable()
+    try:
+        return load()
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def give_large_blocks_back() -> None:
     """Let large blocks of memory go back to the system when they are freed.
 
