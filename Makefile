@@ -15,6 +15,9 @@ MANDIR ?= .man/man1
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py benchmarks/peers.py,$(wildcard benchmarks/*.py))
 
+# Modules and tests are compiled once, not by each process that imports them.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 # What pip says is shown as it comes where it is a terminal: an installation takes a minute.
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)

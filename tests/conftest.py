@@ -42,7 +42,7 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what has come out of later collections: going through it is a tenth of the time of small tests."""
+    """Leave what has come out of later collections: to go through it takes a tenth of small tests."""
     gc.freeze()
     gc.enable()
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,9 @@ from testbed.debian_packages import CannotInstall, install
 NAMES = ("chromium", "chromium-browser")
 AXE_CACHE = Path(os.environ.get("HEADNODE_AXE", Path.home() / ".cache" / "headnode-axe"))
 WIDTHS = (360, 900, 1600)  # pixels: a telephone, a small window, a large one
-LOOKS = [*product(WIDTHS, ("light", "dark"))][:: every()]
+_LOOKS = [*product(WIDTHS, ("light", "dark"))][:: every()]
+LOOKS = [(width, [look for wide, look in _LOOKS if wide == width]) for width in dict(_LOOKS)]
+"""Widths that are tried, each with its colours."""
 
 
 @contextmanager
@@ -83,20 +85,32 @@ def window(
         context.close()
 
 
-def troubles_of_pages(page: Any, gateway: RealGateway, paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return what axe finds on pages, and which are wider than the window."""
+def troubles_of_pages(
+    page: Any, gateway: RealGateway, paths: Iterable[str], schemes: Sequence[str]
+) -> dict[tuple[str, str], list[str]]:
+    """Return what axe finds on pages in light or dark colours, and which are wider than the window.
+
+    A page is loaded once and then changes its colours: to load it takes as long as axe does.
+    """
     axe, found = axe_source(), {}
     for path in paths:
+        page.emulate_media(color_scheme=schemes[0])
         page.goto(gateway.address + path)
         page.evaluate(axe)
-        broken = page.evaluate(
-            "() => axe.run().then(found => found.violations.map(one =>"
-            " one.id + ': ' + one.nodes.slice(0, 3).map(node => node.html).join(' | ')))"
-        )
-        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        if broken or wider > 0:
-            found[path] = [*broken, f"{wider} pixels too wide"]
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
+            if troubles := _troubles_of_page(page):
+                found[path, scheme] = troubles
     return found
+
+
+def _troubles_of_page(page: Any) -> list[str]:
+    broken: list[str] = page.evaluate(
+        "() => axe.run({ resultTypes: ['violations'] }).then(found => found.violations.map(one =>"
+        " one.id + ': ' + one.nodes.slice(0, 3).map(node => node.html).join(' | ')))"
+    )
+    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return [*broken, f"{wider} pixels too wide"] if broken or wider > 0 else []
 
 
 def tab_to(page: Any, name: str, most: int = 120) -> None:

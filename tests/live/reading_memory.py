@@ -1,9 +1,11 @@
-"""Reads one hostile text in a process of its own: `reading_memory.py NAME MEGABYTES traced|resident`.
+"""Reads hostile texts, each in a process of its own, which has imported what it needs already.
 
-It prints JSON: the bytes of the text, and those that reading took: traced by tracemalloc, or resident.
+Each line of its standard input is ``[name, megabytes, "traced" or "resident"]`` in JSON.  It answers with the
+bytes of the text, and those that reading took: traced by tracemalloc, or resident.
 """
 
 import json
+import os
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -104,12 +106,11 @@ def resident(what: str) -> int:
     raise SystemExit(f"this system does not say {what}")
 
 
-def main() -> None:
+def take(name: str, megabytes: float, way: str) -> None:
     """Print what reading took."""
-    name, megabytes, way = sys.argv[1:]
-    for text in _SMALL:
+    for text in _SMALL:  # also a process that was forked maps the libraries anew
         attempt(text)
-    data = TEXTS[name](int(float(megabytes) * 1_000_000)).encode()
+    data = TEXTS[name](int(megabytes * 1_000_000)).encode()
     if way == "traced":
         tracemalloc.start()
         attempt(data)
@@ -119,7 +120,20 @@ def main() -> None:
         before = resident("VmRSS")
         attempt(data)
         took = resident("VmHWM") - before
-    print(json.dumps({"size": len(data), "took": took}))
+    print(json.dumps({"size": len(data), "took": took}), flush=True)
+
+
+def main() -> None:
+    """Fork for each text; print what failed if it did not end well."""
+    for text in _SMALL:
+        attempt(text)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            take(*json.loads(line))
+            os._exit(0)
+        if status := os.waitpid(child, 0)[1]:
+            print(json.dumps({"failed": status}), flush=True)
 
 
 if __name__ == "__main__":

@@ -96,12 +96,12 @@ def addresses(head: RealHead) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize(("width", "schemes"), LOOKS)
 def test_axe_finds_nothing_and_nothing_is_cut_off_on_any_page(
-    browser: Any, gateway: RealGateway, addresses: list[str], width: int, scheme: str
+    browser: Any, gateway: RealGateway, addresses: list[str], width: int, schemes: list[str]
 ) -> None:
-    with window(browser, gateway, width, color_scheme=scheme, bypass_csp=True) as page:
-        assert troubles_of_pages(page, gateway, addresses) == {}
+    with window(browser, gateway, width, bypass_csp=True) as page:
+        assert troubles_of_pages(page, gateway, addresses, schemes) == {}
 
 
 def test_a_file_is_dropped_checked_submitted_watched_and_canceled(

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,17 @@ def browser() -> Iterator[Any]:
         yield running
 
 
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize(("width", "schemes"), LOOKS)
 def test_axe_finds_nothing_and_nothing_is_cut_off_on_the_pages_of_a_site(
-    browser: Any, gateway: RealGateway, waiting: int, width: int, scheme: str
+    browser: Any, gateway: RealGateway, waiting: int, width: int, schemes: list[str]
 ) -> None:
-    with window(browser, gateway, width, color_scheme=scheme, bypass_csp=True) as page:
+    with window(browser, gateway, width, bypass_csp=True) as page:
         if pictures := os.environ.get("HEADNODE_PICTURES"):
-            for number, path in enumerate(addresses(waiting)):
+            for scheme, (number, path) in product(schemes, enumerate(addresses(waiting))):
+                page.emulate_media(color_scheme=scheme)
                 page.goto(gateway.address + path)
                 page.screenshot(path=Path(pictures) / f"{number}-{scheme}-{width}.png", full_page=True)
-        assert troubles_of_pages(page, gateway, addresses(waiting)) == {}
+        assert troubles_of_pages(page, gateway, addresses(waiting), schemes) == {}
 
 
 def test_the_pages_show_the_queue_the_nodes_and_why_a_job_waits(
