@@ -1,4 +1,9 @@
-"""Jobs of every kind, for round trips."""
+"""Jobs of every kind, for round trips.
+
+Strategies are made once, not for each job: Hypothesis takes longer to check a new one than to draw from it.
+"""
+
+from functools import cache
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -96,17 +101,17 @@ _HPC_TASK = (
 )
 
 
-def _critical(task: TaskSpec) -> st.SearchStrategy[TaskSpec]:
-    fields = {field: st.just(getattr(task, field)) for field in task.__struct_fields__}
-    plain = {"fail_job_on_failure": st.just(False), "fail_job_count": st.just(1)}
-    critical = {"fail_job_on_failure": st.just(True), "fail_job_count": st.integers(1, 10**6)}
-    return st.one_of(st.builds(TaskSpec, **(fields | plain)), st.builds(TaskSpec, **(fields | critical)))
+_critical = st.just((False, 1)) | st.tuples(st.just(True), st.integers(1, 10**6))
+
+
+def _with_critical(task: TaskSpec, critical: tuple[bool, int]) -> TaskSpec:
+    return replace(task, fail_job_on_failure=critical[0], fail_job_count=critical[1])
 
 
 _TASKS = {
     CCS: st.builds(TaskSpec, **_CCS_TASK),
     HPC_2008: st.builds(TaskSpec, **(_CCS_TASK | _SWEPT)),
-    HPC: st.builds(TaskSpec, **_HPC_TASK).flatmap(_critical),
+    HPC: st.builds(_with_critical, st.builds(TaskSpec, **_HPC_TASK), _critical),
 }
 _CCS_JOB = {
     "name": texts,
@@ -161,6 +166,7 @@ _HPC_JOB = _2008_JOB | {
 _JOBS = {CCS: _CCS_JOB, HPC_2008: _2008_JOB, HPC: _HPC_JOB}
 
 
+@cache
 def jobs(dialect: str) -> st.SearchStrategy[JobSpec]:
     """Return jobs that `dialect` can say in full."""
     tasks = st.lists(_TASKS[dialect], max_size=3).map(tuple)
@@ -228,12 +234,17 @@ NEW_OF_JOBS = {
 """What the three dialects of Compute Cluster XML have no words for."""
 
 
-def _replaced(fields: dict[str, st.SearchStrategy[object]]) -> st.SearchStrategy[dict[str, object]]:
-    return st.fixed_dictionaries({}, optional=fields)
+_new_of_task = st.fixed_dictionaries({}, optional=NEW_OF_TASKS)
+_new_of_job = st.fixed_dictionaries({}, optional=NEW_OF_JOBS)
 
 
 def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
     """Return lists of other requests for a job; a unit is said only where it is another one."""
+    return _alternatives(spec.unit, len(spec.tasks))
+
+
+@cache
+def _alternatives(own: UnitType, count: int) -> st.SearchStrategy[tuple[Alternative, ...]]:
     of_task = st.builds(
         TaskAlternative,
         minimum=sizes,
@@ -243,10 +254,9 @@ def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
         needs=st.none() | needs,
         distribution=st.none() | distributions,
     )
-    count = len(spec.tasks)
     one = st.builds(
         Alternative,
-        unit=st.sampled_from([None, *(unit for unit in UnitType if unit is not spec.unit)]),
+        unit=st.sampled_from([None, *(unit for unit in UnitType if unit is not own)]),
         minimum=sizes,
         maximum=sizes,
         processors_per_gpu=st.none() | few,
@@ -271,6 +281,6 @@ def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
 def whole_jobs(draw: st.DrawFn, dialect: str = HPC) -> JobSpec:
     """Draw a job that may say anything that the model has a place for."""
     spec = draw(jobs(dialect))
-    tasks = tuple(replace(task, **draw(_replaced(NEW_OF_TASKS))) for task in spec.tasks)
-    spec = replace(spec, tasks=tasks, **draw(_replaced(NEW_OF_JOBS)))
+    tasks = tuple(replace(task, **draw(_new_of_task)) for task in spec.tasks)
+    spec = replace(spec, tasks=tasks, **draw(_new_of_job))
     return replace(spec, alternatives=draw(alternatives(spec)))
