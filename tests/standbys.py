@@ -12,6 +12,7 @@ from typing import Any
 
 from headnode import __version__
 from headnode.adapters.clock import WallClock
+from headnode.adapters.files.copied_tables import RowChanges
 from headnode.adapters.files.standby_place import StandbyPlace, write_place
 from headnode.adapters.journal.sqlite import JOURNAL, SqliteJournal, write_cluster_id
 from headnode.adapters.nodes.membership import read_address, read_invitation
@@ -125,6 +126,7 @@ class Leader:
             self.engine.journal = self.journal
         else:
             self.engine = Engine(self.journal, WallClock(), dict(POLICIES), InProcessNodes())
+        self.rows = RowChanges()
         self.senders: dict[str, StandbySender] = {}
         self.replaced: list[IsHead] = []
         self.asked_to_hand_over: list[str] = []
@@ -137,7 +139,7 @@ class Leader:
     ) -> StandbySender:
         parts = SenderParts(
             source or self.store, self.followers, hello or self.hello, self.authority.file, self.state,
-            self.state / AUDIT_LOG, self.replaced.append, self.asked_to_hand_over.append,
+            self.rows, self.state / AUDIT_LOG, self.replaced.append, self.asked_to_hand_over.append,
         )  # fmt: skip
         sender = StandbySender(standby.name, read_address(standby.address, "listen"), parts)
         self.senders[standby.name] = sender

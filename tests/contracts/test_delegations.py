@@ -21,7 +21,7 @@ def token(name: str, owner: str = "ann", expires: float = NOW + 60, job: int | N
 
 @pytest.fixture
 def store(tmp_path: Path) -> DelegationStore:
-    return DelegationStore(tmp_path / "delegations.db")
+    return DelegationStore(tmp_path)
 
 
 def test_a_delegation_is_its_owners_until_it_expires(store: DelegationStore, tmp_path: Path) -> None:

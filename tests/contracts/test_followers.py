@@ -7,7 +7,9 @@ import time
 from headnode.adapters.standby.followed import (
     CLOSE_BEHIND,
     KNOWN_BATCHES,
+    NEWEST_DELAYS,
     TRUSTED_AFTER,
+    Delays,
     Followers,
     FollowingStandby,
 )
@@ -100,3 +102,36 @@ def test_the_ends_of_the_newest_batches_are_known() -> None:
     assert followers.ends_between(last - 5, last - 1) == (last - 4, last - 2)
     assert followers.ends_between(last, last) == ()
     assert len(followers.ends_between(0, last)) == KNOWN_BATCHES
+
+
+def test_how_long_writes_waited_is_known_for_each_standby() -> None:
+    followers, (quick, slow) = followed_by("quick", "slow")
+    assert quick.delays.quantiles(time.monotonic()) is None
+    followers.written(2)
+    followers.confirm(quick, 2)
+    threading.Timer(0.2, followers.confirm, (slow, 2)).start()
+    followers.wait(2, 30.0)
+    followers.written(3)
+    followers.confirm(quick, 3)
+    followers.wait(3, 0.1)  # the slow one is given up
+    now = time.monotonic()
+    for half, most in (quick.delays.quantiles(now), slow.delays.quantiles(now)):  # type: ignore[misc]
+        assert half <= most
+    assert max(quick.delays.quantiles(now) or ()) < 0.1
+    half, most = slow.delays.quantiles(now) or (0.0, 0.0)
+    assert half >= 0.1
+    assert most >= half
+    assert slow.delays.all.total >= 0.3
+    assert sum(slow.delays.all.counts) == sum(quick.delays.all.counts) == 2
+    assert slow.delays.quantiles(now + 61.0) is None
+    followers.written(4)
+    followers.confirm(quick, 4)
+    followers.wait(4, 1.0)  # the slow one is not waited for
+    assert sum(slow.delays.all.counts) == 2
+
+
+def test_delays_that_are_remembered_are_bounded() -> None:
+    delays = Delays()
+    for number in range(2 * NEWEST_DELAYS):
+        delays.add(float(number), 0.0)
+    assert delays.quantiles(1.0) == (NEWEST_DELAYS * 1.5 - 1, NEWEST_DELAYS * 1.99 - 1)

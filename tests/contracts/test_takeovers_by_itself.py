@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.adapters.clock import WallClock
+from headnode.adapters.files.copied_tables import RowChanges
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.link import Contact
 from headnode.adapters.standby.followed import Followers
@@ -83,7 +84,15 @@ class Play:
         self.followers, self.votes = Followers(0), Votes()
         nowhere = Path("/nonexistent")
         parts = SenderParts(
-            MemoryJournal(), self.followers, lambda name: None, nowhere, nowhere, nowhere, print, print
+            MemoryJournal(),
+            self.followers,
+            lambda name: None,
+            nowhere,
+            nowhere,
+            RowChanges(),
+            nowhere,
+            print,
+            print,
         )  # type: ignore[arg-type]  # it is never started
         self.sender = StandbySender("s", ("h", 1), parts)
         self.followers.followers["s"] = self.sender.follower

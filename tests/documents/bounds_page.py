@@ -80,6 +80,7 @@ from headnode.core.model.bounds import (
     SOCKETS,
     SPEED,
     STANDBY_ANSWER,
+    STANDBY_CHANGES,
     STANDBY_MESSAGE,
     STRANGER_LINES,
     STRANGERS,
@@ -236,7 +237,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             STRANGER_LINES,
         ),
     ),
-    ("Between a head and its standby", (STANDBY_MESSAGE, STANDBY_ANSWER)),
+    ("Between a head and its standby", (STANDBY_MESSAGE, STANDBY_ANSWER, STANDBY_CHANGES)),
     (
         "Nodes",
         (

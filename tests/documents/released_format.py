@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 import msgspec
 
+from headnode.adapters.files import copied_tables
 from headnode.adapters.journal.backup import Manifest
 from headnode.adapters.journal.ended_tables import _Body as ArchiveRow
 from headnode.adapters.journal.journal_file import _TABLES, VERSION
@@ -200,7 +201,8 @@ def _statements() -> Iterator[str]:
     tables = {
         f"tables {VERSION}": _TABLES,
         "outbox tables": outbox.TABLES,
-        "webhook tables": outbox.CURSOR_TABLE,
+        "webhook tables": copied_tables.CURSORS.schema,
+        "delegation tables": copied_tables.DELEGATIONS.schema,
     }
     for where, script in tables.items():
         text = "\n".join(line for line in script.splitlines() if not line.startswith("--"))

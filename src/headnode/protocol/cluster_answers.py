@@ -371,6 +371,7 @@ class MetricsAnswer(VerbAnswer, frozen=True):
     coverage: CoverageObject  # of predicted starts
     failed_parts: int = 0  # parts of the head that failed, and begin again
     standbys_behind: dict[str, int] = msgspec.field(default_factory=dict)  # events, by standby head
+    standby_waits: dict[str, HistogramObject] = msgspec.field(default_factory=dict)  # of writes, by standby
 
 
 class QueueRequest(VerbRequest, frozen=True):

@@ -5,23 +5,19 @@ Source:  RFC 3820, "Proxy Certificates"; Pilot service, delegations.
 """
 
 import contextlib
-import os
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from headnode.adapters.files.copied_tables import DELEGATIONS, RowChanges, opened
 from headnode.core.model.errors import BadRequest, NotFound
 
 MOST_OF_USER = 100
 _KEY_BEGINS = re.compile(rb"-----BEGIN ([A-Z ]{0,20}PRIVATE KEY-----)")
-_TABLE = """
-create table if not exists delegations (owner text not null, name text not null, job integer,
-    expires real not null, kept blob not null, primary key (owner, name)) without rowid;
-"""
 
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -50,8 +46,10 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 class DelegationStore:
     """The file, which only the head can read.  It is made when the first delegation is kept."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, state: Path, changes: RowChanges | None = None) -> None:
+        """`changes` is told which rows change."""
+        self._state, self._changes = state, changes or RowChanges()
+        self._path = state / DELEGATIONS.file
 
     def keep(self, delegation: Delegation) -> None:
         """Keep a delegation, in place of one of the same name.
@@ -64,13 +62,10 @@ class DelegationStore:
             if count >= MOST_OF_USER:
                 what = f"{delegation.owner!r} has {count} delegations"
                 raise BadRequest(code="delegations", what=what, fix="delete those that are not needed")
-            database.execute(
-                "insert or replace into delegations values (?, ?, ?, ?, ?)",
-                (
-                    *(delegation.owner, delegation.name, delegation.job, delegation.expires),
-                    msgspec.msgpack.encode(delegation),
-                ),
-            )
+            kept = msgspec.msgpack.encode(delegation)
+            row = (delegation.owner, delegation.name, delegation.job, delegation.expires, kept)
+            database.execute("insert or replace into delegations values (?, ?, ?, ?, ?)", row)
+        self._changes.stored(DELEGATIONS, row)
 
     def all_of(self, owner: str, now: float) -> list[Delegation]:
         """Return the delegations of a user that have not expired, by name."""
@@ -96,6 +91,7 @@ class DelegationStore:
         if self._path.exists():
             with self._database() as database:
                 database.execute("delete from delegations where owner = ? and name = ?", (owner, name))
+            self._changes.removed(DELEGATIONS, (owner, name))
 
     def jobs(self) -> list[int]:
         """Return the jobs for which delegations are kept."""
@@ -103,10 +99,15 @@ class DelegationStore:
 
     def forget_old(self, now: float, over: Collection[int] = ()) -> None:
         """Forget what has expired, and what was kept for jobs that are over."""
-        if self._path.exists():
-            with self._database() as database:
-                database.execute("delete from delegations where expires <= ?", (now,))
-                database.executemany("delete from delegations where job = ?", [(job,) for job in over])
+        if not self._path.exists():
+            return
+        with self._database() as database:
+            rows = database.execute("select owner, name, job, expires from delegations").fetchall()
+            jobs = frozenset(over)
+            old = [(owner, name) for owner, name, job, expires in rows if expires <= now or job in jobs]
+            database.executemany("delete from delegations where owner = ? and name = ?", old)
+        for key in old:
+            self._changes.removed(DELEGATIONS, key)
 
     def _rows(self, question: str, *values: object) -> list[Sequence[Any]]:
         if not self._path.exists():
@@ -114,13 +115,8 @@ class DelegationStore:
         with self._database() as database:
             return database.execute(question, values).fetchall()
 
-    @contextlib.contextmanager
-    def _database(self) -> Iterator[sqlite3.Connection]:
-        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        with contextlib.closing(sqlite3.connect(self._path, timeout=5.0)) as database, database:
-            database.execute("pragma secure_delete = on")
-            database.executescript(_TABLE)
-            yield database
+    def _database(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return opened(self._state, DELEGATIONS)
 
 
 def proxy_end(proxy: str) -> float:

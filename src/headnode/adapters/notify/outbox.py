@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from headnode.adapters.files.copied_tables import CURSORS, SEEN, WAITING, RowChanges
 from headnode.core.model.errors import BadRequest
 from headnode.core.state.notices import Notice
 from headnode.engine.settings import Settings
@@ -61,13 +62,12 @@ def host_and_port(server: str) -> tuple[str, int]:
 
 log = logging.getLogger("headnode.notices")
 
-TABLES = """
-create table if not exists waiting (number integer, address text, notice blob, primary key (number, address))
-    without rowid;
+TABLES = f"""
+{WAITING.schema}
+{SEEN.schema}
 create table if not exists unreadable (
     number integer, address text, notice blob, primary key (number, address)
 ) without rowid;
-create table if not exists seen (only integer primary key check (only = 1), number integer);
 """
 
 
@@ -81,8 +81,9 @@ class PendingNotice(msgspec.Struct, frozen=True):
 class Outbox:
     """The notices in one file.  A file that cannot be read is moved aside, and jobs go on."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, changes: RowChanges | None = None) -> None:
+        """`changes` is told which rows change."""
+        self._path, self._changes = path, changes or RowChanges()
         try:
             self._database = self._opened()
         except sqlite3.DatabaseError as error:
@@ -114,6 +115,9 @@ class Outbox:
             self._database.execute("begin")
             self._database.executemany("insert or ignore into waiting values (?, ?, ?)", rows)
             self._database.execute("insert or replace into seen values (1, ?)", (seen,))
+        for row in rows:
+            self._changes.stored(WAITING, row)
+        self._changes.stored(SEEN, (1, seen))  # after them: it says that they are there
 
     def waiting(self, limit: int) -> list[PendingNotice]:
         """Return the oldest that wait, up to so many."""
@@ -153,6 +157,7 @@ class Outbox:
     def discard(self, number: int, address: str) -> None:
         """Forget one that was brought, or never can be."""
         self._database.execute("delete from waiting where number = ? and address = ?", (number, address))
+        self._changes.removed(WAITING, (number, address))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -193,19 +198,20 @@ class EventPost(msgspec.Struct, frozen=True, tag=True):
     secret_file: str = ""  # empty: they are not signed
 
 
-CURSOR_TABLE = "create table if not exists cursors (hook text primary key, number integer not null)"
-
-
 class HookCursors:
     """The number of the last event that each hook has, in one file."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises:  sqlite3.Error."""
+    def __init__(self, path: Path, changes: RowChanges | None = None) -> None:
+        """`changes` is told which rows change.
+
+        Raises:  sqlite3.Error.
+        """
+        self._changes = changes or RowChanges()
         path.touch(mode=0o600)
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = normal")
-        self._database.execute(CURSOR_TABLE)
+        self._database.execute(CURSORS.schema)
 
     def number(self, hook: str) -> int | None:
         """Return the last event that a hook has; None for a new hook."""
@@ -218,12 +224,15 @@ class HookCursors:
             self._database.execute("insert or replace into cursors values (?, ?)", (hook, number))
         except sqlite3.Error as error:
             log.error("the progress of webhook %s cannot be stored: %s", hook, error)
+            return
+        self._changes.stored(CURSORS, (hook, number))
 
     def keep_only(self, hooks: set[str]) -> None:
         """Forget the hooks that are not set any more."""
         for (hook,) in self._database.execute("select hook from cursors").fetchall():
             if hook not in hooks:
                 self._database.execute("delete from cursors where hook = ?", (hook,))
+                self._changes.removed(CURSORS, (hook,))
 
     def close(self) -> None:
         """Let go of the file."""

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,10 @@ CONNECT_TIME: Final = 5.0  # seconds to connect, and as many for the handshake
 
 # A standby is a stranger: its address may be no name that the network knows (ValueError), its numbers huge.
 UNREACHED: Final = (OSError, ValueError, OverflowError, msgspec.MsgspecError, Unavailable)
+
+
+class StandbyProblem(Exception):
+    """The standby cannot go on, in its own words."""
 
 
 def dial(place: tuple[str, int], authority: Path) -> ssl.SSLSocket:
@@ -38,6 +43,24 @@ def dial(place: tuple[str, int], authority: Path) -> ssl.SSLSocket:
         secure.close()
         raise ConnectionRefusedError("it knows no standby heads: its Headnode is older than 0.3")
     return secure
+
+
+def read_bytes(connection: socket.socket, size: int, deadline: float) -> bytes:
+    """Return so many bytes, until `deadline` on the monotonic clock.
+
+    Raises:  OSError.
+    """
+    data = b""
+    while len(data) < size:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionResetError("it closed the connection")
+        data += piece
+    return data
 
 
 def format_address(place: tuple[str, int]) -> str:

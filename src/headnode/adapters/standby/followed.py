@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import DurationHistogram, JobId
 from headnode.core.state.events import Event, StandbyRemoved
 from headnode.engine.ports import EndedJob, Journal
 
@@ -18,6 +18,9 @@ log = logging.getLogger("headnode.standby")
 
 KNOWN_BATCHES: Final = 10_000
 CLOSE_BEHIND: Final = 1000  # events: a standby that is no further behind is waited for from now on
+DELAY_BOUNDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+MINUTE: Final = 60.0  # seconds
+NEWEST_DELAYS: Final = 10_000  # of the last minute, by which quantiles are reckoned
 TRUSTED_AFTER: Final = 5  # times as long as a write waited for it in vain: so long, none waits for a standby
 
 
@@ -26,6 +29,29 @@ class SnapshotMark(NamedTuple):
 
     number: int
     digest: str
+
+
+class Delays:
+    """How long writes have waited for one standby."""
+
+    def __init__(self) -> None:
+        self.all = DurationHistogram(DELAY_BOUNDS)
+        self._newest: deque[tuple[float, float]] = deque(maxlen=NEWEST_DELAYS)  # when each began, and seconds
+
+    def add(self, seconds: float, began: float) -> None:
+        """Note that a write has waited; `began` is on the monotonic clock."""
+        self.all.add(seconds)
+        self._newest.append((began, seconds))
+
+    def quantiles(self, now: float) -> tuple[float, float] | None:
+        """Return for how many seconds half of the writes of the last minute waited, and 99 % of them.
+
+        None: no write waited.
+        """
+        newest = sorted(seconds for began, seconds in self._newest if now - began <= MINUTE)
+        if not newest:
+            return None
+        return newest[(len(newest) - 1) // 2], newest[(len(newest) * 99 - 1) // 100]
 
 
 class FollowingStandby:
@@ -38,11 +64,17 @@ class FollowingStandby:
         self.waited_for = False  # acknowledgements wait for it
         self.not_before = 0.0  # when they may again, on the monotonic clock
         self.unwaited = 0  # the last event that may have been acknowledged without it
+        self.delays = Delays()
+        self.has_rows = True  # all tables beside the journal came on this connection, or cannot
+
+    def lacks(self, number: int) -> bool:
+        """Whether a write has to wait for it until it has event `number`."""
+        return self.waited_for and self.confirmed < number
 
     @property
     def in_step(self) -> bool:
         """Whether it has everything that was acknowledged."""
-        return self.waited_for and self.confirmed >= self.unwaited
+        return self.waited_for and self.has_rows and self.confirmed >= self.unwaited
 
 
 class Followers:
@@ -78,10 +110,10 @@ class Followers:
             self.snapshot = mark
             self.changed.notify_all()
 
-    def confirm(self, follower: FollowingStandby, number: int) -> None:
+    def confirm(self, follower: FollowingStandby, number: int, *, has_rows: bool = True) -> None:
         """Note that a standby has the events up to `number` on its disk."""
         with self.changed:
-            follower.confirmed = number
+            follower.confirmed, follower.has_rows = number, has_rows
             late = time.monotonic() < follower.not_before or self.last - number > CLOSE_BEHIND
             if self.waits and not follower.waited_for and not late:
                 log.info("standby %s is waited for: it has event %d", follower.name, number)
@@ -100,18 +132,24 @@ class Followers:
         One that is late then is not waited for any more until it has caught up, and for some time: one that
         is always late would else delay every other write.  With 0 seconds no standby is in step.
         """
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         with self.changed:
             self.waits = seconds > 0
             if not self.waits:
                 for follower in self.followers.values():
                     follower.waited_for = False
-            while late := [f for f in self.followers.values() if f.waited_for and f.confirmed < number]:
-                left = deadline - time.monotonic()
-                if left <= 0:
+            late = [follower for follower in self.followers.values() if follower.waited_for]
+            while late:
+                waited = time.monotonic() - began
+                for follower in late:
+                    if not follower.lacks(number) or waited >= seconds:
+                        follower.delays.add(waited, began)
+                late = [follower for follower in late if follower.lacks(number)]
+                if late and waited >= seconds:
                     self._give_up(late, seconds)
                     return
-                self.changed.wait(left)
+                if late:
+                    self.changed.wait(seconds - waited)
 
     def _give_up(self, late: Iterable[FollowingStandby], seconds: float) -> None:
         for follower in late:

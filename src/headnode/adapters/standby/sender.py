@@ -3,9 +3,7 @@
 It has a connection and blocking input and output of its own: a write of the head may wait for it.
 """
 
-import hashlib
 import logging
-import shutil
 import socket
 import threading
 import time
@@ -13,9 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from headnode.adapters.files.copied_tables import RowChanges
 from headnode.adapters.standby.audit_tail import AuditTail
-from headnode.adapters.standby.dialing import CONNECT_TIME, UNREACHED, dial, format_address, reason
+from headnode.adapters.standby.dialing import (
+    CONNECT_TIME,
+    UNREACHED,
+    StandbyProblem,
+    dial,
+    format_address,
+    read_bytes,
+    reason,
+)
 from headnode.adapters.standby.followed import Followers, FollowingStandby
+from headnode.adapters.standby.journal_pieces import pieces, refuse_without_room
+from headnode.adapters.standby.row_copy import RowCopy
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.adapters.wire.standby_messages import (
     LARGEST_OF_STANDBY,
@@ -29,8 +38,9 @@ from headnode.adapters.wire.standby_messages import (
     HeadRefused,
     IsHead,
     JournalEvents,
-    JournalPiece,
     Ping,
+    RowsBetween,
+    RowsChanged,
     StandbyAnswer,
     StandbyHello,
     StateDigest,
@@ -47,8 +57,6 @@ CHECK_TIME: Final = 900.0  # seconds for it to check a copy of the journal: it r
 BETWEEN_PINGS: Final = 1.0  # seconds
 BETWEEN_DIALS: Final = 1.0  # seconds
 AFTER_PROBLEM: Final = 15.0  # seconds until a standby that cannot go on is dialed again
-MEBI: Final = 1024 * 1024
-RESERVE: Final = 16 * MEBI  # bytes that a copy leaves on the disk of the head
 FARTHEST: Final = 50_000  # events that are sent one by one; a standby further behind gets a copy
 
 
@@ -57,7 +65,8 @@ class SenderParts(NamedTuple):
 
     hello:      makes the greeting for the standby of this name
     authority:  the file with the certificate of the cluster's authority
-    scratch:    a directory for copies of the journal
+    scratch:    the state directory; copies of the journal are made there
+    rows:       says what changes in the tables beside the journal
     replaced:   is told when a machine is the head that took over from this one
     hand_over:  is told that an administrator asks the standby of this name to take over
     size:       returns how many bytes the journal takes on the disk of `scratch`
@@ -68,14 +77,11 @@ class SenderParts(NamedTuple):
     hello: Callable[[str], HeadHello]
     authority: Path
     scratch: Path
+    rows: RowChanges
     audit: Path
     replaced: Callable[[IsHead], None]
     hand_over: Callable[[str], None]
     size: Callable[[], int] = lambda: 0
-
-
-class StandbyProblem(Exception):
-    """The standby cannot go on, in its own words."""
 
 
 class _Ended(Exception):
@@ -100,11 +106,27 @@ class StandbySender(threading.Thread):
         self._stopping = False
         self._socket: socket.socket | None = None
         self._sent = self._target = self._compared = 0
+        self.rows = RowCopy(parts.scratch, self._followers.changed)
+        self.missing = ""  # what the head names and its machine does not have
         self._audit = AuditTail(parts.audit)
         self._audit_due = 0.0  # on the monotonic clock
+        self._owed = 0  # so many changes beside the journal the standby must have before the hand-over
+
+    def start(self) -> None:
+        """Begin; what changes beside the journal from now on is sent."""
+        self._parts.rows.listeners.append(self.rows.changed)
+        super().start()
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What people must know, though events are sent."""
+        rows = f"stored credentials and notifications are not copied: {self.rows.problem}"
+        return self.differed, rows if self.rows.problem else "", self.missing
 
     def stop(self) -> None:
         """Let the thread end soon."""
+        if self.rows.changed in self._parts.rows.listeners:
+            self._parts.rows.listeners.remove(self.rows.changed)
         with self._followers.changed:
             self._stopping = True
             self._followers.changed.notify_all()
@@ -163,9 +185,10 @@ class StandbySender(threading.Thread):
             self._followers.followers[self.standby] = self.follower
             self.follower.connected = True
         self._audit.begin(standby.audit, standby.ending)
+        self.rows.begin()
         self._sent = self._target = standby.number
         if self._can_follow(standby):
-            self._followers.confirm(self.follower, standby.number)
+            self._followers.confirm(self.follower, standby.number, has_rows=False)
         else:
             self._note_difference(standby)
             self._send_copy()
@@ -217,7 +240,8 @@ class StandbySender(threading.Thread):
         """Return what to say next; wait for it if nothing is new."""
         with self._followers.changed:
             if self._is_idle():
-                self._followers.changed.wait(BETWEEN_PINGS)
+                due = self.rows.due_in(time.monotonic())
+                self._followers.changed.wait(BETWEEN_PINGS if due is None else min(due, BETWEEN_PINGS))
             if self._stopping:
                 raise _Ended
             last, mark, hands_over = self._followers.last, self._followers.snapshot, self._hands_over()
@@ -225,11 +249,21 @@ class StandbySender(threading.Thread):
             self._compared = mark.number
             if mark.number == self._sent:  # a state that is past cannot be compared
                 return StateDigest(mark.number, mark.digest)
-        if self._sent < last:
-            return self._events(last if mark is None or mark.number <= self._sent else mark.number)
-        if (hands_over or time.monotonic() >= self._audit_due) and (piece := self._audit_piece()):
+        now = time.monotonic()
+        lacks_events = self._sent < last
+        if (not lacks_events or self.rows.is_overdue(now)) and (piece := self._piece(now, hands_over)):
             return piece
+        if lacks_events:
+            return self._events(last if mark is None or mark.number <= self._sent else mark.number)
         return self._hand_over(last) if hands_over else Ping(self.follower.in_step)
+
+    def _piece(self, now: float, hands_over: bool) -> AuditPiece | RowsBetween | RowsChanged | None:
+        """Return a piece of what is beside the journal, if it is time for one."""
+        self._owed = (self._owed or self.rows.noted) if hands_over else 0
+        if (hands_over or now >= self._audit_due) and (piece := self._audit_piece()):
+            return piece
+        is_due = self.rows.lacks(self._owed, now) if hands_over else self.rows.due_in(now) == 0.0
+        return self.rows.next() if is_due else None
 
     def _hand_over(self, last: int) -> HandOver | Ping:
         with self._followers.changed:
@@ -251,8 +285,8 @@ class StandbySender(threading.Thread):
     def _is_idle(self) -> bool:
         followers = self._followers
         marked = followers.snapshot is not None and followers.snapshot.number > self._compared
-        audit = time.monotonic() >= self._audit_due
-        return not (self._stopping or self._sent < followers.last or self._hands_over() or marked or audit)
+        beside = time.monotonic() >= self._audit_due or self.rows.due_in(time.monotonic()) == 0.0
+        return not (self._stopping or self._sent < followers.last or self._hands_over() or marked or beside)
 
     def _events(self, last: int) -> JournalEvents:
         """Return the next events, up to `last`, with which a batch of the head ended."""
@@ -289,14 +323,16 @@ class StandbySender(threading.Thread):
             self._sent += len(message.events)
         if isinstance(message, AuditPiece):
             self._audit.sent(message.offset + len(message.data))
-        self.heard, self.leaves = time.monotonic(), answer.leaves
+        if isinstance(message, RowsBetween | RowsChanged):
+            self.rows.sent(answer.row_problem)
+        self.heard, self.leaves, self.missing = time.monotonic(), answer.leaves, answer.missing
         if answer.wants_copy:
             log.error("the state of standby %s differs from this head's: it gets a copy", self.standby)
             self._send_copy()
             return
         if answer.number > self._sent:
             raise StandbyProblem(f"it says that it has event {answer.number}, which it was not sent")
-        self._followers.confirm(self.follower, answer.number)
+        self._followers.confirm(self.follower, answer.number, has_rows=self.rows.is_whole)
         if answer.hand_over:
             self._parts.hand_over(self.standby)
 
@@ -306,40 +342,18 @@ class StandbySender(threading.Thread):
             self.follower.waited_for = False
         copy = self._parts.scratch / f"standby-{self.standby}.db"
         copy.unlink(missing_ok=True)
-        self._refuse_copy_without_room()
+        refuse_without_room(self._parts.scratch, self._parts.size())
         log.info("standby %s at %s:%d gets a copy of the journal", self.standby, *self.place)
         try:
             self._parts.source.copy_to(copy)
-            answer = self._send_file(copy)
+            for piece in pieces(copy):
+                answer = self._ask(piece, CHECK_TIME if piece.digest else ANSWER_TIME)
         finally:
             copy.unlink(missing_ok=True)
         if not 0 < answer.number <= self._followers.last:
             raise StandbyProblem(f"the copy that it got ends with event {answer.number}")
         self._sent = self._target = self._compared = answer.number
-        self._followers.confirm(self.follower, answer.number)
-
-    def _refuse_copy_without_room(self) -> None:
-        """Refuse to fill the disk on which this head writes.
-
-        Raises:  StandbyProblem.
-        """
-        needed, free = self._parts.size() + RESERVE, shutil.disk_usage(self._parts.scratch).free
-        if free < needed:
-            raise StandbyProblem(
-                f"it needs a copy of the journal, for which {needed // MEBI + 1} MiB must be free in "
-                f"{str(self._parts.scratch)!r} of the head; {free // MEBI} MiB are"
-            )
-
-    def _send_file(self, copy: Path) -> StandbyAnswer:
-        digest, first = hashlib.sha256(), True
-        with copy.open("rb") as file:
-            piece = file.read(PIECE)
-            while following := file.read(PIECE):
-                digest.update(piece)
-                self._ask(JournalPiece(piece, first))
-                piece, first = following, False
-        digest.update(piece)
-        return self._ask(JournalPiece(piece, first, digest.hexdigest()), CHECK_TIME)
+        self._followers.confirm(self.follower, answer.number, has_rows=False)
 
     def _exchange(self, message: FromLeader, patience: float) -> FromStandby:
         connection = self._socket
@@ -348,21 +362,8 @@ class StandbySender(threading.Thread):
         connection.settimeout(patience)
         connection.sendall(frame(encode_message(message)))
         deadline = time.monotonic() + patience
-        size = size_of(self._read(connection, HEADER, deadline), LARGEST_OF_STANDBY)
-        return decode_from_standby.decode(self._read(connection, size, deadline))
-
-    def _read(self, connection: socket.socket, size: int, deadline: float) -> bytes:
-        data = b""
-        while len(data) < size:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            connection.settimeout(left)
-            piece = connection.recv(size - len(data))
-            if not piece:
-                raise ConnectionResetError("it closed the connection")
-            data += piece
-        return data
+        size = size_of(read_bytes(connection, HEADER, deadline), LARGEST_OF_STANDBY)
+        return decode_from_standby.decode(read_bytes(connection, size, deadline))
 
 
 def ask_whether_head(name: str, place: tuple[str, int], parts: SenderParts) -> IsHead | None:

@@ -4,7 +4,7 @@ The head dials the standby, which listens where it will be reached as the head. 
 a time, and the standby answers each.  Source: docs/contracts/08-standby.md.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,7 @@ LARGEST_OF_STANDBY = bounds.STANDBY_ANSWER.most  # bytes
 Problem = Annotated[str, Meta(max_length=1000)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Address = Annotated[str, Meta(max_length=300)]
+Row = tuple[Any, ...]  # of SQLite: numbers, text, bytes and nothing; msgspec has no type for them together
 
 
 class HeadHello(Message, frozen=True, tag="HeadHello"):
@@ -75,6 +76,32 @@ class AuditPiece(Message, frozen=True, tag="AuditPiece"):
     data: bytes
 
 
+class RowsBetween(Message, frozen=True, tag="RowsBetween"):
+    """Head: the table beside the journal has exactly these rows with keys after `after`, up to `until`.
+
+    Empty: from the first row on, up to the last.
+    """
+
+    table: str
+    after: Row
+    until: Row
+    rows: tuple[Row, ...]
+
+
+class RowChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The row with a key in a table beside the journal; None: it is gone."""
+
+    table: str
+    key: Row
+    row: Row | None
+
+
+class RowsChanged(Message, frozen=True, tag="RowsChanged"):
+    """Head: what has changed in the tables beside the journal, in this order."""
+
+    changes: tuple[RowChange, ...]
+
+
 class Ping(Message, frozen=True, tag="Ping"):
     """Head: it is there, and nothing is new.  `in_step`: the standby has all that was acknowledged."""
 
@@ -108,6 +135,8 @@ class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
     hand_over:   an administrator asks for a takeover there
     leaves:      it is being stopped: it takes nothing over by itself
     problem:     why it cannot go on: its disk is full, or it does not know an event
+    row_problem: why it cannot store rows beside the journal; events go on
+    missing:     what this head names and the machine of the standby does not have, for people
     """
 
     number: Count
@@ -116,6 +145,8 @@ class StandbyAnswer(Message, frozen=True, tag="StandbyAnswer"):
     hand_over: bool = False
     leaves: bool = False
     problem: Problem = ""
+    row_problem: Problem = ""
+    missing: Problem = ""
 
 
 class IsHead(Message, frozen=True, tag="IsHead"):
@@ -131,7 +162,17 @@ class HeadRefused(Message, frozen=True, tag="HeadRefused"):
     reason: Problem
 
 
-FromLeader = HeadHello | JournalPiece | JournalEvents | StateDigest | AuditPiece | Ping | HandOver
+FromLeader = (
+    HeadHello
+    | JournalPiece
+    | JournalEvents
+    | StateDigest
+    | AuditPiece
+    | RowsBetween
+    | RowsChanged
+    | Ping
+    | HandOver
+)
 FromStandby = StandbyHello | StandbyAnswer | IsHead | HeadRefused
 
 encode_message = msgspec.msgpack.Encoder().encode

@@ -77,7 +77,7 @@ class EventWebhooks:
         """Return the cursors; wait while their file cannot be used."""
         while True:
             try:
-                return HookCursors(self._path)
+                return HookCursors(self._path, self._context.row_changes)
             except sqlite3.Error as error:
                 problem = f"{self._path} cannot be used: {error}"
             log.error("no webhook gets events: %s", problem)

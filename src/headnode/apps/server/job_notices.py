@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from headnode.adapters.files.copied_tables import WAITING, RowChanges
 from headnode.adapters.notify.outbox import (
     Delivery,
     DeliveryResult,
@@ -122,9 +123,12 @@ LIFETIME = 86_400.0  # seconds: older notices are dropped
 class JobNotices:
     """Takes note of what is to be told, and has it brought."""
 
-    def __init__(self, engine: Engine, lookups: JobLookup, state: Path, name: str) -> None:
+    def __init__(
+        self, engine: Engine, lookups: JobLookup, state: Path, name: str, changes: RowChanges
+    ) -> None:
+        """`changes` is told which rows of the outbox change."""
         self._engine, self._lookups, self._name = engine, lookups, name
-        self._outbox = Outbox(state / "notices.db")
+        self._outbox = Outbox(state / WAITING.file, changes)
         self._seen = self._outbox.seen
         self._behind = self._seen is not None  # recorded events were not processed yet
         if self._seen is None:

@@ -215,7 +215,9 @@ class Head:
     def _parts_of(self, context: ServerContext) -> ContextParts:
         """Make the parts of the head that need its context."""
         options = self._options
-        self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
+        self._notices = JobNotices(
+            self.engine, context.lookups, options.state, options.name, context.row_changes
+        )
         self._filter_caller = FilterCaller(options.state, options.name)
         self._optional = OptionalServices(
             context, self._filter_caller, self._journal, self._journal, self.links.welcome_again

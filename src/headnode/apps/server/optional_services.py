@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from headnode.adapters.files.copied_tables import CURSORS, DELEGATIONS
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.state.bank_ledger import BANK
@@ -91,7 +92,6 @@ class LastingWork:
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-DELEGATIONS: Final = "delegations.db"
 LOOK: Final = 60.0  # seconds
 
 
@@ -165,7 +165,7 @@ class OptionalServices:
         self._context, self._asker, self._past = context, asker, past
         self._source, self._welcome_nodes = source, welcome_nodes
         engine, state = context.engine, context.state
-        self._cursors = state / "webhooks.db"
+        self._cursors = state / CURSORS.file
         has_cursors = self._cursors.exists()  # those of former hooks are to be forgotten
 
         def is_set(parameter: str) -> bool:
@@ -179,7 +179,7 @@ class OptionalServices:
         self.site = OptionalService(self._site, lambda: self.hand_off.made is not None)
         self.places = OptionalService(self._places, lambda: self.hand_off.made is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
-        self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS).exists, LOOK)
+        self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: self._sets(TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER))
@@ -210,6 +210,7 @@ class OptionalServices:
         head = HeadParts(
             context.state,
             context.name,
+            context.row_changes,
             context.contacts,
             lambda: context.network.address() if context.network is not None else "",
             self._welcome_nodes,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from headnode.adapters.files.copied_tables import RowChanges
 from headnode.adapters.identity.audit_log import AuditLog
 from headnode.adapters.nodes.link import Contact, NodeLink
 from headnode.adapters.nodes.streams import Sessions
@@ -230,7 +231,7 @@ class ServerContext:
             lambda: engine.settings,
             lambda: any(template.groups for template in engine.cluster.templates.values()),
         )
-        self.audit = AuditLog(state / "audit.log")
+        self.audit, self.row_changes = AuditLog(state / "audit.log"), RowChanges()
         self.shares = UserShares()  # what each user has of the head at a time
         self.reading = asyncio.Lock()  # held by the one large job file that is being read
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
@@ -263,9 +264,8 @@ class ServerContext:
     @property
     def site(self) -> SiteFeatures:
         """Return what this cluster is to job files."""
-        settings = self.engine.settings
+        settings, there = self.engine.settings, tuple(self.cluster.resource_index.named.values())
         unknown = settings.text("LicenceProgram") and not settings.licences()  # it has not run yet
-        there = tuple(self.cluster.resource_index.named.values())
         counted = None if unknown else frozenset(settings.licences())
         return SiteFeatures(
             self.name, delivery_settings(settings), bool(self.cluster.templates), counted, there

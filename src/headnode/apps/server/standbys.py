@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headnode import __version__
+from headnode.adapters.files.copied_tables import RowChanges
 from headnode.adapters.files.local_daemons import REPLACED
 from headnode.adapters.files.standby_place import Successor, write_successor
 from headnode.adapters.journal.sqlite import JOURNAL
@@ -26,6 +27,7 @@ from headnode.apps.server.agent_supervisor import HEAD_USER
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.standby_fence import StandbyFence
 from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.quantities import DurationHistogram
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.drain import DrainNode
 from headnode.core.state.events import Event, StandbyAdmitted, StandbyRemoved
@@ -45,6 +47,7 @@ AUDIT_LOOKS: Final = 20  # at the audit log before a hand-over
 class HeadParts(NamedTuple):
     """What standby heads need of the head.
 
+    rows:           says what changes in the tables beside the journal
     contacts:       when each node said something last
     address:        HOST:PORT of this head; empty: it does not listen
     welcome_nodes:  sends the connected nodes of other machines a new welcome
@@ -54,6 +57,7 @@ class HeadParts(NamedTuple):
 
     state: Path
     cluster: str
+    rows: RowChanges
     contacts: Mapping[str, Contact]
     address: Callable[[], str]
     welcome_nodes: Callable[[], None]
@@ -150,6 +154,7 @@ class StandbyHeads:
             self.hello,
             state / "authority" / "authority.pem",
             state,
+            self._head.rows,
             state / "audit.log",
             lambda found: self._tell(self._replaced, found),
             lambda name: self._tell(self._begin_hand_over, name),
@@ -187,6 +192,7 @@ class StandbyHeads:
         follower = sender.follower
         following = "CatchingUp" if self._followers.waits else "Following"
         state = "InStep" if follower.in_step else following if follower.connected else "Away"
+        p50, p99 = follower.delays.quantiles(time.monotonic()) or (None, None)
         return StandbyObject(
             name=sender.standby,
             address=format_address(sender.place),
@@ -194,8 +200,19 @@ class StandbyHeads:
             since=sender.since,
             event=follower.confirmed,
             behind=max(0, self._followers.last - follower.confirmed),
-            problem=sender.problem or sender.differed,
+            problem=sender.problem or "; ".join(filter(None, sender.troubles)),
+            wait_p50=p50,
+            wait_p99=p99,
         )
+
+    async def rows_copied(self) -> None:
+        """Wait until standby heads have what has changed beside the journal: as long as for an event."""
+        wanted = [(sender, sender.rows.noted) for sender in self._senders.values()]
+        deadline = time.monotonic() + self._wait()
+        while (now := time.monotonic()) < deadline and any(
+            sender.follower.waited_for and sender.rows.lacks(number, now) for sender, number in wanted
+        ):
+            await asyncio.sleep(LOOK)
 
     def in_words(self) -> dict[str, str]:
         """Return how each standby is, by its name."""
@@ -204,6 +221,10 @@ class StandbyHeads:
     def behind(self) -> dict[str, int]:
         """Return how many events each standby does not have yet, by its name."""
         return {one.name: one.behind for one in self.objects()}
+
+    def delays(self) -> dict[str, DurationHistogram]:
+        """Return how long writes have waited for each standby, by its name."""
+        return {name: sender.follower.delays.all for name, sender in sorted(self._senders.items())}
 
     async def is_replaced(self) -> bool:
         """Return whether a standby is a head, since this takeover or a later one; note that if so.

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,12 +28,15 @@ from headnode.adapters.wire.standby_messages import (
     JournalEvents,
     JournalPiece,
     Ping,
+    RowsBetween,
+    RowsChanged,
     StandbyAnswer,
     StandbyHello,
     StateDigest,
     decode_from_head,
     encode_message,
 )
+from headnode.apps.standby.copied_rows import store_rows
 from headnode.apps.standby.former_head import report_lost_jobs
 from headnode.apps.standby.journal_copy import JournalCopy, settled_replica
 from headnode.core.model.bounds import GREETING_TIME
@@ -67,6 +71,8 @@ class Following:
         self.heard: float | None = None  # when it said something last, on the monotonic clock
         unusable = self.replica is None and (state / JOURNAL).exists()
         self.problem = DAMAGE if unusable else ""  # why the last message could not be carried out
+        self._row_problem = ""  # why the last rows beside the journal could not be stored
+        self.missing = ""  # what the head names and this machine does not have
         self.wants_hand_over = False
         self.leaves = False  # this standby is being stopped
         self.lost: list[str] = []  # what a former head in this directory had and the present one has not
@@ -191,6 +197,8 @@ class Following:
             self.wants_hand_over,
             self.leaves,
             self.problem[:LONGEST_PROBLEM],
+            self._row_problem[:LONGEST_PROBLEM],
+            self.missing[:LONGEST_PROBLEM],
         )
 
     def _carry_out(self, message: FromLeader) -> int:
@@ -213,6 +221,8 @@ class Following:
                     self._install_copy()
             case AuditPiece(offset=offset, data=data):
                 return _append(self._state / AUDIT_LOG, offset, data)
+            case RowsBetween() | RowsChanged():
+                self._store_rows(message)
             case HandOver(number=number):
                 self._take_over(number)
             case Ping(in_step=in_step):
@@ -220,6 +230,16 @@ class Following:
             case _:
                 raise BadRequest(code="standby-message", what=f"{type(message).__name__} is not expected now")
         return _end_of(self._state / AUDIT_LOG)[0]
+
+    def _store_rows(self, message: RowsBetween | RowsChanged) -> None:
+        """Store rows beside the journal; events go on if that is not possible."""
+        try:
+            store_rows(self._state, message)
+        except (HeadnodeError, OSError, sqlite3.Error) as error:
+            self._row_problem = f"the standby cannot store them: {error}"
+            log.error("credentials and notifications of the head are not stored: %s", error)
+        else:
+            self._row_problem = ""
 
     def _follow(self, replica: Replica, after: int, events: Sequence[bytes], ends: Sequence[int]) -> None:
         try:

@@ -33,11 +33,13 @@ from headnode.adapters.wire.standby_messages import STANDBY_PURPOSE
 from headnode.adapters.wire.tls import AUTHORITY_FILES, Authority, head_side
 from headnode.apps.standby.door import StandbyDoor, refuse_clients
 from headnode.apps.standby.following import Following
+from headnode.apps.standby.missing_here import MissingHere
 from headnode.apps.standby.takeover import Takeover
 from headnode.apps.standby.votes import Votes
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable, WrongState
 from headnode.core.model.user import User
+from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.standby_votes import voters
 
 log = logging.getLogger("headnode.standby")
@@ -45,6 +47,7 @@ log = logging.getLogger("headnode.standby")
 LARGEST_ORDER: Final = 4096  # bytes
 ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether the head is lost
+BETWEEN_LOOKS_AT_FILES: Final = 10.0  # seconds, at whether programs of the site are here
 LEAVING_TIME: Final = 3.0  # seconds in which the head hears that this standby is being stopped
 MOST_REFUSALS: Final = 100  # clients of this machine that are told at the same time where the head is
 
@@ -66,6 +69,7 @@ class StandbyStatus(msgspec.Struct, frozen=True):
     head:      the address of the head that sent it, or of the one that invited it
     heard:     seconds since the head said something; None: it has not yet
     problem:   why it cannot store what the head sends
+    missing:   what the head names and this machine does not have, in sentences
     lost:      what a former head in its directory had and the present one has not, in sentences
     """
 
@@ -79,6 +83,7 @@ class StandbyStatus(msgspec.Struct, frozen=True):
     number: int
     jobs: int
     problem: str
+    missing: tuple[str, ...]
     lost: tuple[str, ...]
 
 
@@ -152,6 +157,7 @@ class StandbyHead:
         secret = self._authority.derived_secret(STANDBY_PURPOSE)
         self.following = Following(state, place.name, secret, self._handed_over)
         self._takeover = Takeover(state, place, self.following)
+        self._missing = MissingHere(self._cluster, place.name)
 
     async def run(self) -> bool:
         """Serve until told to end; return whether this is the head now."""
@@ -163,6 +169,16 @@ class StandbyHead:
             self.following.replica.store.close()
         return self._takeover.is_head
 
+    def _cluster(self) -> ClusterState | None:
+        replica = self.following.replica
+        return replica.cluster if replica is not None else None
+
+    async def _look_for_missing(self) -> None:
+        """Tell the head what this machine does not have, now and then."""
+        while True:
+            self.following.missing = "; ".join(await self._missing.look())
+            await asyncio.sleep(BETWEEN_LOOKS_AT_FILES)
+
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -171,9 +187,10 @@ class StandbyHead:
             log.info(
                 "standby %s of cluster %s is ready in %s", self._place.name, self._place.cluster, self._state
             )
-            watching = asyncio.create_task(self._watch())
+            beside = [asyncio.create_task(work) for work in (self._watch(), self._look_for_missing())]
             await self._ended.wait()
-            watching.cancel()
+            for task in beside:
+                task.cancel()
             await self._say_farewell()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_TIME):
@@ -290,6 +307,8 @@ class StandbyHead:
                 await self._takeover.begin(user, force=order.force)
             if order.ask == "backup":
                 await self._copy_journal()
+            if order.ask == "status":
+                await self._missing.look()
             return {"ok": True, **msgspec.to_builtins(self.status())}
         except HeadnodeError as error:
             return {"ok": False, **error.as_fields()}
@@ -315,6 +334,7 @@ class StandbyHead:
             replica.number if replica is not None else 0,
             len(replica.cluster.jobs) if replica is not None else 0,
             following.trouble,
+            self._missing.sentences,
             tuple(following.lost),
         )
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sqlite3
 import time
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import msgspec
 
 from headnode.adapters.clock import WallClock
+from headnode.adapters.files.copied_tables import end_at
 from headnode.adapters.files.local_daemons import STANDBY
 from headnode.adapters.files.standby_place import StandbyPlace, unusable_state, write_place
 from headnode.apps.standby.following import Following
@@ -109,10 +111,18 @@ class Takeover:
         command = TakeOver(by=user, name=place.name, address=place.listen, forced=forced)
         try:
             write_place(self._state, msgspec.structs.replace(place, taking_over=True))
+            self._forget_later_rows(replica.number)
             replica.carry_out(command, WallClock().now())
         except OSError as error:
             raise unusable_state(self._state, error) from None
         self._be_head(replica)
+
+    def _forget_later_rows(self, number: int) -> None:
+        """Forget what the head has noted of events that never came here: others get their numbers."""
+        try:
+            end_at(self._state, number)
+        except sqlite3.Error as error:  # the cluster needs a head
+            log.error("notifications of events after %d may be sent: %s", number, error)
 
     def _be_head(self, replica: Replica) -> None:
         """The takeover is in the journal: no head before it counts any more.

@@ -126,8 +126,13 @@ def _counters(answer: MetricsAnswer) -> Iterator[Metric]:
 
 
 def _durations(answer: MetricsAnswer) -> Iterator[Metric]:
-    yield _histograms("job_wait_seconds", "From submission to start, by job template.", answer.waits)
-    yield _histograms("job_run_seconds", "From start to end, by job template.", answer.runs)
+    yield _histograms(
+        "job_wait_seconds", "From submission to start, by job template.", "template", answer.waits
+    )
+    yield _histograms("job_run_seconds", "From start to end, by job template.", "template", answer.runs)
+    yield _histograms(
+        "standby_wait_seconds", "Waits of writes for a standby head.", "standby", answer.standby_waits
+    )
     for name, text, one in (
         ("pass_seconds", "Passes of the scheduler.", answer.passes),
         ("commit_seconds", "Commits of the journal.", answer.commits),
@@ -135,10 +140,10 @@ def _durations(answer: MetricsAnswer) -> Iterator[Metric]:
         yield HistogramMetricFamily(f"headnode_{name}", text, buckets=_buckets(one), sum_value=one.total)
 
 
-def _histograms(name: str, text: str, by_template: Mapping[str, HistogramObject]) -> Metric:
-    family = HistogramMetricFamily(f"headnode_{name}", text, labels=["template"])
-    for template, one in by_template.items():
-        family.add_metric([template], _buckets(one), one.total)
+def _histograms(name: str, text: str, label: str, values: Mapping[str, HistogramObject]) -> Metric:
+    family = HistogramMetricFamily(f"headnode_{name}", text, labels=[label])
+    for each, one in values.items():
+        family.add_metric([each], _buckets(one), one.total)
     return family
 
 

@@ -220,7 +220,11 @@ CLIENT_GREETING = Bound("a greeting of a client", 4096, "bytes", "it is a token"
 STANDBY_MESSAGE = Bound(
     "a message of the head to a standby head", 64 * 1024 * 1024, "bytes", "an event has a whole description"
 )
-STANDBY_ANSWER = Bound("an answer of a standby head", 4096, "bytes", "it is a few numbers")
+STANDBY_ANSWER = Bound("an answer of a standby head", 16_384, "bytes", "it is numbers and three sentences")
+STANDBY_CHANGES = Bound(
+    "changes beside the journal that a standby head has not got", 4 * 1024 * 1024, "bytes",
+    "with more, all rows are sent again",
+)  # fmt: skip
 STRANGER_LINES = Bound(
     "log lines of one kind about unauthenticated connections", 20, "lines a minute", "the others are counted"
 )

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-COLUMNS = ("Name", "Address", "State", "Event", "Behind", "Problem")
+COLUMNS = ("Name", "Address", "State", "Event", "Behind", "Wait", "Problem")
 _WORDS = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}
 FIRST_COPY = 60.0  # seconds that hn standby join waits for the first copy
 PAUSE = 0.1  # seconds
@@ -59,7 +59,7 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     if asked.flag("foreground"):
         standby_daemon.become_standby(directory)
     status = _first_copy(directory, standby_daemon.start_standby(directory))
-    for sentence in (*_not_reached(status), *status["lost"]):
+    for sentence in (*_not_reached(status), *status["missing"], *status["lost"]):
         out.note(sentence)
     out.said(
         f"This machine is the standby {place.name} of cluster {place.cluster}; it listens at {place.listen}. "
@@ -109,6 +109,8 @@ def show(asked: Arguments, client: Client, out: Output) -> int:
 
     if client.login is None and standby_daemon.is_standby(client.state_directory):
         status = standby_daemon.ask_standby(client.state_directory, "status")
+        for sentence in status["missing"]:
+            out.note(sentence)
         out.said(_told(status), status, status["name"])
         return 0
     answer = client.ask("standbys")
@@ -126,8 +128,14 @@ def _row(standby: "dict[str, Any]") -> dict[str, str]:
         "State": _WORDS[standby["state"]],
         "Event": str(standby["event"]),
         "Behind": str(standby["behind"]),
+        "Wait": _wait(standby["wait_p50"], standby["wait_p99"]),
         "Problem": standby["problem"],
     }
+
+
+def _wait(half: float | None, most: float | None) -> str:
+    """Return what half of the writes and 99 % of them waited at most, in milliseconds."""
+    return "-" if half is None or most is None else f"{1000 * half:.3g}/{1000 * most:.3g} ms"
 
 
 def _told(status: "dict[str, Any]") -> str:
@@ -154,6 +162,8 @@ def take_over(asked: Arguments, client: Client, out: Output) -> int:
     if not standby_daemon.is_standby(directory):
         raise usage(f"{directory!r} is no standby", "run this on the machine of the standby")
     was = standby_daemon.ask_standby(directory, "take over", force=asked.flag("force"))
+    for sentence in was["missing"]:
+        out.note(sentence)
     cluster = daemons.wait_for_head(directory)
     out.said(
         f"This machine is the head of cluster {cluster['name']} now, after event {was['number']}. "
@@ -222,7 +232,10 @@ COMMANDS = (
         show,
         options=(FORMAT,),
         example="hn standby list",
-        notes=("in step: no acknowledged change is lost if the head is lost now.",),
+        notes=(
+            "in step: no acknowledged change is lost if the head is lost now.",
+            "Wait: how long half of the changes of the last minute waited for the standby at most, and 99 %.",
+        ),
     ),
     CliCommand(
         "takeover",

@@ -308,7 +308,7 @@ def _past_job(job: "PastJob") -> PastJobObject:
 @verb(READS)
 async def metrics(context: ServerContext, by: User, request: VerbRequest) -> MetricsAnswer:  # noqa: ARG001
     """Show counts, counters and durations.  Counters begin at the start of the head."""
-    counters, engine = context.job_counters, context.engine
+    counters, engine, standbys = context.job_counters, context.engine, context.standbys
     counts = cluster_counts(context.cluster, context.now())
     return MetricsAnswer(
         cluster=context.name,
@@ -333,7 +333,11 @@ async def metrics(context: ServerContext, by: User, request: VerbRequest) -> Met
         notices_waiting=0 if context.notices is None else context.notices.waiting(),
         coverage=await context.coverage.newest(),
         failed_parts=len(context.failed_parts),
-        standbys_behind={} if context.standbys is None else context.standbys.behind(),
+        standbys_behind={} if standbys is None else standbys.behind(),
+        standby_waits={
+            name: _histogram(each)
+            for name, each in (standbys.delays() if standbys is not None else {}).items()
+        },
     )
 
 

@@ -25,7 +25,6 @@ from headnode.protocol.user_answers import (
 
 log = logging.getLogger("headnode.server")
 
-FILE = "delegations.db"
 BETWEEN_LOOKS = 60.0  # seconds
 LONGEST_TOKEN = 366 * 86400.0  # seconds
 
@@ -67,6 +66,7 @@ async def keep_delegation(
     )
     with _written():
         _store(context).keep(kept)
+    await _copied(context)
     return _object(kept)
 
 
@@ -97,6 +97,7 @@ async def forget_delegation(
     with _written():
         found = _store(context).get(by.name, request.name, context.now())
         _store(context).forget(by.name, request.name)
+    await _copied(context)
     return _object(found)
 
 
@@ -109,8 +110,14 @@ async def delegated_credential(
         return DelegatedCredential(_store(context).get(by.name, request.name, context.now()).values)
 
 
+async def _copied(context: ServerContext) -> None:
+    """Wait for standby heads, as an event does."""
+    if context.standbys is not None:
+        await context.standbys.rows_copied()
+
+
 def _store(context: ServerContext) -> DelegationStore:
-    return DelegationStore(context.state / FILE)
+    return DelegationStore(context.state, context.row_changes)
 
 
 def _object(one: Delegation) -> DelegationObject:

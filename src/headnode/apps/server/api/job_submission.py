@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.adapters.garbage import without_collection
 from headnode.adapters.identity.users import account
 from headnode.adapters.notify.outbox import DeliverySettings
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
@@ -341,7 +340,8 @@ async def read_tasks(text: str) -> tuple[TaskSpec, ...]:
 
 
 def _read_file(text: str, request: CreateJobRequest, site: SiteFeatures, user: str) -> DescribedJobs:
-    from headnode.core.formats import dialects  # a head that reads no job files does without
+    from headnode.adapters.garbage import without_collection  # a head that reads no job files does without
+    from headnode.core.formats import dialects
 
     how = dialects.ReadOptions(
         awareness=parse_awareness(request.awareness),
