@@ -2,6 +2,8 @@
 
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -200,3 +202,17 @@ def test_files_are_private_and_links_are_not_followed(pair: Pair, tmp_path: Path
     with pytest.raises(OSError, match="symbolic links"), opened(pair.standby, TABLES["delegations"]):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_that_is_read_beside_its_owner_stays_locked_for_it(pair: Pair) -> None:
+    """To close any descriptor of a file lets go of all locks that this process has on it."""
+    pair.add(3)
+    pair.connect()
+    while pair.send():
+        pass
+    look = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('select * from seen'); d.close()"
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", look, str(pair.head / WAITING.file)], check=True)
+        assert (pair.head / f"{WAITING.file}-wal").exists()  # who closes a file last removes it
+        pair.add(1)
+        assert page(pair.head, WAITING)[0]

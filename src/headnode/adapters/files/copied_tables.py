@@ -4,8 +4,10 @@ They are in files of their own in the state directory, of a head and of its stan
 """
 
 import contextlib
+import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -101,11 +103,24 @@ def opened(state: Path, table: CopiedTable) -> Iterator[sqlite3.Connection]:
     Raises:  OSError; sqlite3.Error.
     """
     path = state / table.file
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    _make(path)
     with contextlib.closing(sqlite3.connect(path, timeout=_BUSY)) as database, database:
         database.execute("pragma secure_delete = on")
         database.executescript(table.schema)
         yield database
+
+
+def _make(path: Path) -> None:
+    """Make a private file if it is not there; refuse a link.
+
+    One that is there is not opened: to close it would let go of the locks of its other connections here.
+    """
+    try:
+        if stat.S_ISLNK(path.lstat().st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):  # another thread was first
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def page(state: Path, table: CopiedTable, after: Row = ()) -> tuple[list[Row], bool]:

@@ -49,7 +49,7 @@ AUDIT_LOG = "audit.log"
 LONGEST_PROBLEM = 1000  # characters
 USELESS = ("standby-batch", "standby-differs")
 DAMAGE = "its journal is damaged, see head.log there; it waits for a copy of that of the head"
-SILENT = 10.0  # seconds without a word, after which a head counts as away
+SILENT = 5.0  # seconds without a word, after which a head that is connected counts as away
 
 
 class Following:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from headnode.adapters.files.copied_tables import FILES, WAITING
+from headnode.adapters.files.copied_tables import DELEGATIONS, FILES, WAITING
 from headnode.adapters.files.local_daemons import REPLACED, STANDBY
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state
 from headnode.adapters.files.standby_place import (
@@ -40,6 +40,8 @@ from headnode.core.state.join import check_address, check_name
 
 _BESIDE: Final = frozenset({"head.log", STANDBY_LOCK, WAITING.file})
 _OWN: Final = frozenset({"authority.new", "authority.former", f"{JOURNAL}.lock"})
+KEPT: Final = tuple(file for file in FILES if file != DELEGATIONS.file)
+"""Of a former head.  Stored credentials are not: those that the head does not have are overwritten soon."""
 _UNREACHABLE: Final = ("0.0.0.0", "::", "*", "localhost")  # noqa: S104  (they are refused)
 
 
@@ -170,7 +172,7 @@ def _set_aside(state: Path) -> None:
     moved = [
         file
         for file in sorted(state.iterdir())
-        if file.name.startswith((JOURNAL, "audit.log", *FILES))
+        if file.name.startswith((JOURNAL, "audit.log", *KEPT))
         and file.name != f"{JOURNAL}.lock"  # it is held
     ]
     if not moved:

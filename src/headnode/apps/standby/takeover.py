@@ -24,7 +24,6 @@ from headnode.engine.replica import Replica
 log = logging.getLogger("headnode.standby")
 
 HAND_OVER_TIME: Final = 300.0  # seconds for the head to hand over: it empties its own nodes first
-SILENT: Final = 5.0  # seconds without a word of a head that is connected, and says something each second
 LOOK: Final = 0.05  # seconds
 
 
@@ -47,7 +46,7 @@ class Takeover:
         if self._is_recorded(replica):  # only its files were not written
             self._be_head(replica)
             return
-        if following.connected and time.monotonic() - (following.heard or 0.0) < SILENT:
+        if following.connected:
             following.wants_hand_over = True
             try:
                 await self._until_handed_over()
@@ -87,8 +86,7 @@ class Takeover:
     async def _until_handed_over(self) -> None:
         deadline = time.monotonic() + HAND_OVER_TIME
         while not self.is_head:
-            now, heard = time.monotonic(), self._following.heard or 0.0
-            if now > deadline or now - heard > SILENT or not self._following.connected:
+            if time.monotonic() > deadline or not self._following.connected:
                 self._following.wants_hand_over = False
                 why = f": {self._following.trouble}" if self._following.trouble else ""
                 raise Unavailable(

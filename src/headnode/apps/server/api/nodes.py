@@ -353,17 +353,25 @@ async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequ
     return NodeAnswer(node_answer(context, request.node))
 
 
-@verb(ADMINISTERS, again=secret_again)
-async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> InvitationAnswer:
-    """Make an invitation for a node, which works once."""
-    must_administer(by, "invite nodes")
+def new_invitation(context: ServerContext) -> tuple[str, str]:
+    """Return an invitation to this head, and the digest of its secret.
+
+    Raises:  WrongState ``not-listening``.
+    """
     if context.network is None:
         raise WrongState(
             code="not-listening",
             what="this head has no address for other machines",
             fix="start it with one: hn down; hn up --listen HOST",
         )
-    invitation, digest = context.network.invitation()
+    return context.network.invitation()
+
+
+@verb(ADMINISTERS, again=secret_again)
+async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> InvitationAnswer:
+    """Make an invitation for a node, which works once."""
+    must_administer(by, "invite nodes")
+    invitation, digest = new_invitation(context)
     expires = Instant(context.now() + request.lifetime)
     await context.ask(
         InviteNode(by=by, digest=digest, expires=expires, approve=request.approve, node=request.node)

@@ -1,8 +1,8 @@
 """The verbs about standby heads: which there are, inviting and removing them."""
 
+from headnode.apps.server.api.nodes import new_invitation
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, secret_again, verb
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.errors import WrongState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 from headnode.core.state.join import InviteNode, RemoveStandby
@@ -36,13 +36,7 @@ async def invite_standby(
 ) -> StandbyInvitationAnswer:
     """Make an invitation for a standby head, which works once. It gets the keys of the cluster."""
     must_administer(by, "invite standby heads")
-    if context.network is None:
-        raise WrongState(
-            code="not-listening",
-            what="this head has no address for other machines",
-            fix="start it with one: hn down; hn up --listen HOST",
-        )
-    invitation, digest = context.network.invitation()
+    invitation, digest = new_invitation(context)
     expires = Instant(context.now() + request.lifetime)
     await context.ask(InviteNode(by=by, digest=digest, expires=expires, node=request.name, standby=True))
     return StandbyInvitationAnswer(invitation, expires, request.name)
