@@ -3,7 +3,8 @@
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -12,14 +13,28 @@ from typing import Any
 
 import pytest
 from joined_nodes import JoinedNode, invite, wait_for_state
+from lying_standby import LyingStandby
 from test_event_webhooks import ended, receiver
 from test_notices import TOLD, Hook, free_port
 from test_standby_takeovers import head_with_standby, hn, standby_state
 
+from headnode.adapters.identity.delegations import Delegation, DelegationStore
+from headnode.adapters.wire.standby_messages import (
+    FromLeader,
+    FromStandby,
+    HeadHello,
+    JournalEvents,
+    JournalPiece,
+    RowsBetween,
+    RowsChanged,
+    StandbyAnswer,
+    StandbyHello,
+)
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
-from heads import RealHead
-from standbys import Standby
+from headnode.engine.ports import EventSource
+from heads import PATIENCE, RealHead, real_head
+from standbys import Standby, leader_and_standby
 from testbed.faulty_storage import FaultyStorage
 from testbed.processes import free_address, until
 
@@ -318,3 +333,95 @@ def test_a_standby_says_at_once_what_is_not_there(tmp_path: Path) -> None:
             assert f"LicenceProgram: {program} is not on third" in joined.stderr.replace("\n", " ")
         finally:
             hn("down", state=state)
+
+
+def test_credentials_of_a_former_head_that_the_new_one_does_not_have_are_overwritten(tmp_path: Path) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        keep(head, "shared")
+        standby.stop(signal.SIGTERM)
+        keep(head, "late")
+        head.kill()
+        standby.start()
+        assert hn("standby", "takeover", "--force", state=standby.state).returncode == 0
+        line = hn("standby", "invite", state=standby.state).stdout.split()[3]
+        address = free_address()
+        joined = hn("standby", "join", line, "--name", "first", "--listen", address, state=head.state)
+        try:
+            assert joined.returncode == 0, joined.stderr
+            until(lambda: "in step" in hn("standby", "list", state=standby.state).stdout, "it is in step")
+            assert sorted(names_in(head.state.rglob("delegations.db"))) == ["shared"]
+        finally:
+            hn("down", state=head.state)
+
+
+def names_in(files: Iterable[Path]) -> Iterator[str]:
+    for file in files:
+        with closing(sqlite3.connect(file)) as database:
+            yield from (name for (name,) in database.execute("select name from delegations"))
+
+
+class OneByOne:
+    """The events of a head, of which each message has one."""
+
+    def __init__(self, source: EventSource) -> None:
+        self._source, self.cluster_id = source, source.cluster_id
+        self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
+
+    @property
+    def last_number(self) -> int:
+        return self._source.last_number
+
+    def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        return self._source.rows(after, 1)
+
+
+def test_rows_get_their_turn_while_events_never_end(tmp_path: Path) -> None:
+    with leader_and_standby(tmp_path) as (leader, standby):
+        leader.wait = 0.0
+        leader.senders[standby.name].stop()
+        leader.senders[standby.name].join()
+        sender = leader.follow(standby, OneByOne(leader.store))
+        until(lambda: sender.rows.is_whole, "whole tables came")
+        leader.submit(1000)
+        store = DelegationStore(leader.state, leader.rows)
+        store.keep(Delegation(owner="ann", name="a", expires=2.0e9, token="t", hosts=("h",)))
+        deadline = time.monotonic() + PATIENCE
+        while not rows(standby, "select name from delegations", FILE):
+            leader.submit(50)
+            assert time.monotonic() < deadline
+        assert sender.follower.confirmed < leader.store.last_number - 1000  # it was never idle
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_standby_that_stores_no_rows_delays_few_changes(tmp_path: Path, *, hangs: bool) -> None:
+    def lie(message: FromLeader) -> FromStandby | None:
+        match message:
+            case HeadHello():
+                return StandbyHello("0.3.0", "", 0, 0, 0)
+            case JournalEvents(after=after, events=events):
+                number[0] = after + len(events)
+            case JournalPiece():
+                number[0] = 1
+            case RowsBetween() | RowsChanged() if hangs:
+                liar.ended.wait(PATIENCE)
+                return None
+            case RowsBetween() | RowsChanged():
+                return StandbyAnswer(number[0], row_problem="no room")
+        return StandbyAnswer(number[0])
+
+    number = [0]
+    with real_head(tmp_path, nodes=0, listen=free_address()) as head:
+        liar = LyingStandby(head.state / "authority", lie)
+        liar.join(head, tmp_path / "liar")
+        until(lambda: any(isinstance(one, RowsBetween) for one in liar.heard), "it gets rows")
+        began = time.monotonic()
+        for _ in range(20):
+            head.submit("true")
+        keep(head, "one")
+        assert time.monotonic() - began < 6.0
+        if hangs:
+            assert standby_state(head) != "InStep"
+        else:
+            until(lambda: "no room" in problem(head), "the head says so")
+            assert standby_state(head) == "InStep"
+        liar.close()
