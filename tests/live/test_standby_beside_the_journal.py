@@ -16,7 +16,7 @@ from joined_nodes import JoinedNode, invite, wait_for_state
 from lying_standby import LyingStandby
 from test_event_webhooks import ended, receiver
 from test_notices import TOLD, Hook, free_port
-from test_standby_takeovers import head_with_standby, hn, standby_state
+from test_standby_takeovers import DIES_WHEN_IT_HAS_ASKED, head_with_standby, hn, standby_state
 
 from headnode.adapters.identity.delegations import Delegation, DelegationStore
 from headnode.adapters.wire.standby_messages import (
@@ -425,3 +425,26 @@ def test_a_standby_that_stores_no_rows_delays_few_changes(tmp_path: Path, *, han
             until(lambda: "no room" in problem(head), "the head says so")
             assert standby_state(head) == "InStep"
         liar.close()
+
+
+def test_a_head_that_hands_over_stores_no_credential_that_the_next_one_would_not_have(tmp_path: Path) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        standby.stop(signal.SIGKILL)
+        standby.start("-c", DIES_WHEN_IT_HAS_ASKED)
+        until(lambda: standby.status()["connected"], "the head is there again")
+        keep(head, "before")
+        assert hn("standby", "takeover", state=standby.state).returncode != 0
+        until(lambda: "hands over to its standby" in head.log(), "the head hands over")
+        for change in (lambda: keep(head, "late"), lambda: head.ask("forget_delegation", name="before")):
+            with pytest.raises(HeadnodeError, match="handed-over"):
+                change()
+
+
+def test_a_file_beside_the_journal_that_cannot_be_used_keeps_nobody_from_taking_over(tmp_path: Path) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        keep(head, "one")
+        (standby.state / "notices.db").unlink()
+        (standby.state / "notices.db").symlink_to(tmp_path / "nowhere")
+        (standby.state / "webhooks.db").write_bytes(b"no database" * 1000)
+        kill_and_take_over(head, standby)
+        assert credential(standby.state, "one")["values"]["token"] == SECRET.decode()

@@ -161,6 +161,25 @@ class Followers:
                 follower.name, self.last, seconds,
             )  # fmt: skip
 
+    def refuse_changes(self, *, removes_standby: bool = False) -> None:
+        """Refuse what a standby that is or may be the head would not have.
+
+        removes_standby:  a lost one is removed: that is the way out of isolation
+        Raises:  Unavailable ``handed-over``, ``isolated``.
+        """
+        if self.sealed is not None:
+            raise Unavailable(
+                code="handed-over",
+                what="this head is handing over to its standby",
+                fix="try again in a few seconds; the standby is the head then",
+            )
+        if self.fenced and not removes_standby:
+            raise Unavailable(
+                code="isolated",
+                what="this head has lost its standby and most nodes; the standby may be the head by now",
+                fix="ask at the standby; the log of this head says what an administrator can do",
+            )
+
     def seal(self, number: int, successor: str) -> None:
         """Let event `number` be the last; the standby `successor` takes over."""
         with self.changed:
@@ -190,19 +209,7 @@ class FollowedJournal:
 
         Raises:  Unavailable ``handed-over``, or what the journal raises; then nothing was recorded.
         """
-        if self._followers.sealed is not None:
-            raise Unavailable(
-                code="handed-over",
-                what="this head is handing over to its standby",
-                fix="try again in a few seconds; the standby is the head then",
-            )
-        removes = all(type(event) is StandbyRemoved for event in events)
-        if self._followers.fenced and not removes:  # to remove the lost standby is the way out
-            raise Unavailable(
-                code="isolated",
-                what="this head has lost its standby and most nodes; the standby may be the head by now",
-                fix="ask at the standby; the log of this head says what an administrator can do",
-            )
+        self._followers.refuse_changes(removes_standby=all(type(event) is StandbyRemoved for event in events))
         number = self._journal.append(events, ended, revived)
         self._followers.written(number)
         self._followers.wait(number, self._wait())

@@ -131,12 +131,14 @@ class JobNotices:
         self._outbox = Outbox(state / WAITING.file, changes)
         self._seen = self._outbox.seen
         self._behind = self._seen is not None  # recorded events were not processed yet
+        self._storable = True  # the last change of the outbox was stored
         if self._seen is None:
             self._seen = engine.number
+            with self._storing():  # a standby that takes over goes on from there
+                self._outbox.add(self._seen)
         self._notifier = NotifierProcess(self._became)
         self._tries: dict[NoticeKey, tuple[int, float]] = {}  # how often, and when the next may be
         self._settled: set[NoticeKey] = set()  # not to be sent again, and not removed from the disk yet
-        self._storable = True  # the last change of the outbox was stored
         self._news = asyncio.Event()
         self.problem = ""  # why the last one that was not brought was not
         self._asking = {job for job, record in engine.cluster.jobs.items() if may_ask(record.spec)}

@@ -205,6 +205,13 @@ class StandbyHeads:
             wait_p99=p99,
         )
 
+    def refuse_changes(self) -> None:
+        """Refuse what is to be stored beside the journal, if a standby is or may be the head.
+
+        Raises:  Unavailable ``handed-over``, ``isolated``.
+        """
+        self._followers.refuse_changes()
+
     async def rows_copied(self) -> None:
         """Wait until standby heads have what has changed beside the journal: as long as for an event."""
         wanted = [(sender, sender.rows.noted) for sender in self._senders.values()]

@@ -119,7 +119,7 @@ class Takeover:
         """Forget what the head has noted of events that never came here: others get their numbers."""
         try:
             end_at(self._state, number)
-        except sqlite3.Error as error:  # the cluster needs a head
+        except (sqlite3.Error, OSError) as error:  # the cluster needs a head
             log.error("notifications of events after %d may be sent: %s", number, error)
 
     def _be_head(self, replica: Replica) -> None:

@@ -64,7 +64,7 @@ async def keep_delegation(
         hosts=tuple(host.lower() for host in request.hosts),
         job=request.job,
     )
-    with _written():
+    with _written(context):
         _store(context).keep(kept)
     await _copied(context)
     return _object(kept)
@@ -85,7 +85,7 @@ def _refuse_other_job(context: ServerContext, by: User, job: int) -> None:
 @verb(READS)
 async def delegations(context: ServerContext, by: User, request: VerbRequest) -> DelegationsAnswer:  # noqa: ARG001
     """Show the delegations of the requesting user, without their secrets."""
-    with _written():
+    with _usable():
         return DelegationsAnswer([_object(one) for one in _store(context).all_of(by.name, context.now())])
 
 
@@ -94,7 +94,7 @@ async def forget_delegation(
     context: ServerContext, by: User, request: DelegationNameRequest
 ) -> DelegationObject:
     """Forget a delegation; jobs that need it fail from then on."""
-    with _written():
+    with _written(context):
         found = _store(context).get(by.name, request.name, context.now())
         _store(context).forget(by.name, request.name)
     await _copied(context)
@@ -106,7 +106,7 @@ async def delegated_credential(
     context: ServerContext, by: User, request: DelegationNameRequest
 ) -> DelegatedCredential:
     """Show a delegation with its secret to a task of its user, or on the head's machine to the user."""
-    with _written():
+    with _usable():
         return DelegatedCredential(_store(context).get(by.name, request.name, context.now()).values)
 
 
@@ -126,7 +126,16 @@ def _object(one: Delegation) -> DelegationObject:
 
 
 @contextmanager
-def _written() -> Iterator[None]:
+def _written(context: ServerContext) -> Iterator[None]:
+    """Raises:  Unavailable as `_usable`, or ``handed-over``, ``isolated``: another head would not have it."""
+    if context.standbys is not None:
+        context.standbys.refuse_changes()
+    with _usable():
+        yield
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
     """Raises:  Unavailable ``delegations`` when their file cannot be used."""
     try:
         yield
