@@ -1,13 +1,18 @@
-"""Predicted starts that begin again after a failure have learned from the ended jobs once."""
+"""When starts are predicted again, and what is learned from the ended jobs then."""
 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from worlds import ADA, World
+
 from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.apps.server.predicted_starts import PredictedStarts
+from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.prediction.run_times import JobTraits
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from testbed.in_process import InProcessNodes
@@ -44,3 +49,20 @@ def test_the_ended_jobs_are_read_once_however_often_predictions_begin_again(tmp_
         journal.close()
 
     asyncio.run(scene())
+
+
+def test_a_start_that_was_expected_by_now_is_predicted_again_when_asked() -> None:
+    made = World(1)
+    starts = PredictedStarts(made.engine, made.journal, dict)
+    starts.foreseer.learner.teach([(JobTraits(ADA.name, "", FOREVER), "finished", Seconds(1.0))] * 2)
+    task = TaskSpec(command="sleep")
+    made.submit(task, by=ADA)
+    waiting = made.submit(task, by=ADA)
+    starts.perform([event for _, event in made.journal.replay()], made.cluster)
+    for seconds in (10.0, 30.0):  # the job that runs has outlived all that is known of its like
+        made.wait(seconds)
+        asyncio.run(starts.fresh(waiting))
+        expected = starts.foreseer.expected(waiting)
+        assert expected is not None
+        assert expected.p50 is not None
+        assert expected.p50 > made.clock.now()

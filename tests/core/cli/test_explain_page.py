@@ -270,5 +270,14 @@ def test_a_narrow_terminal_gets_no_longer_lines_but_for_what_is_typed(width: int
     assert f"      {typed}" in lines
 
 
+def test_a_job_that_waits_for_a_limit_says_for_which_and_that_no_start_can_be_predicted() -> None:
+    above = reason("limit", "user 'alice' may have 1 running job at once and has 1", "user,jobs,alice")
+    page = explanation_page(told(above), WAITING, now=NOW)
+    what = "queued: user 'alice' may have 1 running job at once and has 1. No start can be predicted."
+    assert " ".join(page.split()).startswith(f'Job 42 "lattice" of alice is {what} requests')
+    known = explanation_page(told(above, planned_start=NOW + 60), WAITING, now=NOW)
+    assert known.startswith('Job 42 "lattice" of alice is queued and should start in 1 min.\n')
+
+
 def test_an_hour_long_gone_is_a_start_at_any_moment() -> None:
     assert "should start at any moment" in explanation_page(told(planned_start=NOW - 5), WAITING, now=NOW)

@@ -86,6 +86,11 @@ def test_without_a_limit_times_are_learned_and_never_mixed_with_parts_of_limits(
     assert history.forecast(endless, ran=Seconds(800)).at(0.5) == 1600  # outlived all: as long again
 
 
+def test_a_running_job_without_a_limit_of_which_nothing_is_known_has_no_end() -> None:
+    history = taught((asked(), 36), (asked(), 36))  # parts of limits tell nothing of it
+    assert history.forecast(asked(limit=FOREVER), ran=Seconds(800)).at(0.5) == FOREVER
+
+
 def test_nothing_runs_longer_than_its_limit() -> None:
     history = taught(*[(asked(), 3700)] * 2)
     assert history.forecast(asked()).at(0.9) == HOUR

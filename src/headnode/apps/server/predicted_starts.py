@@ -14,7 +14,7 @@ from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.apps.server.waiting_reasons import arrivals, files_arrive
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.prediction.predictor import (
     JudgedPrediction,
@@ -129,9 +129,12 @@ class PredictedStarts:
         cluster = self._engine.cluster
         return bool(cluster.queue.by_request or cluster.detached) and not self._engine.unwritten
 
-    async def fresh(self) -> None:
-        """Wait until a look has been made that knows of all that has happened by now; not for long."""
-        if self.foreseer.made is not None and not self.foreseer.changed:
+    async def fresh(self, job: JobId | None = None) -> None:
+        """Wait until a look has been made that knows of all that has happened by now; not for long.
+
+        job:  whose expected start must not have passed
+        """
+        if self.foreseer.made is not None and not self.foreseer.changed and not self._has_passed(job):
             return
         if self._predictor is None:
             await self._look()
@@ -142,6 +145,11 @@ class PredictedStarts:
         self._news.set()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(looked, PATIENCE)
+
+    def _has_passed(self, job: JobId | None) -> bool:
+        """Return whether a queued job was expected to have started by now."""
+        expected = None if job is None else self.foreseer.expected(job)
+        return expected is not None and (expected.p50 or NEVER) < self._engine.clock.now()
 
     def with_files(self, record: JobRecord) -> ExpectedStartObject:
         """Return when a job goes on whose files come: with its processors, or when it has them again."""

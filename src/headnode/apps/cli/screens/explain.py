@@ -192,9 +192,15 @@ def _when(told: "Told", now: float) -> str:
     expected = told["expected"] or {}
     at = expected.get("p50") or told["planned_start"] or expected.get("promise")
     if at is None:
-        return ""
+        return _without_time(told)
     wait = at - now
     return " and should start at any moment" if wait < 1 else f" and should start in {duration(wait)}"
+
+
+def _without_time(told: "Told") -> str:
+    """Return for which limit a job waits whose start cannot be predicted; "" if it waits for none."""
+    limits = [reason["text"] for reason in told["reasons"] if reason["kind"] == "limit"]
+    return f": {limits[0]}. No start can be predicted" if limits else ""
 
 
 def about_node(reason: "Told") -> bool:

@@ -52,7 +52,7 @@ async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedS
     known = expected_object(context, record)  # it also tells that the rate of files is known by now
     if record.is_elsewhere or not (record.id in context.cluster.detached or is_in_queue(context, record)):
         return known
-    await context.predicted_starts.fresh()
+    await context.predicted_starts.fresh(record.id)
     return expected_object(context, record)
 
 

@@ -146,16 +146,19 @@ class RunTimeHistory:
     def forecast(self, job: JobTraits, ran: Seconds = _NOT_YET) -> RunTimeForecast:
         """Return how long the job may run in all, given that it has run for `ran` already.
 
-        Never longer than its limit.  Without anything to go by, its limit; and for a job without limit that
-        has outlived all its like, as long again as it has run.
+        Never longer than its limit.  Without anything to go by, its limit, which may be FOREVER; and for a
+        job without limit that has outlived all its like, as long again as it has run.
         """
-        scale = _scale(job)
+        scale, outlived = _scale(job), False
         for kind in _kinds(job):
             memory = self._memories.get(kind)
-            longer = () if memory is None else memory.above(ran / scale)
+            if memory is None:
+                continue
+            longer, outlived = memory.above(ran / scale), True
             if len(longer) >= (FEWEST if kind[0] is not None else 1):
                 return RunTimeForecast(longer, scale, job.limit)
-        return RunTimeForecast((_unknown(job, ran),), 1.0, job.limit)
+        longest = 2 * ran if outlived and ran > 0 and job.limit == FOREVER else job.limit
+        return RunTimeForecast((longest,), 1.0, job.limit)
 
     def state(self) -> tuple[RunTimeRecord, ...]:
         """Return all that is remembered, kinds not seen for longest first."""
@@ -194,9 +197,3 @@ def _kinds(job: JobTraits) -> Iterator[JobKind]:
     for user in (job.user, None):
         for limit in limits:
             yield user, None, limit
-
-
-def _unknown(job: JobTraits, ran: Seconds) -> Seconds:
-    if job.limit < inf:
-        return job.limit
-    return Seconds(2 * ran) if ran > 0 else FOREVER
