@@ -104,6 +104,22 @@ def test_processors_of_a_gpu_are_refused_without_gpus_and_changed_as_long_as_the
     on_a_gpu_node(tmp_path, story)
 
 
+def test_a_changed_batch_script_tells_its_program_what_it_asks_for_now(tmp_path: Path) -> None:
+    async def story(peer: Peer) -> None:
+        script = "#!/bin/sh\n#SBATCH --gpus=1 --cpus-per-gpu=2 -J one\ntrue\n"
+        request = {"jobfile": script, "dialect": "slurm", "script": ["job.sh"], "environment": {}}
+        await submit(peer, 2)
+        waits = int((await peer.done(verb="submit_job", **request))["job"])
+        terms = {"numgpus": "2", "corespergpu": "4", "jobname": "two"}
+        await peer.done(verb="modify_job", job=waits, terms=terms)
+        (task,) = (await shown(peer, waits))["spec"]["tasks"]
+        told = {name: task["environment"][f"SLURM_{name}"] for name in ("NTASKS", "GPUS", "CPUS_PER_GPU")}
+        assert (task["minimum"], task["environment"]["SLURM_JOB_NAME"]) == (2, "two")
+        assert told == {"NTASKS": "2", "GPUS": "2", "CPUS_PER_GPU": "4"}
+
+    on_a_gpu_node(tmp_path, story)
+
+
 def test_rules_of_a_template_for_gpus_hold_for_jobs_that_count_them(tmp_path: Path) -> None:
     async def story(peer: Peer) -> None:
         await peer.done(verb="set_template", text=TEMPLATE)

@@ -10,7 +10,7 @@ from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.model.task import SPECIAL
+from headnode.core.model.task import PROCESS_COUNT, SPECIAL
 from headnode.core.model.user import User
 from headnode.core.model.value_checks import task_title
 from headnode.core.state import filters
@@ -87,7 +87,9 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
     may_rewrite(command.by, record, command.fields)
     if not command.fields:
         return []
-    spec = _merged(record, cluster.written(record), command)
+    written = cluster.written(record)
+    spec = _merged(record, written, command)
+    spec = spec if command.replaced else followed_by_script(written, spec)
     if spec.priority != record.priority:
         check_privileges(spec, command.by)
     check_job(spec)
@@ -109,6 +111,15 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
         return [revived, configured, modified, *again]
     _check_change(cluster, record, spec, command, now)
     return [modified, *gift]
+
+
+def followed_by_script(before: JobSpec, after: JobSpec) -> JobSpec:
+    """Return a changed job; if it is a batch script, its program and variables follow the request."""
+    if after.dialect not in PROCESS_COUNT:
+        return after
+    from headnode.core.model.batch_variables import follow_request  # most jobs are no batch scripts
+
+    return follow_request(before, after)
 
 
 def _check_change(

@@ -32,7 +32,7 @@ from headnode.core.state.filters import changes
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_events import JobCreated, JobRequeued
 from headnode.core.state.job_record import decode_spec
-from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress, followed_by_script
 from headnode.core.state.permissions import is_other, may_change, plain_name
 from headnode.core.state.stop import StopJob
 from headnode.core.state.submit import CreateJob, SubmitJob, already_submitted
@@ -214,7 +214,7 @@ async def _changed_to(
     if not fields:
         return ()
     if found.record.submitted is not None and fields != ("tasks",):
-        refuse_unfit_change(context, found.record.owner, spec, known)
+        refuse_unfit_change(context, found.record.owner, followed_by_script(known, spec), known)
     archived = found.record if found.ended else None
     named = users_named(by, (spec,))
     skipped = context.lookups.skipped_for(found.record)
