@@ -28,7 +28,7 @@ from headnode.core.state.start import Shares
 from headnode.core.state.transitions import JobState
 from headnode.engine.activation_offer import ActivationOffer, Grant, OfferStage, grants_of, units_of
 from headnode.engine.activation_pending import NO_ROOM_TO_ASK, PendingOffers
-from headnode.engine.preemption import resting
+from headnode.engine.preemption import keeping, resting
 from headnode.engine.settings import Settings
 
 
@@ -202,6 +202,7 @@ def _holding(view: View, firm: Sequence[ActivationOffer], cluster: ClusterState)
         nodes=nodes,
         ground=None if view.ground is None else KnownNodes(nodes, view.node_table()),
         running=_running_with(view, here, cluster),
+        balancing=keeping(view.balancing, {each.job: each.giving.shares for each in here if each.grows}),
         licences=_licences_with(view.licences, here),
     )
 

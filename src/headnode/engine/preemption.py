@@ -1,6 +1,6 @@
 """What a pass knows about what running jobs can give up: for preemption, and in balanced mode."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -300,6 +300,17 @@ def _by_ease(graph: TaskGraph) -> dict[str, tuple[int, int]]:
             stoppable += len(numbers) if place not in ending and place not in fixed else 0
             found[node] = (soon, stoppable)
     return found
+
+
+def keeping(balancing: Balancing | None, growing: Mapping[JobId, Shares]) -> Balancing | None:
+    """Return what policies are shown of jobs for whose growth filters keep processors."""
+    if balancing is None or not growing.keys() & balancing.sharers.keys():
+        return balancing
+    sharers = {
+        job: msgspec.structs.replace(seen, kept=growing[job]) if job in growing else seen
+        for job, seen in balancing.sharers.items()
+    }
+    return msgspec.structs.replace(balancing, sharers=sharers)
 
 
 def resting(balancing: Balancing | None, jobs: set[JobId]) -> Balancing | None:

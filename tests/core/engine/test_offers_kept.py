@@ -16,6 +16,7 @@ from headnode.core.scheduling.view import View
 from headnode.core.state.events import Event
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.job_record import started_run
 from headnode.core.state.modify import ModifyJob
 from headnode.core.state.submit import CreateJob
 from headnode.core.state.transitions import JobState
@@ -174,6 +175,23 @@ def test_what_is_kept_grows_to_the_maximum_in_queued_mode_and_not_in_balanced_mo
     world.set(SchedulingMode=mode)
     view = constrained_view(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
     assert {job.job: job.wants for job in view.running} == {busy: 0, keeper: wants}
+
+
+def test_what_is_kept_for_the_growth_of_a_job_is_not_taken_for_its_own_in_balanced_mode(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = FilteredWorld(2, 2, everybody=False, SchedulingMode="Balanced")
+    busy = one(world, 2)
+    tasks = [TaskSpec(command="x", rerunnable=True)] * 4
+    grower = world.submit(*tasks, minimum=2, maximum=4, template="asked")
+    world.answer(grower, ActivationVerdict.START)
+    world.end(busy, 1)
+    assert world.asked(grower).running
+    world.answer(grower, KEEP)
+    waiting = one(world)
+    assert world.record(waiting).state is JobState.QUEUED
+    assert not started_run(world.record(grower)).recalled
+    assert [record.message for record in caplog.records if "stale" in record.message] == []
 
 
 def test_licences_that_are_kept_are_not_free_for_others() -> None:

@@ -14,7 +14,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.plan import Plan, Shares
 
 
 class Bias(StrEnum):
@@ -48,6 +48,7 @@ class ShareInfo(msgspec.Struct, frozen=True, gc=False):
     waits: int = 0  # units more that its waiting tasks could use than it has idle: as much it can grow now
     held: tuple[NodeSurplus, ...] = ()  # in the order of its allocation
     rests: bool = False  # it may not grow now: filters have a say
+    kept: Shares = ()  # what filters keep for its growth: in its allocation, though it does not hold it yet
     lasting: bool = False  # what it starts next runs to its end: it must not be run twice
 
 

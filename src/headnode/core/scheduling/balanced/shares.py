@@ -149,7 +149,9 @@ class Lender:
         self.leaving = sum(leaving.values())  # processors that it is to give up already
         kept = [(node, left) for node, count in self.holds.items() if (left := count - leaving.get(node, 0))]
         self.units = self.units_of(self.holds.items())
-        self.spare_units = max(0, self.units_of(kept) - self.need.minimum)
+        not_yet = {self._number(name): count for name, count in sharer.kept}
+        here = [(node, left - not_yet.get(node, 0)) for node, left in kept]
+        self.spare_units = max(0, self.units_of(here) - self.need.minimum)
         self.size, self.step = self._step()
         self.least = ceil(self.need.minimum / self.step) * self.size  # processors of its minimum
         self.extra = max(0, sum(count for _, count in kept) - self.least)
