@@ -82,8 +82,10 @@ def frame(answer: dict[str, Any] | bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def hn(*words: str, state: Path, cwd: Path | None = None, **more: Any) -> "subprocess.CompletedProcess[str]":
-    """Run ``hn`` as a user does, in a directory; `more` is added to its environment."""
+def hn(
+    *words: str, state: Path, cwd: Path | None = None, stdin: str = "", **more: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``hn`` as a user does, in a directory, with an input; `more` is added to its environment."""
     known = ("HEADNODE_STATE", "CCP_SCHEDULER", "CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
     environment = {name: value for name, value in os.environ.items() if name not in known}
     environment |= {"HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state), "TZ": "UTC", **more}
@@ -91,6 +93,7 @@ def hn(*words: str, state: Path, cwd: Path | None = None, **more: Any) -> "subpr
         [sys.executable, "-m", "headnode.apps.cli", *words],
         env=environment,
         cwd=cwd,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=300,

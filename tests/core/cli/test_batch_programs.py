@@ -10,6 +10,7 @@ from headnode.adapters.processes.attempt_limits import above_its_memory
 from headnode.adapters.processes.limits import Bounds
 from headnode.apps.cli.batch_programs import (
     accounting_fields,
+    qsub,
     sacct,
     sbatch,
     scancel,
@@ -252,6 +253,14 @@ def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str,
 def test_a_submit_limit_that_refuses_has_slurm_s_name(what: str, name: str) -> None:
     told = sbatch.in_words_of_slurm(WrongState(code="limit", what=what, fix="wait"))
     assert (told.lines[0], told.lines[2:], told.status) == (name, (what, "wait"), 1)
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None:
+    what = f"{scope} 'ada' may have 2 jobs that have not ended; it has 2"
+    told = qsub.in_words_of("pbs", WrongState(code="limit", what=what, fix="wait"))
+    assert told.lines == (f"would exceed complex's per-{scope} limit", what, "wait")
+    assert (told.status, told.prefix) == (38, "")
 
 
 @pytest.mark.parametrize(

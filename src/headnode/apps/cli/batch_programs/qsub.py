@@ -8,7 +8,7 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.rows import JobSource, numbers_of, typed_numbers
-from headnode.apps.cli.batch_programs.sbatch import exit_code_of, script_at
+from headnode.apps.cli.batch_programs.sbatch import exit_code_of, limited_scope, script_at
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.batch_programs.words import ProgramRefusal
 from headnode.apps.client.client import Client
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Answer = TypeVar("Answer")
 
-UNKNOWN_JOB, HISTORY = 153, 35  # exit statuses of PBS: the last byte of 15001 and 15139
+UNKNOWN_JOB, HISTORY, ABOVE_LIMIT = 153, 35, 38  # exit statuses of PBS: last bytes of 15001, 15139, 15142
 _VALUED = {
     "gridengine": frozenset(name for name, option in GRID_ENGINE_OPTIONS.items() if option.argument),
     "pbs": frozenset(name for name, option in PBS_OPTIONS.items() if option.argument),
@@ -157,14 +157,18 @@ def _submitted(line: QsubLine, request: "dict[str, Any]", client: Client) -> int
     try:
         answer = client.ask("submit_job", **request)
     except HeadnodeError as refused:
-        raise _in_words_of(line.system, refused) from None
+        raise in_words_of(line.system, refused) from None
     for finding in answer["report"]:
         if finding.get("kind") in ("not-supported", "approximated"):
             sys.stderr.write(f"qsub: warning: {finding['where']}: {finding['what']}\n")
     return int(answer["job"])
 
 
-def _in_words_of(system: str, refused: HeadnodeError) -> ProgramRefusal:
+def in_words_of(system: str, refused: HeadnodeError) -> ProgramRefusal:
+    """Return the refusal of a job as qsub of a system says it."""
+    if system == "pbs" and refused.code == "limit":
+        first = f"would exceed complex's per-{limited_scope(refused)} limit"
+        return ProgramRefusal(first, refused.what, refused.fix, status=ABOVE_LIMIT, prefix="")
     if system == "pbs":
         return ProgramRefusal(refused.what, refused.fix, prefix="")
     unknown = isinstance(refused, BadRequest) and refused.code == "option"
@@ -176,7 +180,7 @@ def _verify(request: "dict[str, Any]", client: Client) -> int:
     try:
         explanation = client.ask("check_job", **request)["explanation"]
     except HeadnodeError as refused:
-        raise _in_words_of("gridengine", refused) from None
+        raise in_words_of("gridengine", refused) from None
     if explanation["refused"] is not None:
         raise ProgramRefusal(
             f"Unable to run job: {explanation['refused']['what']}",

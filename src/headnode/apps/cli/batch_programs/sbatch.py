@@ -192,13 +192,19 @@ def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
     if is_away(refused):
         return ProgramRefusal(f"Batch job submission failed: {NOT_REACHED}", refused.what, refused.fix)
     if refused.code == "limit":
-        scope = "project" if "project '" in refused.what else "user"
-        return ProgramRefusal(_SUBMIT_LIMITS[scope], _ABOVE_SUBMIT_LIMIT, refused.what, refused.fix)
+        return ProgramRefusal(
+            _SUBMIT_LIMITS[limited_scope(refused)], _ABOVE_SUBMIT_LIMIT, refused.what, refused.fix
+        )
     option = refused.path[-1] if refused.path else ""
     unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
     return ProgramRefusal(
         f"Batch job submission failed: {refused.what}", refused.fix, status=UNREADABLE if unreadable else 1
     )
+
+
+def limited_scope(refused: "HeadnodeError") -> str:
+    """Return whose limit refused a job: ``user`` or ``project``."""
+    return "project" if "project '" in refused.what else "user"
 
 
 def _tell_test(client: Client, request: "dict[str, Any]") -> None:
