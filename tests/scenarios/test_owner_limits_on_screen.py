@@ -62,6 +62,31 @@ def test_a_user_sees_its_own_limits_and_those_of_its_projects_with_what_is_in_us
     run(tmp_path, story)
 
 
+def test_limits_are_listed_in_pages_and_by_name(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        named = ";".join(f"u{number}:jobs={number}" for number in range(1, 6))
+        await limit(scene, UserLimits=f"*:jobs=9;{named}", ProjectLimits="chem:jobs=7")
+        async with asking(scene, OPERATOR) as peer:
+            found, after, pages = [], "", 0
+            while after is not None:
+                page = await peer.done(verb="limits", limit=2, after=after)
+                found += [(use["name"], use["limit"]) for use in page["limits"]]
+                after, pages = page["more"], pages + 1
+            users = [(f"u{number}", number) for number in range(1, 6)]
+            assert (found, pages) == ([*users, ("chem", 7)], 3)
+            page = await peer.done(verb="limits", names=["u4", "chem", "new"])
+            assert [(use["name"], use["limit"], use["own"]) for use in page["limits"]] == [
+                ("new", 9, False), ("u4", 4, True), ("chem", 7, True),
+            ]  # fmt: skip
+            refused = await peer.ask(verb="limits", after="nonsense")
+            assert (refused["code"], refused["path"]) == ("page", ["after"])
+        async with asking(scene, OWNER) as peer:
+            page = await peer.done(verb="limits", names=["u4", "ada"])
+            assert [use["name"] for use in page["limits"]] == ["ada"]
+
+    run(tmp_path, story)
+
+
 def test_what_is_in_use_of_a_lowered_limit_is_more_than_it(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         for _ in range(2):
@@ -168,6 +193,16 @@ def test_limits_are_listed_with_what_is_left(limited: Path) -> None:
     }  # fmt: skip
 
 
+def test_limits_of_names_and_a_page_of_them_are_listed(limited: Path) -> None:
+    said = hn("cluster", "limits", "eve", "--limit", "1", state=limited)
+    assert [line.split()[0] for line in said.stdout.splitlines()[2:]] == ["eve", "eve"]
+    said = hn("cluster", "limits", "eve", "bob", "--limit", "1", state=limited)
+    assert said.stdout.endswith("\nmore with --after 0,bob\n")
+    said = hn("cluster", "limits", "eve", "bob", "--after", "0,bob", state=limited)
+    assert "eve" in said.stdout
+    assert "bob" not in said.stdout
+
+
 def test_a_job_that_waits_for_a_limit_says_which_in_every_list(limited: Path) -> None:
     user = json.loads(hn("cluster", "limits", "--json", state=limited).stdout)[0]["name"]
     sentence = f"user {user!r} may have 1 running job at once and has 1"
@@ -192,6 +227,13 @@ def test_sbatch_refuses_a_job_above_the_submit_limit_in_the_words_of_slurm(limit
         "(job submit limit, user's size and/or time limits)"
     )
     assert "may have 2 jobs" in third
+
+
+def test_qsub_refuses_a_job_above_the_submit_limit_in_the_words_of_pbs(limited: Path) -> None:
+    said = hn("compat", "run", "qsub", "-", state=limited, stdin="true\n")
+    first, second, *_ = said.stderr.splitlines()
+    assert (said.returncode, first) == (38, "qsub: would exceed complex's per-user limit")
+    assert "may have 2 jobs" in second
 
 
 def test_a_job_above_a_lowered_limit_is_advised_to_ask_for_less_than_the_limit(limited: Path) -> None:

@@ -6,7 +6,16 @@ The head itself answers a larger `limit` with a page of this length.
 from collections.abc import Mapping
 from typing import Final
 
-from headnode.core.model.bounds import AUDIT_PAGE, EVENT_PAGE, HISTORY_PAGE, PAGE, PAST_PAGE, TASK_PAGE, Bound
+from headnode.core.model.bounds import (
+    AUDIT_PAGE,
+    EVENT_PAGE,
+    HISTORY_PAGE,
+    OWNER_PAGE,
+    PAGE,
+    PAST_PAGE,
+    TASK_PAGE,
+    Bound,
+)
 
 LIST_PAGES: Final[Mapping[str, Bound]] = {
     "jobs": PAGE,
@@ -16,6 +25,7 @@ LIST_PAGES: Final[Mapping[str, Bound]] = {
     "ended_jobs": PAST_PAGE,
     "parameter_history": PAST_PAGE,
     "tasks": TASK_PAGE,
+    "limits": OWNER_PAGE,
     "events": EVENT_PAGE,
     "watch_events": EVENT_PAGE,
     "job_states": EVENT_PAGE,

@@ -344,7 +344,13 @@ _CLUSTER: Final = (
         "Show the defaults of submitted jobs",
     ),
     _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
-    _get("/limits", "limits", r.VerbRequest, u.LimitsAnswer, "List limits of users and projects, with use"),
+    _get(
+        "/limits",
+        "limits",
+        r.ListLimitsRequest,
+        u.LimitsAnswer,
+        "List limits of users and projects, with use",
+    ),
     _patch(
         "/parameters",
         "set_parameters",

@@ -84,6 +84,7 @@ class LimitsAnswer(VerbAnswer, frozen=True):
     every: bool  # of all users and projects; false: of the requesting user and the projects of its jobs
     exist: bool  # cluster parameters UserLimits and ProjectLimits have some
     limits: list[LimitUse]
+    more: str | None  # to pass as `after`; null: there are no more
 
 
 class AuditAnswer(VerbAnswer, frozen=True):

@@ -134,6 +134,7 @@ TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "task
 PAST_PAGE = Bound(
     "ended jobs, or changes of parameters, that are read for an answer", 5000, "entries", "as jobs on a page"
 )
+OWNER_PAGE = Bound("users and projects on a page of the list of limits", 1000, "owners", "as jobs on a page")
 EVENT_PAGE = Bound("events in an answer", 1000, "events", "as jobs on a page")
 HISTORY_PAGE = Bound("entries of the history of a job or node", 10_000, "entries", "as jobs on a page")
 AUDIT_PAGE = Bound("lines of the audit log in an answer", 10_000, "lines", "older ones are left out")

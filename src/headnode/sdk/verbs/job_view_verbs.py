@@ -13,8 +13,8 @@ from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,
     ListJobsRequest,
+    ListLimitsRequest,
     SubmitJobRequest,
-    VerbRequest,
     WatchJobsRequest,
 )
 from headnode.protocol.user_answers import LimitsAnswer
@@ -213,11 +213,15 @@ class JobViewVerbs:
         limit: at most 1,000 events are looked at for an answer
         """
 
-    @verb_of(VerbRequest)
-    def limits(self) -> LimitsAnswer:
+    @verb_of(ListLimitsRequest)
+    def limits(self, *, names: list[str] | None = None, after: str = "", limit: int = 1000) -> LimitsAnswer:
         """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
 
-        To operators and administrators: of all users and projects with limits of their own or with jobs.
+        To operators and administrators: of all users and projects with limits of their own or with jobs, and
+        of each name that they ask for.
 
         For everybody.
+
+        after: `more` of the page before
+        limit: users and projects
         """

@@ -1,5 +1,7 @@
 """``hn cluster view``, ``limits``, ``params``, ``history``, ``envs``, ``audit``: the cluster as a whole."""
 
+from shlex import quote
+
 from headnode.apps.cli.arguments import AGO, DAY, SINCE, UNTIL, moment, period
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, nearest, usage
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PARAMETER = "ClusterEnvironment"
+LIMITS_SHOWN = 100  # users and projects, of which each may have several limits
 
 
 def environment(asked: Arguments, client: Client, out: Output) -> int:
@@ -154,15 +157,17 @@ def params(asked: Arguments, client: Client, out: Output) -> int:
 
 def limits(asked: Arguments, client: Client, out: Output) -> int:
     """List the limits of users and projects, with what is in use of each."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn cluster limits --help")
-    told = client.ask("limits")
+    after, names = asked.text("after") or "", list(asked.words)
+    told = client.ask("limits", names=names, after=after, limit=asked.number("limit") or LIMITS_SHOWN)
     found = told["limits"]
     if not found:
-        out.note(no_limits(told))
+        out.note(no_limits(told, named=bool(names)))
     if found or not out.for_people:
         rows = [limit_row(use) for use in found]
-        out.show_table(RecordTable("Name", rows, found, columns=LIMIT_COLUMNS, right=LIMIT_NUMBERS))
+        more = f"more with --after {quote(told['more'])}" if told["more"] else ""
+        out.show_table(
+            RecordTable("Name", rows, found, columns=LIMIT_COLUMNS, right=LIMIT_NUMBERS, trailer=more)
+        )
     return 0
 
 
@@ -253,12 +258,17 @@ COMMANDS = (
     ),
     CliCommand(
         "limits",
-        "",
+        "[NAME]...",
         "List the limits of users and projects that apply to you, and what is in use of them",
         limits,
-        options=(FORMAT,),
-        example="hn cluster limits",
+        options=(
+            CliOption("limit", "N", f"How many users and projects at most (default: {LIMITS_SHOWN})"),
+            CliOption("after", "PLACE", "Only those after this place: the next page"),
+            FORMAT,
+        ),
+        example="hn cluster limits ann climate",
         notes=(
+            "NAME is a user or project; without one, all that you may see are listed. "
             "Operators and administrators see those of all users and projects.",
             "Limits are the cluster parameters UserLimits and ProjectLimits.",
         ),

@@ -202,13 +202,15 @@ def limit_row(use: "Mapping[str, Any]") -> dict[str, str]:
     }
 
 
-def no_limits(told: "Mapping[str, Any]") -> str:
+def no_limits(told: "Mapping[str, Any]", *, named: bool = False) -> str:
     """Return why there are no limits to show."""
     if not told["exist"]:
         return (
             "No limits of users and projects are set. "
             'Administrators set them: hn cluster params "UserLimits=*:jobs=10,processors=64"'
         )
+    if named:
+        return "No limits apply to these users and projects, or you may not see them."
     if told["every"]:
         return "Limits are set, but no user or project to which they apply has jobs."
     return "No limits apply to you or to the projects of your jobs."

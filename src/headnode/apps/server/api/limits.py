@@ -1,9 +1,12 @@
 """The verb about the limits of users and projects: what each may have at once, and what it has."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bounds import OWNER_PAGE
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import (
     EVERY,
     LimitedAmount,
@@ -20,24 +23,65 @@ from headnode.core.state.transitions import JobState
 from headnode.protocol import requests as w
 from headnode.protocol.user_answers import LimitsAnswer, LimitUse
 
+_SCOPES: Final = tuple(LimitScope)  # in the order of the list
 LimitedOwners = Iterator[tuple[LimitScope, str]]
 """Users and projects by their names."""
 
 
 @verb(READS)
-async def limits(context: ServerContext, by: User, request: w.VerbRequest) -> LimitsAnswer:  # noqa: ARG001
+async def limits(context: ServerContext, by: User, request: w.ListLimitsRequest) -> LimitsAnswer:
     """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
 
-    To operators and administrators: of all users and projects with limits of their own or with jobs.
+    To operators and administrators: of all users and projects with limits of their own or with jobs, and of
+    each name that they ask for.
     """
     index = context.cluster.limit_index
     if not index.any:
-        return LimitsAnswer(by.oversees, exist=False, limits=[])
+        return LimitsAnswer(by.oversees, exist=False, limits=[], more=None)
     counted = context.engine.view(context.now()).licences
     owners = set(_all_owners(index, counted) if by.oversees else _owners_of(context.cluster, by.name))
-    users_first = sorted(owners, key=lambda owner: (owner[0] is LimitScope.PROJECT, owner[1]))
-    shown = [use for owner in users_first for use in _uses(context.cluster, *owner, counted)]
-    return LimitsAnswer(by.oversees, exist=True, limits=shown)
+    if request.names:
+        owners = _named(owners, request.names, every=by.oversees)
+    after = _place_after(request.after)
+    ordered = sorted(owner for owner in map(_place, owners) if after is None or owner > after)
+    page = ordered[: min(max(1, request.limit), OWNER_PAGE.most)]
+    shown = [use for place in page for use in _uses(context.cluster, _SCOPES[place[0]], place[1], counted)]
+    more = ",".join(map(str, page[-1])) if len(page) < len(ordered) else None
+    return LimitsAnswer(by.oversees, exist=True, limits=shown, more=more)
+
+
+def _place(owner: tuple[LimitScope, str]) -> tuple[int, str]:
+    """Return the place of an owner in the list: users first, then by name."""
+    return _SCOPES.index(owner[0]), owner[1]
+
+
+def _place_after(text: str) -> tuple[int, str] | None:
+    """Return the place behind which a page begins; None for the first page.
+
+    Raises:  BadRequest ``page``.
+    """
+    if not text:
+        return None
+    number, comma, name = text.partition(",")
+    if not comma or number not in map(str, range(len(_SCOPES))):
+        raise BadRequest(
+            code="page",
+            what=f"{text[:80]!r} is not the end of a page",
+            fix="pass `more` of the page before",
+            path=("after",),
+        )
+    return int(number), name
+
+
+def _named(
+    owners: set[tuple[LimitScope, str]], names: Iterable[str], *, every: bool
+) -> set[tuple[LimitScope, str]]:
+    """Return the owners with these names; for whom may see `every` limit, others too, as users."""
+    wanted = set(names)
+    found = {owner for owner in owners if owner[1] in wanted}
+    if every:
+        found |= {(LimitScope.USER, name) for name in wanted - {name for _, name in found} if name}
+    return found
 
 
 def _all_owners(index: LimitIndex, counted: Mapping[str, tuple[int, int]]) -> LimitedOwners:

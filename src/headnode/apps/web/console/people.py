@@ -6,6 +6,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.cluster import limit_row
+from headnode.apps.web.console.settings import page_of_limits
 from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
@@ -29,7 +30,7 @@ ROLES: Final = {"Administrators": "administrator", "Operators": "operator"}
 async def show_people(visit: Visit) -> Model:
     """Return the user's role and tokens; for administrators all tokens, and the users of each role."""
     tokens = (await visit.ask("tokens", user="*" if visit.administers else None))["tokens"]
-    people, mapping = [], None
+    people, mapping, limits = [], None, await page_of_limits(visit)
     if visit.administers:
         params = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
         mapping = params.get("UserMapping")
@@ -40,7 +41,8 @@ async def show_people(visit: Visit) -> Model:
         ]
     return {
         "title": "People",
-        "limits": [limit_row(use) for use in (await visit.ask("limits"))["limits"]],
+        "limits": [limit_row(use) for use in limits["limits"]],
+        "more_limits": limits["more"],
         "tokens": tokens,
         "people": people,
         "mapping": mapping,

@@ -38,8 +38,14 @@ SUBJECTS: Final = (
     ("Jobs and tasks", re.compile("")),
 )
 """The headings of the page, and the parameters below each: those of no earlier heading."""
+LIMITS_SHOWN: Final = 100  # users and projects
 OF_SCHEDULING: Final = frozenset(("SchedulingPolicy", *SIMULATED))
 """Parameters of which the policy lab can say what they would change."""
+
+
+async def page_of_limits(visit: Visit) -> Model:
+    """Return the limits of as many users and projects as a page has, from the place in the address."""
+    return await visit.ask("limits", after=visit.query.get("after", ""), limit=LIMITS_SHOWN)
 
 
 async def show_settings(visit: Visit) -> Model:
@@ -47,7 +53,7 @@ async def show_settings(visit: Visit) -> Model:
     params = (await visit.ask("parameters"))["parameters"]
     changes = (await visit.ask("parameter_history", limit=CHANGES_SHOWN))["changes"]
     latest = {change["name"]: change for change in changes}
-    limits = await visit.ask("limits")
+    limits = await page_of_limits(visit)
     word = visit.query.get("find", "").strip().lower()
     return {
         "title": "Settings",
@@ -66,6 +72,7 @@ async def show_settings(visit: Visit) -> Model:
             and (word in each["name"].lower() or word in each["doc"].lower())
         ],
         "limits": [limit_row(use) for use in limits["limits"]],
+        "more_limits": limits["more"],
         "no_limits": no_limits(limits),
         "changes": [change_row(change) | {"at": change["at"]} for change in changes[::-1]],
         "errors": {},
