@@ -374,14 +374,6 @@ class AuditLogRequest(VerbRequest, frozen=True):
     limit: int = 1000
 
 
-class ListLimitsRequest(VerbRequest, frozen=True):
-    """limits.  `names`: only of these users and projects."""
-
-    names: Names = []
-    after: Word = ""  # `more` of the page before
-    limit: int = 1000  # users and projects
-
-
 class SetParametersRequest(VerbRequest, frozen=True):
     """set_parameters."""
 

@@ -344,13 +344,7 @@ _CLUSTER: Final = (
         "Show the defaults of submitted jobs",
     ),
     _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
-    _get(
-        "/limits",
-        "limits",
-        r.ListLimitsRequest,
-        u.LimitsAnswer,
-        "List limits of users and projects, with use",
-    ),
+    _get("/limits", "limits", u.ListLimitsRequest, u.LimitsAnswer, "List limits, with what is in use"),
     _patch(
         "/parameters",
         "set_parameters",

@@ -11,7 +11,7 @@ from msgspec import Meta
 from headnode.core.model import bounds as b
 from headnode.core.model.user import TokenRole
 from headnode.protocol.answers import VerbAnswer
-from headnode.protocol.requests import Duration, Name, VerbRequest
+from headnode.protocol.requests import Duration, Name, Names, VerbRequest, Word
 
 
 class RequestingUser(VerbAnswer, frozen=True):
@@ -76,6 +76,14 @@ class LimitUse(VerbAnswer, frozen=True):
     limit: int
     used: int  # more than `limit` if the limit was lowered
     own: bool  # from an entry with this name in the cluster parameter; false: from that of `*`
+
+
+class ListLimitsRequest(VerbRequest, frozen=True):
+    """limits.  `names`: only of these users and projects."""
+
+    names: Names = []
+    after: Word = ""  # `more` of the page before
+    limit: int = 1000  # users and projects
 
 
 class LimitsAnswer(VerbAnswer, frozen=True):

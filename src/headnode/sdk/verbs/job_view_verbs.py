@@ -13,11 +13,10 @@ from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,
     ListJobsRequest,
-    ListLimitsRequest,
     SubmitJobRequest,
     WatchJobsRequest,
 )
-from headnode.protocol.user_answers import LimitsAnswer
+from headnode.protocol.user_answers import LimitsAnswer, ListLimitsRequest
 from headnode.sdk.verbs.verb_methods import updates_of, verb_of
 
 

@@ -20,8 +20,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_request import job_names
 from headnode.core.state.limit_index import LimitIndex
 from headnode.core.state.transitions import JobState
-from headnode.protocol import requests as w
-from headnode.protocol.user_answers import LimitsAnswer, LimitUse
+from headnode.protocol.user_answers import LimitsAnswer, LimitUse, ListLimitsRequest
 
 _SCOPES: Final = tuple(LimitScope)  # in the order of the list
 LimitedOwners = Iterator[tuple[LimitScope, str]]
@@ -29,7 +28,7 @@ LimitedOwners = Iterator[tuple[LimitScope, str]]
 
 
 @verb(READS)
-async def limits(context: ServerContext, by: User, request: w.ListLimitsRequest) -> LimitsAnswer:
+async def limits(context: ServerContext, by: User, request: ListLimitsRequest) -> LimitsAnswer:
     """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
 
     To operators and administrators: of all users and projects with limits of their own or with jobs, and of
