@@ -11,7 +11,7 @@ from msgspec import Meta
 from headnode.core.model import bounds as b
 from headnode.core.model.user import TokenRole
 from headnode.protocol.answers import VerbAnswer
-from headnode.protocol.requests import Duration, Name, Names, VerbRequest, Word
+from headnode.protocol.requests import Duration, Name, VerbRequest, Word
 
 
 class RequestingUser(VerbAnswer, frozen=True):
@@ -81,7 +81,7 @@ class LimitUse(VerbAnswer, frozen=True):
 class ListLimitsRequest(VerbRequest, frozen=True):
     """limits.  `names`: only of these users and projects."""
 
-    names: Names = []
+    names: Annotated[tuple[Name, ...], Meta(max_length=b.LIST.most)] = ()
     after: Word = ""  # `more` of the page before
     limit: int = 1000  # users and projects
 

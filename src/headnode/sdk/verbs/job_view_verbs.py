@@ -213,7 +213,7 @@ class JobViewVerbs:
         """
 
     @verb_of(ListLimitsRequest)
-    def limits(self, *, names: list[str] | None = None, after: str = "", limit: int = 1000) -> LimitsAnswer:
+    def limits(self, *, names: tuple[str, ...] = (), after: str = "", limit: int = 1000) -> LimitsAnswer:
         """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
 
         To operators and administrators: of all users and projects with limits of their own or with jobs, and
