@@ -1,6 +1,7 @@
 """A job written as an SSS document and read again is the same, but for what the report lists."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -91,108 +92,126 @@ moments = st.sampled_from([None, None, Instant(0.0), Instant(1.5e9), Instant(0.5
 codes = st.none() | st.just(((0, 0), (3, 7)))
 
 
+variables = pairs.map(lambda each: {name.replace("=", "_"): text for name, text in each.items()})
+_TASK = (
+    st.fixed_dictionaries(  # strategies are made once: to check a new one takes longer than to draw from it
+        {
+            "name": st.sampled_from(["", "main", "other"]) | texts.map(lambda text: text.replace(",", "")),
+            "command": commands,
+            "minimum": st.integers(1, 4),
+            "maximum": st.integers(0, 3),  # more than the minimum
+            "run_time": spans,
+            "rerunnable": st.booleans(),
+            "environment": variables,
+            "required_nodes": st.sampled_from([(), (), ("n1",), ("n1", "n2")]),
+            "properties": pairs,
+            "extensions": elements,
+            "needs": needs,
+            "distribution": placed,
+            "resource_limits": limits,
+            "kind": st.sampled_from([TaskType.SWEEP, *[TaskType.BASIC] * 3]),
+            "standard_input": words,
+            "standard_output": words,
+            "standard_error": words,
+            "work_directory": words,
+        }
+    )
+)
+_SWEPT = st.fixed_dictionaries(
+    {"start": st.sampled_from([1, 1, 5]), "end": st.integers(0, 4), "increment": st.integers(1, 2)}
+)
+_NODE_GROUP = st.just("") | st.sampled_from(["", "g1", "g2"])
+_NOT_PLAIN_TASK = st.fixed_dictionaries(
+    {"valid_exit_codes": codes, "fail_job_on_failure": st.booleans(), "group": st.none() | st.integers(1, 3)}
+)
+
+
 @st.composite
 def tasks(draw: st.DrawFn, *, plain: bool) -> TaskSpec:
     """A task; a plain one has nothing that SSS has no word for."""
-    least = draw(st.integers(1, 4))
-    swept = draw(st.integers(0, 3)) == 0
-    fields: dict[str, Any] = {
-        "name": draw(st.sampled_from(["", "main", "other"]) | texts.map(lambda text: text.replace(",", ""))),
-        "command": draw(commands),
-        "minimum": least,
-        "maximum": least + draw(st.integers(0, 3)),
-        "run_time": draw(spans),
-        "rerunnable": draw(st.booleans()),
-        "environment": draw(
-            pairs.map(lambda each: {name.replace("=", "_"): text for name, text in each.items()})
-        ),
-        "required_nodes": draw(st.sampled_from([(), (), ("n1",), ("n1", "n2")])),
-        "properties": draw(pairs),
-        "extensions": draw(elements),
-        "needs": draw(needs),
-        "distribution": draw(placed),
-        "resource_limits": draw(limits),
-        "kind": TaskType.SWEEP if swept else TaskType.BASIC,
-    }
-    fields |= {name: draw(words) for name in ("standard_input", "standard_output", "standard_error")}
-    fields["work_directory"] = draw(words)
-    if swept:
-        start = draw(st.sampled_from([1, 1, 5]))
-        fields |= {
-            "start": start,
-            "end": start + draw(st.integers(0, 4)),
-            "increment": draw(st.integers(1, 2)),
-        }
-    if draw(st.booleans()) and not fields["required_nodes"]:
-        fields["node_group"] = draw(st.sampled_from(["", "g1", "g2"]))
+    fields: dict[str, Any] = draw(_TASK)
+    fields["maximum"] += fields["minimum"]
+    if fields["kind"] is TaskType.SWEEP:
+        fields |= draw(_SWEPT)
+        fields["end"] += fields["start"]
+    if not fields["required_nodes"]:
+        fields["node_group"] = draw(_NODE_GROUP)
     if not plain:
-        fields |= {"valid_exit_codes": draw(codes), "fail_job_on_failure": draw(st.booleans())}
-        fields |= {"group": draw(st.none() | st.integers(1, 3))}
+        fields |= draw(_NOT_PLAIN_TASK)
     return TaskSpec(**fields)
+
+
+_TASKS = {plain: st.lists(tasks(plain=plain), max_size=3).map(tuple) for plain in (False, True)}
+_memory = st.integers(1, 5000)
+_features = st.builds(Licence, st.sampled_from(["a", "b"]), st.none() | st.integers(1, 9))
+_JOB = st.fixed_dictionaries(
+    {
+        "name": texts,
+        "project": texts,
+        "reservation": texts,
+        "template": texts,
+        "run_as": texts,
+        "priority": st.sampled_from([0, 2000, 2150, 4000]).map(Priority),
+        "unit": st.sampled_from(UnitType),
+        "minimum": st.none() | st.integers(4, 9),
+        "maximum": st.none() | st.integers(9, 40),
+        "single_node": st.booleans(),
+        "run_time": spans,
+        "licences": st.lists(_features, max_size=2, unique_by=lambda one: one.feature).map(tuple),
+        "requested_nodes": node_lists,
+        "excluded_nodes": st.sampled_from([(), ("n9",), ("n8", "n9")]),
+        "minimum_memory": st.none() | _memory,
+        "maximum_memory": st.none() | _memory,
+        "minimum_processors_per_node": st.none() | st.integers(1, 8),
+        "parents": ids,
+        "hold_until": moments,
+        "notify_on_start": st.booleans(),
+        "notify_on_completion": st.booleans(),
+        "email": st.sampled_from(["", "ann@example.org", "mailto:x", "http://x"]),
+        "environment": variables,
+        "properties": pairs,
+        "extensions": elements,
+        "description": texts,
+        "job_group": st.sampled_from(["", "", "g", " g"]),
+        "needs": needs,
+        "together": st.booleans(),
+        **dict.fromkeys(("after_failure", "after_exit", "after_start"), ids),
+        "holds": st.sampled_from([(), ("user",), ("system", "Maintenance")]),
+        "end_by": moments,
+        "suspendable": st.booleans(),
+        "interactive": st.booleans(),
+        "resource_limits": limits,
+    }
+)
+_NODE_GROUPS = st.sampled_from([(), ("g1",), ("g1", "g2")])
+_NOT_PLAIN_JOB = st.fixed_dictionaries(
+    {
+        "exclusive": st.booleans(),
+        "fail_on_task_failure": st.booleans(),
+        "node_group_op": st.sampled_from(NodeGroupOp),
+        "task_retry_limit": st.integers(0, 2),
+    }
+)
 
 
 @st.composite
 def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
     """A job that a cluster would not refuse."""
-    found = tuple(draw(st.lists(tasks(plain=plain), max_size=3)))
-    least = draw(st.none() | st.integers(4, 9))
-    most = draw(st.none() | st.integers(9, 40))
-    low, high = sorted((draw(st.integers(1, 5000)), draw(st.integers(1, 5000))))
-    features = st.builds(Licence, st.sampled_from(["a", "b"]), st.none() | st.integers(1, 9))
-    fields: dict[str, Any] = {
-        "name": draw(texts),
-        "project": draw(texts),
-        "reservation": draw(texts),
-        "template": draw(texts),
-        "run_as": draw(texts),
-        "priority": Priority(draw(st.sampled_from([0, 2000, 2150, 4000]))),
-        "unit": draw(st.sampled_from(UnitType)),
-        "minimum": least,
-        "maximum": most,
-        "single_node": draw(st.booleans()),
-        "run_time": draw(spans),
-        "licences": tuple(draw(st.lists(features, max_size=2, unique_by=lambda one: one.feature))),
-        "requested_nodes": draw(node_lists),
-        "excluded_nodes": draw(st.sampled_from([(), ("n9",), ("n8", "n9")])),
-        "minimum_memory": draw(st.none() | st.just(low)),
-        "maximum_memory": draw(st.none() | st.just(high)),
-        "minimum_processors_per_node": draw(st.none() | st.integers(1, 8)),
-        "parents": draw(ids),
-        "hold_until": draw(moments),
-        "notify_on_start": draw(st.booleans()),
-        "notify_on_completion": draw(st.booleans()),
-        "email": draw(st.sampled_from(["", "ann@example.org", "mailto:x", "http://x"])),
-        "environment": draw(
-            pairs.map(lambda each: {name.replace("=", "_"): text for name, text in each.items()})
-        ),
-        "properties": draw(pairs),
-        "extensions": draw(elements),
-        "description": draw(texts),
-        "job_group": draw(st.sampled_from(["", "", "g", " g"])),
-        "needs": draw(needs),
-        "together": draw(st.booleans()),
-        **{field: draw(ids) for field in ("after_failure", "after_exit", "after_start")},
-        "holds": draw(st.sampled_from([(), ("user",), ("system", "Maintenance")])),
-        "end_by": draw(moments),
-        "suspendable": draw(st.booleans()),
-        "interactive": draw(st.booleans()),
-        "resource_limits": draw(limits),
-        "tasks": found,
-    }
+    found = draw(_TASKS[plain])
+    fields: dict[str, Any] = draw(_JOB)
+    if fields["minimum_memory"] and fields["maximum_memory"]:
+        sides = sorted((fields["minimum_memory"], fields["maximum_memory"]))
+        fields["minimum_memory"], fields["maximum_memory"] = sides
     if not any(task.node_group for task in found):
-        fields["node_groups"] = draw(st.sampled_from([(), ("g1",), ("g1", "g2")]))
+        fields["node_groups"] = draw(_NODE_GROUPS)
     if not plain:
-        fields |= {"exclusive": draw(st.booleans()), "fail_on_task_failure": draw(st.booleans())}
-        fields |= {
-            "node_group_op": draw(st.sampled_from(NodeGroupOp)),
-            "task_retry_limit": draw(st.integers(0, 2)),
-        }
-    spec = JobSpec(**fields)
-    return replace(spec, alternatives=tuple(draw(st.lists(other_requests(spec), max_size=2))))
+        fields |= draw(_NOT_PLAIN_JOB)
+    return JobSpec(**fields, tasks=found, alternatives=draw(other_requests(len(found))))
 
 
-def other_requests(spec: JobSpec) -> st.SearchStrategy[Alternative]:
-    """Other requests of a job, of the kinds that documents have: of the job, of one of its tasks, or both."""
+@cache
+def other_requests(count: int) -> st.SearchStrategy[tuple[Alternative, ...]]:
+    """Other requests of a job with so many tasks: of the job, of a task, or both, as documents have."""
     of_job = {
         "minimum": st.just(4),
         "maximum": st.just(40),
@@ -206,13 +225,13 @@ def other_requests(spec: JobSpec) -> st.SearchStrategy[Alternative]:
     of_task = st.fixed_dictionaries(
         {}, optional={"needs": needs, "run_time": st.just(Seconds(60.0)), "distribution": placed}
     )
-    count = len(spec.tasks)
     several = st.lists(of_task.map(lambda each: TaskAlternative(**each)), min_size=count, max_size=count)
-    return st.builds(
+    one = st.builds(
         lambda job, own: Alternative(**job, tasks=tuple(own)),
         st.fixed_dictionaries({}, optional=of_job),
         st.just([]) | several,
     )
+    return st.lists(one, max_size=2).map(tuple)
 
 
 def is_possible(spec: JobSpec) -> bool:
