@@ -1,6 +1,7 @@
-"""Limits of users and projects as text: what is read, and that a refusal names the entry."""
+"""Limits of users, projects and groups as text: what is read, and that a refusal names the entry."""
 
 import contextlib
+import itertools
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from headnode.core.model.owner_limits import (
     LimitedAmount,
     LimitOwner,
     LimitScope,
+    entry_of,
+    groups_in,
     limit_owner,
     limits_of,
     read_owner_limits,
@@ -118,3 +121,44 @@ def test_an_entry_overrides_that_of_everybody_amount_by_amount_and_only_for_its_
     assert limits_of(entries, "ann") == {PROCESSORS: 8}
     assert limits_of(entries, "bob") == {JOBS: 2, PROCESSORS: 0}
     assert limits_of(entries, "Ann") == limits_of(entries, "zoe") == {JOBS: 2, PROCESSORS: 8}
+
+
+def by_the_rule(entries: dict[str, dict[LimitedAmount, int | None]], groups: list[str]) -> int | None:
+    """Return how many jobs `ann` may have: the specification of `limits_of` for one amount.  None: any."""
+    if JOBS in entries.get("ann", {}):
+        return entries["ann"][JOBS]
+    of_groups = [
+        entries[f"@{group}"][JOBS]
+        for group in groups
+        if f"@{group}" in entries and JOBS in entries[f"@{group}"]
+    ]
+    if of_groups:
+        known = [limit for limit in of_groups if limit is not None]
+        return max(known) if len(known) == len(of_groups) else None
+    return entries.get("*", {}).get(JOBS)
+
+
+@pytest.mark.parametrize("groups", [[], ["a"], ["b"], ["a", "b"]])
+@pytest.mark.parametrize("every", [None, {JOBS: 5}])
+@pytest.mark.parametrize("own", [None, {JOBS: 1}, {JOBS: None}, {PROCESSORS: 4}])
+def test_the_own_entry_counts_then_the_largest_of_a_group_then_that_of_everybody(
+    own: dict[LimitedAmount, int | None] | None,
+    every: dict[LimitedAmount, int | None] | None,
+    groups: list[str],
+) -> None:
+    choices: list[dict[LimitedAmount, int | None] | None] = [None, {JOBS: 2}, {JOBS: 3}, {JOBS: None}]
+    for of_a, of_b in itertools.product(choices, choices):
+        given = {"ann": own, "*": every, "@a": of_a, "@b": of_b}
+        entries = {name: limits for name, limits in given.items() if limits is not None}
+        expected = by_the_rule(entries, groups)
+        assert limits_of(entries, "ann", groups).get(JOBS) == expected, (entries, groups)
+        entry = entry_of(entries, "ann", groups, JOBS)
+        assert entry not in entries or entries[entry].get(JOBS) == expected
+        assert entry in ("ann", "*", *(f"@{group}" for group in groups))
+
+
+def test_the_groups_that_limits_ask_for_are_those_of_members_and_those_that_count_together() -> None:
+    users, groups = read_owner_limits("*:jobs=1;@a:jobs=2;ann:jobs=3"), read_owner_limits("b:jobs=1")
+    projects = read_owner_limits("@c:jobs=1")
+    entries = {LimitScope.USER: users, LimitScope.PROJECT: projects, LimitScope.GROUP: groups}
+    assert groups_in(entries) == {"a", "b"}

@@ -1,6 +1,8 @@
-"""Limits of users and projects on a real head: jobs wait for jobs of their own user or project only."""
+"""Limits of users, projects and groups on a real head: jobs wait for jobs of their own owners only."""
 
+import grp
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -64,6 +66,30 @@ def test_a_second_job_waits_for_the_first_of_its_user_and_delays_nobody_else(hea
     assert waiting(head, second) == ["limit"]
     gate.open()
     assert [head.wait(job)["state"] for job in (first, second)] == ["Finished", "Finished"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run jobs of another user")
+@pytest.mark.parametrize("setting", ["GroupLimits={}:processors=1", "UserLimits=@{}:processors=1"])
+def test_a_job_waits_for_the_limit_of_its_group_and_a_job_of_another_group_passes_it(
+    head: RealHead, setting: str
+) -> None:
+    group = grp.getgrgid(pwd.getpwnam("root").pw_gid).gr_name
+    gate = Gate(head, "first")
+    first, second = head.submit(gate.command), head.submit("sleep 600")
+    head.wait_for(second, "Running")
+    third = head.submit("true")
+    limit(head, setting.format(group))  # the jobs were submitted before it
+    head.ask("cancel_job", job=second, force=True)
+    head.wait(second)
+    assert waiting(head, third) == ["limit"]
+    other = head.submit("true", terms={"user": "nobody"}, workdir="/")
+    assert head.wait(other)["state"] == "Finished"
+    head.kill()
+    head.start_again()
+    head.wait_for(first, "Running")
+    assert waiting(head, third) == ["limit"]
+    gate.open()
+    assert [head.wait(job)["state"] for job in (first, third)] == ["Finished", "Finished"]
 
 
 def test_a_raised_limit_starts_what_waits_and_a_lowered_one_stops_nothing(head: RealHead) -> None:

@@ -20,11 +20,10 @@ from test_local_socket import Peer, Scene, run
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage
 from headnode.core.model.quantities import JobId
-from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource import BatchResource, InstanceHandOff
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.user import User
 from headnode.core.state.command import AttemptReport
-from headnode.core.state.events import InstanceHandOff
 from headnode.core.state.job_events import InstanceStart
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.report import ReportEnded, ReportStarted

@@ -1,12 +1,15 @@
-"""What users and administrators see of limits of users and projects, and of jobs that wait for them."""
+"""What users and administrators see of limits, and of jobs that wait for them."""
 
+import grp
 import json
+import pwd
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_scripted_head import hn
+from msgspec.structs import replace
 from test_local_socket import Scene, run
 from test_who_may import ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
 
@@ -20,11 +23,14 @@ GPU_NODE = NodeFacts(name="g1", processors=12, gpus=4)
 
 
 async def limits(scene: Scene, by: User) -> list[tuple[Any, ...]]:
+    """Return the limits that a user is shown; the last value says whether it has an entry of its own."""
     async with asking(scene, by) as peer:
         answer = await peer.done(verb="limits")
     assert answer["exist"]
     assert answer["every"] == by.oversees
-    return [tuple(use.values()) for use in answer["limits"]]
+    found = [(*list(use.values())[:-1], use["entry"] == use["name"]) for use in answer["limits"]]
+    assert all(use["entry"] in (use["name"], "*") for use in answer["limits"])
+    return found
 
 
 async def submit(scene: Scene, by: User, project: str = "") -> int:
@@ -75,8 +81,8 @@ def test_limits_are_listed_in_pages_and_by_name(tmp_path: Path) -> None:
             users = [(f"u{number}", number) for number in range(1, 6)]
             assert (found, pages) == ([*users, ("chem", 7)], 3)
             page = await peer.done(verb="limits", names=["u4", "chem", "new"])
-            assert [(use["name"], use["limit"], use["own"]) for use in page["limits"]] == [
-                ("new", 9, False), ("u4", 4, True), ("chem", 7, True),
+            assert [(use["name"], use["limit"], use["entry"]) for use in page["limits"]] == [
+                ("new", 9, "*"), ("u4", 4, "u4"), ("chem", 7, "chem"),
             ]  # fmt: skip
             refused = await peer.ask(verb="limits", after="nonsense")
             assert (refused["code"], refused["path"]) == ("page", ["after"])
@@ -128,12 +134,66 @@ def test_a_list_names_the_limit_for_which_a_job_waits(
     run(tmp_path, story)
 
 
-def test_a_group_of_users_is_refused_as_a_user_and_not_as_a_project(tmp_path: Path) -> None:
+def test_limits_of_groups_are_shown_to_their_members_who_are_known_from_what_they_ask_for(
+    tmp_path: Path,
+) -> None:
+    async def story(scene: Scene) -> None:
+        await limit(
+            scene, GroupLimits="staff:jobs=1;idle:jobs=1", UserLimits="@staff:jobs=7;@rich:jobs=9;*:jobs=5"
+        )
+        for by in (replace(OWNER, groups=("audio", "rich", "staff")), replace(OTHER, groups=("staff",))):
+            await submit(scene, by)
+        assert scene.context.cluster.limit_index.groups == {"ada": ("rich", "staff"), "bob": ("staff",)}
+        async with asking(scene, OWNER) as peer:
+            shown = (await peer.done(verb="limits"))["limits"]
+            assert [tuple(use.values()) for use in shown] == [
+                ("user", "ada", "jobs", 9, 1, "@rich"),
+                ("group", "staff", "jobs", 1, 1, "staff"),
+            ]
+        async with asking(scene, OTHER) as peer:
+            shown = (await peer.done(verb="limits"))["limits"]
+            assert [use["entry"] for use in shown] == ["@staff", "staff"]
+            (waits,) = (await peer.done(verb="jobs", states=["Queued"]))["jobs"]
+            assert waits["pending_limit"] == "group,jobs,staff"
+            assert waits["pending_reason"] == "group 'staff' may have 1 running job at once and has 1"
+        async with asking(scene, ADMINISTRATOR) as peer:
+            shown = (await peer.done(verb="limits"))["limits"]
+            assert [(use["scope"], use["name"]) for use in shown] == [
+                ("user", "ada"), ("user", "bob"), ("group", "idle"), ("group", "staff"),
+            ]  # fmt: skip
+        await submit(scene, replace(OWNER, groups=("staff",)))
+        assert scene.context.cluster.limit_index.groups == {"ada": ("staff",), "bob": ("staff",)}
+
+    run(tmp_path, story)
+
+
+def test_a_limit_of_a_group_counts_jobs_that_were_submitted_before_it_was_set(tmp_path: Path) -> None:
+    name = pwd.getpwuid(0).pw_name
+    group = grp.getgrgid(pwd.getpwuid(0).pw_gid).gr_name
+
+    async def story(scene: Scene) -> None:
+        root = replace(ADMINISTRATOR, name=name)
+        jobs = [await submit(scene, root) for _ in range(20)]  # more than there are processors
+        await limit(scene, GroupLimits=f"{group}:jobs=0")
+        assert scene.context.cluster.limit_index.groups == {name: (group,)}
+        async with asking(scene, root) as peer:
+            states = [(await peer.done(verb="job", job=job))["job"] for job in jobs]
+            assert states[-1]["pending_reason"] == f"group {group!r} may have 0 running jobs at once"
+            (use,) = (await peer.done(verb="limits"))["limits"]
+            assert 0 < use["used"] == sum(job["state"] == "Running" for job in states)
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("name", ["*", "@staff"])
+def test_a_limit_of_a_group_names_one_group(tmp_path: Path, name: str) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, ADMINISTRATOR) as peer:
-            told = await peer.ask(verb="set_parameters", values={"UserLimits": "*:jobs=2;@staff:jobs=9"})
-            assert (told["code"], "'@staff' is a group" in told["what"]) == ("limits", True)
-            assert "UserLimits" in told["what"]
+            told = await peer.ask(verb="set_parameters", values={"GroupLimits": f"{name}:jobs=9"})
+            assert (told["code"], told["what"]) == (
+                "limits", f"GroupLimits: {name!r} is not the name of a group",
+            )  # fmt: skip
+            assert "write @NAME in UserLimits" in told["fix"]
         await limit(scene, ProjectLimits="@staff:jobs=9")
         assert await limits(scene, ADMINISTRATOR) == [("project", "@staff", "jobs", 9, 0, True)]
 
@@ -167,7 +227,9 @@ def limited(state: Path) -> Path:
     """A cluster of two processors; its user may have one running job and two submitted ones."""
     said = hn("cluster", "limits", state=state)
     assert (said.returncode, said.stdout) == (0, "")
-    assert said.stderr.startswith("hn: No limits of users and projects are set. Administrators set them: ")
+    assert said.stderr.startswith(
+        "hn: No limits of users, projects and groups are set. Administrators set them: "
+    )
     setting = re.search(r'hn cluster params "(.*)"', said.stderr)
     assert setting
     assert hn("cluster", "params", setting[1], state=state).returncode == 0
@@ -189,7 +251,7 @@ def test_limits_are_listed_with_what_is_left(limited: Path) -> None:
     ]
     found = json.loads(hn("cluster", "limits", "--json", state=limited).stdout)
     assert found[1] == {
-        "scope": "user", "name": user, "amount": "submitted", "limit": 2, "used": 2, "own": False,
+        "scope": "user", "name": user, "amount": "submitted", "limit": 2, "used": 2, "entry": "*",
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from headnode.apps.simulate.machine import SimulatedMachine, machine_of, pool, r
 from headnode.apps.simulate.predictions import predict
 from headnode.apps.simulate.scenario import RequestOverrides, read_parameters, split_variants
 from headnode.apps.simulate.simulation import PolicyOutcome, ReplaySetup, simulate
+from headnode.apps.simulate.submissions import BY_NUMBERS, LogOwners, groups_in_log
 from headnode.core.formats.swf import Remark
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.workload import Workload
@@ -68,6 +69,11 @@ def limited(outcome: PolicyOutcome) -> LimitWaits:
         ("ProjectLimits=group5:processors=3", [0, 100, 10]),
         ("ProjectLimits=*:jobs=1", [0, 100, 10]),
         ("ProjectLimits=group6:jobs=1", [0, 0, 100]),
+        ("GroupLimits=group5:processors=3", [0, 100, 10]),
+        ("GroupLimits=group6:jobs=1", [0, 0, 100]),
+        ("UserLimits=@group5:jobs=1", [0, 100, 10]),
+        ("UserLimits=@group6:jobs=1;*:jobs=2", [0, 0, 100]),
+        ("GroupLimits=group6:jobs=0;group5:jobs=1", None),
     ],
 )
 def test_one_job_starts_later_for_a_limit_and_another_earlier(
@@ -94,6 +100,29 @@ def test_a_log_tells_which_users_and_projects_waited_for_limits_and_how_long(tmp
         ("project", "group6", 1, 40, 40),  # from 20 to 60, while the job of user 2 runs
     ]
     assert limited(both).seconds == [0, 100, 0, 180]
+
+
+def test_a_log_tells_which_groups_waited_for_limits(tmp_path: Path) -> None:
+    _, outcome = compared(tmp_path, CROWDED, "easy+GroupLimits=group5:jobs=1;group6:jobs=9")
+    assert limited(outcome).seconds == [0, 100, 0]
+    assert [tuple(each) for each in limited(outcome).owners] == [("group", "group5", 1, 100, 100)]
+
+
+def test_a_group_that_the_log_does_not_have_is_told_by_the_parameter_that_names_it(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", CROWDED)
+    variant = "easy+GroupLimits=group8:jobs=1+UserLimits=@group9:jobs=1"
+    notes = simulate(log, ["easy", variant], ReplaySetup()).notes
+    assert [note.partition(" and no job")[0] for note in notes if "limits '" in note] == [
+        "UserLimits limits 'group9',", "GroupLimits limits 'group8',",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", ["GroupLimits=wind:jobs=1", "UserLimits=@wind:jobs=1"])
+def test_the_history_of_a_cluster_does_not_say_who_was_in_a_group(tmp_path: Path, setting: str) -> None:
+    log = write_log(tmp_path / "log.swf", CROWDED)
+    with pytest.raises(BadRequest, match="does not say in which groups") as no:
+        simulate(log, [f"easy+{setting}"], ReplaySetup(owners=LogOwners({"1": "ann"}, {"5": "wind"})))
+    assert no.value.code == "simulation-limits"
 
 
 def test_a_job_that_only_waits_for_others_does_not_wait_for_its_limit(tmp_path: Path) -> None:
@@ -196,14 +225,17 @@ def test_the_wait_for_limits_is_the_time_in_which_the_scheduler_names_them(
     policy: str, machine: SimulatedMachine
 ) -> None:
     dice = random.Random(policy)
-    parameters = read_parameters(["UserLimits=*:processors=6,jobs=2", "ProjectLimits=*:jobs=3"])
+    parameters = read_parameters(
+        ["UserLimits=*:processors=6,jobs=2", "ProjectLimits=*:jobs=3", "GroupLimits=group1:jobs=2"]
+    )
     work = world(dice, 60)
     witness = _Witness(POLICIES[policy])
     replay = EngineReplay(work, machine, policy, {policy: witness}, parameters=parameters)
     replay.run()
     cost = replay.preemption_cost()
     jobs = ReplayedJobs(replay.submissions, work.submits, cost.changes, cost.ended)
-    found = limit_waits(jobs, LimitIndex(dict(parameters), {}), machine, RequestOverrides())
+    index = LimitIndex(dict(parameters), {}, groups_in_log(work, BY_NUMBERS))
+    found = limit_waits(jobs, index, machine, RequestOverrides())
     assert found.seconds == [witness.seconds[row + 1] for row in range(60)]
     assert sum(found.seconds) > 1000
 

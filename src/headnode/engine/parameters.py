@@ -170,9 +170,12 @@ _DECLARED = (
     Parameter("Licences",
         "licences of the whole cluster, counted by the scheduler: feature:number,feature:number"),
     Parameter(LimitScope.USER.parameter,
-        "what each user may have at once: *:jobs=10,processors=64,gpus=4,submitted=500;ann:jobs=20"),
+        "what each user may have at once: *:jobs=10,processors=64,gpus=4,submitted=500;ann:jobs=20; "
+        "@staff: each member of a group"),
     Parameter(LimitScope.PROJECT.parameter,
         "what all jobs of a project may have at once, in the same form: *:processors=256;chem:jobs=50"),
+    Parameter(LimitScope.GROUP.parameter,
+        "what all members of a group may have together, in the same form: students:processors=64"),
     Parameter(IDEMPOTENCY_LIFETIME, default=str(LIFETIME), unit="s", least=60, most=604800,
         doc="how long the head remembers the result of a request with an idempotency key"),
     Parameter("LicenceProgram",

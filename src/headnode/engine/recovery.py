@@ -81,7 +81,7 @@ def check_inside(event: Event) -> None:
 
 
 def _check_limits(parameters: Mapping[str, str]) -> None:
-    """Read the limits of users and projects, which may have words of a newer version.
+    """Read the limits of users, projects and groups, which may have words of a newer version.
 
     Raises:  UnknownDescription.
     """

@@ -9,7 +9,13 @@ import msgspec
 
 from headnode.core.filtering import read_filters
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.owner_limits import LIMIT_PARAMETERS, LimitScope, read_owner_limits
+from headnode.core.model.owner_limits import (
+    EVERY,
+    GROUP_MARK,
+    LIMIT_PARAMETERS,
+    LimitScope,
+    read_owner_limits,
+)
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.notices import read_hook_address
 from headnode.engine.parameters import PARAMETERS, Parameter
@@ -137,11 +143,21 @@ def _check_limits(known: Parameter, value: str) -> None:
         owners = read_owner_limits(value)
     except BadRequest as wrong:
         raise BadRequest(code=wrong.code, what=f"{known.name}: {wrong.what}", fix=wrong.fix) from None
-    group = next((name for name in owners if name.startswith("@")), None)
-    if group is not None and known.name == LimitScope.USER.parameter:
-        fix = f"name users, write * for each user, or limit a project with {LimitScope.PROJECT.parameter}"
+    if known.name == LimitScope.GROUP.parameter:
+        _check_groups(known.name, owners)
+
+
+def _check_groups(parameter: str, names: Iterable[str]) -> None:
+    """Refuse what is no name of one group.
+
+    A limit for each group would count every user in the private group that many systems make for it.
+    """
+    wrong = next((name for name in names if name == EVERY or name.startswith(GROUP_MARK)), None)
+    if wrong is not None:
+        each = f"to limit each member of it, write @NAME in {LimitScope.USER.parameter}"
+        what = f"{wrong!r} is not the name of a group"
         raise BadRequest(
-            code="limits", what=f"{known.name}: {group!r} is a group; groups have no limits", fix=fix
+            code="limits", what=f"{parameter}: {what}", fix=f"write its name alone: students:jobs=9; {each}"
         )
 
 

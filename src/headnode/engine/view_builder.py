@@ -101,7 +101,7 @@ class ViewBuilder:
         )
 
     def _licences(self) -> dict[str, tuple[int, int]]:
-        """Return the licences, and the limits of users and projects with jobs: how many in all, and free."""
+        """Return the licences, and the limits of owners with jobs: how many in all, and free."""
         licences = licences_of(self.cluster)
         if not self.cluster.limit_index.any:
             return licences

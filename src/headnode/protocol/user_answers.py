@@ -68,29 +68,29 @@ class RevokedToken(VerbAnswer, frozen=True):
 
 
 class LimitUse(VerbAnswer, frozen=True):
-    """A limit of a user or project, and what its jobs have of it."""
+    """A limit of a user, project or group, and what its jobs have of it."""
 
-    scope: str  # user or project
+    scope: str  # user, project or group
     name: str
     amount: str  # jobs (running), processors, gpus, or submitted (jobs submitted that have not ended)
     limit: int
     used: int  # more than `limit` if the limit was lowered
-    own: bool  # from an entry with this name in the cluster parameter; false: from that of `*`
+    entry: str  # of the cluster parameter, from which it is: the name, `*`, or `@` and a group of the user
 
 
 class ListLimitsRequest(VerbRequest, frozen=True):
-    """limits.  `names`: only of these users and projects."""
+    """limits.  `names`: only of these users, projects and groups."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=b.LIST.most)] = ()
     after: Word = ""  # `more` of the page before
-    limit: int = 1000  # users and projects
+    limit: int = 1000  # users, projects and groups
 
 
 class LimitsAnswer(VerbAnswer, frozen=True):
     """limits."""
 
-    every: bool  # of all users and projects; false: of the requesting user and the projects of its jobs
-    exist: bool  # cluster parameters UserLimits and ProjectLimits have some
+    every: bool  # of all; false: of the requesting user, its groups and the projects of its jobs
+    exist: bool  # the cluster parameters UserLimits, ProjectLimits and GroupLimits have some
     limits: list[LimitUse]
     more: str | None  # to pass as `after`; null: there are no more
 

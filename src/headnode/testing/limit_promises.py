@@ -1,4 +1,4 @@
-"""Promises about the limits of users and projects: a job that its limits keep out is in nobody's way."""
+"""Promises about limits: a job that its limits keep out is in nobody's way."""
 
 from collections.abc import Iterator, Sequence
 

@@ -247,6 +247,7 @@ def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str,
     [
         ("user 'ada' may have 2 jobs that have not ended; it has 2", "QOSMaxSubmitJobPerUserLimit"),
         ("project 'chem' may have 2 jobs that have not ended; it has 2", "AssocGrpSubmitJobsLimit"),
+        ("group 'staff' may have 2 jobs that have not ended; it has 2", "QOSGrpSubmitJobsLimit"),
         ("job 2: project 'chem' may have 2 jobs that have not ended; it has 2", "AssocGrpSubmitJobsLimit"),
     ],
 )
@@ -255,7 +256,7 @@ def test_a_submit_limit_that_refuses_has_slurm_s_name(what: str, name: str) -> N
     assert (told.lines[0], told.lines[2:], told.status) == (name, (what, "wait"), 1)
 
 
-@pytest.mark.parametrize("scope", ["user", "project"])
+@pytest.mark.parametrize("scope", ["user", "project", "group"])
 def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None:
     what = f"{scope} 'ada' may have 2 jobs that have not ended; it has 2"
     told = qsub.in_words_of("pbs", WrongState(code="limit", what=what, fix="wait"))
@@ -272,6 +273,9 @@ def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None
         ("project,jobs,a,b", "AssocGrpJobsLimit"),
         ("project,processors,chem", "AssocGrpCpuLimit"),
         ("project,gpus,chem", "AssocGrpGRES"),
+        ("group,jobs,staff", "QOSGrpJobsLimit"),
+        ("group,processors,staff", "QOSGrpCpuLimit"),
+        ("group,gpus,staff", "QOSGrpGRES"),
     ],
 )
 @pytest.mark.parametrize("kind", ["limit", "never-fits"])

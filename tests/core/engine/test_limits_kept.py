@@ -14,7 +14,7 @@ from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.job_record import started_run
 from headnode.core.state.join import RegisterNode
-from headnode.core.state.nodes import SetParameter
+from headnode.core.state.nodes import SetParameter, SetUserGroups
 from headnode.core.state.suspend import ResumeJob, SuspendJob
 from headnode.core.state.transitions import JobState
 from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
@@ -26,10 +26,13 @@ MOST = {
     "user,jobs,bob": 4,
     "project,processors,wind": 6,
     "project,gpus,wind": 3,
+    "group,processors,staff": 8,
+    "group,gpus,staff": 3,
 }
 LIMITS = {
     "UserLimits": "ada:jobs=3,processors=7,gpus=2;bob:jobs=4",
     "ProjectLimits": "wind:processors=6,gpus=3",
+    "GroupLimits": "staff:processors=8,gpus=3",
 }
 MODES = [
     *({"SchedulingPolicy": policy} for policy in POLICIES),
@@ -43,6 +46,7 @@ def world(**parameters: str) -> World:
     for number in (1, 2, 3):
         facts = NodeFacts(name=f"n{number}", processors=6, gpus=2, memory=1000)
         made.do(RegisterNode(facts=facts, approved=True))
+    made.do(SetUserGroups(groups={user.name: ("staff",) for user in (ADA, BOB)}))
     for name, value in parameters.items():
         made.do(SetParameter(by=ROOT, name=name, value=value))
     return made
@@ -54,7 +58,7 @@ def held(made: World) -> Counter[str]:
     for job in (*made.cluster.running, *made.cluster.detached):
         record, spec = made.record(job), made.cluster.spec(made.record(job))
         size = sum(map(len, started_run(record).places.values()))
-        for owner in (f"user,{{}},{record.owner}", f"project,{{}},{spec.project}"):
+        for owner in (f"user,{{}},{record.owner}", f"project,{{}},{spec.project}", "group,{},staff"):
             if job in made.cluster.running:
                 found[owner.format("jobs")] += 1
                 found[owner.format("processors")] += size

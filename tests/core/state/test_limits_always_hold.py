@@ -1,4 +1,4 @@
-"""Random histories with limits of users and projects: no limit is exceeded, and what counts is counted."""
+"""Random histories with limits: no limit is exceeded, and what counts is counted."""
 
 from collections import Counter
 
@@ -18,14 +18,14 @@ from headnode.core.model.quantities import Seconds
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob
-from headnode.core.state.nodes import SetParameter
+from headnode.core.state.nodes import SetParameter, SetUserGroups
 
 MODES = ("easy", "fcfs", "conservative", "conservative-replan", "Balanced")
 VERDICTS = [each for each in ActivationVerdict if each is not ActivationVerdict.FAIL]
 
 
 class Limited(Player):
-    """Sets and unsets limits of users and projects at random; jobs change their projects."""
+    """Sets and unsets limits at random; jobs change their projects, and users their groups."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -34,7 +34,16 @@ class Limited(Player):
     def step(self) -> None:
         if self.random.random() < 0.06:
             self.limit()
+        if self.random.random() < 0.06:
+            self.regroup()
         super().step()
+
+    def regroup(self) -> None:
+        """Put users into groups at random."""
+        r = self.random
+        users = r.sample(("root", "ada", "bob"), k=r.randint(1, 3))
+        groups = {user: tuple(sorted(r.sample(("g", "h"), k=r.randint(0, 2)))) for user in users}
+        self.world.do(SetUserGroups(groups=groups))
 
     def limit(self) -> None:
         r = self.random
@@ -43,8 +52,12 @@ class Limited(Player):
             amounts = r.sample(["jobs", "processors", "submitted"], k=r.randint(1, 3))
             return f"{name}:" + ",".join(f"{each}={r.choice((0, 1, 2, 5, 'unlimited'))}" for each in amounts)
 
-        for scope, names in ((LimitScope.USER, ("*", "ada", "bob")), (LimitScope.PROJECT, ("*", "p", "q"))):
-            chosen = r.sample(names, k=r.randint(0, 3))
+        for scope, names in (
+            (LimitScope.USER, ("*", "ada", "bob", "@g")),
+            (LimitScope.PROJECT, ("*", "p", "q")),
+            (LimitScope.GROUP, ("g", "h")),
+        ):
+            chosen = r.sample(names, k=r.randint(0, len(names)))
             value = ";".join(map(entry, chosen)) or None
             self.world.do(SetParameter(by=ROOT, name=scope.parameter, value=value))
 
@@ -103,6 +116,8 @@ class Busy(Limited):
         parameter = "SchedulingMode" if mode == "Balanced" else "SchedulingPolicy"
         self.world.do(SetParameter(by=ROOT, name=parameter, value=mode))
         set_limits(self.world, "*:jobs=2,processors=3", "*:processors=4;p:jobs=1,processors=2")
+        self.world.do(SetUserGroups(groups={"ada": ("g",), "bob": ("g",)}))
+        self.world.do(SetParameter(by=ROOT, name="GroupLimits", value="g:jobs=3,processors=4"))
 
     def spec(self) -> JobSpec:
         small = {"holds": (), "exclusive": self.random.random() < 0.03}
@@ -113,7 +128,7 @@ class Busy(Limited):
     def stays(self) -> None:
         """Do nothing: in place of what would leave the processors without jobs."""
 
-    limit = parameter = hold = node = stays  # type: ignore[assignment]
+    limit = regroup = parameter = hold = node = stays  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -129,8 +144,11 @@ def test_nothing_that_happens_makes_running_jobs_exceed_a_limit(mode: str) -> No
                 full.update(jobs=jobs[user] == 2, processors=processors[user] == 3)
             assert (jobs["project p"] <= 1, processors["project p"] <= 2) == (True, True)
             assert processors["project q"] <= 4
-            full.update(p=jobs["project p"])
-    assert min(full["jobs"], full["processors"], full["p"]) > 20
+            members = [(jobs[user], processors[user]) for user in ("ada", "bob")]
+            of_group = tuple(map(sum, zip(*members, strict=True)))
+            assert (of_group[0] <= 3, of_group[1] <= 4) == (True, True)
+            full.update(p=jobs["project p"], g=(of_group[0] == 3) + (of_group[1] == 4))
+    assert min(full["jobs"], full["processors"], full["p"], full["g"]) > 20
 
 
 class BusyWithGpus(Busy):

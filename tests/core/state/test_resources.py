@@ -8,12 +8,11 @@ from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongSt
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.resource import BatchResource, PlaceEstimate, StartBasis
+from headnode.core.model.resource import BatchResource, InstanceHandOff, PlaceEstimate, StartBasis
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate, TemplateRule
 from headnode.core.state.command import AttemptReport
-from headnode.core.state.events import InstanceHandOff
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstanceStart

@@ -34,12 +34,12 @@ from headnode.core.batch.tracked import HandOffNews
 from headnode.core.model.errors import NotFound, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
-from headnode.core.model.resource import PLACE_MARK, BatchResource
+from headnode.core.model.resource import PLACE_MARK, BatchResource, InstanceHandOff
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport, Command
-from headnode.core.state.events import Event, InstanceHandOff, ResourceRemoved, ResourceSet
+from headnode.core.state.events import Event, ResourceRemoved, ResourceSet
 from headnode.core.state.job_record import JobRecord, LiveAttempt
 from headnode.core.state.report import ReportEnded, ReportStarted
 from headnode.core.state.resources import ReportHanded

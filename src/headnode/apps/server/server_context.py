@@ -50,6 +50,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import suspension_of
 from headnode.core.state.place_choice import places_in_words
+from headnode.core.state.templates import groups_matter
 from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import HeadStore, Past, PredictionStore
@@ -227,10 +228,7 @@ class ServerContext:
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
         self.open_on_nodes: set[tuple[str, JobId]] = set()  # the nodes that are ready for one of them
         self.licence_problem = ""  # why the program that counts licences failed
-        self.roles = Roles(
-            lambda: engine.settings,
-            lambda: any(template.groups for template in engine.cluster.templates.values()),
-        )
+        self.roles = Roles(lambda: engine.settings, lambda: groups_matter(engine.cluster))
         self.audit, self.row_changes = AuditLog(state / "audit.log"), RowChanges()
         self.shares = UserShares()  # what each user has of the head at a time
         self.reading = asyncio.Lock()  # held by the one large job file that is being read

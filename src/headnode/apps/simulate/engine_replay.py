@@ -16,7 +16,7 @@ from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.timed_nodes import TimedNodes
 from headnode.apps.simulate.machine import SimulatedMachine
 from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values
-from headnode.apps.simulate.submissions import BY_NUMBERS, LogOwners, ReplaySubmissions
+from headnode.apps.simulate.submissions import BY_NUMBERS, LogOwners, ReplaySubmissions, groups_in_log
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import Instant, JobId
@@ -41,7 +41,7 @@ from headnode.core.state.job_events import (
     NodeCores,
 )
 from headnode.core.state.join import RegisterNode
-from headnode.core.state.nodes import SetParameter
+from headnode.core.state.nodes import SetParameter, SetUserGroups
 from headnode.core.state.reservations import MakeReservation
 from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
@@ -198,6 +198,11 @@ class EngineReplay:
         self.engine = Engine(self.journal, self._clock, dict(policies), self._nodes)
         choices = (("SchedulingPolicy", policy), *parameters)
         self._do([SetParameter(by=_OPERATOR, name=name, value=value) for name, value in choices])
+        limits = self.engine.cluster.limit_index
+        if limits.group_names:
+            groups = groups_in_log(workload, owners).items()
+            known = {user: limits.limited_groups(names) for user, names in groups}
+            self._do([SetUserGroups(groups=known)])
         self._do([RegisterNode(facts=facts, approved=True) for facts in machine.nodes])
         self._do([_reserves(each, self._submits[0]) for each in machine.reservations])
 

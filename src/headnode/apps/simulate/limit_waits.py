@@ -1,4 +1,4 @@
-"""How long the jobs of a replay waited for limits of their users and projects.
+"""How long the jobs of a replay waited for limits of their users, projects and groups.
 
 A job waits for a limit while what is left of it is not enough for the job, even if all nodes were idle: the
 rule by which the scheduler passes the job over.
@@ -23,7 +23,7 @@ from headnode.core.state.limit_index import LimitIndex
 
 
 class OwnerWait(NamedTuple):
-    """How many jobs of a user or project waited for its limits; the seconds of all, and of the longest."""
+    """How many jobs of an owner waited for its limits; the seconds of all, and of the longest."""
 
     scope: LimitScope
     name: str
@@ -33,7 +33,7 @@ class OwnerWait(NamedTuple):
 
 
 class LimitWaits(NamedTuple):
-    """The seconds that each job waited for limits, and the users and projects, the longest wait first."""
+    """The seconds that each job waited for limits, and the users, projects and groups, the longest first."""
 
     seconds: Sequence[float]
     owners: Sequence[OwnerWait]
@@ -63,7 +63,7 @@ _EITHER = len(_SCOPES)  # the place of the time in which any limit is short
 class _AlikeJobs:
     """Jobs of one size of one user and project.
 
-    times:  how long limits of the user, of the project, and any of both have been too short for them
+    times:  how long limits of the user, the project, the groups, and any of these were too short for them
     """
 
     def __init__(self, request: JobRequest, table: NodeTable) -> None:
@@ -170,7 +170,7 @@ def limit_waits(
     for now, changes in groupby(merge(arrivals, replayed.changes, key=itemgetter(0)), itemgetter(0)):
         use.change(now, [(row, more) for _, row, more in changes], replayed.ended)
     *by_scope, every = use.waits
-    names = replayed.submissions.owner, replayed.submissions.project
+    names = replayed.submissions.owner, replayed.submissions.project, replayed.submissions.group
     owners = [
         each
         for scope, waits, name in zip(_SCOPES, by_scope, names, strict=True)

@@ -1,7 +1,6 @@
-"""Limits of users and projects in a replay: jobs that are above them alone, and limits without jobs."""
+"""Limits of users, projects and groups in a replay: jobs above them alone, and limits without jobs."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.apps.simulate.scenario import RequestOverrides, Values
@@ -9,16 +8,16 @@ from headnode.apps.simulate.submissions import SOMEBODY, LogOwners, idle_nodes, 
 from headnode.core.formats.swf import Remark
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobRequest
-from headnode.core.model.owner_limits import EVERY, LimitScope
+from headnode.core.model.owner_limits import EVERY, GROUP_MARK, LimitScope
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.view import with_limits
-from headnode.core.state.limit_index import LimitIndex
+from headnode.core.state.limit_index import LimitIndex, UserGroups
 
 
-def limit_indexes(parameters: Sequence[Values]) -> list[LimitIndex]:
+def limit_indexes(parameters: Sequence[Values], groups: UserGroups | None = None) -> list[LimitIndex]:
     """Return the limits that the parameters of each variant set, of those that set any."""
-    indexes = [LimitIndex(dict(values), {}) for values in parameters]
+    indexes = [LimitIndex(dict(values), {}, groups) for values in parameters]
     return [index for index in indexes if index.any]
 
 
@@ -47,8 +46,7 @@ class NeverRunsCheck:
             return Remark.NEVER_FITS
         owner, project = self._owners.user(user), self._owners.project(group)
         for index in self._indexes:
-            limits = index.of(LimitScope.USER, owner), index.of(LimitScope.PROJECT, project)
-            alike = tuple(tuple(sorted(each.items())) for each in limits)
+            alike = tuple(tuple(sorted(index.of(*each).items())) for each in index.owners(owner, project))
             if any(alike) and not self._is_possible(size, alike, (index, owner, project)):
                 return Remark.ABOVE_LIMIT
         return None
@@ -74,37 +72,75 @@ class NeverRunsCheck:
         return place(request, idle, with_limits({}, request)) is not None
 
 
+def refuse_groups_in_history(names: LogOwners | None) -> None:
+    """Refuse limits of groups where the groups of the log are projects.
+
+    Raises:  BadRequest ``simulation-limits`` for the history of a cluster, in which these have names.
+    """
+    if names is not None:
+        raise BadRequest(
+            code="simulation-limits",
+            what="limits of groups of users cannot be simulated on the history of a cluster: it has projects, "
+            "and does not say in which groups users were",
+            fix="limit users by their names, or projects; or name a log that has groups (field 13)",
+        )
+
+
 def limit_notes(workload: Workload, indexes: Sequence[LimitIndex], owners: LogOwners) -> Iterator[str]:
-    """Yield sentences about limits of users and projects that the log does not have, and jobs without.
+    """Yield sentences about limits of what the log does not have, and of jobs without.
 
     Raises:  BadRequest ``simulation-limits`` if the log names no users, or no groups, but they are limited.
     """
-    for scope, column, name in (
-        (LimitScope.USER, workload.users, owners.user),
-        (LimitScope.PROJECT, workload.groups, owners.project),
-    ):
+    for scope in LimitScope:
         entries = {entry: None for index in indexes for entry in index.entries[scope]}
-        if not entries:
-            continue
-        counts = Counter(column)
-        if not column:
-            raise _no_owners(scope)
-        names = {name(number) for number in counts}
-        missing = [repr(entry) for entry in entries if entry != EVERY and entry not in names]
-        if missing:
-            example = next(iter(sorted(names - {SOMEBODY, ""})))
-            yield (
-                f"{scope.parameter} limits {', '.join(missing)}, and no job of the log is of such a {scope}; "
-                f"a {scope} of this log is, for example, {example!r}"
-            )
-        if scope is LimitScope.USER and counts[""]:
-            yield f"{counts['']} jobs have no user in the log; they count together, as user {SOMEBODY!r}"
+        of_members = [each for each in entries if scope is LimitScope.USER and each.startswith(GROUP_MARK)]
+        plain = [each for each in entries if each not in of_members]
+        if plain:
+            column, name = _owners_in(workload, owners, scope)
+            yield from _missing(scope.parameter, scope, plain, column, name)
+            unknown = column.count("")
+            if scope is LimitScope.USER and unknown:
+                yield f"{unknown} jobs have no user in the log; they count together, as user {SOMEBODY!r}"
+        if of_members:
+            column, name = _owners_in(workload, owners, LimitScope.GROUP)
+            members = [each.removeprefix(GROUP_MARK) for each in of_members]
+            yield from _missing(scope.parameter, LimitScope.GROUP, members, column, name)
 
 
-def _no_owners(scope: LimitScope) -> BadRequest:
-    field = "users (field 12)" if scope is LimitScope.USER else "groups (field 13), which are the projects"
+def _owners_in(
+    workload: Workload, owners: LogOwners, scope: LimitScope
+) -> tuple[Sequence[str], Callable[[str], str]]:
+    """Return the numbers that the jobs of a log have as users or groups, and what names them."""
+    return (workload.users, owners.user) if scope is LimitScope.USER else (workload.groups, owners.project)
+
+
+def _missing(
+    parameter: str,
+    scope: LimitScope,
+    entries: Sequence[str],
+    column: Sequence[str],
+    name: Callable[[str], str],
+) -> Iterator[str]:
+    if not column:
+        raise _no_owners(parameter, scope)
+    names = {name(number) for number in set(column)}
+    missing = [repr(entry) for entry in entries if entry != EVERY and entry not in names]
+    if missing:
+        example = next(iter(sorted(names - {SOMEBODY, ""})))
+        yield (
+            f"{parameter} limits {', '.join(missing)}, and no job of the log is of such a {scope}; "
+            f"a {scope} of this log is, for example, {example!r}"
+        )
+
+
+def _no_owners(parameter: str, scope: LimitScope) -> BadRequest:
+    field = {
+        LimitScope.USER: "users (field 12)",
+        LimitScope.PROJECT: "groups (field 13), which are the projects",
+        LimitScope.GROUP: "groups (field 13)",
+    }[scope]
     return BadRequest(
         code="simulation-limits",
-        what=f"{scope.parameter} changes nothing: this log has no {field}",
-        fix=f"name a log that has them, or leave out {scope.parameter}",
+        what=f"{parameter} changes nothing: this log has no {field}",
+        fix=f"name a log that has them, or leave out {parameter}",
     )

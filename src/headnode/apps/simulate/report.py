@@ -200,7 +200,7 @@ def _of_parameters(simulation: Simulation, outcome: PolicyOutcome) -> dict[str, 
 
 
 def _limits_document(limits: "LimitWaits") -> dict[str, Any]:
-    """Return how many jobs waited for limits of their users and projects, and how long; in seconds."""
+    """Return how many jobs waited for limits, and how long; in seconds."""
     return {
         "jobs": sum(seconds > 0 for seconds in limits.seconds),
         "mean_wait": fmean(limits.seconds),

@@ -224,12 +224,16 @@ def _read(path: str, scene: ReplaySetup, chosen: Sequence[Variant]) -> SwfLog:
     """Read the log without the jobs that could never run under one of the variants."""
     if scene.machine is None and not _limited(chosen):
         return read_log(path, scene.processors, whose=scene.engine)
-    from headnode.apps.simulate.replay_limits import NeverRunsCheck, limit_indexes
-    from headnode.apps.simulate.submissions import BY_NUMBERS
+    from headnode.apps.simulate.replay_limits import NeverRunsCheck, limit_indexes, refuse_groups_in_history
+    from headnode.apps.simulate.submissions import BY_NUMBERS, groups_in_log
 
     size = scene.processors if scene.machine is None else scene.machine.processors
-    limits = limit_indexes([variant.parameters for variant in _limited(chosen)])
-    never = NeverRunsCheck(scene.machine, scene.asking, limits, scene.owners or BY_NUMBERS)
+    parameters, owners = [variant.parameters for variant in _limited(chosen)], scene.owners or BY_NUMBERS
+    limits = limit_indexes(parameters)
+    if any(index.group_names for index in limits):  # a later job may say in which groups a user is
+        refuse_groups_in_history(scene.owners)
+        limits = limit_indexes(parameters, groups_in_log(read_log(path, size, whose=True).workload, owners))
+    never = NeverRunsCheck(scene.machine, scene.asking, limits, owners)
     return read_log(path, size, never=never, whose=True)
 
 
@@ -304,7 +308,9 @@ def _limit_waits(
     scene: ReplaySetup,
 ) -> "LimitWaits":
     from headnode.apps.simulate.limit_waits import ReplayedJobs, limit_waits
+    from headnode.apps.simulate.submissions import BY_NUMBERS, groups_in_log
     from headnode.core.state.limit_index import LimitIndex
 
     jobs = ReplayedJobs(head.submissions, head.workload.submits, cost.changes, cost.ended)
-    return limit_waits(jobs, LimitIndex(dict(variant.parameters), {}), machine, scene.asking)
+    groups = groups_in_log(head.workload, scene.owners or BY_NUMBERS)
+    return limit_waits(jobs, LimitIndex(dict(variant.parameters), {}, groups), machine, scene.asking)

@@ -40,6 +40,15 @@ class LogOwners(NamedTuple):
 BY_NUMBERS = LogOwners()
 
 
+def groups_in_log(workload: Workload, owners: LogOwners) -> dict[str, tuple[str, ...]]:
+    """Return the groups of each user: a user is in all groups in which the log has jobs of it."""
+    found: dict[str, set[str]] = {}
+    for user, group in set(zip(workload.users or (), workload.groups or (), strict=False)):
+        if group:
+            found.setdefault(owners.user(user), set()).add(owners.project(group))
+    return {user: tuple(sorted(groups)) for user, groups in found.items()}
+
+
 class _ReplayRequest(NamedTuple):
     """What a job asks for; equal ones share a spec."""
 
@@ -107,8 +116,12 @@ class ReplaySubmissions:
 
     def project(self, row: int) -> str:
         """Return the project of a job; "" if it has none, or if projects do not count."""
+        return self.group(row) if self._by_project else ""
+
+    def group(self, row: int) -> str:
+        """Return the group of a job; "" if it is unknown."""
         groups = self._workload.groups
-        return self._names.project(groups[row]) if groups and self._by_project else ""
+        return self._names.project(groups[row]) if groups else ""
 
     def _owner(self, row: int) -> User:
         number = self._workload.users[row] if self._workload.users else ""

@@ -30,7 +30,9 @@ class Remark(StrEnum):
     NO_PROCESSORS = "left out: no processors, neither requested nor allocated"
     TOO_LARGE = "left out: more processors than the machine has"
     NEVER_FITS = "left out: the nodes described could not run them, even if nothing else ran"
-    ABOVE_LIMIT = "left out: larger than a limit of the user or project allows; the head would refuse them"
+    ABOVE_LIMIT = (
+        "left out: larger than a limit of the user, project or group allows; the head would refuse them"
+    )
     NO_RUN_TIME = "left out: no run time, or none above zero"
     NO_ESTIMATE = "left out: no estimate, or none above zero"
     ESTIMATED = "run times taken as estimates: the log has none at all"

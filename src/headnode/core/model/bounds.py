@@ -39,7 +39,9 @@ SIZE = Bound("sizes of jobs and tasks, memory in MB, counts", 2**31 - 1, "", "no
 SWEEP = Bound("start, end and increment of a sweep", 10**15, "", "exact in every language", least=-(10**15))
 INSTANCES = Bound("instances of a task", 1_000_000, "", "a sweep is a range; its rows are not")
 RUN_TIME = Bound("run time limits", 10**10, "seconds", "317 years; Infinite is no limit")
-OWNER_LIMIT = Bound("a limit of a user or a project", 10**9, "", "no cluster has more of anything", least=0)
+OWNER_LIMIT = Bound(
+    "a limit of a user, a project or a group", 10**9, "", "no cluster has more of anything", least=0
+)
 TIME = Bound("points of time", 253402300799, "seconds since 1970", "the year 9999", least=0)
 
 # Texts
@@ -73,7 +75,10 @@ SHORT_LIST = Bound(
     "ranges, licences, keys, alternatives, limits in a list", 1000, "entries", "compared one by one"
 )
 LIMITED_OWNERS = Bound(
-    "users, or projects, with limits of their own", 10_000, "entries", "setting them takes the head 0.1 s"
+    "users, projects, or groups, with limits of their own",
+    10_000,
+    "entries",
+    "setting them takes the head 0.1 s",
 )
 GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
 TASKS = Bound("tasks in one request", 3000, "tasks", "takes the head about 0.1 s; add more with hn job add")
@@ -134,7 +139,9 @@ TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "task
 PAST_PAGE = Bound(
     "ended jobs, or changes of parameters, that are read for an answer", 5000, "entries", "as jobs on a page"
 )
-OWNER_PAGE = Bound("users and projects on a page of the list of limits", 1000, "owners", "as jobs on a page")
+OWNER_PAGE = Bound(
+    "users, projects and groups on a page of the list of limits", 1000, "owners", "as jobs on a page"
+)
 EVENT_PAGE = Bound("events in an answer", 1000, "events", "as jobs on a page")
 HISTORY_PAGE = Bound("entries of the history of a job or node", 10_000, "entries", "as jobs on a page")
 AUDIT_PAGE = Bound("lines of the audit log in an answer", 10_000, "lines", "older ones are left out")

@@ -1,13 +1,14 @@
-"""Limits of users and projects: how many jobs, processors and GPUs each may have at once.
+"""Limits of users, projects and groups of users: how many jobs, processors and GPUs each may have at once.
 
 Source:  Slurm, "Resource Limits" (MaxJobsPerUser, MaxTRESPerUser, MaxSubmitJobsPerUser, GrpJobs, GrpTRES);
-         OpenPBS, "qmgr", max_run and max_queued with PBS_GENERIC.
+         OpenPBS, "qmgr", max_run and max_queued with PBS_GENERIC, and with g:GROUP.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ EVERY = "*"
 """In place of a name: each user, or each project, separately."""
 
 UNLIMITED = "unlimited"
+GROUP_MARK = "@"
+"""In `UserLimits` before the name of a group: each member of it, separately."""
 
 
 class LimitedAmount(StrEnum):
@@ -52,15 +55,16 @@ _MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
 class LimitScope(StrEnum):
-    """Whose jobs count together: all of a user, or all of a project."""
+    """Whose jobs count together: all of a user, of a project, or of the members of a group."""
 
     USER = "user"
     PROJECT = "project"
+    GROUP = "group"
 
     @property
     def parameter(self) -> str:
         """The cluster parameter with these limits."""
-        return "UserLimits" if self is LimitScope.USER else "ProjectLimits"
+        return f"{self.capitalize()}Limits"
 
 
 _KEYS = tuple(f"{scope}," for scope in LimitScope)  # how keys of limits begin
@@ -71,7 +75,7 @@ Limits = Mapping[LimitedAmount, int | None]
 
 
 class LimitOwner(NamedTuple):
-    """A user or a project, and one amount that all its jobs together may have."""
+    """A user, a project or a group, and one amount that all its jobs together may have."""
 
     scope: LimitScope
     name: str
@@ -84,7 +88,7 @@ class LimitOwner(NamedTuple):
 
 
 class LimitShare(msgspec.Struct, frozen=True, gc=False):
-    """What a job takes of a limit of its user or project, which is `limit` for all their jobs together.
+    """What a job takes of a limit of its user, project or group, which is `limit` for all jobs of these.
 
     `key` is that of a `LimitOwner`.  `amount` None: one for each `size` processors that the job holds.
     """
@@ -110,14 +114,42 @@ def limit_owner(key: str) -> LimitOwner:
     return LimitOwner(LimitScope(scope), name, LimitedAmount(amount))
 
 
-def limits_of(entries: Mapping[str, Limits], name: str) -> dict[LimitedAmount, int]:
-    """Return the limits of a user or project: its own, and for what it does not name those of everybody.
+def limits_of(
+    entries: Mapping[str, Limits], name: str, groups: Iterable[str] = ()
+) -> dict[LimitedAmount, int]:
+    """Return the limits of a user, project or group; None as a limit is left out.
+
+    For each amount its own entry counts, else the largest of its `groups`, else that of everybody.
 
     >>> limits_of(read_owner_limits("*:jobs=2,processors=8;ann:jobs=unlimited"), "ann")
     {<LimitedAmount.PROCESSORS: 'processors'>: 8}
     """
-    both = {**entries.get(EVERY, {}), **entries.get(name, {})}
-    return {amount: limit for amount, limit in both.items() if limit is not None}
+    of_groups: dict[LimitedAmount, int | None] = {}
+    for group in groups:
+        for amount, limit in entries.get(GROUP_MARK + group, {}).items():
+            of_groups[amount] = _larger(limit, of_groups[amount]) if amount in of_groups else limit
+    every = {**entries.get(EVERY, {}), **of_groups, **entries.get(name, {})}
+    return {amount: limit for amount, limit in every.items() if limit is not None}
+
+
+def entry_of(entries: Mapping[str, Limits], name: str, groups: Iterable[str], amount: LimitedAmount) -> str:
+    """Return the name of the entry that sets the limit of an amount, as in `limits_of`."""
+    if amount in entries.get(name, {}):
+        return name
+    found = [GROUP_MARK + group for group in groups if amount in entries.get(GROUP_MARK + group, {})]
+    if not found:
+        return EVERY
+    return max(found, key=lambda entry: inf if (limit := entries[entry][amount]) is None else limit)
+
+
+def groups_in(entries: Mapping[LimitScope, Mapping[str, Limits]]) -> frozenset[str]:
+    """Return the names of the groups of which limits ask who is a member."""
+    members = (name[1:] for name in entries[LimitScope.USER] if name.startswith(GROUP_MARK))
+    return frozenset((*members, *entries[LimitScope.GROUP]))
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
 
 
 @lru_cache(maxsize=4)  # a value that is set is read when it is checked, recorded and applied

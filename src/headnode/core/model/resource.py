@@ -168,6 +168,15 @@ class StartBasis(StrEnum):
     UNKNOWN = "its start is not known"
 
 
+class InstanceHandOff(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One attempt that another scheduler has, and its id there."""
+
+    task: int
+    instance: int
+    attempt: int
+    id: str
+
+
 class PlaceEstimate(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """When a place is expected to start a job.  `start` None: unknown, or never.
 

@@ -86,7 +86,7 @@ def _used(
 def _without(view: View, starts: Mapping[JobId, Start], grows: Mapping[JobId, int]) -> View:
     """Return the view without the jobs that start, and without what the others have grown by.
 
-    Those that start have their licences, and count for the limits of their users and projects.
+    Those that start have their licences, and count for the limits of their owners.
     """
     licences = dict(view.licences)
     for each in view.queue:

@@ -1,8 +1,8 @@
-"""Whether the limits of its user and project keep a job from starting, and the sentence that says so.
+"""Whether the limits of its user, project and groups keep a job from starting, and the sentence that says so.
 
 A job that its limits keep from starting holds up no other job and has no reservation: what it waits for are
-jobs of its own user or project.  Where a limit leaves enough for it, it is scheduled as any other job, and
-what it will hold of the limit counts in its reservation.
+jobs of its own user, project or groups.  Where a limit leaves enough for it, it is scheduled as any other
+job, and what it will hold of the limit counts in its reservation.
 
 Source:  Slurm, "Resource Limits": a job above a limit stays pending, and jobs behind it start.
 """

@@ -150,6 +150,7 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         e.TokenRevoked: tokens.revoked,
         e.NodeModified: nodes.node_set,
         e.ParameterSet: nodes.parameter_set,
+        e.UserGroupsSet: nodes.user_groups_set,
         e.ClockSet: _clock_set,
         e.JobIdsSkipped: nodes.numbers_skipped,
         e.RequestCarriedOut: _carried_out,

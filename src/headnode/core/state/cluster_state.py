@@ -51,7 +51,7 @@ class ClusterState:
         self.jobs: dict[JobId, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
         self.parameters = dict(kept.parameters)
-        self.limit_index = LimitIndex(self.parameters, self.jobs)
+        self.limit_index = LimitIndex(self.parameters, self.jobs, dict(kept.user_groups))
         self.templates = {template.name.lower(): template for template in kept.templates}
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
         self.logins = {login.digest: login for login in kept.logins}
@@ -110,11 +110,10 @@ class ClusterState:
             bank=list(self.bank.entries.values()),
             elastic=list(self.elastic.named.values()),
             standbys=list(self.standbys.values()),
+            user_groups=self.limit_index.groups,
             term=self.term,
-            next_token=self.next_token,
-            next_job=self.next_job,
-            next_order=self.next_order,
-        )
+            next_token=self.next_token, next_job=self.next_job, next_order=self.next_order,
+        )  # fmt: skip
 
     def update_doubts(self, node: NodeRecord) -> None:
         """Learn from the drains of a node whether a job may be to blame."""
@@ -375,7 +374,7 @@ class ClusterState:
         self._requests_changed(self.reservation_index.drop(key))
 
     def read_limits(self) -> None:
-        """Update the limits of users and projects, and the requests of their jobs."""
+        """Update the limits of users, projects and groups, and the requests of their jobs."""
         self.limit_index.read(self.parameters)
         self._requests_changed(set())
 

@@ -225,6 +225,7 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         tokens.UseToken: tokens.use,
         tokens.RevokeToken: tokens.revoke,
         nodes.SetParameter: nodes.set_parameter,
+        nodes.SetUserGroups: nodes.set_user_groups,
         nodes.ShiftLimits: nodes.shift_limits,
         nodes.SkipNumbers: nodes.skip_numbers,
         resources.SetResource: resources.set_resource,

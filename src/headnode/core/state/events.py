@@ -13,7 +13,7 @@ from headnode.core.model.bank import BankStep
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.resource import BatchResource, ElasticPool, PlaceEstimate
+from headnode.core.model.resource import BatchResource, ElasticPool, InstanceHandOff, PlaceEstimate
 from headnode.core.model.user import Receipt, TokenRole
 from headnode.core.state.job_events import JobEvent, StateEvent
 
@@ -242,15 +242,6 @@ class ElasticNodeGone(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeG
     job: JobId
 
 
-class InstanceHandOff(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """One attempt that another scheduler has, and its id there."""
-
-    task: int
-    instance: int
-    attempt: int
-    id: str
-
-
 class InstancesHanded(JobEvent, frozen=True, gc=False, tag="InstancesHanded"):
     """The scheduler of a resource has accepted attempts that were dispatched to it."""
 
@@ -332,6 +323,13 @@ class ParameterSet(StateEvent, frozen=True, gc=False, tag="ParameterSet"):
     value: str | None
     by: str = ""
     origin: str = ""  # from where, as the audit log says it; empty: the head itself, or an old journal
+
+
+class UserGroupsSet(StateEvent, frozen=True, gc=False, tag="UserGroupsSet"):
+    """In which of the groups that have limits a user is, as the head's machine says it."""
+
+    user: str
+    groups: tuple[str, ...] = ()
 
 
 class ReservationCreated(StateEvent, frozen=True, gc=False, tag="ReservationCreated"):

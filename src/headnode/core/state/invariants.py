@@ -41,7 +41,7 @@ def _check_submitted(cluster: ClusterState) -> None:
     for record in cluster.jobs.values():
         counted = record.state is not JobState.CONFIGURING
         project = cluster.written(record).project
-        for owner in ((LimitScope.USER, record.owner), (LimitScope.PROJECT, project)):
+        for owner in cluster.limit_index.owners(record.owner, project):
             wanted[owner] = wanted.get(owner, 0) + counted
     there = {owner: cluster.limit_index.submitted(*owner) for owner in wanted}
     _must(there == wanted, f"submitted {there}, is {wanted}")

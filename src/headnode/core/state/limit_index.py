@@ -1,4 +1,8 @@
-"""The limits of users and projects: what each job takes of them, and how many jobs have been submitted."""
+"""The limits of users, projects and groups: what each job takes of them, and how many jobs are submitted.
+
+Who is in a group is in the journal (`UserGroupsSet`), and only of groups that have limits: a replay must not
+depend on the operating system.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -12,6 +16,7 @@ from headnode.core.model.owner_limits import (
     Limits,
     LimitScope,
     LimitShare,
+    groups_in,
     limits_of,
     read_owner_limits,
 )
@@ -29,12 +34,21 @@ Owner = tuple[str, str]
 SubmissionCounts = dict[tuple[LimitScope, str], int]
 """How many jobs of each user and project there are."""
 
+UserGroups = dict[str, tuple[str, ...]]
+"""The groups with limits that each user is in, ascending; without users that are in none."""
+
 
 class LimitIndex:
     """The limits that the cluster parameters set.  They are read again when such a parameter is set."""
 
-    def __init__(self, parameters: Mapping[str, str], jobs: Mapping[JobId, JobRecord]) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, str],
+        jobs: Mapping[JobId, JobRecord],
+        groups: UserGroups | None = None,
+    ) -> None:
         self._jobs = jobs
+        self.groups: UserGroups = {} if groups is None else groups
         self._submitted: dict[JobId, Owner] | None = None  # counted as long as a limit asks for it
         self._counts: SubmissionCounts = {}
         self._owners: dict[Owner, Owner] = {}
@@ -43,8 +57,23 @@ class LimitIndex:
     # Reading
 
     def of(self, scope: LimitScope, name: str) -> dict[LimitedAmount, int]:
-        """Return the limits of a user or a project, which has none if its name is empty."""
-        return limits_of(self.entries[scope], name) if name else {}
+        """Return the limits of a user, project or group, which has none if its name is empty."""
+        groups = self.groups.get(name, ()) if scope is LimitScope.USER else ()
+        return limits_of(self.entries[scope], name, groups) if name else {}
+
+    def limited_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some groups that limits name, ascending."""
+        return tuple(sorted(self.group_names.intersection(groups)))
+
+    def are_known(self, user: str, groups: Iterable[str]) -> bool:
+        """Return whether it is known already in which groups with limits a user is."""
+        return self.limited_groups(groups) == self.limited_groups(self.groups.get(user, ()))
+
+    def owners(self, user: str, project: str) -> tuple[tuple[LimitScope, str], ...]:
+        """Return whose limits count for a job of a user and a project."""
+        groups = self.groups.get(user, ()) if self.group_names else ()
+        of_groups = ((LimitScope.GROUP, group) for group in groups)
+        return ((LimitScope.USER, user), (LimitScope.PROJECT, project), *of_groups)
 
     def admit_job(self, record: JobRecord, request: JobRequest) -> JobRequest:
         """Return the request of a job with what it takes of the limits of its user and project."""
@@ -69,7 +98,7 @@ class LimitIndex:
         others = tuple(self._admitted(owner, project, other) for other in request.others)
         shares = [
             share
-            for scope, name in ((LimitScope.USER, owner), (LimitScope.PROJECT, project))
+            for scope, name in self.owners(owner, project)
             for amount, limit in self.of(scope, name).items()
             for share in _shares(LimitOwner(scope, name, amount), limit, request)
         ]
@@ -77,11 +106,17 @@ class LimitIndex:
         return replace(request, limits=self._alike.setdefault(limits, limits), others=others)
 
     def submitted(self, scope: LimitScope, name: str) -> int:
-        """Return how many jobs of a user or project have been submitted and are not over."""
+        """Return how many jobs of a user, project or group have been submitted and are not over.
+
+        Cost:  O(users in groups with limits) for a group.
+        """
         if self._submitted is None:
             self._submitted = {}
             for record in self._jobs.values():
                 self.note(record)
+        if scope is LimitScope.GROUP:
+            members = (user for user, groups in self.groups.items() if name in groups)
+            return sum(self._counts.get((LimitScope.USER, user), 0) for user in members)
         return self._counts.get((scope, name), 0)
 
     def submitters(self) -> Iterable[tuple[LimitScope, str]]:
@@ -103,7 +138,7 @@ class LimitIndex:
         before = {} if before is None else before
         more: SubmissionCounts = {}
         for owner, project in owners:
-            for each in ((LimitScope.USER, owner), (LimitScope.PROJECT, project)):
+            for each in self.owners(owner, project):
                 more[each] = more.get(each, 0) + 1
         for (scope, name), count in more.items():
             most = self.of(scope, name).get(LimitedAmount.SUBMITTED)
@@ -133,6 +168,7 @@ class LimitIndex:
         }
         self.any = any(self.entries.values())
         self.by_project = bool(self.entries[LimitScope.PROJECT])
+        self.group_names = groups_in(self.entries)
         self.counts_submitted = any(
             LimitedAmount.SUBMITTED in limits
             for entries in self.entries.values()
@@ -142,6 +178,15 @@ class LimitIndex:
         self._alike: dict[tuple[LimitShare, ...], tuple[LimitShare, ...]] = {}  # equal ones are one object
         if not self.counts_submitted:
             self._submitted, self._counts, self._owners = None, {}, {}
+
+    def set_groups(self, user: str, groups: tuple[str, ...]) -> None:
+        """Set in which groups with limits a user is."""
+        if groups:
+            self.groups[user] = groups
+        else:
+            self.groups.pop(user, None)
+        self._made.clear()
+        self._alike.clear()
 
     def note(self, record: JobRecord) -> None:
         """Count a job that is new, or has another state or project."""

@@ -1,5 +1,7 @@
 """The states of nodes, and cluster parameters."""
 
+from collections.abc import Mapping
+
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeState
 from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
@@ -39,6 +41,12 @@ class SetParameter(Command, frozen=True):
     by: User
     name: str
     value: str | None
+
+
+class SetUserGroups(Command, frozen=True):
+    """Head: in which groups with limits users are; the others stay as they are."""
+
+    groups: Mapping[str, tuple[str, ...]]
 
 
 class SkipNumbers(Command, frozen=True):
@@ -132,6 +140,16 @@ def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) ->
         return []
     by = command.by
     return [e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)]
+
+
+def set_user_groups(cluster: ClusterState, command: SetUserGroups, now: Instant) -> list[Event]:
+    """Note in which groups users are, where that has changed."""
+    known = cluster.limit_index.groups
+    return [
+        e.UserGroupsSet(at=now, user=user, groups=groups)
+        for user, groups in command.groups.items()
+        if groups != known.get(user, ())
+    ]
 
 
 def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
@@ -262,6 +280,12 @@ def node_removed(cluster: ClusterState, event: e.NodeRemoved) -> None:
 
 def numbers_skipped(cluster: ClusterState, event: e.JobIdsSkipped) -> None:
     cluster.next_job = max(cluster.next_job, event.next_job)
+
+
+def user_groups_set(cluster: ClusterState, event: e.UserGroupsSet) -> None:
+    cluster.limit_index.set_groups(event.user, event.groups)
+    if any(record.owner == event.user for record in cluster.jobs.values()):
+        cluster.read_limits()
 
 
 def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:

@@ -10,7 +10,7 @@ from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec, UnitType, option_at, places_named, spec_at
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.resource import ANY, HERE, BatchResource, check_resource
+from headnode.core.model.resource import ANY, HERE, BatchResource, InstanceHandOff, check_resource
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
@@ -58,7 +58,7 @@ class ReportHanded(Command, frozen=True):
 
     resource: str
     job: JobId
-    handed: tuple[n.InstanceHandOff, ...]
+    handed: tuple[InstanceHandOff, ...]
 
 
 def resource_named(resources: Mapping[str, BatchResource], name: str) -> BatchResource:

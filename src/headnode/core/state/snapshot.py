@@ -36,6 +36,7 @@ class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     bank: list[BankEntry] = []
     elastic: list[ElasticRecord] = []
     standbys: list[StandbyRecord] = []
+    user_groups: dict[str, tuple[str, ...]] = {}  # those with limits
     term: int = 0
     next_token: int = 1
     next_job: int = 1

@@ -298,6 +298,12 @@ def queued_spec(cluster: ClusterState, by: User, spec: JobSpec) -> JobSpec:
     return with_resource(cluster.resource_index.named, templated_spec(cluster.templates, by, spec))
 
 
+def groups_matter(cluster: ClusterState) -> bool:
+    """Return whether a template or a limit asks in which groups a user is."""
+    in_templates = any(template.groups for template in cluster.templates.values())
+    return in_templates or bool(cluster.limit_index.group_names)
+
+
 def refuse_modified(cluster: ClusterState, spec: JobSpec) -> None:
     """Refuse a change of a submitted job that its template does not allow.
 

@@ -214,13 +214,13 @@ class JobViewVerbs:
 
     @verb_of(ListLimitsRequest)
     def limits(self, *, names: tuple[str, ...] = (), after: str = "", limit: int = 1000) -> LimitsAnswer:
-        """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
+        """Show the limits of the requesting user, its groups and the projects of its jobs, and what is in use.
 
-        To operators and administrators: of all users and projects with limits of their own or with jobs, and
-        of each name that they ask for.
+        To operators and administrators: of all users, projects and groups with limits of their own or with
+        jobs, and of each name that they ask for.
 
         For everybody.
 
         after: `more` of the page before
-        limit: users and projects
+        limit: users, projects and groups
         """

@@ -75,6 +75,9 @@ _LIMITS = {  # how the key of a limit begins -> the limit of Slurm that does the
     "project,jobs": "AssocGrpJobsLimit",
     "project,processors": "AssocGrpCpuLimit",
     "project,gpus": "AssocGrpGRES",
+    "group,jobs": "QOSGrpJobsLimit",
+    "group,processors": "QOSGrpCpuLimit",
+    "group,gpus": "QOSGrpGRES",
 }
 NOT_CONSIDERED = "waits for the next scheduling pass"
 

@@ -49,7 +49,11 @@ OPTIONS = {
     **ignored("ignore-pbs!", "lines of PBS are read"),
 }
 UNREADABLE = 255  # exit status for options that cannot be read
-_SUBMIT_LIMITS = {"user": "QOSMaxSubmitJobPerUserLimit", "project": "AssocGrpSubmitJobsLimit"}
+_SUBMIT_LIMITS = {
+    "user": "QOSMaxSubmitJobPerUserLimit",
+    "project": "AssocGrpSubmitJobsLimit",
+    "group": "QOSGrpSubmitJobsLimit",
+}
 _ABOVE_SUBMIT_LIMIT = (
     "Batch job submission failed: Job violates accounting/QOS policy "
     "(job submit limit, user's size and/or time limits)"
@@ -203,8 +207,8 @@ def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
 
 
 def limited_scope(refused: "HeadnodeError") -> str:
-    """Return whose limit refused a job: ``user`` or ``project``."""
-    return "project" if "project '" in refused.what else "user"
+    """Return whose limit refused a job: ``user``, ``project`` or ``group``."""
+    return next((scope for scope in ("project", "group") if f"{scope} '" in refused.what), "user")
 
 
 def _tell_test(client: Client, request: "dict[str, Any]") -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PARAMETER = "ClusterEnvironment"
-LIMITS_SHOWN = 100  # users and projects, of which each may have several limits
+LIMITS_SHOWN = 100  # users, projects and groups, of which each may have several limits
 
 
 def environment(asked: Arguments, client: Client, out: Output) -> int:
@@ -156,7 +156,7 @@ def params(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def limits(asked: Arguments, client: Client, out: Output) -> int:
-    """List the limits of users and projects, with what is in use of each."""
+    """List the limits of users, projects and groups, with what is in use of each."""
     after, names = asked.text("after") or "", list(asked.words)
     told = client.ask("limits", names=names, after=after, limit=asked.number("limit") or LIMITS_SHOWN)
     found = told["limits"]
@@ -259,18 +259,18 @@ COMMANDS = (
     CliCommand(
         "limits",
         "[NAME]...",
-        "List the limits of users and projects that apply to you, and what is in use of them",
+        "List the limits of users, projects and groups that apply to you, and what is in use of them",
         limits,
         options=(
-            CliOption("limit", "N", f"How many users and projects at most (default: {LIMITS_SHOWN})"),
+            CliOption("limit", "N", f"How many users, projects and groups at most (default: {LIMITS_SHOWN})"),
             CliOption("after", "PLACE", "Only those after this place: the next page"),
             FORMAT,
         ),
         example="hn cluster limits ann climate",
         notes=(
-            "NAME is a user or project; without one, all that you may see are listed. "
-            "Operators and administrators see those of all users and projects.",
-            "Limits are the cluster parameters UserLimits and ProjectLimits.",
+            "NAME is a user, project or group; without one, all that you may see are listed. "
+            "Operators and administrators see those of all users, projects and groups.",
+            "Limits are the cluster parameters UserLimits, ProjectLimits and GroupLimits.",
         ),
     ),
     CliCommand(

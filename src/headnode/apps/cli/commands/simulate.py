@@ -280,7 +280,7 @@ def _show(simulation: "Simulation", out: Output) -> None:
 
 
 def _limited_owners(simulation: "Simulation") -> str:
-    """Return a table of the users and projects that waited longest for their limits."""
+    """Return a table of the owners that waited longest for their limits."""
     from headnode.apps.cli.table import RecordTable, as_table
     from headnode.apps.simulate.report import MOST_OWNERS_SHOWN, limited_owners
 
@@ -288,7 +288,7 @@ def _limited_owners(simulation: "Simulation") -> str:
     if not owners:
         return "No job waited for a limit."
     table = as_table(RecordTable("Policy", owners, [], columns=tuple(owners[0]))).rstrip()
-    return f"The {MOST_OWNERS_SHOWN} longest waits for limits of users and projects; --json has all:\n{table}"
+    return f"The {MOST_OWNERS_SHOWN} longest waits for limits; --json has all:\n{table}"
 
 
 COMMANDS = (

@@ -190,7 +190,7 @@ _AMOUNTS = {"jobs": "running jobs", "gpus": "GPUs", "submitted": "submitted jobs
 
 
 def limit_row(use: "Mapping[str, Any]") -> dict[str, str]:
-    """Return a limit of a user or project, with what its jobs have of it."""
+    """Return a limit of a user, project or group, with what its jobs have of it."""
     return {
         "Name": use["name"],
         "Kind": use["scope"],
@@ -198,7 +198,7 @@ def limit_row(use: "Mapping[str, Any]") -> dict[str, str]:
         "Limit": str(use["limit"]),
         "In Use": str(use["used"]),
         "Left": str(max(0, use["limit"] - use["used"])),
-        "Entry": use["name"] if use["own"] else "*",
+        "Entry": use["entry"],
     }
 
 
@@ -206,14 +206,14 @@ def no_limits(told: "Mapping[str, Any]", *, named: bool = False) -> str:
     """Return why there are no limits to show."""
     if not told["exist"]:
         return (
-            "No limits of users and projects are set. "
+            "No limits of users, projects and groups are set. "
             'Administrators set them: hn cluster params "UserLimits=*:jobs=10,processors=64"'
         )
     if named:
-        return "No limits apply to these users and projects, or you may not see them."
+        return "No limits apply to these users, projects and groups, or you may not see them."
     if told["every"]:
-        return "Limits are set, but no user or project to which they apply has jobs."
-    return "No limits apply to you or to the projects of your jobs."
+        return "Limits are set, but no user, project or group to which they apply has jobs."
+    return "No limits apply to you, to your groups or to the projects of your jobs."
 
 
 NO_PREDICTIONS = (

@@ -100,8 +100,8 @@ def _about_fit(told: "Told") -> list[str]:
 
 
 def _is_limit(subject: str) -> bool:
-    """Tell whether the subject of a reason is a limit of a user or project, and no node or licence."""
-    return subject.startswith(("user,", "project,"))
+    """Tell whether the subject of a reason is a limit, and no node or licence."""
+    return subject.startswith(("user,", "project,", "group,"))
 
 
 def _about_limit(_told: "Told") -> list[str]:

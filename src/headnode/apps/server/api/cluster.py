@@ -19,6 +19,7 @@ from headnode.apps.server.predicted_starts import judged_predictions, prediction
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import PAST_PAGE
 from headnode.core.model.errors import Unavailable
+from headnode.core.model.owner_limits import LIMIT_PARAMETERS
 from headnode.core.model.quantities import FOREVER, Instant
 from headnode.core.model.user import User
 from headnode.core.state.events import ParameterSet
@@ -163,6 +164,10 @@ async def set_parameters(
     known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
     await check_programs(context, {parameter.name: value for parameter, value in known})
     for parameter, value in known:
+        if parameter.name in LIMIT_PARAMETERS and value:
+            from headnode.apps.server.user_groups import note_owners
+
+            await note_owners(context, parameter.name, value)
         await context.ask(SetParameter(by=by, name=parameter.name, value=value))
         by = replace(by, expected=None)  # a condition is for the first change
     return await parameters(context, by, w.VerbRequest())

@@ -14,6 +14,7 @@ from headnode.apps.server.api.groups import with_parents
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_command,
+    note_named,
     read_jobs,
     refuse_too_many,
     refuse_unfit_now,
@@ -163,6 +164,7 @@ async def _submitted_again(
 async def submit_jobs(context: ServerContext, by: User, request: w.SubmitJobsRequest) -> SubmitJobsAnswer:
     """Submit many jobs in one step: those that are not refused; or all or none."""
     batch = await _read(context, by, request)
+    await note_named(context, by, batch.specs())
     made: tuple[object, ...] = ()
     for tries in count(1):
         if not batch.described:

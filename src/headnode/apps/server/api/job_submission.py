@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.adapters.identity.users import account
+from headnode.adapters.identity.users import Account, account
 from headnode.adapters.notify.outbox import DeliverySettings
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
 from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, apply_awareness, parse_awareness
@@ -173,7 +173,7 @@ def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:
             code="never-fits",
             what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
             fix="request what the cluster has: `hn node list`; for features and groups `hn node view NAME`; "
-            "for licences `hn cluster view`, for limits of users and projects `hn cluster limits`",
+            "for licences `hn cluster view`, for limits of users, projects and groups `hn cluster limits`",
         )
 
 
@@ -189,6 +189,16 @@ def users_named(by: User, specs: Iterable[JobSpec]) -> dict[str, User]:
             continue  # it is refused where the job is known
         found[name] = User(name=known.name, uid=known.uid, gid=known.gid)
     return found
+
+
+async def note_named(context: ServerContext, by: User, specs: Iterable[JobSpec]) -> None:
+    """Note the groups of the users that an administrator names, where limits ask for them."""
+    named = users_named(by, specs) if context.cluster.limit_index.group_names else {}
+    if named:
+        from headnode.apps.server.user_groups import note_groups
+
+        accounts = [Account(user.name, user.uid, user.gid) for user in named.values()]
+        await note_groups(context, map(context.roles.of, accounts))
 
 
 class DescribedJobs(NamedTuple):
@@ -239,6 +249,7 @@ async def create_all(
 
     Raises:  what refuses one of them; then none is made.
     """
+    await note_named(context, by, described.specs)
     made = await context.ask(create_command(context, by, described, submit=submit))
     return [event.job for event in made if isinstance(event, JobCreated)]
 

@@ -1,4 +1,4 @@
-"""The verb about the limits of users and projects: what each may have at once, and what it has."""
+"""The verb about the limits of users, projects and groups: what each may have at once, and what it has."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -9,9 +9,11 @@ from headnode.core.model.bounds import OWNER_PAGE
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import (
     EVERY,
+    GROUP_MARK,
     LimitedAmount,
     LimitOwner,
     LimitScope,
+    entry_of,
     is_limit,
     limit_owner,
 )
@@ -24,15 +26,15 @@ from headnode.protocol.user_answers import LimitsAnswer, LimitUse, ListLimitsReq
 
 _SCOPES: Final = tuple(LimitScope)  # in the order of the list
 LimitedOwners = Iterator[tuple[LimitScope, str]]
-"""Users and projects by their names."""
+"""Users, projects and groups by their names."""
 
 
 @verb(READS)
 async def limits(context: ServerContext, by: User, request: ListLimitsRequest) -> LimitsAnswer:
-    """Show the limits of the requesting user and of the projects of its jobs, and what is in use of each.
+    """Show the limits of the requesting user, its groups and the projects of its jobs, and what is in use.
 
-    To operators and administrators: of all users and projects with limits of their own or with jobs, and of
-    each name that they ask for.
+    To operators and administrators: of all users, projects and groups with limits of their own or with
+    jobs, and of each name that they ask for.
     """
     index = context.cluster.limit_index
     if not index.any:
@@ -84,18 +86,22 @@ def _named(
 
 
 def _all_owners(index: LimitIndex, counted: Mapping[str, tuple[int, int]]) -> LimitedOwners:
-    """Yield all users and projects with limits of their own or with jobs, some twice."""
-    yield from ((scope, name) for scope in LimitScope for name in index.entries[scope] if name != EVERY)
+    """Yield all users, projects and groups with limits of their own or with jobs, some twice."""
+    for scope in LimitScope:
+        of_users = scope is LimitScope.USER  # whose parameter has entries for members of groups
+        names = (name for name in index.entries[scope] if not (of_users and name.startswith(GROUP_MARK)))
+        yield from ((scope, name) for name in names if name != EVERY)
     yield from ((owner.scope, owner.name) for owner in map(limit_owner, filter(is_limit, counted)))
     yield from index.submitters()
 
 
 def _owners_of(cluster: ClusterState, user: str) -> LimitedOwners:
-    """Yield a user, and the projects of its jobs.
+    """Yield a user, its groups with limits, and the projects of its jobs.
 
     Cost:  O(jobs).
     """
     yield LimitScope.USER, user
+    yield from ((LimitScope.GROUP, group) for group in cluster.limit_index.groups.get(user, ()))
     for record in cluster.jobs.values() if cluster.limit_index.by_project else ():
         if record.owner == user and record.state is not JobState.CONFIGURING:
             yield LimitScope.PROJECT, job_names(record.spec).project
@@ -104,12 +110,12 @@ def _owners_of(cluster: ClusterState, user: str) -> LimitedOwners:
 def _uses(
     cluster: ClusterState, scope: LimitScope, name: str, counted: Mapping[str, tuple[int, int]]
 ) -> Iterable[LimitUse]:
-    """Yield the limits of a user or project, in the order of the amounts.
+    """Yield the limits of a user, project or group, in the order of the amounts.
 
     counted:  what the scheduler counts by the keys of limits: in all, and free
     """
     index, found = cluster.limit_index, cluster.limit_index.of(scope, name)
-    named = index.entries[scope].get(name, {})
+    groups = index.groups.get(name, ()) if scope is LimitScope.USER else ()
     for amount in LimitedAmount:
         if amount not in found:
             continue
@@ -118,4 +124,5 @@ def _uses(
         else:
             most, free = counted.get(LimitOwner(scope, name, amount).key, (0, 0))
             used = most - free
-        yield LimitUse(scope.value, name, amount.value, found[amount], used, amount in named)
+        entry = entry_of(index.entries[scope], name, groups, amount)
+        yield LimitUse(scope.value, name, amount.value, found[amount], used, entry)

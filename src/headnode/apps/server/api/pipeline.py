@@ -197,6 +197,10 @@ class ClientSession:
             if verb.kind is VerbKind.UPDATES:
                 return self._updates(verb, user, about, request)
             only_adds = verb.adds and guard is None and getattr(request, "job", None) is None
+            if self._context.cluster.limit_index.group_names and verb.access.changes:
+                from headnode.apps.server.user_groups import note_groups  # few clusters have such limits
+
+                await note_groups(self._context, [user])
             performed = self._perform_once(verb, user, once, guard, request)
             del request  # the answer may wait for the disk
             with contextlib.closing(performed):

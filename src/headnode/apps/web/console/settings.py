@@ -28,7 +28,7 @@ CHANGES_SHOWN: Final = 200
 SUBJECTS: Final = (
     ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|UsageHalfLife")),
     ("Licences", re.compile("Licence")),
-    ("Limits of users and projects", re.compile("Limits$")),
+    ("Limits of users, projects and groups", re.compile("Limits$")),
     ("Filters", re.compile("Filter|DefaultHoldDuration")),
     ("Notifications and webhooks", re.compile("^Email|^Notification|Webhook")),
     ("Bank", re.compile("^Bank")),
@@ -38,13 +38,13 @@ SUBJECTS: Final = (
     ("Jobs and tasks", re.compile("")),
 )
 """The headings of the page, and the parameters below each: those of no earlier heading."""
-LIMITS_SHOWN: Final = 100  # users and projects
+LIMITS_SHOWN: Final = 100  # users, projects and groups
 OF_SCHEDULING: Final = frozenset(("SchedulingPolicy", *SIMULATED))
 """Parameters of which the policy lab can say what they would change."""
 
 
 async def page_of_limits(visit: Visit) -> Model:
-    """Return the limits of as many users and projects as a page has, from the place in the address."""
+    """Return the limits of as many users, projects and groups as a page has, from the place in the address."""
     return await visit.ask("limits", after=visit.query.get("after", ""), limit=LIMITS_SHOWN)
 
 
