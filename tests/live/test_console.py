@@ -519,7 +519,7 @@ def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(
         table = page.partition("Limits in use")[2]
         assert re.search(r"<td>chem</td>.*>project<.*>processors<.*>7<.*>0<.*>7<.*>chem<", table)
         assert "chem" in browser.get("/people").text.partition("Limits in use")[2]
-        assert 'id="p-ProjectLimits"' in page.partition("<h2>Limits of users and projects</h2>")[2]
+        assert 'id="p-ProjectLimits"' in page.partition("<h2>Limits of users, projects and groups</h2>")[2]
         wrong = press(browser, "/settings", **{"param-ProjectLimits": "chem:cores=7"})
         at_field = wrong.text.partition('id="p-ProjectLimits"')[2].partition("</li>")[0]
         assert "cores=7" in at_field

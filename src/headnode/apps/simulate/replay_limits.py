@@ -80,8 +80,8 @@ def refuse_groups_in_history(names: LogOwners | None) -> None:
     if names is not None:
         raise BadRequest(
             code="simulation-limits",
-            what="limits of groups of users cannot be simulated on the history of a cluster: it has projects, "
-            "and does not say in which groups users were",
+            what="limits of groups of users cannot be simulated on the history of a cluster: it has "
+            "projects, and does not say in which groups users were",
             fix="limit users by their names, or projects; or name a log that has groups (field 13)",
         )
 

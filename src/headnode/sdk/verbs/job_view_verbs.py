@@ -214,7 +214,7 @@ class JobViewVerbs:
 
     @verb_of(ListLimitsRequest)
     def limits(self, *, names: tuple[str, ...] = (), after: str = "", limit: int = 1000) -> LimitsAnswer:
-        """Show the limits of the requesting user, its groups and the projects of its jobs, and what is in use.
+        """Show the limits of the requesting user, its groups and the projects of its jobs, with use.
 
         To operators and administrators: of all users, projects and groups with limits of their own or with
         jobs, and of each name that they ask for.

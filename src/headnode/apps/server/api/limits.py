@@ -31,7 +31,7 @@ LimitedOwners = Iterator[tuple[LimitScope, str]]
 
 @verb(READS)
 async def limits(context: ServerContext, by: User, request: ListLimitsRequest) -> LimitsAnswer:
-    """Show the limits of the requesting user, its groups and the projects of its jobs, and what is in use.
+    """Show the limits of the requesting user, its groups and the projects of its jobs, with use.
 
     To operators and administrators: of all users, projects and groups with limits of their own or with
     jobs, and of each name that they ask for.

@@ -44,7 +44,7 @@ OF_SCHEDULING: Final = frozenset(("SchedulingPolicy", *SIMULATED))
 
 
 async def page_of_limits(visit: Visit) -> Model:
-    """Return the limits of as many users, projects and groups as a page has, from the place in the address."""
+    """Return the limits of as many owners as a page has, from the place in the address."""
     return await visit.ask("limits", after=visit.query.get("after", ""), limit=LIMITS_SHOWN)
 
 
