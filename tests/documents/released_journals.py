@@ -104,7 +104,7 @@ def site_events() -> Iterator[e.Event]:
     yield e.TokenUsed(at=at, digest="t", address="192.0.2.2")
     yield e.TokenRevoked(at=at, digest="u", by="ada")
     yield e.ParameterSet(at=at, name="SchedulingPolicy", value="easy", by="root", origin="pid 1")
-    yield e.UserGroupsSet(at=at, user="ada", groups=("staff", "students"))
+    yield e.UserGroupsSet(at=at, groups={"ada": ("staff", "students"), "bob": ()})
     yield j.JobCreated(at=at, job=JobId(1), owner="ada", uid=1, gid=1, spec=encode_spec(JobSpec(name="a")))
     yield j.JobOwnerChanged(at=at, job=JobId(1), owner="bob", uid=2, gid=2, by="root")
     yield e.RequestCarriedOut(at=at, receipt=receipt)

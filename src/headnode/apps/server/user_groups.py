@@ -23,19 +23,22 @@ async def note_groups(context: ServerContext, users: Iterable[User]) -> None:
         await context.ask(SetUserGroups(groups=changed))
 
 
-async def note_owners(context: ServerContext, parameter: str, value: str) -> None:
-    """Note the groups of the owners of all jobs, before a parameter with limits gets a value.
+async def note_owners(
+    context: ServerContext, parameter: str, value: str, seen: AbstractSet[Account] = frozenset()
+) -> AbstractSet[Account]:
+    """Note the groups of the owners of all jobs, before a parameter with limits gets a value; return these.
 
-    So the limits apply at once to jobs that were submitted before.
+    So the limits apply at once to jobs that were submitted before.  Called again when the value is set, it
+    finds the owners whose first jobs came meanwhile: those that were not `seen`.
     """
     scope = LIMIT_PARAMETERS[parameter]
     named = groups_in({**context.cluster.limit_index.entries, scope: read_owner_limits(value)})
-    if not named:
-        return
-    jobs = context.cluster.jobs.values()
-    owners = {Account(job.owner, job.uid, job.gid) for job in jobs}
-    found = await asyncio.to_thread(_groups_among, owners, named)
-    await context.ask(SetUserGroups(groups=found))
+    jobs = context.cluster.jobs.values() if named else ()
+    owners = {Account(job.owner, job.uid, job.gid) for job in jobs} - seen
+    if owners:
+        found = await asyncio.to_thread(_groups_among, owners, named)
+        await context.ask(SetUserGroups(groups=found))
+    return owners
 
 
 def _groups_among(owners: Iterable[Account], named: AbstractSet[str]) -> dict[str, tuple[str, ...]]:

@@ -326,10 +326,9 @@ class ParameterSet(StateEvent, frozen=True, gc=False, tag="ParameterSet"):
 
 
 class UserGroupsSet(StateEvent, frozen=True, gc=False, tag="UserGroupsSet"):
-    """In which of the groups that have limits a user is, as the head's machine says it."""
+    """In which of the groups that have limits users are, as the head's machine says it."""
 
-    user: str
-    groups: tuple[str, ...] = ()
+    groups: dict[str, tuple[str, ...]]  # by user
 
 
 class ReservationCreated(StateEvent, frozen=True, gc=False, tag="ReservationCreated"):

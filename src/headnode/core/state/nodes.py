@@ -143,13 +143,10 @@ def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) ->
 
 
 def set_user_groups(cluster: ClusterState, command: SetUserGroups, now: Instant) -> list[Event]:
-    """Note in which groups users are, where that has changed."""
+    """Note in which groups users are, where that has changed: in one event, for the queue is read anew."""
     known = cluster.limit_index.groups
-    return [
-        e.UserGroupsSet(at=now, user=user, groups=groups)
-        for user, groups in command.groups.items()
-        if groups != known.get(user, ())
-    ]
+    changed = {user: groups for user, groups in command.groups.items() if groups != known.get(user, ())}
+    return [e.UserGroupsSet(at=now, groups=changed)] if changed else []
 
 
 def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
@@ -283,8 +280,9 @@ def numbers_skipped(cluster: ClusterState, event: e.JobIdsSkipped) -> None:
 
 
 def user_groups_set(cluster: ClusterState, event: e.UserGroupsSet) -> None:
-    cluster.limit_index.set_groups(event.user, event.groups)
-    if any(record.owner == event.user for record in cluster.jobs.values()):
+    for user, groups in event.groups.items():
+        cluster.limit_index.set_groups(user, groups)
+    if any(record.owner in event.groups for record in cluster.jobs.values()):
         cluster.read_limits()
 
 

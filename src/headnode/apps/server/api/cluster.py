@@ -165,12 +165,20 @@ async def set_parameters(
     await check_programs(context, {parameter.name: value for parameter, value in known})
     for parameter, value in known:
         if parameter.name in LIMIT_PARAMETERS and value:
-            from headnode.apps.server.user_groups import note_owners
-
-            await note_owners(context, parameter.name, value)
-        await context.ask(SetParameter(by=by, name=parameter.name, value=value))
+            await _set_limits(context, by, parameter.name, value)
+        else:
+            await context.ask(SetParameter(by=by, name=parameter.name, value=value))
         by = replace(by, expected=None)  # a condition is for the first change
     return await parameters(context, by, w.VerbRequest())
+
+
+async def _set_limits(context: ServerContext, by: User, name: str, value: str) -> None:
+    from headnode.apps.server.user_groups import note_owners  # few clusters have limits
+
+    must_administer(by, "set cluster parameters")  # before anything is looked up
+    seen = await note_owners(context, name, value)
+    await context.ask(SetParameter(by=by, name=name, value=value))
+    await note_owners(context, name, value, seen)
 
 
 @verb(VerbAccess(VerbUsers.ADMINISTRATOR, changes=True, near=True))

@@ -63,10 +63,6 @@ def _parameter(event: e.ParameterSet) -> Data:
     return {"name": event.name, "value": event.value}
 
 
-def _user_groups(event: e.UserGroupsSet) -> Data:
-    return {"user": event.user, "groups": list(event.groups)}
-
-
 def _reservation(event: "e.ReservationCreated | e.ReservationModified") -> Data:
     return {"name": event.reservation.name}
 
@@ -139,7 +135,7 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         e.NodeRemoved: ("node.removed", _nothing),
         e.NodeModified: ("node.modified", _nothing),
         e.ParameterSet: ("parameter.set", _parameter),
-        e.UserGroupsSet: ("user.groups_set", _user_groups),
+        e.UserGroupsSet: ("users.groups_set", _nothing),
         e.ReservationCreated: ("reservation.created", _reservation),
         e.ReservationModified: ("reservation.modified", _reservation),
         e.ReservationCanceled: ("reservation.canceled", _named),
