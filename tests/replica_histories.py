@@ -14,7 +14,7 @@ from worlds import ROOT, World
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.quantities import JobId
 from headnode.core.state.events import Event
-from headnode.core.state.nodes import SetParameter
+from headnode.core.state.nodes import SetParameter, SetUserGroups
 from headnode.engine.ports import EndedJob, StandbyStore
 from headnode.engine.recovery import save
 from headnode.engine.replica import Replica
@@ -90,7 +90,10 @@ class History:
                 self.journal.store.copy_to(copy)
         with_limits = SetParameter(by=ROOT, name="UserLimits", value="ada: jobs=1")
         with_none = SetParameter(by=ROOT, name="UserLimits", value=None)
-        for command in (with_limits, with_none):
+        of_groups = SetParameter(by=ROOT, name="GroupLimits", value="staff: jobs=1")
+        groups = SetUserGroups(groups={"ada": ("staff",), "bob": ("staff",)})
+        left = SetUserGroups(groups={"ada": ()})
+        for command in (with_limits, of_groups, groups, with_none, left):
             self.world.do(command)
             self.note()
 

@@ -56,6 +56,8 @@ def of_type(wanted: Any) -> st.SearchStrategy[Any]:
         return st.lists(of_type(inner[0]), max_size=2).map(tuple)
     if origin is tuple:
         return st.tuples(*[of_type(one) for one in inner])
+    if origin is dict:
+        return st.dictionaries(of_type(inner[0]), of_type(inner[1]), max_size=2)
     return _PLAIN[getattr(wanted, "__supertype__", wanted)]
 
 

@@ -512,12 +512,17 @@ def test_settings_change_what_was_changed_in_this_form_only(head: RealHead, brow
 def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(
     head: RealHead, browser: httpx.Client
 ) -> None:
-    good = {"UserLimits": "*:jobs=1000", "ProjectLimits": "chem:processors=7"}
+    good = {
+        "UserLimits": "*:jobs=1000",
+        "ProjectLimits": "chem:processors=7",
+        "GroupLimits": "students:processors=64",
+    }
     try:
         press(browser, "/settings", **{f"param-{name}": value for name, value in good.items()})
         page = browser.get("/settings?find=ProjectLimits").text
         table = page.partition("Limits in use")[2]
         assert re.search(r"<td>chem</td>.*>project<.*>processors<.*>7<.*>0<.*>7<.*>chem<", table)
+        assert re.search(r"<td>students</td>.*>group<.*>processors<.*>64<.*>0<.*>64<.*>students<", table)
         assert "chem" in browser.get("/people").text.partition("Limits in use")[2]
         assert 'id="p-ProjectLimits"' in page.partition("<h2>Limits of users, projects and groups</h2>")[2]
         wrong = press(browser, "/settings", **{"param-ProjectLimits": "chem:cores=7"})
@@ -525,7 +530,7 @@ def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(
         assert "cores=7" in at_field
     finally:
         press(browser, "/settings", **{f"param-{name}": "" for name in good})
-    assert "No limits of users and projects are set." in browser.get("/settings").text
+    assert "No limits of users, projects and groups are set." in browser.get("/settings").text
 
 
 def test_roles_that_are_given_at_once_are_all_kept(head: RealHead, browser: httpx.Client) -> None:
