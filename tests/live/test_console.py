@@ -36,6 +36,7 @@ PAGES += [
     "/templates/Default",
     "/templates/new",
     "/settings",
+    "/heads",
     "/people",
     "/audit",
     "/run",
@@ -531,6 +532,14 @@ def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(
     finally:
         press(browser, "/settings", **{f"param-{name}": "" for name in good})
     assert "No limits of users, projects and groups are set." in browser.get("/settings").text
+
+
+def test_the_heads_say_what_a_lost_machine_costs_and_what_to_type(browser: httpx.Client) -> None:
+    page = browser.get("/heads").text
+    assert "If the machine of the head is lost, so is what happened since the last backup." in page
+    assert "<code>hn standby invite</code>" in page
+    assert "hn standby takeover" not in page  # there is none
+    assert browser.get("/heads.json").json()["standbys"] == []
 
 
 def test_roles_that_are_given_at_once_are_all_kept(head: RealHead, browser: httpx.Client) -> None:

@@ -31,6 +31,7 @@ PAGES += [
     "/templates",
     "/templates/Default",
     "/settings",
+    "/heads",
     "/people",
     "/audit",
     "/run",

@@ -19,6 +19,7 @@ from headnode.adapters.files.standby_place import REPLACED
 from headnode.apps.cli.standby_daemon import ask_standby
 from headnode.apps.client.client import Client
 from headnode.apps.standby.former_head import REPORT
+from headnode.core.formats.text.quantities import parse_span
 from headnode.core.model.errors import HeadnodeError
 from testbed.clusters import PAUSE, PORT, Node
 from testbed.machines import Machine, Network, network, obstacle
@@ -124,6 +125,8 @@ class TwoHeads:
             "--takeover-after", SHORTEST,
         )  # fmt: skip
         self.until(lambda: self.standby_state(of) == "InStep", "the standby is in step")
+        (standby,) = self.ask(of, "standbys")["standbys"]
+        assert standby["takeover_after"] == parse_span(SHORTEST)
         return said
 
     def close(self) -> None:

@@ -141,6 +141,7 @@ class StandbyObject(VerbAnswer, frozen=True):
     event: int  # the last one that it has on its disk
     behind: int  # events that it does not have yet
     problem: str  # why it gets no events, or what else is not as it should be; ""
+    takeover_after: float  # seconds without the head, after which it takes over by itself; 0: never
     wait_p50: float | None = None  # seconds that half of the writes of the last minute waited for it, at most
     wait_p99: float | None = None  # seconds that 99 % of them waited, at most; null: none waited
 

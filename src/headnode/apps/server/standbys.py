@@ -189,7 +189,7 @@ class StandbyHeads:
             return [self._object(self._senders[name]) for name in sorted(self._senders)]
 
     def _object(self, sender: StandbySender) -> StandbyObject:
-        follower = sender.follower
+        follower, known = sender.follower, self._engine.cluster.standbys.get(sender.standby)
         following = "CatchingUp" if self._followers.waits else "Following"
         state = "InStep" if follower.in_step else following if follower.connected else "Away"
         p50, p99 = follower.delays.quantiles(time.monotonic()) or (None, None)
@@ -201,6 +201,7 @@ class StandbyHeads:
             event=follower.confirmed,
             behind=max(0, self._followers.last - follower.confirmed),
             problem=sender.problem or "; ".join(filter(None, sender.troubles)),
+            takeover_after=0.0 if known is None else known.takeover_after,
             wait_p50=p50,
             wait_p99=p99,
         )

@@ -3,6 +3,7 @@
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output
+from headnode.apps.cli.screens.cluster import STANDBY_STATES
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 COLUMNS = ("Name", "Address", "State", "Event", "Behind", "Wait", "Problem")
-_WORDS = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}
 FIRST_COPY = 60.0  # seconds that hn standby join waits for the first copy
 PAUSE = 0.1  # seconds
 
@@ -125,7 +125,7 @@ def _row(standby: "dict[str, Any]") -> dict[str, str]:
     return {
         "Name": standby["name"],
         "Address": standby["address"],
-        "State": _WORDS[standby["state"]],
+        "State": STANDBY_STATES[standby["state"]],
         "Event": str(standby["event"]),
         "Behind": str(standby["behind"]),
         "Wait": _wait(standby["wait_p50"], standby["wait_p99"]),

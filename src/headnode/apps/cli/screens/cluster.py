@@ -189,6 +189,10 @@ LIMIT_NUMBERS = ("Limit", "In Use", "Left")
 _AMOUNTS = {"jobs": "running jobs", "gpus": "GPUs", "submitted": "submitted jobs"}
 
 
+STANDBY_STATES = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}
+"""The states of a standby head in words."""
+
+
 def limit_row(use: "Mapping[str, Any]") -> dict[str, str]:
     """Return a limit of a user, project or group, with what its jobs have of it."""
     return {

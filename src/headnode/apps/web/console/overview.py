@@ -126,7 +126,7 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
             f"{each['name']}: {each['problem']}" for each in cluster["plug_ins"] if each["problem"]
         ],
         "/": [f"{name} of the head: {what}" for name, what in cluster.get("failed_parts", {}).items()],
-        "/nodes": [
+        "/heads": [
             f"Standby {name} is {how}." for name, how in cluster.get("standbys", {}).items() if how != IN_STEP
         ],
         "/audit": cluster["journal"]["damage"],

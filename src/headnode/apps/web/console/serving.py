@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from headnode.apps.web.console.heads import HEAD_PAGES
 from headnode.apps.web.console.job import CHANGE_PAGES, JOB_PAGES, SOURCE_PAGES, download_source
 from headnode.apps.web.console.job_actions import JOB_ACTIONS
 from headnode.apps.web.console.job_output import follow_output
@@ -74,6 +75,7 @@ PAGES: Final = (
     *RULES_PAGES,
     *SETTINGS_PAGES,
     *PEOPLE_PAGES,
+    *HEAD_PAGES,
     *LAB_PAGES,
 )
 ACTIONS: Final = (

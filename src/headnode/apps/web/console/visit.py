@@ -54,6 +54,7 @@ EVERYBODY: Final = (
 OF_SITE: Final = (("/site", "Queue of the site"), ("/site/nodes", "Nodes of the site"))
 ADMINISTRATORS: Final = (
     ("/settings", "Settings"),
+    ("/heads", "Heads"),
     ("/audit", "Audit"),
     ("/lab", "Policy lab"),
 )
