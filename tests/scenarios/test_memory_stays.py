@@ -51,6 +51,7 @@ def run_jobs(engine: Engine, nodes: InProcessNodes, clock: VirtualClock, numbers
 
 def memory() -> int:
     """Return the bytes that are in use, without caches of functions: those have a bound."""
+    gc.unfreeze()  # what was there before the tests has caches, too
     gc.collect()
     for each in gc.get_objects():
         if isinstance(each, CACHED):

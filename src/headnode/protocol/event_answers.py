@@ -57,6 +57,7 @@ class EventObject(VerbAnswer, frozen=True, gc=False):
     percent: int | UnsetType | None = UNSET  # the progress that the owner set
     resource: str | UnsetType = UNSET  # that has the job, which waits or runs there
     reason: str | UnsetType = UNSET  # why an elastic pool is paused
+    jobs: list[int] | UnsetType = UNSET  # whose records were removed
 
 
 class EventsAnswer(VerbAnswer, frozen=True):
