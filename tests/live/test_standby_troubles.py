@@ -31,6 +31,7 @@ class NewerSource:
     def __init__(self, source: EventSource) -> None:
         self._source, self.cluster_id = source, source.cluster_id
         self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
+        self.purged_after = source.purged_after
 
     @property
     def last_number(self) -> int:
