@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from headnode.adapters.standby.sender import SenderParts, StandbySender
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, STANDBY_PURPOSE, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.apps.cli.standby_daemon import ask_standby
+from headnode.apps.client.client import Client
 from headnode.apps.standby.following import AUDIT_LOG
 from headnode.apps.standby.join import join
 from headnode.core.model.errors import HeadnodeError
@@ -61,12 +62,12 @@ class Standby:
         """Join a head, as `hn standby join` does before it starts the standby."""
         join(self.state, read_invitation(invitation), self.name, self.address)
 
-    def start(self, *program: str) -> None:
+    def start(self, *program: str, environment: Mapping[str, str] | None = None) -> None:
         """Start the process, of another program if one is given; return when it answers."""
         words = program or ("-m", "headnode.apps.standby")
         command = [sys.executable, *words, "--state", str(self.state)]
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         until(self.answers, f"the standby answers: {self.log()}")
 
     def answers(self) -> bool:
@@ -183,6 +184,15 @@ class Leader:
             sender.join(30)
             assert not sender.is_alive()
         self.store.close()
+
+
+def is_head(state: Path) -> bool:
+    """Whether the head of a state directory answers, and has taken over."""
+    with closing(Client(str(state))) as client:
+        try:
+            return bool(client.ask("standbys")["term"])
+        except HeadnodeError:
+            return False
 
 
 @contextmanager

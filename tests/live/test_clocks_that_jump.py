@@ -4,8 +4,10 @@ The processes under test are shown another time of day by libfaketime (Debian: f
 can set go on as they are.
 """
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,12 +18,25 @@ from typing import Any
 
 import pytest
 
+from headnode.apps.cli.standby_daemon import ask_standby
+from headnode.apps.client.client import Client
 from heads import PATIENCE, RealHead
+from standbys import Standby, is_head
+from testbed.debian_packages import CannotInstall, install
+from testbed.processes import free_address, until
 
 LIBRARIES = [Path(f"/usr/lib/{kind}-linux-gnu/faketime/libfaketime.so.1") for kind in ("x86_64", "aarch64")]
-LIBRARY = next((path for path in LIBRARIES if path.exists()), None)
-pytestmark = pytest.mark.skipif(LIBRARY is None, reason="libfaketime is missing (Debian: faketime)")
 DAY = 86_400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library() -> None:
+    """See that the library is there."""
+    if not any(map(Path.exists, LIBRARIES)):
+        try:
+            install("faketime")
+        except CannotInstall as why:
+            pytest.skip(f"libfaketime is missing: {why}")
 
 
 class Clock:
@@ -31,7 +46,7 @@ class Clock:
         self._path = path
         self.environment = {
             **os.environ,
-            "LD_PRELOAD": str(LIBRARY),
+            "LD_PRELOAD": str(next(filter(Path.exists, LIBRARIES))),
             "FAKETIME_TIMESTAMP_FILE": str(path),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -147,3 +162,31 @@ def test_a_head_that_starts_on_another_day_finds_everything_as_it_was(scene: Sce
     end.touch()
     assert scene.head.wait(job)["state"] == "Finished"
     assert scene.head.task(job)["attempt"] == 1
+
+
+@pytest.mark.parametrize("offset", [DAY, -DAY], ids=["ahead", "behind"])
+def test_a_standby_whose_day_is_another_and_jumps_has_everything_and_takes_over(
+    tmp_path: Path, offset: int
+) -> None:
+    clock, standby = Clock(tmp_path / "standby.time"), Standby(tmp_path / "second")
+    head = RealHead(tmp_path / "first" / "state", nodes=0, listen=free_address())
+    try:
+        head.wait_until_ready()
+        clock.set(offset)
+        standby.join(head.ask("invite_standby")["invitation"])
+        standby.start(environment=clock.environment)
+        until(lambda: head.ask("standbys")["standbys"][0]["state"] == "InStep", "it is in step")
+        jobs = {head.submit("true") for _ in range(3)}
+        clock.set(-offset)
+        jobs |= {head.submit("true") for _ in range(3)}
+        assert [one["state"] for one in head.ask("standbys")["standbys"]] == ["InStep"]
+        head.kill()
+        until(lambda: not standby.status()["connected"], "it sees that the head is lost")
+        ask_standby(str(standby.state), "take over", force=True)
+        until(lambda: is_head(standby.state), "it is the head")
+        with contextlib.closing(Client(str(standby.state))) as client:
+            assert {job["id"] for job in client.ask("jobs", limit=100)["jobs"]} == jobs
+            assert client.ask("submit_job", tasks=[{"command": "true"}])["job"] == max(jobs) + 1
+    finally:
+        head.kill()
+        standby.stop(signal.SIGTERM)

@@ -15,12 +15,13 @@ import pytest
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.apps.cli.standby_daemon import ask_standby
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.state.join import TakeOver
 from headnode.engine.replica import Replica
 from heads import PATIENCE, RealHead
-from standbys import ROOT, Standby
+from standbys import ROOT, Standby, is_head
 from testbed.processes import free_address, until
 
 HN = str(Path(sys.executable).with_name("hn"))
@@ -118,14 +119,6 @@ def jobs_at(state: Path) -> dict[str, list[int]]:
         before = page[-1]["id"]
 
 
-def is_head(state: Path) -> bool:
-    with contextlib.closing(Client(str(state))) as client:
-        try:
-            return bool(client.ask("standbys")["term"])
-        except HeadnodeError:
-            return False
-
-
 def see_that_all_are_there_once(standby: Standby, submitters: list[Submitter]) -> None:
     there = jobs_at(standby.state)
     for submitter in submitters:
@@ -165,6 +158,22 @@ def test_no_acknowledged_job_is_lost_or_there_twice_after_the_head_was_killed_un
             assert done.returncode == 0, done.stderr + standby.log()
             until_more(submitters)
         see_that_all_are_there_once(standby, submitters)
+
+
+def test_a_standby_that_is_stopped_in_the_moment_of_its_takeover_ends_and_is_the_head_at_its_next_start(
+    tmp_path: Path,
+) -> None:
+    with head_with_standby(tmp_path) as (head, standby):
+        job = head.submit("true")
+        head.kill()
+        until(lambda: not standby.status()["connected"], "the standby sees that")
+        ask_standby(str(standby.state), "take over", force=True)
+        standby.stop(signal.SIGTERM)
+        up = hn("up", "--nodes", "0", state=standby.state)
+        assert up.returncode == 0, up.stderr
+        assert is_head(standby.state)
+        assert jobs_at(standby.state) == {"": [job]}
+        assert hn("down", state=standby.state).returncode == 0
 
 
 def test_an_old_head_that_comes_back_finds_the_new_one_and_refuses_to_start(tmp_path: Path) -> None:

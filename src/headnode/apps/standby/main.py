@@ -111,14 +111,15 @@ def main(arguments: list[str]) -> int:
             )
         if take_lock(state / STANDBY_LOCK) is None:
             raise WrongState(code="already-running", what=f"a standby runs in {str(state)!r} already")
-        is_head = asyncio.run(StandbyHead(state, place).run())
+        standby = StandbyHead(state, place)
+        asyncio.run(standby.run())
     except HeadnodeError as error:
         log.critical("%s", error)
         return error.exit_status
     except OSError as error:
         log.critical("the state directory %s cannot be used: %s", state, error)
         return 1
-    if is_head:
+    if standby.goes_on_as_head:
         command = module_command("headnode.apps.server", "--state", str(state))
         os.execv(command[0], command)
     return 0
@@ -150,7 +151,7 @@ class StandbyHead:
         self._state, self._place = state, place
         _refuse_without_keys(state)
         self._authority = Authority(state / "authority")
-        self._ended = asyncio.Event()
+        self._ended, self._is_stopped = asyncio.Event(), False
         self._answered = asyncio.Event()  # nobody waits for the answer to an order
         self._answered.set()
         self._refusing, self._votes = 0, Votes()
@@ -159,15 +160,25 @@ class StandbyHead:
         self._takeover = Takeover(state, place, self.following)
         self._missing = MissingHere(self._cluster, place.name)
 
-    async def run(self) -> bool:
-        """Serve until told to end; return whether this is the head now."""
+    async def run(self) -> None:
+        """Serve until told to end, or this is the head."""
         if self._place.taking_over or self._takeover.is_recorded():
             self._takeover.go_on()
         if not self._takeover.is_head:
             await self._follow()
         if self.following.replica is not None:
             self.following.replica.store.close()
-        return self._takeover.is_head
+
+    @property
+    def goes_on_as_head(self) -> bool:
+        """Whether this is the head, and was not told to end.  Asked after the loop, which hears that."""
+        if self._is_stopped and self._takeover.is_head:
+            log.warning("this machine is the head now, and was told to end: hn up starts it")
+        return self._takeover.is_head and not self._is_stopped
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        self._ended.set()
 
     def _cluster(self) -> ClusterState | None:
         replica = self.following.replica
@@ -182,7 +193,7 @@ class StandbyHead:
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._ended.set)
+            loop.add_signal_handler(number, self._stop)
         async with self._serving():
             log.info(
                 "standby %s of cluster %s is ready in %s", self._place.name, self._place.cluster, self._state
