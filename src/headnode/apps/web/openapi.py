@@ -4,6 +4,7 @@ Source:  OpenAPI Specification 3.1.0; JSON Schema 2020-12.
 """
 
 import html
+import inspect
 from functools import cache
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 def document() -> Schema:
     """Return the OpenAPI document."""
     answers = [route.answer for route in ROUTES]
-    _, schemas = msgspec.json.schema_components([*answers, Problem], ref_template=_REFERENCE)
+    schemas = _schemas(*answers, Problem)
     for route in ROUTES:
         schemas |= _inside(route.request)
     paths: dict[str, Schema] = {}
@@ -50,6 +51,15 @@ def document() -> Schema:
         },
         "security": [{"token": []}],
     }
+
+
+def _schemas(*types: type) -> dict[str, Schema]:
+    """Return the schemas of types by their names.  Before 0.23 msgspec kept the indentation of docstrings."""
+    _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    for schema in schemas.values():
+        if "description" in schema:
+            schema["description"] = inspect.cleandoc(schema["description"])
+    return schemas
 
 
 def _operation(route: RestRoute) -> Schema:
@@ -90,14 +100,14 @@ def _with_page(route: RestRoute, limit: Schema) -> Schema:
 @cache
 def _inlined(request: type[VerbRequest]) -> Schema:
     """Return the schema of a request; those of the objects inside it are components."""
-    _, schemas = msgspec.json.schema_components([request], ref_template=_REFERENCE)
+    schemas = _schemas(request)
     found: Schema = schemas[request.__name__]
     return found
 
 
 def _inside(request: type[VerbRequest]) -> Schema:
     """Return the schemas of the objects inside a request by their names."""
-    _, schemas = msgspec.json.schema_components([request], ref_template=_REFERENCE)
+    schemas = _schemas(request)
     return {name: each for name, each in schemas.items() if name != request.__name__}
 
 
