@@ -10,10 +10,12 @@ import pytest
 
 from headnode.adapters.journal.checking import check_file
 from headnode.adapters.journal.sqlite import JOURNAL
+from headnode.adapters.standby import sender
 from headnode.core.model.errors import NotFound
 from headnode.core.model.quantities import JobId
 from headnode.core.state.job_end import PurgeJobs
 from headnode.core.state.stop import StopJob
+from headnode.engine.ports import EventSource
 from heads import RealHead, real_head
 from standbys import ROOT, Leader, leader_and_standby
 from testbed.processes import until
@@ -160,3 +162,36 @@ def test_a_standby_that_lacks_purged_events_gets_a_copy(
         leader.until_in_step(standby)
         assert caplog.text.count("gets a copy of") == 2
         assert list(standby.state.glob("journal.db.to-event-*")) == []
+
+
+class PurgedMeanwhile:
+    """The events of a head, of which some are purged after a standby was greeted."""
+
+    def __init__(self, source: EventSource) -> None:
+        self.cluster_id, self.rows = source.cluster_id, source.rows
+        self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
+        self._source, self._was_asked = source, False
+
+    @property
+    def last_number(self) -> int:
+        return self._source.last_number
+
+    def purged_after(self, number: int) -> bool:
+        was_asked, self._was_asked = self._was_asked, True
+        return was_asked and self._source.purged_after(number)
+
+
+def test_events_that_are_purged_while_a_standby_catches_up_are_no_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "headnode.standby")
+    monkeypatch.setattr(sender, "AFTER_PROBLEM", 0.2)
+    with leader_and_standby(tmp_path) as (leader, standby):
+        leader.senders[standby.name].stop()
+        leader.senders[standby.name].join()
+        leader.submit(20)
+        purged(leader, range(2, 22))
+        leader.follow(standby, PurgedMeanwhile(leader.store))
+        leader.until_in_step(standby)
+        assert "events that it lacks were purged" in caplog.text
+        assert caplog.text.count("gets a copy of") == 2

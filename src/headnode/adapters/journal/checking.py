@@ -48,10 +48,7 @@ TABLES: Final = (
         "snapshots", "the snapshot after event {}", "select number, number, state, sum from snapshots", bytes
     ),  # recovery decodes it
     CheckedTable(
-        "events",
-        "event {}",
-        "select number, number, body, sum from events order by number desc",
-        decode,
+        "events", "event {}", "select number, number, body, sum from events order by number desc", decode
     ),
     CheckedTable(
         "ended_jobs",

@@ -191,7 +191,7 @@ class EventTable:
     def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return the first encoded events after a number, up to `limit` or a page of bytes.
 
-        Raises:  Unavailable ``journal-damaged`` when one of them is missing, also as purged, or has changed.
+        Raises:  Unavailable ``journal-damaged`` when one of them is missing, was purged or has changed.
         """
         found = self._database.execute(
             "select number, body, sum from events where number > ? order by number limit ?", (after, limit)

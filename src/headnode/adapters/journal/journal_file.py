@@ -64,7 +64,7 @@ create table if not exists purging (job integer primary key);
 -- The numbers of the events that were purged, in spans that do not touch.
 create table if not exists purged_events (first integer primary key, last integer not null);
 """
-"""Tables that journals of version 0.2 do not have; it reads those that have them."""
+"""Tables that journals of version 0.2 do not have; that version does not look at them."""
 
 _LOCK_PATIENCE: Final = 0.5  # seconds
 

@@ -292,12 +292,24 @@ class StandbySender(threading.Thread):
         """Return the next events, up to `last`, with which a batch of the head ended."""
         if self._sent >= self._target:
             self._target = last
-        rows = self._parts.source.rows(self._sent, min(MOST_EVENTS, self._target - self._sent))
+        rows = self._rows(min(MOST_EVENTS, self._target - self._sent))
         ends = self._followers.ends_between(self._sent, rows[-1][0])
         if rows[-1][0] == self._target and self._target not in ends:
             ends = (*ends, self._target)
         bodies = tuple(body for _, body in rows)
         return JournalEvents(self._sent, bodies, ends, self.follower.in_step)
+
+    def _rows(self, most: int) -> list[tuple[int, bytes]]:
+        """Return the next events as the journal has them.
+
+        Raises:  StandbyProblem if they were purged meanwhile; Unavailable ``journal-damaged``.
+        """
+        try:
+            return self._parts.source.rows(self._sent, most)
+        except Unavailable:
+            if not self._parts.source.purged_after(self._sent):
+                raise
+            raise StandbyProblem("events that it lacks were purged: it needs a copy of the journal") from None
 
     def _audit_piece(self) -> AuditPiece | None:
         offset, data = self._audit.next()

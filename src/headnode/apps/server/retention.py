@@ -14,7 +14,7 @@ from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.job_lookup import JobLookup
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS, PurgeJobs, is_needed
+from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS, PurgeJobs, purgeable
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
 
@@ -143,8 +143,7 @@ class JobPurge:
         return purged
 
     def _may_go(self, page: Sequence[EndedJob], before: Instant) -> tuple[JobId, ...]:
-        cluster = self._engine.cluster
-        return tuple(job.id for job in page if job.ended < before and not is_needed(cluster, job.id))
+        return purgeable(self._engine.cluster, (job.id for job in page if job.ended < before))
 
     async def _purged(self, old: tuple[JobId, ...]) -> int:
         try:

@@ -3,6 +3,7 @@
 Source:  Slurm, slurmdbd.conf, PurgeJobAfter; HPC Pack, cluster parameter TTLCompletedJobs.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from headnode.core.model.errors import Broken, WrongState
@@ -275,9 +276,14 @@ def job_revived(cluster: ClusterState, event: e.JobUnarchived) -> None:
     cluster.adopt(record)
 
 
-def is_needed(cluster: ClusterState, job: JobId) -> bool:
-    """Whether a job is alive, or something that is alive asks for it: a child, or a bank that is not paid."""
-    return job in cluster.jobs or job in cluster.children or any(of == job for of, _ in cluster.bank.entries)
+def purgeable(cluster: ClusterState, jobs: Iterable[JobId]) -> tuple[JobId, ...]:
+    """Return those of the jobs that have ended, and that neither a child nor a bank needs.
+
+    Cost:  O(jobs + runs that a bank was told of).
+    """
+    unpaid = {job for job, _ in cluster.bank.entries}
+    needed = (cluster.jobs, cluster.children, unpaid)
+    return tuple(job for job in jobs if not any(job in each for each in needed))
 
 
 def purge_jobs(cluster: ClusterState, command: PurgeJobs, now: Instant) -> list[Event]:
@@ -285,7 +291,7 @@ def purge_jobs(cluster: ClusterState, command: PurgeJobs, now: Instant) -> list[
 
     Raises:  WrongState ``job-needed`` when none is left.
     """
-    jobs = tuple(job for job in command.jobs if not is_needed(cluster, job))
+    jobs = purgeable(cluster, command.jobs)
     if not jobs:
         raise WrongState(
             code="job-needed", what="these jobs have not ended, or others that have not need them"
