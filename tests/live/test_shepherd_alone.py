@@ -27,6 +27,7 @@ class Agent:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.results: list[list[Any]] = []  # that came with others, and nobody has asked for yet
         self.journal = folder / "7.journal"
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(folder / "agent.sock"))
@@ -94,13 +95,20 @@ class Agent:
             data += more
         return data
 
+    def outcome_of(self, task: int) -> list[Any]:
+        """Return the next outcome of a task, and forget those of others before it."""
+        while (record := self.ended(1)[0])[1] != task:
+            pass
+        outcome: list[Any] = record[4]
+        return outcome
+
     def ended(self, count: int) -> list[list[Any]]:
-        """Return the next `count` results."""
-        found: list[list[Any]] = []
-        while len(found) < count:
+        """Return the next `count` results; a message may have more, which are next."""
+        while len(self.results) < count:
             word, *rest = self.hear()
             if word == "ended":
-                found += rest[0]
+                self.results += rest[0]
+        found, self.results = self.results[:count], self.results[count:]
         return found
 
     def close(self) -> None:
@@ -148,9 +156,7 @@ def run_until_it_runs(agent: Agent, command: str, task: int, **after: Any) -> li
     """Run an attempt after others, again when it was given back as they took long; return its outcome."""
     for attempt in range(1, 100):
         agent.run(command, (1, attempt), task=task, **after)
-        outcome: list[Any] = next(each for each in iter(lambda: agent.ended(1)[0], None) if each[1] == task)[
-            4
-        ]
+        outcome = agent.outcome_of(task)
         if outcome[0] != "never-ran":
             return outcome
     raise AssertionError("it is always given back")

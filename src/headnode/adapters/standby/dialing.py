@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from headnode.adapters.wire.peers import HEAD_NAME, STANDBY
+from headnode.adapters.wire.peers import HEAD_NAME, STANDBY, connect_tls
 from headnode.core.model.errors import Unavailable
 
 CONNECT_TIME: Final = 5.0  # seconds to connect, and as many for the handshake
@@ -31,14 +31,7 @@ def dial(place: tuple[str, int], authority: Path) -> ssl.SSLSocket:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(authority)
     context.set_alpn_protocols([STANDBY])
-    plain = socket.create_connection(place, CONNECT_TIME)
-    try:
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.settimeout(CONNECT_TIME)
-        secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
-    except BaseException:
-        plain.close()
-        raise
+    secure = connect_tls(place, context, HEAD_NAME, CONNECT_TIME, CONNECT_TIME)
     if secure.selected_alpn_protocol() != STANDBY:
         secure.close()
         raise ConnectionRefusedError("it knows no standby heads: its Headnode is older than 0.3")

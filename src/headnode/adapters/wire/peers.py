@@ -5,6 +5,10 @@ Imports little: clients hurry."""
 import pwd
 import socket
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ssl import SSLContext, SSLSocket
 
 HEAD_NAME = "head.headnode.invalid"
 """The name in the head's certificate: all ask for it, whatever address they dial."""
@@ -32,3 +36,42 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def connect_tls(
+    place: tuple[str, int], context: "SSLContext", name: str, patience: float, handshake: float
+) -> "SSLSocket":
+    """Return a connection to the first address of a host that accepts one, after the handshake.
+
+    A socket is wrapped before it connects: of one whose connection has ended already, `wrap_socket` makes a
+    connection without a handshake, or leaves it open with an error.
+
+    name:       the name that the certificate must have
+    patience:   seconds for each address to accept
+    handshake:  seconds for the handshake
+    Raises:  OSError, of which ssl.SSLError is one; ValueError for what cannot be the name of a host.
+    """
+    refused = OSError(f"{place[0]} has no address")
+    for family, kind, protocol, _, address in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
+        try:
+            plain = socket.socket(family, kind, protocol)
+        except OSError as error:  # a kernel without IPv6
+            refused = error
+            continue
+        secure = context.wrap_socket(plain, server_hostname=name, do_handshake_on_connect=False)
+        try:
+            secure.settimeout(patience)
+            secure.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            secure.connect(address)
+        except OSError as error:
+            secure.close()
+            refused = error
+            continue
+        try:
+            secure.settimeout(handshake)
+            secure.do_handshake()
+        except BaseException:
+            secure.close()
+            raise
+        return secure
+    raise refused

@@ -15,7 +15,7 @@ from headnode.adapters.nodes.membership import (
     read_invitation,
     written_address,
 )
-from headnode.adapters.wire.peers import CLIENT, HEAD_NAME
+from headnode.adapters.wire.peers import CLIENT, HEAD_NAME, connect_tls
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.heads_of_login import SearchForHead
@@ -65,20 +65,12 @@ def dial(host: str, port: int, authority: str, patience: float = PATIENCE) -> Co
     """
     context, address = _client_context(authority), written_address((host, port))
     try:
-        plain = socket.create_connection((host, port), patience)
+        secure = connect_tls((host, port), context, HEAD_NAME, patience, PATIENCE)
+    except ssl.SSLCertVerificationError as error:
+        raise _wrong_head(address, error) from None
     except (OSError, ValueError) as error:  # a ValueError for what cannot be the name of a host
         raise head_away(address, getattr(error, "strerror", "") or str(error)) from None
-    try:
-        plain.settimeout(PATIENCE)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
-    except ssl.SSLCertVerificationError as error:
-        plain.close()
-        raise _wrong_head(address, error) from None
-    except OSError as error:
-        plain.close()
-        raise head_away(address, str(error)) from None
+    secure.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if secure.selected_alpn_protocol() != CLIENT:
         secure.close()
         raise head_away(address, NO_CLIENTS)

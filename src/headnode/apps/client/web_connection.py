@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import h11
 import msgspec
 
+from headnode.adapters.wire.peers import connect_tls
 from headnode.apps.client.connection import LARGEST_FRAME, LARGEST_REQUEST, PATIENCE, Connection
 from headnode.apps.client.local_addresses import WebRoute
 from headnode.core.model.bounds import UNREADABLE
@@ -335,15 +336,14 @@ def connect_to_gateway(route: WebRoute) -> WebConnection:
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-gateway``; BadRequest ``certificate``.
     """
     context = tls_context(route)
+    place = route.host, route.port
     try:
-        plain = socket.create_connection((route.host, route.port), CONNECT_TIME)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            used = context.wrap_socket(plain, server_hostname=route.host) if context else plain
-            return WebConnection(route, used)
-        except BaseException:
-            plain.close()
-            raise
+        if context:
+            used: socket.socket = connect_tls(place, context, route.host, CONNECT_TIME, CONNECT_TIME)
+        else:
+            used = socket.create_connection(place, CONNECT_TIME)
+        used.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        used.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     except OSError as error:
         raise unreached(route, error) from None
+    return WebConnection(route, used)
