@@ -2,7 +2,9 @@
 
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Container, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Literal
 
@@ -71,11 +73,25 @@ create table if not exists unreadable (
 """
 
 
+NoticeKey = tuple[int, str]
+"""The number of the event that a notice tells of, and where it goes."""
+
+
 class PendingNotice(msgspec.Struct, frozen=True):
     """A notice that was not brought yet, and where it goes."""
 
     notice: Notice
     address: str
+
+    @property
+    def key(self) -> NoticeKey:
+        """By what it is known."""
+        return self.notice.number, self.address
+
+
+def server_of(address: str) -> str:
+    """Return the web server of an address; empty for the mail server."""
+    return address.split("/")[2] if "://" in address else ""
 
 
 class Outbox:
@@ -119,13 +135,16 @@ class Outbox:
             self._changes.stored(WAITING, row)
         self._changes.stored(SEEN, (1, seen))  # after them: it says that they are there
 
-    def waiting(self, limit: int) -> list[PendingNotice]:
-        """Return the oldest that wait, up to so many."""
+    def waiting(self, after: NoticeKey, limit: int) -> tuple[list[PendingNotice], NoticeKey | None]:
+        """Return the oldest that wait behind a key, up to so many; and behind which to go on, if at all."""
         rows = self._database.execute(
-            "select number, notice, address from waiting order by number, address limit ?", (limit,)
+            "select number, notice, address from waiting where (number, address) > (?, ?) "
+            "order by number, address limit ?",
+            (*after, limit),
         ).fetchall()
         found = (self._read(*row) for row in rows)
-        return [one for one in found if one is not None]
+        last = (rows[-1][0], rows[-1][2]) if rows else None
+        return [one for one in found if one is not None], last
 
     def _read(self, number: int, notice: bytes, address: str) -> PendingNotice | None:
         """Return a notice.  One that cannot be read is set aside: it would hold up all the others."""
@@ -162,6 +181,71 @@ class Outbox:
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
+
+
+class DeliveryQueue:
+    """Which of the waiting notices is next.  It has the oldest in memory, up to `most`, and reads none twice.
+
+    The next one is found without a look at the others: there may be many, of a server that does not answer.
+    """
+
+    def __init__(self, outbox: Outbox, most: int) -> None:
+        self._outbox, self._most = outbox, most
+        self._due: dict[str, deque[PendingNotice]] = {}  # by server, the oldest first
+        self._resting: list[tuple[float, NoticeKey, PendingNotice]] = []  # a heap, by when they are due
+        self._out: dict[NoticeKey, PendingNotice] = {}  # given away
+        self._held = 0  # how many all these are
+        self._last: NoticeKey = (0, "")  # of the newest that was read
+        self._has_more = True
+
+    def look(self) -> None:
+        """Let what was added to the outbox be read."""
+        self._has_more = True
+
+    def next(self, now: float, full: Container[str]) -> PendingNotice | None:
+        """Give away the oldest notice that is due, for a server that is not full."""
+        self._read()
+        while self._resting and self._resting[0][0] <= now:
+            self._insert(heappop(self._resting)[2])
+        free = [queue[0].key for server, queue in self._due.items() if server not in full]
+        if not free:
+            return None
+        server = server_of(min(free)[1])
+        one = self._due[server].popleft()
+        if not self._due[server]:
+            del self._due[server]
+        self._out[one.key] = one
+        return one
+
+    def rest(self, key: NoticeKey, until: float) -> None:
+        """Take back one that was given away, and keep it until then."""
+        if (one := self._out.pop(key, None)) is not None:
+            heappush(self._resting, (until, key, one))
+
+    def take_back(self, busy: Container[NoticeKey]) -> None:
+        """Take back all that were given away, but `busy`: the one who had them was lost."""
+        for key in sorted((key for key in self._out if key not in busy), reverse=True):
+            self._insert(self._out.pop(key))
+
+    def settled(self, key: NoticeKey) -> None:
+        """Forget one that was given away: it was brought, or never will be."""
+        if self._out.pop(key, None) is not None:
+            self._held -= 1
+
+    def _insert(self, one: PendingNotice) -> None:
+        """Make a notice that was away the next of its server."""
+        self._due.setdefault(server_of(one.address), deque()).appendleft(one)
+
+    def _read(self) -> None:
+        """Read more when there may be some, and half of the room is free."""
+        if not self._has_more or self._held > self._most // 2:
+            return
+        found, last = self._outbox.waiting(self._last, self._most - self._held)
+        self._has_more = last is not None
+        self._last = last or self._last
+        self._held += len(found)
+        for one in found:
+            self._due.setdefault(server_of(one.address), deque()).append(one)
 
 
 Became = Literal["brought", "later", "never"]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,12 +15,15 @@ import msgspec
 from headnode.adapters.files.copied_tables import WAITING, RowChanges
 from headnode.adapters.notify.outbox import (
     Delivery,
+    DeliveryQueue,
     DeliveryResult,
     DeliverySettings,
     EventPost,
+    NoticeKey,
     Outbox,
     PendingNotice,
     delivery_settings,
+    server_of,
 )
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.apps.server.job_lookup import JobLookup
@@ -31,8 +35,6 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_record import decode_record
 from headnode.core.state.notices import addresses, may_ask, notice_of
 from headnode.engine.engine import Engine
-
-NoticeKey = tuple[int, str]
 
 LONGEST_SILENCE = 120.0  # seconds without an answer, though one is due: the process is stuck
 _LARGEST_ANSWER = 1024 * 1024  # bytes of an answer
@@ -115,7 +117,7 @@ log = logging.getLogger("headnode.notices")
 BETWEEN_DELIVERIES = 5.0  # seconds at most
 DELIVERIES_AHEAD = 32  # deliveries given to the one who brings them
 AHEAD_OF_SERVER = 2  # of them for one server, so that a slow one leaves threads and turns to the others
-NOTICES_LOOKED_AT = 10_000  # waiting notices
+NOTICES_LOOKED_AT = 10_000  # waiting notices in memory
 FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
 LIFETIME = 86_400.0  # seconds: older notices are dropped
 
@@ -137,7 +139,8 @@ class JobNotices:
             with self._storing():  # a standby that takes over goes on from there
                 self._outbox.add(self._seen)
         self._notifier = NotifierProcess(self._became)
-        self._tries: dict[NoticeKey, tuple[int, float]] = {}  # how often, and when the next may be
+        self._queue = DeliveryQueue(self._outbox, NOTICES_LOOKED_AT)
+        self._tries: dict[NoticeKey, int] = {}  # how often a notice could not be brought
         self._settled: set[NoticeKey] = set()  # not to be sent again, and not removed from the disk yet
         self._news = asyncio.Event()
         self.problem = ""  # why the last one that was not brought was not
@@ -185,6 +188,7 @@ class JobNotices:
         self._behind = True
         with self._storing():
             self._outbox.add(last, list(self._pending_notices(numbered)))
+            self._queue.look()
             self._seen, self._behind = last, False
             self._news.set()
 
@@ -260,37 +264,32 @@ class JobNotices:
         self._outbox.close()
 
     async def _give(self) -> None:
-        ways, now = self.ways, time.monotonic()
-        for one in self._outbox.waiting(NOTICES_LOOKED_AT):
-            key = (one.notice.number, one.address)
-            if key in self._settled:
-                continue
-            if len(self._notifier.busy) >= DELIVERIES_AHEAD:
-                return
+        ways, busy = self.ways, self._notifier.busy
+        self._queue.take_back(busy)
+        while len(busy) < DELIVERIES_AHEAD and (
+            one := self._queue.next(time.monotonic(), self._full_servers())
+        ):
             if self._engine.clock.now() - one.notice.at > LIFETIME:
                 self._give_up(one, f"it could not be delivered within a day: {self.problem}")
-            elif self._may_go(key, now):
-                try:
-                    await self._notifier.send(Delivery(one.notice, one.address, ways))
-                except OSError as error:
-                    log.error("the process that brings notices was lost: %s", error)
-                    await self._notifier.end()
-                    return
+                continue
+            try:
+                await self._notifier.send(Delivery(one.notice, one.address, ways))
+            except OSError as error:
+                log.error("the process that brings notices was lost: %s", error)
+                await self._notifier.end()
+                return
 
-    def _may_go(self, key: NoticeKey, now: float) -> bool:
-        """Return whether a notice is due, and its server has a turn left."""
-        busy = self._notifier.busy
-        if key in busy or self._tries.get(key, (0, 0.0))[1] > now:
-            return False
-        return sum(_server(other) == _server(key[1]) for _, other in busy) < AHEAD_OF_SERVER
+    def _full_servers(self) -> Collection[str]:
+        """Return the servers to which no more may go now."""
+        going = Counter(server_of(address) for _, address in self._notifier.busy)
+        return {server for server, number in going.items() if number >= AHEAD_OF_SERVER}
 
     def _became(self, answer: DeliveryResult) -> None:
         key = (answer.number, answer.address)
         if answer.became == "later":
             self.problem = f"{answer.address}: {answer.problem}"
-            tries = self._tries.get(key, (0, 0.0))[0] + 1
-            rest = min(FIRST_REST * 3 ** (tries - 1), LONGEST_REST)
-            self._tries[key] = (tries, time.monotonic() + rest)
+            tries = self._tries[key] = self._tries.get(key, 0) + 1
+            self._queue.rest(key, time.monotonic() + min(FIRST_REST * 3 ** (tries - 1), LONGEST_REST))
             log.warning(
                 "a notice was not brought to %s and will be again: %s", answer.address, answer.problem
             )
@@ -308,6 +307,7 @@ class JobNotices:
 
     def _forget(self, key: NoticeKey) -> None:
         self._tries.pop(key, None)
+        self._queue.settled(key)
         self._settled.add(key)
         self._remove_settled()
 
@@ -316,11 +316,6 @@ class JobNotices:
             for key in tuple(self._settled):
                 self._outbox.discard(*key)
                 self._settled.discard(key)
-
-
-def _server(address: str) -> str:
-    """Return the web server of an address; empty for the mail server."""
-    return address.split("/")[2] if "://" in address else ""
 
 
 def receivers(spec: JobSpec, owner: str, ways: DeliverySettings) -> tuple[str, ...]:
