@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from worlds import ROOT, World
 
@@ -17,6 +18,9 @@ from headnode.core.state.stop import StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 
+import_module(
+    "headnode.core.scheduling.preempt"
+)  # else the first pass with more than one job counts its lines
 TRUE = TaskSpec(command="x", rerunnable=True)
 MILLION = TaskSpec(command="x *", kind=TaskType.SWEEP, start=1, end=1_000_000, rerunnable=True)
 
