@@ -51,6 +51,7 @@ class Agent:
             "deadline": None,
             "grace": 0.2,
             "suspendable": False,
+            "warning": None,
             "most_processes": 0,
         }
         self.channel.send(json.dumps(order).encode())

@@ -120,11 +120,21 @@ def descendants(of: Iterable[int], within: Picture) -> set[int]:
 
 def has_marker(process: int, marker: bytes) -> bool:
     """Tell whether `NAME=value` is in the environment a process was started with, if we may read it."""
+    return b"\0" + marker + b"\0" in _environment_of(process)
+
+
+def has_variable(process: int, name: bytes) -> bool:
+    """Tell whether a process was started with a variable, if we may read that."""
+    return b"\0" + name + b"=" in _environment_of(process)
+
+
+def _environment_of(process: int) -> bytes:
+    """Return the environment that a process was started with, between two NUL; nothing of one of others."""
     try:
         with open(f"/proc/{process}/environ", "rb") as file:  # noqa: PTH123
-            return b"\0" + marker + b"\0" in b"\0" + file.read() + b"\0"
+            return b"\0" + file.read() + b"\0"
     except OSError:
-        return False
+        return b"\0"
 
 
 def marked(marker: bytes) -> set[int]:

@@ -13,6 +13,7 @@ from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
 from headnode.protocol import event_answers as v
 from headnode.protocol import job_answers as e
+from headnode.protocol import job_signals as s
 from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
@@ -144,17 +145,12 @@ _JOBS: Final = (
     _post(f"{_JOB}/clone", "clone_job", r.JobIdRequest, a.SubmitAnswer, "Copy a job", status=201),
     _post(f"{_JOB}/suspend", "suspend_job", r.JobIdRequest, a.JobStateAnswer, "Suspend a job"),
     _post(f"{_JOB}/resume", "resume_job", r.JobIdRequest, a.JobStateAnswer, "Resume a job"),
+    _post(f"{_JOB}/signal", "signal_job", s.SignalJobRequest, s.SignalJobAnswer, "Send a signal"),
     _post(f"{_JOB}/hold", "hold_job", r.HoldJobRequest, a.HoldsAnswer, "Hold a job"),
     _post(f"{_JOB}/release", "release_job", r.ReleaseJobRequest, a.HoldsAnswer, "Release holds"),
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
     _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
-    _get(
-        f"{_JOB}/states",
-        "job_states",
-        v.JobStatesRequest,
-        v.JobStatesAnswer,
-        "Show when the job and its tasks came into each state, and why",
-    ),
+    _get(f"{_JOB}/states", "job_states", v.JobStatesRequest, v.JobStatesAnswer, "Show each state and why"),
     _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, e.Explanation, "Show why and when"),
     _put(
         f"{_JOB}/file",

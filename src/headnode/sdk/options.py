@@ -171,6 +171,7 @@ class JobOptions(TypedDict, total=False):
     email: str  # e-mail address for notices
     run_as: str  # user of the job; only administrators may name another user
     resource: str  # where the job runs: resources with their own schedulers, here, or any
+    signal: str  # signal before the run time limit is over, and how many seconds before it
     credential: str  # name of the owner's credential for storage
     group_order: str | Sequence[str]  # order of task groups
     dialect: str  # language from which the job was converted

@@ -227,6 +227,7 @@ NEW_OF_JOBS = {
     "reservation": st.just("") | names,
     "resource": st.just("") | names,
     "processors_per_gpu": st.just(1) | few,
+    "signal": st.sampled_from(("", "USR1@1", "B:USR2@1", "S:TERM@1")),
     "suspendable": st.booleans(),
     "interactive": st.booleans(),
     "resource_limits": limits,

@@ -41,7 +41,7 @@ JOB_FIELDS: dict[str, Any] = {
     "after_start": (7,), "named_parents": (NamedParent("mesh", condition=Condition.ON_EXIT),),
     "hold_until": Instant(2_000_000_000.0), "holds": ("user",), "end_by": Instant(2_000_000_000.0),
     "reservation": "r", "resource": "s", "suspendable": True, "preemptable": False, "interactive": True,
-    "resource_limits": (ResourceLimit("nofile", 9, 9),), "notify_on_start": True,
+    "resource_limits": (ResourceLimit("nofile", 9, 9),), "notify_on_start": True, "signal": "USR1@30",
     "notify_on_completion": True, "email": "ann@example.org", "run_as": "ann", "environment": {"A": "1"},
     "group_edges": (GroupEdge(1, 2),), "properties": {"P": "1"}, "extensions": {"Odd": "1"},
     "storage_base": "https://h/d/", "transfer_attempts": 3, "credential": "store",

@@ -53,6 +53,7 @@ JOB_EXAMPLES = [
     ("hold", "data", "holds", ("data",)),
     ("reservation", "Course", "reservation", "Course"),
     ("resource", "physics", "resource", "physics"),
+    ("signal", "B:USR1@120", "signal", "B:USR1@120"),
     ("suspendable", "true", "suspendable", True),
     ("preemptable", "false", "preemptable", False),
     ("interactive", "true", "interactive", True),

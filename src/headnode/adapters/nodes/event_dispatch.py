@@ -216,12 +216,12 @@ class EventDispatch:
             hooks=hooks_of(settings, record.run),
         )
         encoded = _encoder.encode(message)
-        mark = zlib.crc32(encoded)
         for node in entered if only is None else {only} & set(entered):
             link = self._link(node)
             if link is not None:
-                link.send_encoded(encoded)
-                link.opened[job] = mark
+                known = encoded if link.knows_signals else _encoder.encode(_without_signal(message))
+                link.send_encoded(known)
+                link.opened[job] = zlib.crc32(known)
                 self.knows(job, node)
 
     def knows(self, job: JobId, node: str) -> None:
@@ -286,6 +286,12 @@ class EventDispatch:
 def time_for_nodes() -> Instant:
     """Return the time of day of this machine, by which deadlines are told."""
     return Instant(time.time())
+
+
+def _without_signal(message: m.OpenJob) -> m.OpenJob:
+    """Return what a node of before 0.3 is told of a job: it knows no signal before the run time limit."""
+    spec = decode_spec(message.spec)
+    return replace(message, spec=encode_spec(replace(spec, signal=""))) if spec.signal else message
 
 
 def _with_variables(spec: bytes, variables: dict[str, str]) -> bytes:

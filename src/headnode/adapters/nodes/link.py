@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from headnode.adapters.wire.agent_messages import (
     DEVELOPMENT,
+    KNOWS_SIGNALS,
     KNOWS_STANDBYS,
     LARGEST_GREETING,
     LARGEST_MESSAGE,
@@ -25,6 +26,7 @@ from headnode.adapters.wire.agent_messages import (
     OutputListed,
     OutputRead,
     ProgramChecked,
+    SignalSent,
     Staging,
     Started,
     Table,
@@ -41,6 +43,7 @@ from headnode.adapters.wire.messages import (
     ReadOutput,
     RemoveOutput,
     Run,
+    SendSignal,
     Welcome,
 )
 from headnode.adapters.wire.peers import peer_ids
@@ -68,8 +71,8 @@ TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
 MOST_UNREAD = 2 * LARGEST_MESSAGE  # bytes that wait for a node that does not read
 
-Question = ReadOutput | ReadFile | ListOutput | CheckProgram
-Answer = OutputRead | OutputListed | ProgramChecked
+Question = ReadOutput | ReadFile | ListOutput | CheckProgram | SendSignal
+Answer = OutputRead | OutputListed | ProgramChecked | SignalSent
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -97,6 +100,11 @@ class NodeLink:
     def knows_standbys(self) -> bool:
         """Whether the node may be told of standby heads; to one of before, a message with them is none."""
         return self.protocol >= KNOWS_STANDBYS
+
+    @property
+    def knows_signals(self) -> bool:
+        """Whether the node may be told of signals; to one of before, a message with them is none."""
+        return self.protocol >= KNOWS_SIGNALS
 
     def greet(self, welcome: Welcome, now: Instant) -> None:
         """Send the welcome, first of all or again; `now` is what time the head has."""
@@ -209,6 +217,17 @@ class NodeLink:
         except Unavailable:
             return ""
         return answer.problem[: WORDS.most] if isinstance(answer, ProgramChecked) else ""
+
+    async def send_signal(
+        self, job: JobId, attempts: tuple[tuple[int, int, int], ...] | None, signal: int, target: str
+    ) -> int:
+        """Send a signal to attempts of a job on the node, None: to all; return to how many processes it went.
+
+        Raises:  Unavailable ``node-away`` when the node does not answer.
+        """
+        self._asked += 1
+        answer = await self._answer_to(SendSignal(self._asked, job, attempts, signal, target))
+        return answer.processes if isinstance(answer, SignalSent) else 0
 
     async def _answer_to(self, question: Question, patience: float = PATIENCE) -> Answer:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -51,6 +51,7 @@ from headnode.adapters.wire.agent_messages import (
     ProgramChecked,
     ReportedAttempt,
     Results,
+    SignalSent,
     Staging,
     Started,
     Suspended,
@@ -313,7 +314,7 @@ class NodeLinks:
                     self._hook_failed(message, link)
                 case Suspended(job=job, number=number):
                     self._report(ReportSuspended(node=link.node, job=job, number=number), link, None)
-                case OutputRead() | OutputListed() | ProgramChecked():
+                case OutputRead() | OutputListed() | ProgramChecked() | SignalSent():
                     link.answered(message.number, message)
                 case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                     self._relay.pass_on(link.node, message, self._cluster())

@@ -36,6 +36,7 @@ class ShepherdOrder(msgspec.Struct, frozen=True):
     deadline: float | None
     grace: float
     suspendable: bool = False  # its tasks may be frozen
+    warning: tuple[int, float, str] | None = None  # signal, seconds before a limit, target; None: no signal
     most_processes: int = 0  # of the job here, with threads; 0: no limit
 
 

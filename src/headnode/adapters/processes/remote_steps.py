@@ -18,6 +18,7 @@ from headnode.adapters.processes.attempt_limits import (
 )
 from headnode.adapters.processes.attempts import MemoryUse
 from headnode.adapters.processes.cgroup_helper import NoGroup, TaskCgroup, TaskCgroups
+from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.limits import Bounds, RequestedLimit, most_processes
 from headnode.adapters.processes.remote_command import ENTERED, TASK, LaunchOrder, _be_parent
 from headnode.core.model.outcome import RemoteUsage, ResourceUsage
@@ -219,6 +220,13 @@ class RemoteCommands:
     def outposts(self) -> Iterable[RemoteStep]:
         """All that there are."""
         return self._outposts.values()
+
+    def of_attempts(self, job: int, keys: Iterable[Key] | None) -> list[RemoteStep]:
+        """Return what attempts of a job have launched here from other nodes; None: all that is here."""
+        if keys is None:
+            return list(self._outposts.values())
+        names = {step_name(".".join(map(str, (job, *key)))) for key in keys}
+        return [step for name, step in self._outposts.items() if name in names]
 
     def end(self, numbers: Iterable[str], grace: float) -> None:
         """End what these launches started, and all that it did; kill it after `grace` seconds."""

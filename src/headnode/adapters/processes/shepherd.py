@@ -2,7 +2,6 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
-import heapq
 import os
 import select
 import time
@@ -30,6 +29,7 @@ from headnode.adapters.processes.process_control import (
 from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.remote_command import LaunchOrder
 from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
+from headnode.adapters.processes.run_limits import RunLimits, send_signal
 from headnode.adapters.processes.shepherd_home import ShepherdHome
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart
@@ -49,7 +49,7 @@ class Shepherd:
         """`home` is what earlier jobs of this process had, too; `order` is of this job."""
         self._home, directories = home, home.directories
         self._job, self._marker = order["job"], order["marker"]
-        self._deadline: float | None = order["deadline"]
+        self._limits = RunLimits(order["deadline"], order["warning"])
         self._grace: float = order["grace"]
         self._poller, self._link, self._wakeup = home.poller, home.link, home.wakeup
         self._reports = ShepherdReports(home.journal, self._link)
@@ -62,7 +62,6 @@ class Shepherd:
         self._transfers = ShepherdTransfers(self._poller, self._link.say, directories.slots)
         around = self._lanes, self._reports, self._removals, directories.output
         self._files = AttemptFiles(self._transfers, *around)
-        self._limits: list[tuple[float, Key]] = []
         self._closing = self._stays = False
         self._childless = True  # at the last look
         self._child_ended = True  # or may have, since the last look
@@ -149,10 +148,7 @@ class Shepherd:
             moments.append(now + self._lease.left)
         if not self._suspension.holds:
             moments.append(self._lanes.next_look)
-            if self._limits:
-                moments.append(self._limits[0][0])
-            if self._deadline is not None:
-                moments.append(now + self._deadline - boot_time())
+            moments.append(self._limits.next_look(now, boot_time()))
         if not self._link.up:
             moments.append(now + REDIAL)
         return max(min(moments) - now, 0.0)
@@ -165,11 +161,18 @@ class Shepherd:
                 for key in keys:
                     self._stop(tuple(key), self._lease.grace(grace))
             case ["deadline", deadline, grace]:
-                self._deadline, self._grace = deadline, grace
+                self._limits.move(deadline)
+                self._grace = grace
+            case ["signal", question, keys, number, target]:
+                these = None if keys is None else list(map(tuple, keys))
+                self._link.say(["signaled", question, self._signal(these, number, target)])
             case ["suspend", number]:
-                self._suspend(number)
+                self._suspension.begin(number)
+                if self._suspension.still:  # the agent has missed the report
+                    self._link.say(["suspended", number])
             case ["continue", deadline, grace]:
-                self._deadline, self._grace = deadline, grace
+                self._limits.move(deadline)
+                self._grace = grace
                 self._go_on()
             case ["acknowledged", first, last]:
                 self._reports.told(first, last)
@@ -204,6 +207,12 @@ class Shepherd:
         elif (attempt := self._lanes.running.get(key)) is not None:
             self._end(attempt, "stopped", "", grace)
 
+    def _signal(self, keys: list[Key] | None, number: int, target: str) -> int:
+        """Send a signal to attempts, and to what they launched here; None: to all of the job."""
+        running = self._lanes.running
+        attempts = running.values() if keys is None else [running[key] for key in keys if key in running]
+        return send_signal(attempts, self._launches.of_attempts(self._job, keys), number, target)
+
     def _end(self, attempt: ShepherdAttempt, ending: Ending, message: str, grace: float) -> None:
         if attempt.verdict[0] == "exited" and attempt.usage is None:
             attempt.verdict = (ending, message)
@@ -220,11 +229,6 @@ class Shepherd:
                     ["launch-failed", order.number, f"no process could be created: {error.strerror}"]
                 )
 
-    def _suspend(self, number: int) -> None:
-        self._suspension.begin(number)
-        if self._suspension.still:  # the agent has missed the report
-            self._link.say(["suspended", number])
-
     def _keep_lease(self) -> None:
         """Stop all processes while the lease is over; continue them after its renewal."""
         over = self._lease.is_over
@@ -233,7 +237,7 @@ class Shepherd:
             self._endings.force()
             self._launches.force()
         elif self._suspension.apart and not over:
-            self._limits_from(self._suspension.rejoin(process_tree.picture()))
+            self._limits.delay(self._suspension.rejoin(process_tree.picture()))
 
     def _stand_still(self) -> None:
         """Stop whatever still runs, but for what is being ended; say so when nothing does any more."""
@@ -247,10 +251,7 @@ class Shepherd:
     def _go_on(self) -> None:
         """Let everything go on; limits do not count the time that it stood still."""
         if self._suspension.number:
-            self._limits_from(self._suspension.end(process_tree.picture()))
-
-    def _limits_from(self, stood_still: float) -> None:
-        self._limits = [(over + stood_still, key) for over, key in self._limits]
+            self._limits.delay(self._suspension.end(process_tree.picture()))
 
     def _reap(self) -> None:
         if self._child_ended:  # it has sent SIGCHLD
@@ -333,13 +334,13 @@ class Shepherd:
 
     def _keep_limits(self, now: float) -> None:
         self._reports.give_back(self._lanes.take_stuck(now))
-        while self._limits and self._limits[0][0] <= now:
-            _, key = heapq.heappop(self._limits)
+        for keys in self._limits.take_due(now, boot_time()):
+            self._signal(keys, *self._limits.warning)
+        for key in self._limits.take_over(now):
             if (attempt := self._lanes.running.get(key)) is not None:
                 limit = f"the run time limit of the task, {attempt.limit:g} s, expired"
                 self._end(attempt, "timed-out", limit, self._grace)
-        if self._deadline is not None and boot_time() >= self._deadline:
-            self._deadline = None
+        if self._limits.take_deadline(boot_time()):
             for key in list(self._lanes.queued):
                 self._stop(key, self._grace)
             for attempt in list(self._lanes.running.values()):
@@ -378,8 +379,7 @@ class Shepherd:
         self._memory.begin(attempt)
         now = time.monotonic()
         self._reports.started(attempt, now)
-        if attempt.limit is not None:
-            heapq.heappush(self._limits, (now + attempt.limit, attempt.key))
+        self._limits.begins(attempt, now)
 
     def _end_everything(self) -> None:
         self._files.close()

@@ -62,6 +62,15 @@ class ShepherdSuspended(
     number: int
 
 
+class ShepherdSignaled(
+    msgspec.Struct, frozen=True, array_like=True, tag="signaled", forbid_unknown_fields=True
+):
+    """The signal of the question with this number went to so many processes."""
+
+    question: int
+    processes: int
+
+
 class ShepherdNotLaunched(
     msgspec.Struct, frozen=True, array_like=True, tag="launch-failed", forbid_unknown_fields=True
 ):
@@ -90,6 +99,7 @@ ShepherdMessage = (
     | ShepherdStaging
     | ShepherdEnded
     | ShepherdSuspended
+    | ShepherdSignaled
     | ShepherdNotLaunched
     | ShepherdLaunchesEnded
     | ShepherdVacant
@@ -142,6 +152,14 @@ def run_message(
 def stop_message(keys: Sequence[Key], grace: float) -> bytes:
     """Stop these; `grace` in seconds."""
     return _encode(["stop", keys, grace])
+
+
+def signal_message(question: int, keys: Sequence[Key] | None, number: int, target: str) -> bytes:
+    """Send a signal to these attempts, None: to all; answered with `ShepherdSignaled`.
+
+    target:  which of their processes get it, see `core.model.signals`
+    """
+    return _encode(["signal", question, keys, number, target])
 
 
 def deadline_message(deadline: float | None, grace: float) -> bytes:

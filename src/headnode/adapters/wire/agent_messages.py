@@ -14,6 +14,7 @@ from headnode.core.state.job_events import NodeCores
 PROTOCOL = 4
 OLDEST = 3  # that is still spoken
 KNOWS_STANDBYS = 4  # from this one on nodes know what a `Welcome` says of standby heads, and may get several
+KNOWS_SIGNALS = 4  # from this one on nodes know the signal of a job, and `SendSignal`
 DEVELOPMENT = (1, 2)  # no release spoke these
 LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
 LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent
@@ -194,6 +195,13 @@ class ProgramChecked(Message, frozen=True, tag="ProgramChecked"):
 
     number: int
     problem: str = ""
+
+
+class SignalSent(Message, frozen=True, tag="SignalSent"):
+    """Agent: the signal of the `SendSignal` with this number went to so many processes."""
+
+    number: int
+    processes: int
 
 
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

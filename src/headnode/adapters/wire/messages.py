@@ -23,6 +23,7 @@ from headnode.adapters.wire.agent_messages import (
     OutputRead,
     ProgramChecked,
     Results,
+    SignalSent,
     Staging,
     Started,
     Suspended,
@@ -204,6 +205,19 @@ class Continue(Message, frozen=True, tag="Continue"):
     now: Instant = Instant(0.0)
 
 
+class SendSignal(Message, frozen=True, tag="SendSignal"):
+    """Head: send a signal to (task, instance, attempt) of a job, and what they launched here; None: to all.
+
+    `target` as in `core.model.signals`.  Answered with `SignalSent`.
+    """
+
+    number: int
+    job: JobId
+    attempts: tuple[tuple[int, int, int], ...] | None
+    signal: int
+    target: str
+
+
 class ReadOutput(Message, frozen=True, tag="ReadOutput"):
     """Head: read captured output of an instance; a negative offset counts from the end."""
 
@@ -298,6 +312,7 @@ FromAgent = (
     | OutputRead
     | OutputListed
     | ProgramChecked
+    | SignalSent
     | Launching
     | JobReady
     | HookFailed
@@ -316,6 +331,7 @@ FromHead = (
     | Stop
     | Suspend
     | Continue
+    | SendSignal
     | ReadOutput
     | ReadFile
     | ListOutput

@@ -139,6 +139,12 @@ class JobTable:
             job = self.jobs[number] = NodeJob(number)
         return job
 
+    def forget_questions(self) -> None:
+        """Forget what a head has asked that is not connected any more: the next one counts from 1, too."""
+        for job in self.jobs.values():
+            for tended in job.herd.values():
+                tended.questions.clear()
+
     def user_of(self, number: JobId, key: Key) -> int | None:
         """Return the user whose attempt lives here; None when there is no such attempt."""
         job = self.jobs.get(number)

@@ -10,6 +10,7 @@ from headnode.adapters.wire.agent_messages import (
     PROTOCOL,
     Hello,
     ReportedAttempt,
+    SignalSent,
     Suspended,
     Table,
 )
@@ -24,6 +25,7 @@ from headnode.adapters.wire.messages import (
     OpenJob,
     ResultsAck,
     Run,
+    SendSignal,
     Stop,
     Suspend,
     Welcome,
@@ -38,7 +40,16 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 
 JobOrder = (
-    OpenJob | Stop | Suspend | Continue | CloseJob | ResultsAck | HookFailureAck | Launching | KillLaunches
+    OpenJob
+    | Stop
+    | SendSignal
+    | Suspend
+    | Continue
+    | CloseJob
+    | ResultsAck
+    | HookFailureAck
+    | Launching
+    | KillLaunches
 )
 SETTLING = 5.0  # seconds for the shepherds of an earlier agent to dial
 
@@ -113,6 +124,7 @@ class Jobs:
     def hello(self, check: str) -> Hello:
         """Return the first words of a connection; `check` is the health check that was ordered."""
         self._table.taken.forget()
+        self._table.forget_questions()
         return Hello(protocol=PROTOCOL, facts=self._facts, **self._holdings(check))
 
     def table(self, number: int, check: str) -> Table:
@@ -162,6 +174,8 @@ class Jobs:
                 self._starts.open_job(message)
             case Stop():
                 self._stop(message)
+            case SendSignal():
+                self._signal(message)
             case Suspend():
                 self._suspend(message)
             case Continue():
@@ -194,6 +208,19 @@ class Jobs:
         grace = 0.0 if message.force else self.head.grace
         for marker, keys in by_owner.items():
             job.herd[marker].say(shepherd_protocol.stop_message(keys, grace))
+
+    def _signal(self, message: SendSignal) -> None:
+        """Let the shepherd of a job send a signal; where none is, nothing of the job runs."""
+        job = self._table.jobs.get(message.job)
+        tended = job.at_work if job is not None else None
+        if tended is None or tended.phase is not ShepherdPhase.HERE:
+            self._parts.send(SignalSent(number=message.number, processes=0))
+            return
+        tended.questions.add(message.number)
+        said = shepherd_protocol.signal_message(
+            message.number, message.attempts, message.signal, message.target
+        )
+        tended.say(said)
 
     def _suspend(self, message: Suspend) -> None:
         """Stop all processes of a job."""

@@ -14,6 +14,7 @@ from headnode.core.model import faults
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.job_record import decode_spec
 
 
 class ShepherdPhase(StrEnum):
@@ -64,6 +65,7 @@ class ShepherdHandle:
         self.closing = False  # told to end, or to be told so when it dials
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
         self.leaving: set[Key] = set()  # of them, those whose programs have ended: their files are taken away
+        self.questions: set[int] = set()  # of the head, about signals, that it has not answered
         self._writer: FrameWriter | None = None
         self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
 
@@ -95,6 +97,17 @@ class ShepherdHandle:
             self._kept.append((message, tuple(about)))
         else:
             self._writer.say(message)
+
+
+def warning_of(encoded: bytes) -> tuple[int, float, str] | None:
+    """Return the signal before the run time limit of a job, as a shepherd is told; None: it has none."""
+    text = decode_spec(encoded).signal
+    if not text:
+        return None
+    from headnode.core.model.signals import read_limit_signal  # few jobs have one
+
+    asked = read_limit_signal(text)
+    return asked.number, asked.before, asked.target
 
 
 def records_of(story: JournalContent) -> list[EndedRecord]:

@@ -13,6 +13,7 @@ from headnode.adapters.processes import cgroups, job_journal, shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
 from headnode.adapters.processes.job_journal import JournalContent, Key
 from headnode.adapters.wire import messages as m
+from headnode.adapters.wire.agent_messages import SignalSent
 from headnode.adapters.wire.frames import FrameWriter, listen, read_frame
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.leftovers import remove_leftovers
@@ -25,6 +26,7 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdPhase,
     ShepherdPlace,
     records_of,
+    warning_of,
 )
 from headnode.apps.agent.silent_peers import SilentPeers
 from headnode.apps.agent.vacant_shepherds import DISMISSAL, VacantShepherds, kind_of
@@ -130,6 +132,7 @@ class Shepherds:
             deadline=deadline,
             grace=grace,
             suspendable=opened.suspendable,
+            warning=warning_of(opened.spec),
             most_processes=most_processes(opened.max_processes),
         )
         tended = ShepherdHandle(opened.job, marker, journal, opened.uid)
@@ -319,6 +322,10 @@ class Shepherds:
                 self._services.ended(tended, ended)
             case shepherd_protocol.ShepherdSuspended(number=number):
                 self._services.stands_still(tended, number)
+            case shepherd_protocol.ShepherdSignaled(question=question, processes=processes):
+                if question in tended.questions:
+                    tended.questions.discard(question)
+                    self._services.say(SignalSent(number=question, processes=processes))
             case shepherd_protocol.ShepherdNotLaunched(number=number, message=why):
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():

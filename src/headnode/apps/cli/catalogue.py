@@ -72,7 +72,7 @@ _WORDS = {
         ("explain", "job_explain"),
         ("efficiency", "job_efficiency"),
         ("wait", "job_wait"),
-        ("cancel finish requeue suspend resume hold release clone refund", "job_control"),
+        ("cancel finish requeue suspend resume signal hold release clone refund", "job_control"),
         ("export", "job_edit"),
     ),
     "task": (("view", "task"), ("output", "task_output"), ("cancel finish requeue modify", "task")),

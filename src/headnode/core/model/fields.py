@@ -147,6 +147,10 @@ OPTIONS_OF_JOBS = (
         slash=SlashName("resource", "nodes", "NAME[,NAME...]",
                         "Hand the job over to this resource, such as a Slurm; here: own nodes; several: "
                         "the one with the earliest expected start; any: the same among all")),
+    JobOption("signal", "text", "signal before the run time limit is over, and how many seconds before it",
+        allow=(QUEUED, TEMPLATES), example="USR1@120",
+        slash=SlashName("signal", "time", "SIGNAL[@SECONDS]",
+                        "Signal before the run time limit is over (60 s); B:USR1: to the program alone")),
     JobOption("suspendable", "flag", "the job may be suspended and resumed",
         allow=(QUEUED, RUNNING, OPERATORS, TEMPLATES),
         slash=SlashName("suspendable", "time")),

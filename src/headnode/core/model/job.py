@@ -231,6 +231,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     reservation: str = ""  # name of the one in which it runs, and nowhere else
     resource: str = ""  # places where it may run, see `model.resource.places_in`; empty: own nodes
     suspendable: bool = False
+    signal: str = ""  # before the run time limit is over, see `model.signals`; empty: none
     preemptable: bool = True  # the job may be preempted by jobs of higher priority
     interactive: bool = False  # its one task is a program in a terminal, which somebody comes to
     resource_limits: tuple[ResourceLimit, ...] = ()  # of every process of every task

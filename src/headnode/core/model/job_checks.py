@@ -208,6 +208,8 @@ def _check_limits(spec: JobSpec) -> None:
             name = field.replace("_", "-")
             THE_JOB.refuse(name, f"{name} {at} is not a point in time", "write a date and time", field)
     check_holds(spec.holds)
+    if spec.signal:
+        _check_signal(spec)
     if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
         THE_JOB.refuse(
             "run-until-canceled",
@@ -215,6 +217,18 @@ def _check_limits(spec: JobSpec) -> None:
             "write both, for example --numprocessors 2-4",
             "run_until_canceled",
         )
+
+
+def _check_signal(spec: JobSpec) -> None:
+    from headnode.core.model.signals import read_limit_signal  # few jobs have one
+
+    try:
+        asked = read_limit_signal(spec.signal)
+    except BadRequest as no:
+        THE_JOB.refuse(no.code, no.what, no.fix, "signal")
+    if spec.run_time <= asked.before:
+        what = f"a signal {asked.before:g} s before a run time limit of {spec.run_time:g} s"
+        THE_JOB.refuse("signal", what, "write fewer seconds, such as USR1@30, or a longer limit", "signal")
 
 
 def _check_nodes(spec: JobSpec) -> None:

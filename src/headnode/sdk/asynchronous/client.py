@@ -9,6 +9,7 @@ from msgspec import to_builtins
 
 from headnode.apps.client.failures import refusal_in
 from headnode.core.model.errors import HeadnodeError, WrongState
+from headnode.core.model.signals import SignalTarget
 from headnode.protocol.answers import (
     DetailedJob,
     HistoryEntry,
@@ -20,6 +21,7 @@ from headnode.protocol.answers import (
 )
 from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.job_answers import CheckAnswer, EfficiencyObject, Explanation, SubmissionRefusal
+from headnode.protocol.job_signals import SignalJobAnswer
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.asynchronous.session import AsyncSession, job_number
 from headnode.sdk.description import (
@@ -168,6 +170,12 @@ class AsyncJobHandle:
     async def resume(self) -> JobStateAnswer:
         """Let the suspended job go on when its processors are free."""
         return await self.session.verbs.resume_job(self.id)
+
+    async def signal(
+        self, signal: str, *, target: SignalTarget = "all", task: int | None = None
+    ) -> SignalJobAnswer:
+        """Send a signal (USR1, 10) to the processes of the running job, or of one of its tasks."""
+        return await self.session.verbs.signal_job(self.id, signal=signal, target=target, task=task)
 
     async def hold(self, message: str = "") -> None:
         """Keep the job from starting until the hold is released."""

@@ -3,7 +3,7 @@
 Printed by `make bless` (scripts/sdk_source.py): do not edit.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from headnode.protocol.answers import (
     AddTasksAnswer,
@@ -17,6 +17,7 @@ from headnode.protocol.answers import (
     SubmitAnswer,
 )
 from headnode.protocol.job_answers import SubmitJobsAnswer
+from headnode.protocol.job_signals import SignalJobAnswer, SignalJobRequest
 from headnode.protocol.requests import (
     AddTasksRequest,
     CreateJobRequest,
@@ -244,4 +245,24 @@ class JobVerbs:
 
         submissions: each as in submit_job
         all_or_none: if one is refused, none is carried out
+        """
+
+    @verb_of(SignalJobRequest)
+    def signal_job(
+        self,
+        job: int,
+        signal: str,
+        *,
+        target: Literal["all", "program", "steps"] = "all",
+        task: int | None = None,
+        instance: int | None = None,
+    ) -> SignalJobAnswer:
+        """Send a signal to the processes of a running job.
+
+        For its owner, operators, administrators.
+
+        signal: a name or a number: USR1, 10
+        target: which processes; program: the first of a task; steps: of `srun`
+        task: its running instances; None: all tasks
+        instance: this one
         """

@@ -1,4 +1,4 @@
-"""``scancel``: end jobs, and elements of arrays.
+"""``scancel``: end jobs, and elements of arrays, or send them signals.
 
 Source:  Slurm 22.05, scancel(1).
 """
@@ -34,22 +34,20 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **acted_on(
-        "account/A hurry/H! jobname/n me! name nodelist/w partition/p qos/q quiet/Q! signal/s state/t user/u "
-        "verbose/v! version/V! help! usage!"
+        "account/A batch/b! full/f! hurry/H! jobname/n me! name nodelist/w partition/p qos/q quiet/Q! "
+        "signal/s state/t user/u verbose/v! version/V! help! usage!"
     ),
-    **ignored("batch/b! clusters/M ctld! full/f! sibling!", "the whole job is ended"),
+    **ignored("clusters/M ctld! sibling!", "this head has the job"),
     **refused("interactive/i! reservation/R wckey", "choose by -n, -u, -t, -p, -A or ids"),
 }
 UNREACHABLE = 8  # exit status of scancel where no head answers
 
 
 def run(words: "Sequence[str]", client: Client) -> int:
-    """End jobs, or elements of arrays."""
+    """End jobs, or elements of arrays, or send them a signal."""
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
-    signal = (asked.text("signal") or "KILL").upper().removeprefix("SIG")
-    if signal not in ("KILL", "TERM", "9", "15"):
-        raise ProgramRefusal(f"--signal={signal} is not supported here: only whole jobs are ended")
+    signal = _signal(asked)
     chooses = any(asked.has(name) for name in _CHOICES) or asked.has("me")
     if not asked.words and not chooses:
         raise ProgramRefusal("No job identification provided")
@@ -57,7 +55,26 @@ def run(words: "Sequence[str]", client: Client) -> int:
         if not all(part.isdigit() for part in word.partition("_")[0].split(".")):
             raise ProgramRefusal(f"Invalid job id {word}")
     targets = _chosen(asked, JobSource(client)) if chooses else [*asked.words]
-    return max([_end(target, client, asked) for target in targets], default=0)
+    return max([_end(target, client, asked, signal) for target in targets], default=0)
+
+
+def _signal(asked: ProgramWords) -> "dict[str, str]":
+    """Return the signal and the processes that get it; nothing: the jobs end.
+
+    SIGKILL for a whole job ends it, as in Slurm.
+    """
+    from headnode.core.model.errors import BadRequest
+    from headnode.core.model.signals import signal_name, signal_number
+
+    try:
+        name = signal_name(signal_number(asked.text("signal") or "KILL"))
+    except BadRequest:
+        raise ProgramRefusal(f"Unknown job signal: {asked.text('signal')}") from None
+    if asked.has("batch"):
+        return {"signal": name, "target": "program"}
+    if not asked.has("signal") or (name == "KILL" and not asked.has("full")):
+        return {}
+    return {"signal": name, "target": "all" if asked.has("full") else "steps"}
 
 
 _CHOICES = ("account", "jobname", "name", "nodelist", "partition", "qos", "state", "user")
@@ -106,15 +123,15 @@ def _is_meant(row: BatchRow, asked: ProgramWords, users: "set[str]", states: "se
     return row.state in states and all(not wanted or wanted & found for wanted, found in chosen)
 
 
-def _end(target: str, client: Client, asked: ProgramWords) -> int:
-    """End a job, or elements of an array; return the exit status."""
+def _end(target: str, client: Client, asked: ProgramWords, signal: "dict[str, str]") -> int:
+    """End a job, or elements of an array, or send a signal; return the exit status."""
     from headnode.apps.client.failures import is_away
     from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 
     if asked.has("verbose"):
-        sys.stderr.write(f"scancel: Terminating job {target}\n")
+        sys.stderr.write(f"scancel: {_deed(signal)}job {target}\n")
     try:
-        _end_parts(target, client)
+        _end_parts(target, client, signal)
     except (NotFound, WrongState) as refusal:  # Slurm counts what has ended, or never was, as ended
         if asked.has("verbose"):
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {in_words(refusal)}\n")
@@ -127,11 +144,22 @@ def _end(target: str, client: Client, asked: ProgramWords) -> int:
     return 0
 
 
-def _end_parts(target: str, client: Client) -> None:
+def _deed(signal: "dict[str, str]") -> str:
+    """Return what is done, in the words of Slurm."""
+    from headnode.core.model.signals import signal_number
+
+    if not signal:
+        return "Terminating "
+    whom = {"program": "batch ", "all": "full "}.get(signal["target"], "")
+    return f"Signal {signal_number(signal['signal'])} to {whom}"
+
+
+def _end_parts(target: str, client: Client, signal: "dict[str, str]") -> None:
+    verbs = ("signal_job", "signal_job") if signal else ("cancel_job", "cancel_task")
     job, _, number = target.partition("_")
     (wanted,) = job_numbers([job])
     if not number:
-        client.ask("cancel_job", job=wanted)
+        client.ask(verbs[0], job=wanted, **signal)
         return
     if "." in job:
         raise ProgramRefusal(f"{target}: parts that srun starts are not ended alone; end the job")
@@ -141,4 +169,4 @@ def _end_parts(target: str, client: Client) -> None:
     for row in rows_of(source, listed[0], expand=True) if listed else ():
         if row.number in numbers and row.state in ("PENDING", "RUNNING", "SUSPENDED"):
             task = row.task or source.tasks(wanted)[numbers_of(listed[0]["array"]).index(row.number)]
-            client.ask("cancel_task", job=wanted, task=task["task"], instance=task["instance"])
+            client.ask(verbs[1], job=wanted, task=task["task"], instance=task["instance"], **signal)

@@ -1,5 +1,5 @@
-"""``hn job cancel``, ``finish``, ``requeue``, ``clone``, ``suspend``, ``resume``, ``hold``, ``release``,
-``refund``."""
+"""``hn job cancel``, ``finish``, ``requeue``, ``clone``, ``suspend``, ``resume``, ``signal``, ``hold``,
+``release``, ``refund``."""
 
 from headnode.apps.cli.arguments import (
     GROUP_OPTIONS,
@@ -13,6 +13,7 @@ from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.options import Arguments, CliOption
 from headnode.apps.cli.output import Output, for_each, note_losses
 from headnode.apps.client.client import Client
+from headnode.core.model.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,6 +132,27 @@ def _suspended(answer: "dict[str, Any]") -> str:
     return "suspended." + (" Its processes are being stopped." if answer["state"] == "suspending" else "")
 
 
+def _signal_jobs(asked: Arguments, client: Client, out: Output) -> int:
+    if not (signal := asked.text("signal")):
+        raise BadRequest(code="usage", what="no signal is named", fix="write, for example, --signal USR1")
+    fields = {"signal": signal, "target": asked.text("to") or "all", "task": asked.number("task")}
+
+    def deed(job: int) -> None:
+        answer = client.ask("signal_job", job=job, **fields)
+        out.said(_sent(answer), answer, job)
+        if answer["silent"]:
+            out.note(f"no answer from {', '.join(answer['silent'])}: it may have arrived there")
+
+    return for_each(selected_jobs(asked, client, out), deed, out)
+
+
+def _sent(answer: "dict[str, Any]") -> str:
+    number = answer["processes"]
+    whom = "1 process" if number == 1 else f"{number} processes"
+    where = f" on {', '.join(answer['nodes'])}" if answer["nodes"] else ""
+    return f"SIG{answer['signal']} was sent to {whom} of job {answer['job']}{where}."
+
+
 def _refunded(answer: "dict[str, Any]") -> str:
     return f"put down for a refund of {answer['amount']:.15g}."
 
@@ -199,6 +221,24 @@ COMMANDS = (
         _change_jobs("resume_job", _resumed),
         options=GROUP_OPTIONS,
         example="hn job resume 12",
+    ),
+    CliCommand(
+        "signal",
+        "ID... | --group NAME",
+        "Send a signal to the processes of running jobs",
+        _signal_jobs,
+        options=(
+            CliOption("signal", "NAME", "Signal, by name or number"),
+            CliOption(
+                "to",
+                "WHICH",
+                "all processes (all), the first of each task (program), or those of srun (steps)",
+            ),
+            CliOption("task", "N", "Only the running instances of this task"),
+            *GROUP_OPTIONS,
+        ),
+        example="hn job signal 12 --signal USR1",
+        notes=("To have a signal before the run time limit: hn job submit --signal USR1@120.",),
     ),
     CliCommand(
         "hold",

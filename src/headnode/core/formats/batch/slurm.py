@@ -14,6 +14,7 @@ from headnode.core.formats.text.quantities import parse_date_time, parse_nodes
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
+from headnode.core.model.signals import read_limit_signal
 
 _NOT, _KEPT, _TRANSLATED, _APPROXIMATED, _NOTE = (
     Fidelity.NOT_SUPPORTED,
@@ -306,6 +307,23 @@ def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_address(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["email"] = text
     place.tell(_TRANSLATED, "it is the address for messages")
+
+
+def read_signal(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read ``B:USR1@120``; without ``B:`` Slurm signals the steps, and not the script."""
+    prefix, _, rest = text.rpartition(":")
+    letters = prefix.upper()
+    if "R" in letters:
+        place.refuse("a job does not run into a reservation here", "leave out R:", "signal")
+    if letters not in ("", "B"):
+        place.refuse(f"{text[:60]!r} is not known", "write SIGNAL@SECONDS or B:SIGNAL@SECONDS", "signal")
+    try:
+        asked = read_limit_signal(f"{'B' if letters else 'S'}:{rest}")
+    except BadRequest as wrong:
+        place.refuse(wrong.what, wrong.fix, "signal")
+    draft.job["signal"] = str(asked)
+    whom = "the script gets it" if letters else "the steps that srun starts get it, and not the script"
+    place.tell(_TRANSLATED, f"{whom}, this long before the run time limit")
 
 
 def read_comment(draft: BatchDraft, place: OptionPlace, text: str) -> None:

@@ -87,7 +87,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "quiet": ignored(_OURS, _NOTE),
     "requeue": r.read_requeue,
     "reservation": r.read_reservation,
-    "signal": ignored("the program gets SIGTERM when its time is over, and no signal before"),
+    "signal": r.read_signal,
     "sockets-per-node": ignored(_CORES),
     "switches": ignored("networks are not selected"),
     "tasks-per-node": r.read_per_node,

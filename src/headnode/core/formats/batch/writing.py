@@ -35,7 +35,10 @@ _SAID_OF_JOB: Final = frozenset((
 _NOTHING: Final[frozenset[str]] = frozenset()
 _SAID_BY: Final[Mapping[BatchSystem, tuple[frozenset[str], frozenset[str]]]] = {
     BatchSystem.SLURM: (
-        frozenset(("node_groups", "excluded_nodes", "licences", "reservation", "end_by", "description")),
+        frozenset((
+            *("node_groups", "excluded_nodes", "licences", "reservation", "end_by", "description"),
+            "signal",
+        )),
         _NOTHING,
     ),
     BatchSystem.LSF: (

@@ -1,0 +1,119 @@
+"""Signals to the processes of running jobs, on all of their nodes."""
+
+import asyncio
+from collections.abc import Mapping
+
+from headnode.adapters.nodes.link import NodeLink
+from headnode.apps.server.api.verbs import OVERSEES, verb
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import BadRequest, Unavailable, WrongState
+from headnode.core.model.quantities import JobId
+from headnode.core.model.resource import PLACE_MARK
+from headnode.core.model.signals import signal_name, signal_number
+from headnode.core.model.user import User
+from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.permissions import may_change
+from headnode.core.state.transitions import JobState
+from headnode.protocol.job_signals import SignalJobAnswer, SignalJobRequest
+
+Attempts = tuple[tuple[int, int, int], ...]
+"""Task, instance and attempt of each."""
+
+
+@verb(OVERSEES)
+async def signal_job(context: ServerContext, by: User, request: SignalJobRequest) -> SignalJobAnswer:
+    """Send a signal to the processes of a running job."""
+    number = signal_number(request.signal)
+    if request.instance is not None and request.task is None:
+        raise BadRequest(
+            code="signal", what="an instance is named without its task", fix="name the task, too: task"
+        )
+    found = context.lookups.job(request.job)
+    may_change(by, found.record)
+    run = _running(found.record)
+    chosen = _chosen(run, request)
+    if any(node.startswith(PLACE_MARK) for node in chosen):
+        raise WrongState(
+            code="signal-elsewhere",
+            what=f"job {request.job} runs at a resource, whose scheduler sends signals",
+            fix=f"use the command of that scheduler; hn job view {request.job} shows the id of the job there",
+        )
+    links = {node: context.links[node] for node in chosen if node in context.links}
+    if old := sorted(node for node, link in links.items() if not link.knows_signals):
+        raise Unavailable(
+            code="old-node",
+            what=f"nodes with a Headnode of before 0.3 send no signals: {', '.join(old)}",
+            fix="install the version of the head there",
+        )
+    asked = {node: _ask(link, request, number, chosen[node]) for node, link in links.items()}
+    answers = dict(zip(asked, await asyncio.gather(*asked.values()), strict=True))
+    return _answer(request, number, chosen, answers)
+
+
+def _running(record: JobRecord) -> JobRun:
+    """Return the run of a job that runs.
+
+    Raises:  WrongState ``not-running``.
+    """
+    if record.run is None or record.state is not JobState.RUNNING:
+        raise WrongState(
+            code="not-running",
+            what=f"job {record.id} does not run: it is {record.state.value}",
+            fix=f"see when it runs: hn job explain {record.id}",
+        )
+    return record.run
+
+
+def _chosen(run: JobRun, request: SignalJobRequest) -> Mapping[str, Attempts | None]:
+    """Return what gets the signal on each node; None: all that the job has there.
+
+    Raises:  WrongState ``not-running``.
+    """
+    if request.task is None:
+        return dict.fromkeys(run.places)
+    if not 0 < request.task <= len(run.tasks):
+        raise BadRequest(
+            code="no-such-task",
+            what=f"job {request.job} has no task {request.task}",
+            fix=f"see: hn job listtasks {request.job}",
+            path=("task",),
+        )
+    by_node: dict[str, list[tuple[int, int, int]]] = {}
+    for instance, live in run.tasks[request.task - 1].live.items():
+        if request.instance in (None, instance):
+            for node, _ in live.placement:
+                by_node.setdefault(node, []).append((request.task, instance, live.attempt))
+    if not by_node:
+        raise WrongState(
+            code="not-running",
+            what=f"nothing of task {request.job}.{request.task} runs that could get a signal",
+            fix=f"see: hn job listtasks {request.job}",
+        )
+    return {node: tuple(attempts) for node, attempts in by_node.items()}
+
+
+async def _ask(
+    link: NodeLink, request: SignalJobRequest, number: int, attempts: Attempts | None
+) -> int | None:
+    """Return to how many processes of a node the signal went; None: the node does not answer."""
+    try:
+        return await link.send_signal(JobId(request.job), attempts, number, request.target)
+    except Unavailable:
+        return None
+
+
+def _answer(
+    request: SignalJobRequest,
+    number: int,
+    chosen: Mapping[str, Attempts | None],
+    answers: Mapping[str, int | None],
+) -> SignalJobAnswer:
+    silent = sorted(node for node in chosen if answers.get(node) is None)
+    if len(silent) == len(chosen):
+        raise Unavailable(
+            code="node-away",
+            what=f"no node of job {request.job} answers: {', '.join(silent)}",
+            fix="try again when `hn node list` shows them as Ready",
+        )
+    sent = {node: count for node, count in answers.items() if count}
+    return SignalJobAnswer(request.job, signal_name(number), sum(sent.values()), sorted(sent), silent)

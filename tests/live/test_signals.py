@@ -1,0 +1,151 @@
+"""Signals reach the processes of jobs: before their run time limit, and when their owner sends them."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.core.model.errors import HeadnodeError
+from heads import RealHead, real_head
+
+CATCHES = "trap 'exit {code}' {signal}; : > {folder}/ready; while :; do sleep 0.05; done"
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("head"), nodes=2) as head:
+        yield head
+
+
+def catching(folder: Path, signal: str = "USR1", code: int = 7) -> str:
+    return CATCHES.format(code=code, signal=signal, folder=folder)
+
+
+def submit(head: RealHead, *tasks: dict[str, Any], **job: Any) -> int:
+    described = json.dumps({"tasks": list(tasks)} | job)
+    return int(head.ask("submit_job", jobfile=described, dialect="native")["job"])
+
+
+def until_there(head: RealHead, *files: Path) -> None:
+    head.until(lambda: all(file.exists() for file in files))
+
+
+def test_a_job_gets_its_signal_before_its_run_time_limit_is_over(head: RealHead, tmp_path: Path) -> None:
+    job = submit(head, {"command": catching(tmp_path)}, run_time="5s", signal="USR1@3")
+    ended = head.wait(job)
+    assert (ended["state"], head.task(job)["exit_code"]) == ("Failed", 7)
+    assert ended["ended"] - ended["started"] >= 2, "it came too early"
+
+
+def test_a_job_without_a_signal_is_ended_by_its_limit(head: RealHead, tmp_path: Path) -> None:
+    job = submit(head, {"command": catching(tmp_path)}, run_time="2s")
+    assert head.wait(job)["state"] == "Canceled"
+    assert head.task(job)["exit_code"] != 7
+
+
+def test_a_task_gets_the_signal_of_its_job_before_its_own_limit(head: RealHead, tmp_path: Path) -> None:
+    (tmp_path / "short").mkdir()
+    limited = {"command": catching(tmp_path / "short"), "run_time": "4s"}
+    job = submit(head, limited, {"command": catching(tmp_path, code=8)}, run_time="1h", signal="USR1@3")
+    head.until(lambda: head.task(job, 1)["state"] == "Failed")
+    assert head.task(job, 1)["exit_code"] == 7
+    assert head.task(job, 2)["state"] == "Running"
+    head.ask("cancel_job", job=job, force=True)
+
+
+def test_a_limit_that_moves_moves_the_signal(head: RealHead, tmp_path: Path) -> None:
+    job = submit(head, {"command": catching(tmp_path)}, run_time="1h", signal="USR1@3598")
+    until_there(head, tmp_path / "ready")
+    head.ask("modify_job", job=job, terms={"runtime": "2h"})
+    head.ask("modify_job", job=job, terms={"runtime": "1h"})
+    assert head.wait(job)["state"] == "Failed"
+    assert head.task(job)["exit_code"] == 7
+
+
+def test_time_in_which_a_job_is_suspended_does_not_count_for_its_signal(
+    head: RealHead, tmp_path: Path
+) -> None:
+    job = submit(head, {"command": catching(tmp_path)}, run_time="5s", signal="USR1@2", suspendable=True)
+    until_there(head, tmp_path / "ready")
+    head.ask("suspend_job", job=job)
+    head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Suspended")
+    other = head.submit("sleep 3.5")
+    head.wait(other)
+    head.ask("resume_job", job=job)
+    assert head.wait(job)["state"] == "Failed"
+    assert head.task(job)["exit_code"] == 7
+
+
+WORKER = "sh -c 'trap \"echo {1}\" USR1; : > {0}/{1}; until [ -e {0}/end ]; do sleep 0.05; done' & "
+SCRIPT = "trap 'echo script' USR1; {}SLURM_STEP_ID=0 {}until [ -e {}/end ]; do sleep 0.05; done; wait"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("all", {"script", "child", "step"}), ("program", {"script"}), ("steps", {"step"})],
+)
+def test_the_processes_that_are_meant_get_the_signal(
+    head: RealHead, tmp_path: Path, target: str, said: set[str]
+) -> None:
+    workers = [WORKER.format(tmp_path, word) for word in ("child", "step")]
+    job = submit(head, {"command": SCRIPT.format(*workers, tmp_path)})
+    until_there(head, tmp_path / "child", tmp_path / "step")
+    answer = head.ask("signal_job", job=job, signal="SIGUSR1", target=target)
+    assert answer["signal"] == "USR1"
+    assert answer["processes"] >= len(said)
+    assert answer["silent"] == []
+    words = {"script", "child", "step"}
+    head.until(lambda: said <= set(head.output(job).split()))
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] in ("Finished", "Failed")
+    assert set(head.output(job).split()) & words == said
+
+
+def test_a_task_and_an_instance_alone_get_a_signal(head: RealHead, tmp_path: Path) -> None:
+    places = [tmp_path / str(number) for number in range(1, 4)]
+    for place in places:
+        place.mkdir()
+    sweep = {"command": catching(tmp_path / "*"), "sweep": "1-2"}
+    job = submit(head, sweep, {"command": catching(places[2])})
+    until_there(head, *(place / "ready" for place in places))
+    head.ask("signal_job", job=job, signal="10", task=1, instance=2)
+    head.until(lambda: head.task(job, 1, 2)["state"] == "Failed")
+    assert head.task(job, 1, 1)["state"] == "Running"
+    head.ask("signal_job", job=job, signal="USR1", task=2)
+    head.until(lambda: head.task(job, 2)["state"] == "Failed")
+    assert head.task(job, 1, 1)["state"] == "Running"
+    head.ask("cancel_job", job=job, force=True)
+
+
+def test_a_signal_goes_to_all_nodes_of_a_job(head: RealHead, tmp_path: Path) -> None:
+    command = catching(tmp_path).replace("ready", "ready-$HEADNODE_TASK")
+    job = submit(head, *[{"command": command, "processors": 2}] * 2, together=True)
+    head.until(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
+    answer = head.ask("signal_job", job=job, signal="USR1")
+    assert len(answer["nodes"]) == 2
+    assert head.wait(job)["state"] == "Failed"
+    assert {head.task(job, task)["exit_code"] for task in (1, 2)} == {7}
+
+
+def refusal(ask: Callable[[], object]) -> str:
+    with pytest.raises(HeadnodeError) as caught:
+        ask()
+    return caught.value.code
+
+
+def test_what_cannot_get_a_signal_is_refused(head: RealHead, tmp_path: Path) -> None:
+    job = submit(head, {"command": catching(tmp_path)})
+    until_there(head, tmp_path / "ready")
+    ask = head.ask
+    assert refusal(lambda: ask("signal_job", job=job, signal="NOSUCH")) == "signal"
+    assert refusal(lambda: ask("signal_job", job=job, signal="USR1", task=9)) == "no-such-task"
+    assert refusal(lambda: ask("signal_job", job=job, signal="USR1", instance=1)) == "signal"
+    assert refusal(lambda: ask("signal_job", job=10_000_000, signal="USR1")) == "no-such-job"
+    ask("cancel_job", job=job, force=True)
+    head.wait(job)
+    assert refusal(lambda: ask("signal_job", job=job, signal="USR1")) == "not-running"
+    terms = {"runtime": "1m", "signal": "USR1@60"}
+    assert refusal(lambda: head.submit("sleep 1", terms=terms)) == "signal"
+    assert refusal(lambda: head.submit("sleep 1", terms={"signal": "X:USR1"})) == "signal"
