@@ -1,15 +1,18 @@
 """Signals reach the processes of jobs: before their run time limit, and when their owner sends them."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headnode
 from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
+SOURCE = Path(headnode.__file__).parents[1]
 CATCHES = "trap 'exit {code}' {signal}; : > {folder}/ready; while :; do sleep 0.05; done"
 
 
@@ -149,3 +152,20 @@ def test_what_cannot_get_a_signal_is_refused(head: RealHead, tmp_path: Path) -> 
     terms = {"runtime": "1m", "signal": "USR1@60"}
     assert refusal(lambda: head.submit("sleep 1", terms=terms)) == "signal"
     assert refusal(lambda: head.submit("sleep 1", terms={"signal": "X:USR1"})) == "signal"
+
+
+def test_steps_on_two_nodes_get_the_signal_and_srun_goes_on_with_them(head: RealHead, tmp_path: Path) -> None:
+    step = f"trap 'echo $SLURM_PROCID >> {tmp_path}/got' USR2; : > {tmp_path}/step$SLURM_PROCID; "
+    step += f"until [ -e {tmp_path}/end ]; do sleep 0.05; done"
+    (tmp_path / "step.sh").write_text(step)
+    srun = f"{sys.executable} -m headnode.apps.cli compat run srun sh {tmp_path}/step.sh"
+    script = f"#!/bin/sh\n#SBATCH -N 2 -n 4\ntrap : USR2\nexport PYTHONPATH={SOURCE}\n{srun}\n"
+    job = int(head.ask("submit_job", jobfile=script, dialect="slurm")["job"])
+    until_there(head, *(tmp_path / f"step{rank}" for rank in range(4)))
+    for target in ("steps", "all"):
+        (tmp_path / "got").unlink(missing_ok=True)
+        head.ask("signal_job", job=job, signal="USR2", target=target)
+        got = tmp_path / "got"
+        head.until(lambda got=got: got.exists() and set(got.read_text().split()) == {"0", "1", "2", "3"})
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"

@@ -128,6 +128,15 @@ def has_variable(process: int, name: bytes) -> bool:
     return b"\0" + name + b"=" in _environment_of(process)
 
 
+def has_word(process: int, word: bytes) -> bool:
+    """Tell whether the command line of a process has something in it."""
+    try:
+        with open(f"/proc/{process}/cmdline", "rb") as file:  # noqa: PTH123
+            return word in file.read()
+    except OSError:
+        return False
+
+
 def _environment_of(process: int) -> bytes:
     """Return the environment that a process was started with, between two NUL; nothing of one of others."""
     try:

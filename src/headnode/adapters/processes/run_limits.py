@@ -14,6 +14,7 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.remote_steps import RemoteStep
 
 STEP_VARIABLE = b"SLURM_STEP_ID"  # in the environment of what `srun` has started
+LAUNCHER = b"headnode.adapters.processes.launcher"  # in the command line of who waits for a command elsewhere
 
 
 class RunLimits:
@@ -112,5 +113,6 @@ def _targets(program: int, processes: set[int], target: str) -> set[int]:
     if target == "program":
         return {program}
     if target == "steps":
-        return {process for process in processes if process_tree.has_variable(process, STEP_VARIABLE)}
-    return processes - {os.getpid()}
+        processes = {each for each in processes if process_tree.has_variable(each, STEP_VARIABLE)}
+    # What a launcher waits for gets the signal on its own node, and would be ended with the launcher.
+    return {each for each in processes - {os.getpid()} if not process_tree.has_word(each, LAUNCHER)}

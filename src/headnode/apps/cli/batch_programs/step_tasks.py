@@ -121,6 +121,8 @@ class RunningStep:
         """Start the tasks and wait; return the highest exit code."""
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(each, lambda number, _frame: self._pass_on(number))
+        for each in (signal.SIGUSR1, signal.SIGUSR2):  # a signal to the job reaches the tasks by itself
+            signal.signal(each, lambda _number, _frame: None)
         try:
             for task in self._tasks:
                 self._start(task)
