@@ -44,6 +44,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     "finish_task": {"task": 1},
     "modify_task": {"task": 1, "terms": {"name": "other"}},
     "read_output": {"task": 1},
+    "signal_job": {"signal": "USR1"},
     "set_parameters": {"values": {"SchedulingDepth": "7"}},
 }
 """What a verb is asked with, beside the job that it is about."""

@@ -156,6 +156,7 @@ class JobOptions(TypedDict, total=False):
     holds: str | Sequence[str]  # names of holds: the job waits until all are released
     end_by: str | float | datetime  # latest end of the job: it is canceled if it cannot end by then
     reservation: str  # run only in this reservation of nodes
+    signal: str  # signal before the run time limit is over, and how many seconds before it
     suspendable: bool  # the job may be suspended and resumed
     preemptable: bool  # the job may be preempted by jobs of higher priority
     interactive: bool  # interactive: its one program runs in a terminal
@@ -171,7 +172,6 @@ class JobOptions(TypedDict, total=False):
     email: str  # e-mail address for notices
     run_as: str  # user of the job; only administrators may name another user
     resource: str  # where the job runs: resources with their own schedulers, here, or any
-    signal: str  # signal before the run time limit is over, and how many seconds before it
     credential: str  # name of the owner's credential for storage
     group_order: str | Sequence[str]  # order of task groups
     dialect: str  # language from which the job was converted

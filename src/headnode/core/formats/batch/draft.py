@@ -12,9 +12,11 @@ from headnode.core.formats.batch.lines import RULES, BatchSystem
 from headnode.core.formats.batch.option_place import MOST_NUMBER, OptionPlace
 from headnode.core.formats.fidelity import Fidelity, ReportItem
 from headnode.core.model.bounds import TASKS_OF_FILE
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.signals import LONGEST_TIME, LimitSignal, read_limit_signal, signal_number
 from headnode.core.model.task import ARRAY_INDEX, Distribution, TaskSpec, TaskType, substitute
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z")
@@ -49,6 +51,9 @@ class BatchDraft:
         self.total_memory: int | None = None  # MB of all nodes together
         self.scattered = False  # each process has a node of its own
         self.packed = False  # all processors are on one node
+        self.soft_limit: tuple[OptionPlace, Seconds] | None = None  # when Grid Engine sends SIGUSR1
+        self.warning: tuple[OptionPlace, str] | None = None  # what LSF does before the run time limit
+        self.warning_time: tuple[OptionPlace, Seconds] | None = None  # how long before it
         self.gpus = GpuDraft()
         self.gpu_size: GpuSize | None = None  # set when all options have been read
         self.items: list[ReportItem] = []
@@ -70,6 +75,33 @@ class BatchDraft:
             self.scattered and not self.packed,
         )
         self.gpu_size = self.gpus.size(asked)
+
+    def settle_signal(self) -> None:
+        """Settle which signal comes before the run time limit, after all options have been read."""
+        not_sent = None
+        if self.soft_limit is not None:
+            place, soft = self.soft_limit
+            before = self.run_time - soft
+            if 1 <= before <= LONGEST_TIME:
+                self.job["signal"] = str(LimitSignal(signal_number("USR1"), Seconds(before)))
+                place.tell(Fidelity.TRANSLATED, f"SIGUSR1 comes {before:g} s before the run time limit")
+            else:
+                place.tell(Fidelity.NOT_SUPPORTED, "no signal is sent: h_rt is not a little longer")
+        if self.warning is not None and self.warning_time is not None:
+            place, action = self.warning
+            try:
+                asked = read_limit_signal(f"{action}@{self.warning_time[1]:.0f}")
+            except BadRequest:
+                not_sent = "no signal is sent: it is not a signal, or the time before the limit is too long"
+            else:
+                self.job["signal"] = str(asked)
+                for each in (place, self.warning_time[0]):
+                    each.tell(Fidelity.TRANSLATED, "the signal comes this long before the run time limit")
+        elif self.warning is not None or self.warning_time is not None:
+            not_sent = "no signal is sent: -wa and -wt belong together"
+        for told in (self.warning, self.warning_time) if not_sent else ():
+            if told is not None:
+                told[0].tell(Fidelity.NOT_SUPPORTED, not_sent or "")
 
     @property
     def processors(self) -> int:

@@ -47,11 +47,7 @@ def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_run_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read ``[hour:]minute[/host]``."""
     clock, slash, _ = text.partition("/")
-    fields = clock.split(":")
-    if len(fields) > 2:
-        place.refuse(f"{text[:60]!r} is not a time", "write minutes, or HOURS:MINUTES")
-    hours, minutes = (["0", *fields])[-2:]
-    draft.run_time = Seconds(float((place.number(hours) * 60 + place.number(minutes)) * 60))
+    draft.run_time = _minutes(place, clock)
     if not draft.run_time:
         place.refuse("a run time limit is at least 1 minute", "write minutes, or HOURS:MINUTES")
     if slash:
@@ -95,6 +91,28 @@ def lsf_file(draft: BatchDraft, text: str) -> str:
     """Return the name of a file as ours: with our variables in place of ``%J`` and ``%I``."""
     stars = text.replace("*", "^*") if draft.array else text
     return stars.replace("%J", "%CCP_JOBID%").replace("%I", "*" if draft.array else "0")
+
+
+def _minutes(place: OptionPlace, text: str) -> Seconds:
+    """Read ``[hour:]minute``.
+
+    Raises:  BadRequest ``value``.
+    """
+    fields = text.split(":")
+    if len(fields) > 2:
+        place.refuse(f"{text[:60]!r} is not a time", "write minutes, or HOURS:MINUTES")
+    hours, minutes = (["0", *fields])[-2:]
+    return Seconds(float((place.number(hours) * 60 + place.number(minutes)) * 60))
+
+
+def read_warning(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read what is done before the run time limit: a signal, or a command, which is not run here."""
+    draft.warning = place, text.strip("'")
+
+
+def read_warning_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read how long before the run time limit it is done: ``[hour:]minute``."""
+    draft.warning_time = place, _minutes(place, text.strip("'"))
 
 
 def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:

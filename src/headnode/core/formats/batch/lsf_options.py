@@ -266,8 +266,8 @@ BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
     "ul": BsubOption(ignored("limits of the submitting shell are not passed"), argument=False),
     "v": BsubOption(ignored("memory with swap is not limited")),
     "w": BsubOption(r.read_dependency),
-    "wa": BsubOption(ignored("the program gets SIGTERM when its time is over, and no signal before")),
-    "wt": BsubOption(ignored("the program gets SIGTERM when its time is over, and no signal before")),
+    "wa": BsubOption(r.read_warning),
+    "wt": BsubOption(r.read_warning_time),
     "x": BsubOption(r.read_exclusive, argument=False),
 }
 

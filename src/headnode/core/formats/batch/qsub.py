@@ -14,7 +14,7 @@ from headnode.core.formats.batch.lines import BatchSystem
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.model.job import Condition, NamedParent
-from headnode.core.model.quantities import Instant, Priority
+from headnode.core.model.quantities import Instant, Priority, Seconds
 
 _NOT, _KEPT, _NOTE = Fidelity.NOT_SUPPORTED, Fidelity.KEPT, Fidelity.NOTE
 _TRANSLATED, _APPROXIMATED = Fidelity.TRANSLATED, Fidelity.APPROXIMATED
@@ -184,10 +184,19 @@ def read_parallel(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 
 def read_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.run_time = _seconds(draft, place, text)
+    place.tell(_TRANSLATED, "it is the run time limit")
+
+
+def read_soft_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read when the program gets SIGUSR1."""
+    draft.soft_limit = place, _seconds(draft, place, text)
+
+
+def _seconds(draft: BatchDraft, place: OptionPlace, text: str) -> Seconds:
     if draft.system is BatchSystem.GRID_ENGINE and text.count(":") == 1:
         place.refuse(f"{text[:60]!r} is not a time", "write seconds, or HOURS:MINUTES:SECONDS")
-    draft.run_time = place.clock(text)
-    place.tell(_TRANSLATED, "it is the run time limit")
+    return place.clock(text)
 
 
 def read_slot_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:

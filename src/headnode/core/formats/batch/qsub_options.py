@@ -52,7 +52,7 @@ PBS_RESOURCES: Final[Mapping[str, Reader]] = {
 }
 GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
     "h_rt": r.read_seconds,
-    "s_rt": ignored("the program gets no signal before its run time limit"),
+    "s_rt": r.read_soft_seconds,
     "h_cpu": ignored(_LESS),
     "h_vmem": r.read_slot_memory,
     "mem_free": r.read_slot_memory,
