@@ -33,6 +33,24 @@ def test_what_the_shepherd_writes_stands_behind_the_record_of_the_agent(journal:
     assert list(story.queued) == [(1, 7, 1)]
 
 
+@pytest.mark.parametrize("before", [1, 50, 5_000])
+def test_nothing_of_a_longer_job_before_is_read_as_of_the_next(
+    journal: tuple[Path, Writer], before: int
+) -> None:
+    path, writer = journal
+    begin_next(path, NEXT)
+    assert writer.has_begun(NEXT)
+    writer.append([["started", 1, number, 1, 5.0] for number in range(before)])
+    writer.clear()
+    assert job_journal.read(path) is None
+    begin_next(path, NEXT)
+    assert writer.has_begun(NEXT)
+    writer.append([["queued", 1, [[7, 1]]]])
+    story = job_journal.read(path)
+    assert story is not None
+    assert (list(story.queued), story.started) == ([(1, 7, 1)], {})
+
+
 @pytest.mark.parametrize("found", [None, FIRST, Header(2, "next", "boot", os.getpid() + 1, 0)])
 def test_a_shepherd_serves_no_job_of_which_the_journal_is_not(
     journal: tuple[Path, Writer], found: Header | None

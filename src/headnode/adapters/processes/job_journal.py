@@ -81,15 +81,22 @@ class JournalContent(NamedTuple):
     ]  # directories that were made for attempts, in their order; most are removed again
 
 
+_KEPT = 64 * 1024  # bytes of a journal that are made blank for the next job; a longer one is cut off
+
+
 class Writer:
-    """Appends to a journal.  A batch is in the file as a whole or not at all."""
+    """Appends to a journal.  A batch is in the file as a whole or not at all.
+
+    Behind the records there may be empty lines, which readers pass over: to cut a file off and to fill it again
+    takes ten times as long as to write over it, because the file system frees and finds the room each time.
+    """
 
     def __init__(self, path: str, header: Header) -> None:
         """Create the file and lock it.
 
         Raises:  OSError, also when the file exists.
         """
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._size = 0
@@ -109,14 +116,15 @@ class Writer:
         """
         first = f"{_first_line(header)}\n".encode()
         self._size = len(first)
-        return os.pread(self._file, len(first) + 1, 0) == first
+        return os.pread(self._file, len(first) + 1, 0) in (first, first + b"\n")
 
     def clear(self) -> None:
         """Remove all records, for another job.
 
         Raises:  OSError.
         """
-        os.ftruncate(self._file, 0)
+        if self._size > _KEPT or os.pwrite(self._file, b"\n" * self._size, 0) < self._size:
+            os.ftruncate(self._file, 0)
         self._size = 0
 
     def append(self, records: Iterable[Sequence[Any]]) -> None:
@@ -133,9 +141,9 @@ class Writer:
         """
         data = "".join([f"{line}\n" for line in lines]).encode()
         try:
-            written = os.write(self._file, data)
+            written = os.pwrite(self._file, data, self._size)
             if written < len(data):
-                written += os.write(self._file, data[written:])
+                written += os.pwrite(self._file, data[written:], self._size + written)
         except OSError:
             os.ftruncate(self._file, self._size)
             raise
@@ -148,7 +156,7 @@ def begin_next(path: Path, header: Header) -> None:
     Raises:  OSError; then the shepherd must not serve that job.
     """
     first = f"{_first_line(header)}\n".encode()
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.write(file, first) < len(first):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -182,6 +190,8 @@ def read(path: Path) -> JournalContent | None:
         return None
     story = JournalContent(header, {}, {}, {}, {})
     for line in lines[1:-1]:  # behind the last line end there is nothing, or half a line
+        if not line:
+            continue
         try:
             record = json.loads(line)
         except ValueError:
