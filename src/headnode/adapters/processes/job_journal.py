@@ -87,8 +87,8 @@ _KEPT = 64 * 1024  # bytes of a journal that are made blank for the next job; a 
 class Writer:
     """Appends to a journal.  A batch is in the file as a whole or not at all.
 
-    Behind the records there may be empty lines, which readers pass over: to cut a file off and to fill it again
-    takes ten times as long as to write over it, because the file system frees and finds the room each time.
+    Behind the records there may be empty lines, which readers pass over: to cut a file off and to fill it
+    again takes ten times as long as to write over it, because the file system frees and finds its room.
     """
 
     def __init__(self, path: str, header: Header) -> None:

@@ -243,6 +243,7 @@ class JobEndings:
             tended.live.pop(key, None)
             tended.leaving.discard(key)
         self._take(job, settled, idle=not any(other.live for other in job.herd.values()))
+        self._parts.results.tell_urgent()
 
     def _hold(self, job: NodeJob, entry: LedgerEntry, targets: frozenset[str]) -> None:
         """Keep a result back until it is known what its attempt used on other nodes."""

@@ -140,6 +140,11 @@ class ResultSender:
         if fresh and self.welcome:  # what a job has held here is free for the next when the head knows
             self._tell_at(0.0 if idle else self._flushed_at + COALESCE)
 
+    def tell_urgent(self) -> None:
+        """Tell now, not in the next turn of the loop, what is to be told at once: no more comes with it."""
+        if self._flush is not None and not self._flush.when():
+            self._tell()
+
     def _tell_at(self, due: float) -> None:
         if self._flush is None or due < self._flush.when():
             if self._flush is not None:

@@ -1,5 +1,6 @@
 """A shepherd, as the agent sees it, and its reports in the words of the wire."""
 
+import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -63,6 +64,8 @@ class ShepherdHandle:
         self.place = ShepherdPlace(marker)
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
+        self.has_journal = True  # False: it is that of another job now
+        self.patience: asyncio.TimerHandle | None = None  # with one that is closing
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
         self.leaving: set[Key] = set()  # of them, those whose programs have ended: their files are taken away
         self.questions: set[int] = set()  # of the head, about signals, that it has not answered
@@ -90,6 +93,12 @@ class ShepherdHandle:
     def has_hung_up(self) -> None:
         """Wait for it to dial again, or to be found dead."""
         self.phase, self._writer = ShepherdPhase.AWAITED, None
+
+    def say_at_once(self, message: bytes) -> None:
+        """Tell it something that it can begin with while the agent goes on."""
+        self.say(message)
+        if self._writer is not None:
+            self._writer.flush()
 
     def say(self, message: bytes, about: Sequence[Key] = ()) -> None:
         """Tell it something, now or when it dials; `about` are the attempts it is to run."""

@@ -27,6 +27,8 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdPlace,
     records_of,
     warning_of,
+    trouble_of,
+    words_for,
 )
 from headnode.apps.agent.silent_peers import SilentPeers
 from headnode.apps.agent.vacant_shepherds import DISMISSAL, VacantShepherds, kind_of
@@ -115,8 +117,6 @@ class Shepherds:
 
         Raises:  Unavailable ``factory``; OSError when the agent's directories cannot be made again.
         """
-        self._places.restore()
-        self._listen_again()
         marker = secrets.token_hex(8)
         journal = self._places.journal(opened.job, marker)
         order = ShepherdOrder(
@@ -139,16 +139,25 @@ class Shepherds:
         if opened.hooks is None:  # what the site does around a job may be about all that its user runs
             tended.place = ShepherdPlace(marker, kind_of(order), time.monotonic())
         if tended.place.kind is None or not self._vacant.find(order, tended):
-            self._factory.order(order)
+            self._order_new(order)
         self._herd[marker] = tended
         return tended
+
+    def _order_new(self, order: ShepherdOrder) -> None:
+        """Have a shepherd made, which finds the directories of the agent and dials its socket.
+
+        Raises:  as `order`.
+        """
+        self._places.restore()
+        self._listen_again()
+        self._factory.order(order)
 
     def _fork(self, order: ShepherdOrder) -> None:
         """Make a shepherd for a job that was to get one that is there."""
         try:
-            self._factory.order(order)
-        except Unavailable as error:
-            self.shepherd_failed(order.marker, str(error), error.code)
+            self._order_new(order)
+        except (OSError, Unavailable) as error:
+            self.shepherd_failed(order.marker, words_for(error), trouble_of(error))
 
     def dismiss(self, tended: ShepherdHandle) -> None:
         """Let a shepherd kill all it has, and end or wait for another job; one that does not is killed."""
@@ -157,10 +166,10 @@ class Shepherds:
         tended.closing = True
         if self._vacant.may_stay(tended):
             self._vacant.clears(tended)
-            tended.say(shepherd_protocol.vacate_message())
+            tended.say_at_once(shepherd_protocol.vacate_message())
         else:
             tended.say(shepherd_protocol.close_message())
-        asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
+        tended.patience = asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
 
     def _insist(self, tended: ShepherdHandle) -> None:
         if tended.phase not in (ShepherdPhase.AWAITED, ShepherdPhase.HERE):
@@ -173,7 +182,10 @@ class Shepherds:
 
     def forget(self, tended: ShepherdHandle) -> None:
         """Remove what is kept of a settled shepherd."""
-        tended.journal.unlink(missing_ok=True)
+        if tended.has_journal:
+            tended.journal.unlink(missing_ok=True)
+        if tended.patience is not None:
+            tended.patience.cancel()
         self._herd.pop(tended.marker, None)
 
     async def close(self) -> None:

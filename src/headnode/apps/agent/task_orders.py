@@ -12,7 +12,6 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.limits import Bounds
 from headnode.adapters.processes.remote_steps import MARKER as LAUNCHED
 from headnode.adapters.processes.shepherd_protocol import run_message
-from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import OpenJob, Run, TransferRules, Welcome
 from headnode.apps.agent.gpu_assignments import BESIDE, GpuAssignments, GpuRequest
@@ -51,8 +50,6 @@ class TaskOrders:
         way: TaskAccess,
         gpus: GpuAssignments,
     ) -> None:
-        base = base_environment(opened.uid)
-        base["PATH"] = way.path(opened.uid, base["PATH"])
         self._tasks = decode_spec(opened.spec).tasks
         self._uid = opened.uid
         self._around = LaunchContext(
@@ -64,7 +61,7 @@ class TaskOrders:
             agent=way.socket(opened.uid),
             scripts=way.scripts(opened.uid) if any(task.script for task in self._tasks) else "",
             scheduler=head.host or socket.gethostname(),
-            base=base,
+            base=way.environment(opened.uid),
             marker=marker,
             previous_job=opened.previous_job,
             parts=opened.parts,

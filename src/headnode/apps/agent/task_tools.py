@@ -9,11 +9,13 @@ import secrets
 import shlex
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import headnode
 from headnode.adapters.own_python import code_command, module_command
 from headnode.adapters.processes import launcher, piped, terminal
+from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire import frame_codec
 from headnode.apps.agent.client_door import SOCKET, AgentClientDoor
 from headnode.core.launching.environment import host_files, launcher_variables
@@ -237,6 +239,8 @@ def all_may_run(python: str) -> bool:
 log = logging.getLogger("headnode.agent")
 
 COMMANDS = "bin"
+REMEMBERED = 2.0  # seconds that the name and the home of a user are not asked for again
+MOST_USERS = 100  # that are remembered
 
 
 class TaskAccess:
@@ -246,6 +250,7 @@ class TaskAccess:
         """`door` None: the head is on this machine, and its own socket is the way."""
         self._places, self._door = places, door
         self._installed: set[Path] = set()
+        self._environments: dict[int, tuple[float, dict[str, str]]] = {}  # by user: until when, and what
 
     def open(self) -> None:
         """Listen where tasks of an earlier agent look for us, and users of the node."""
@@ -284,6 +289,18 @@ class TaskAccess:
         Raises:  OSError.
         """
         return str(self._places.scripts(uid))
+
+    def environment(self, uid: int) -> dict[str, str]:
+        """Return the variables that tasks of a user begin with; the system is asked once in a while."""
+        now = time.monotonic()
+        until, found = self._environments.get(uid, (0.0, {}))
+        if now >= until:
+            if len(self._environments) >= MOST_USERS:
+                self._environments.clear()
+            found = base_environment(uid)
+            found["PATH"] = self.path(uid, found["PATH"])
+            self._environments[uid] = now + REMEMBERED, found
+        return dict(found)
 
     def path(self, uid: int, path: str) -> str:
         """Return the PATH of a user with `hn` at the end, if the user can run it."""

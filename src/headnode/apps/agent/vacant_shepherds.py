@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from headnode.adapters import process_tree
@@ -38,10 +39,11 @@ class Vacancy(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """A job that gets the shepherd of another as soon as that is cleared away."""
+    """A job that gets the shepherd of another as soon as that is cleared away, or another at `patience`."""
 
     order: ShepherdOrder
     tended: ShepherdHandle
+    patience: asyncio.TimerHandle | None = None
 
 
 class VacantShepherds:
@@ -71,14 +73,14 @@ class VacantShepherds:
 
     def find(self, order: ShepherdOrder, tended: ShepherdHandle) -> bool:
         """Give a job to a shepherd that has none, or soon has none; False: there is none of this kind."""
-        kind, next_job = tended.place.kind, Reserved(order, tended)
+        kind = tended.place.kind
         for vacancy in self._vacant.values():
             if vacancy.place.kind == kind and not vacancy.writer.is_closing():
-                return self._serve(vacancy, next_job)
+                return self._serve(vacancy, Reserved(order, tended), self._places.vacant(vacancy.marker))
         for marker, other in self._clearing.items():
             if other.place.kind == kind and marker not in self._reserved:
-                self._reserved[marker] = next_job
-                asyncio.get_running_loop().call_later(CLEARING, self._fork_for, next_job, marker)
+                patience = asyncio.get_running_loop().call_later(CLEARING, self._fork_instead_of, marker)
+                self._reserved[marker] = Reserved(order, tended, patience)
                 return True
         return False
 
@@ -86,13 +88,23 @@ class VacantShepherds:
         """A shepherd has cleared its job away: give it the next, or let it wait for one."""
         self._clearing.pop(tended.marker, None)
         vacancy = self._vacant[tended.marker] = Vacancy(tended.marker, tended.place, writer)
-        with contextlib.suppress(OSError):  # without it, it serves no other
-            tended.journal.rename(self._places.vacant(tended.marker))
-        next_job = self._reserved.pop(tended.marker, None)
+        next_job = self._take_reserved(tended.marker)
         if next_job is None:
+            with contextlib.suppress(OSError):  # without it, it serves no other
+                tended.journal.rename(self._places.vacant(tended.marker))
+                tended.has_journal = False
             asyncio.get_running_loop().call_later(REST, self._dismiss, vacancy)
-        elif not self._serve(vacancy, next_job):
+        elif self._serve(vacancy, next_job, tended.journal):
+            tended.has_journal = False
+        else:
             self._fork(next_job.order)
+
+    def _take_reserved(self, marker: str) -> Reserved | None:
+        """Return the job that waits for the shepherd with this marker, if one does; it waits no longer."""
+        next_job = self._reserved.pop(marker, None)
+        if next_job is not None and next_job.patience is not None:
+            next_job.patience.cancel()  # else it wakes the agent up for nothing
+        return next_job
 
     def introduced(self, last: str) -> ShepherdHandle | None:
         """A shepherd serves a next job; return which it was told.  `last` is the marker of its last job."""
@@ -101,17 +113,15 @@ class VacantShepherds:
     def gone(self, marker: str) -> ShepherdHandle | None:
         """A shepherd has ended; return the job that it was to serve next, if it was told so."""
         self._clearing.pop(marker, None)
-        if marker in self._reserved:
-            self._fork_for(self._reserved[marker], marker)
+        self._fork_instead_of(marker)
         if self._vacant.pop(marker, None) or self._ending.pop(marker, None):
             self._places.vacant(marker).unlink(missing_ok=True)
         return self._serving.pop(marker, None)
 
-    def _serve(self, vacancy: Vacancy, next_job: Reserved) -> bool:
-        """Let a shepherd serve a job; False: what the job needs here cannot be made."""
-        order, tended = next_job
+    def _serve(self, vacancy: Vacancy, next_job: Reserved, journal: Path) -> bool:
+        """Let a shepherd, whose journal is there, serve a job; False: what it needs here cannot be made."""
+        order, tended, _ = next_job
         process, _, _ = peer_ids(vacancy.writer.socket)
-        journal = self._places.vacant(vacancy.marker)
         try:
             os.close(open_output_directory(order.output_directory, order.uid, order.gid))
             begin_next(journal, Header(order.job, order.marker, order.boot, process, order.uid))
@@ -126,10 +136,10 @@ class VacantShepherds:
         tended.has_dialed(vacancy.writer, {})  # what it is to run follows at once
         return True
 
-    def _fork_for(self, next_job: Reserved, marker: str) -> None:
+    def _fork_instead_of(self, marker: str) -> None:
         """Do not wait any longer for the shepherd that has this marker."""
-        if self._reserved.get(marker) is next_job:
-            del self._reserved[marker]
+        next_job = self._take_reserved(marker)
+        if next_job is not None:
             self._fork(next_job.order)
 
     def _dismiss(self, vacancy: Vacancy) -> None:
