@@ -151,7 +151,11 @@ class EventDispatch:
                 case ClockSet():
                     for job in sorted(cluster.running):
                         self.open_job(cluster, job)
-                case JobEnded() | JobRequeued() | JobAutoRequeued():
+                case JobEnded(job=job):
+                    told = self.open_jobs.pop(job, set())
+                    self._close(job, told)
+                    self._acknowledge(job, told)
+                case JobRequeued() | JobAutoRequeued():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
                 case NodeRemoved(node=node) if node in self._links:
                     self._dismiss(self._links[node])
@@ -271,6 +275,13 @@ class EventDispatch:
             link = self._link(node)
             if link is not None:
                 self.close_on(link, job)
+
+    def _acknowledge(self, job: JobId, nodes: set[str]) -> None:
+        """Acknowledge what nodes have said of a job that is over, with the same write."""
+        for node in sorted(nodes):
+            link = self._link(node)
+            if link is not None:
+                link.acknowledge_all(job)
 
     def close_on(self, link: NodeLink, job: JobId) -> None:
         link.opened.pop(job, None)

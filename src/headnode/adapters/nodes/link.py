@@ -27,6 +27,7 @@ from headnode.adapters.wire.agent_messages import (
     OutputRead,
     ProgramChecked,
     SignalSent,
+    Results,
     Staging,
     Started,
     Table,
@@ -42,6 +43,7 @@ from headnode.adapters.wire.messages import (
     ReadFile,
     ReadOutput,
     RemoveOutput,
+    ResultsAck,
     Run,
     SendSignal,
     Welcome,
@@ -86,6 +88,7 @@ class NodeLink:
         self._gathered: list[bytes] | None = None  # frames to be sent together; None: each is sent at once
         self.heard = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
+        self._results: dict[JobId, list[int]] = {}  # the numbers of those that are not acknowledged, by job
         self.transfers: dict[
             tuple[JobId, int, int], AttemptTransfers
         ] = {}  # how far they are, by job, task and instance
@@ -145,6 +148,24 @@ class NodeLink:
         """Let the node run something."""
         self._note(*((message.job, message.task, *who) for who in message.attempts))
         self.send(message)
+
+    def reports(self, message: Results) -> None:
+        """The node has sent results, which are on their way into the journal."""
+        self._results.setdefault(message.job, []).append(message.number)
+
+    def acknowledge(self, message: Results) -> None:
+        """Tell the node that results are on the disk, unless it was told when their job ended."""
+        numbers = self._results.get(message.job, [])
+        if message.number in numbers:
+            numbers.remove(message.number)
+            if not numbers:
+                del self._results[message.job]
+            self.send(ResultsAck(number=message.number))
+
+    def acknowledge_all(self, job: JobId) -> None:
+        """Tell the node that it may forget all results of a job: its end is on the disk."""
+        for number in self._results.pop(job, ()):
+            self.send(ResultsAck(number=number))
 
     def began(self, message: Started) -> None:
         """The node has said that something runs."""

@@ -65,7 +65,6 @@ from headnode.adapters.wire.messages import (
     Goodbye,
     HeartbeatAck,
     HookFailureAck,
-    ResultsAck,
     Welcome,
 )
 from headnode.core.model.bounds import WORDS
@@ -283,9 +282,9 @@ class NodeLinks:
             link.send(message)
         self._learn_launched(link, holdings.launched if anew else _of_tasks(holdings.launched))
         for report in plan.reports:
-            self._report(report, link, None)
+            self._report(report, link)
         for job in sorted(dirty - set(holdings.open_jobs)):
-            self._report(ReportClosed(node=link.node, job=job), link, None)
+            self._report(ReportClosed(node=link.node, job=job), link)
 
     def _learn_launched(self, link: NodeLink, launched: Sequence[ReportedAttempt]) -> None:
         if launched:
@@ -303,23 +302,23 @@ class NodeLinks:
                 case Started(job=job, started=begun):
                     link.began(message)
                     said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
-                    self._report(ReportStarted(node=link.node, job=job, begun=said), link, None)
+                    self._report(ReportStarted(node=link.node, job=job, begun=said), link)
                 case Staging() if (fresh := link.transferring(message)).transfers:
-                    self._report(staging_report(link.node, fresh), link, None)
+                    self._report(staging_report(link.node, fresh), link)
                 case JobReady(job=job):
-                    self._report(ReportReady(node=link.node, job=job), link, None)
+                    self._report(ReportReady(node=link.node, job=job), link)
                 case JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
-                    self._report(ReportClosed(node=link.node, job=job), link, None)
+                    self._report(ReportClosed(node=link.node, job=job), link)
                 case HookFailed():
                     self._hook_failed(message, link)
                 case Suspended(job=job, number=number):
-                    self._report(ReportSuspended(node=link.node, job=job, number=number), link, None)
+                    self._report(ReportSuspended(node=link.node, job=job, number=number), link)
                 case OutputRead() | OutputListed() | ProgramChecked() | SignalSent():
                     link.answered(message.number, message)
                 case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                     self._relay.pass_on(link.node, message, self._cluster())
                 case Health(healthy=ok, message=why):
-                    self._report(ReportHealth(node=link.node, well=ok, reason=why[: WORDS.most]), link, None)
+                    self._report(ReportHealth(node=link.node, well=ok, reason=why[: WORDS.most]), link)
                 case Results():
                     self._take(message, link)
                 case NotUnderstood(message=said):
@@ -355,8 +354,16 @@ class NodeLinks:
         results, problem = checked_results(message.results, time_for_nodes())
         if problem:
             strangers.warning("node %s sent an invalid report: %s", link.node, problem)
-            self._report(ReportNonsense(node=link.node, reason=problem), link, None)
-        self._report(attempt_report(link.node, replace(message, results=results)), link, message.number)
+            self._report(ReportNonsense(node=link.node, reason=problem), link)
+        command = attempt_report(link.node, replace(message, results=results))
+
+        def recorded(error: BaseException | None) -> None:
+            _close_if_refused(error, link)
+            if error is None:
+                link.acknowledge(message)
+
+        if self._reports.give(command, recorded, (link, message.number)):
+            link.reports(message)
 
     def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
         """Note that a prolog or an epilog failed; the node is told when this is on the disk."""
@@ -365,15 +372,14 @@ class NodeLinks:
         command = ReportHook(node=link.node, job=job, hook=hook, reason=said, of_node=of_node)
 
         def heard(error: BaseException | None) -> None:
-            _acknowledge(error, link, None)
+            _close_if_refused(error, link)
             if error is None:
                 link.send(HookFailureAck(job=job, hook=hook))
 
         self._reports.give(command, heard, (link, job, hook))
 
-    def _report(self, command: Command, link: NodeLink, number: int | None) -> None:
-        key = command if number is None else (link, number)
-        self._reports.give(command, lambda error: _acknowledge(error, link, number), key)
+    def _report(self, command: Command, link: NodeLink) -> None:
+        self._reports.give(command, lambda error: _close_if_refused(error, link), command)
 
 
 def _goodbye(reason: str) -> bytes:
@@ -385,11 +391,8 @@ def _of_tasks(launched: Sequence[ReportedAttempt]) -> list[ReportedAttempt]:
     return [live for live in launched if live.job > 0 and live.task > 0]
 
 
-def _acknowledge(error: BaseException | None, link: NodeLink, number: int | None) -> None:
-    """Acknowledge what is durable.  What was refused is said again after the next hello."""
-    if error is None:
-        if number is not None:
-            link.send(ResultsAck(number=number))
-        return
-    log.error("a report of node %s could not be recorded: %s", link.node, error)
-    link.close()
+def _close_if_refused(error: BaseException | None, link: NodeLink) -> None:
+    """Let a node say again, after its next hello, what was refused."""
+    if error is not None:
+        log.error("a report of node %s could not be recorded: %s", link.node, error)
+        link.close()

@@ -46,13 +46,14 @@ class ReportQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._since = 0.0  # when the journal was found unable to write; 0: it can
 
-    def give(self, command: c.Command, then: Then, key: Hashable = None) -> None:
+    def give(self, command: c.Command, then: Then, key: Hashable = None) -> bool:
         """Have a command recorded, behind those that wait.
 
-        One with the `key` of another that waits is left out, and so is one too many: `then` hears nothing.
+        One with the `key` of another that waits is left out, and so is one too many: then this returns False,
+        and `then` hears nothing.
         """
         if key in self._keys or len(self._held) >= MOST_HELD:
-            return
+            return False
         if key is not None:
             self._keys.add(key)
         report = _QueuedReport(next(self._numbers), command, then, key)
@@ -60,6 +61,7 @@ class ReportQueue:
             self._hold(report)
         else:
             self._try(report)
+        return True
 
     async def recorded(self, command: c.Command) -> None:
         """Have a command recorded, and wait for that.
