@@ -10,19 +10,22 @@ from typing import Any
 import pytest
 
 from headnode.adapters.identity import audit_log
-from headnode.adapters.identity.audit_log import AuditLog
+from headnode.adapters.identity.audit_log import QUICK_DISK, AuditLog
 from headnode.apps.server.api.access import AUDIT_BLOCK, audit_page, lines_from_end
 from headnode.apps.server.doors.tls import MOST_FAILED_LOGINS, FailedLogins
 from headnode.core.model.errors import NotFound, Unavailable
+
+BY_THREAD = -1.0  # seconds: every disk is slower
 
 
 def written(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_each_entry_is_a_line_of_a_file_for_its_owner_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quick", [QUICK_DISK, BY_THREAD])
+def test_each_entry_is_a_line_of_a_file_for_its_owner_alone(tmp_path: Path, quick: float) -> None:
     async def write() -> None:
-        log = AuditLog(tmp_path / "audit.log")
+        log = AuditLog(tmp_path / "audit.log", quick)
         log.make_ready()
         await asyncio.gather(*(log.append({"job": job}) for job in range(50)))
         log.close()
@@ -83,11 +86,12 @@ def test_nothing_is_changed_when_there_is_no_room_left(
     assert "no space" in refused.value.what
 
 
-def test_a_line_that_came_too_late_is_written_when_it_can_be(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quick", [QUICK_DISK, BY_THREAD])
+def test_a_line_that_came_too_late_is_written_when_it_can_be(tmp_path: Path, quick: float) -> None:
     path = tmp_path / "audit.log"
 
     async def write() -> None:
-        log = AuditLog(path)
+        log = AuditLog(path, quick)
         await log.append({"n": 1})
         path.unlink()
         path.mkdir()
@@ -142,7 +146,7 @@ def test_a_machine_that_can_start_no_thread_delays_the_log_and_does_not_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def write() -> None:
-        log = AuditLog(tmp_path / "audit.log")
+        log = AuditLog(tmp_path / "audit.log", quick=BY_THREAD)
 
         def start(_: threading.Thread) -> None:
             raise RuntimeError("can't start new thread")
