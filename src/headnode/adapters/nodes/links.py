@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -58,7 +59,7 @@ from headnode.adapters.wire.agent_messages import (
     Table,
 )
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import keep_alive, read_frame
+from headnode.adapters.wire.frames import deliver_frames, keep_alive
 from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
 from headnode.adapters.wire.messages import (
     FromHead,
@@ -175,7 +176,7 @@ class NodeLinks:
         try:
             link = await self._greet(reader, writer, shown)
             if link is not None:
-                await self._listen(reader, link)
+                await deliver_frames((reader, writer), LARGEST_REPORT, partial(self._hear, link))
         except TimeoutError:
             strangers.warning("a node's connection was dropped: it sent nothing in time")
         except Nonsense as error:
@@ -290,40 +291,40 @@ class NodeLinks:
         if launched:
             self._relay.greeted(link.node, launched, self._cluster())
 
-    async def _listen(self, reader: asyncio.StreamReader, link: NodeLink) -> None:
-        while (data := await read_frame(reader, LARGEST_REPORT)) is not None:
-            message = read_message(data, time_for_nodes())
-            link.heard = time.monotonic()
-            match message:
-                case Heartbeat():
-                    self._answer(link, message)
-                case Table():
-                    self._compare(link, message)
-                case Started(job=job, started=begun):
-                    link.began(message)
-                    said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
-                    self._report(ReportStarted(node=link.node, job=job, begun=said), link)
-                case Staging() if (fresh := link.transferring(message)).transfers:
-                    self._report(staging_report(link.node, fresh), link)
-                case JobReady(job=job):
-                    self._report(ReportReady(node=link.node, job=job), link)
-                case JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
-                    self._report(ReportClosed(node=link.node, job=job), link)
-                case HookFailed():
-                    self._hook_failed(message, link)
-                case Suspended(job=job, number=number):
-                    self._report(ReportSuspended(node=link.node, job=job, number=number), link)
-                case OutputRead() | OutputListed() | ProgramChecked() | SignalSent():
-                    link.answered(message.number, message)
-                case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
-                    self._relay.pass_on(link.node, message, self._cluster())
-                case Health(healthy=ok, message=why):
-                    self._report(ReportHealth(node=link.node, well=ok, reason=why[: WORDS.most]), link)
-                case Results():
-                    self._take(message, link)
-                case NotUnderstood(message=said):
-                    words = said[: WORDS.most]
-                    strangers.warning("node %s refused a message of this head: %s", link.node, words)
+    def _hear(self, link: NodeLink, data: bytes) -> bool:
+        message = read_message(data, time_for_nodes())
+        link.heard = time.monotonic()
+        match message:
+            case Heartbeat():
+                self._answer(link, message)
+            case Table():
+                self._compare(link, message)
+            case Started(job=job, started=begun):
+                link.began(message)
+                said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
+                self._report(ReportStarted(node=link.node, job=job, begun=said), link)
+            case Staging() if (fresh := link.transferring(message)).transfers:
+                self._report(staging_report(link.node, fresh), link)
+            case JobReady(job=job):
+                self._report(ReportReady(node=link.node, job=job), link)
+            case JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
+                self._report(ReportClosed(node=link.node, job=job), link)
+            case HookFailed():
+                self._hook_failed(message, link)
+            case Suspended(job=job, number=number):
+                self._report(ReportSuspended(node=link.node, job=job, number=number), link)
+            case OutputRead() | OutputListed() | ProgramChecked() | SignalSent():
+                link.answered(message.number, message)
+            case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
+                self._relay.pass_on(link.node, message, self._cluster())
+            case Health(healthy=ok, message=why):
+                self._report(ReportHealth(node=link.node, well=ok, reason=why[: WORDS.most]), link)
+            case Results():
+                self._take(message, link)
+            case NotUnderstood(message=said):
+                words = said[: WORDS.most]
+                strangers.warning("node %s refused a message of this head: %s", link.node, words)
+        return True
 
     def _answer(self, link: NodeLink, heartbeat: Heartbeat) -> None:
         """Answer a heartbeat, and ask for the table when something must have been lost, or may have been."""

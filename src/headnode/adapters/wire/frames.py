@@ -5,10 +5,12 @@ import contextlib
 import os
 import resource
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
-from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, frame, size_of
+from headnode.adapters.wire.frame_codec import HEADER, FrameDecoder, FrameTooLarge, frame, size_of
 from headnode.core.model.errors import BadRequest, Unavailable
 
 PIECE = 64 * 1024  # bytes that are read at once
@@ -47,8 +49,7 @@ async def read_size(reader: asyncio.StreamReader, largest: int) -> int | None:
     try:
         return size_of(header, largest)
     except FrameTooLarge as error:
-        what = f"a message of {error.size} bytes is too large"
-        raise BadRequest(code="frame", what=what, fix=f"send at most {largest} bytes") from None
+        raise _too_large(error) from None
 
 
 async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
@@ -92,6 +93,101 @@ def _cut() -> BadRequest:
     return BadRequest(code="frame", what="the stream ended inside a message")
 
 
+def _too_large(error: FrameTooLarge) -> BadRequest:
+    what = f"a message of {error.size} bytes is too large"
+    return BadRequest(code="frame", what=what, fix=f"send at most {error.largest} bytes")
+
+
+class _Answering(threading.local):
+    """The writers that say something while this thread delivers messages; None while it does not."""
+
+    writers: "list[FrameWriter] | None" = None
+
+
+_answering = _Answering()
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def deliver_frames(streams: Streams, largest: int, heard: Callable[[bytes], bool]) -> None:
+    """Call `heard` with each message until the stream ends, or until it returns False.
+
+    It is called in the turn of the event loop in which the message arrives.  What it says by a `FrameWriter`
+    goes at the end of that turn.  To wake a task up with each message takes two turns more.
+    Raises:  BadRequest ``frame`` when a message is larger than `largest`, or the stream ended inside one;
+             what `heard` raises.
+    """
+    reader, writer = streams
+    transport = writer.transport
+    before = transport.get_protocol()
+    delivery = _FrameDelivery(cast("asyncio.Protocol", before), largest, heard)
+    transport.set_protocol(delivery)
+    try:
+        gone = reader.exception() is not None
+        while not gone and (arrived := len(reader._buffer)):  # type: ignore[attr-defined]
+            delivery.data_received(await reader.read(arrived))
+        if gone or reader.at_eof():
+            delivery.end()
+        await delivery.over
+    finally:
+        transport.set_protocol(before)
+
+
+class _FrameDelivery(asyncio.Protocol):
+    """Has the messages of a stream decoded; all else is still done by the protocol of `asyncio` streams."""
+
+    def __init__(self, before: asyncio.Protocol, largest: int, heard: Callable[[bytes], bool]) -> None:
+        self._before, self._heard = before, heard
+        self._decoder = FrameDecoder(largest)
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver what is whole now."""
+        if self.over.done():
+            return
+        answering = _answering.writers = []
+        try:
+            for message in self._decoder.feed(data):
+                if not self._heard(message):
+                    self.over.set_result(None)
+                    break
+        except FrameTooLarge as error:
+            self.over.set_exception(_too_large(error))
+        except Exception as error:  # noqa: BLE001 - raised by `deliver_frames`
+            self.over.set_exception(error)
+        finally:
+            _answering.writers = None
+            for writer in answering:
+                writer.flush()
+
+    def eof_received(self) -> bool | None:
+        """The other side says nothing more."""
+        self.end()
+        return self._before.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is gone."""
+        self.end()
+        self._before.connection_lost(error)
+
+    def end(self) -> None:
+        """No more comes."""
+        if self.over.done():
+            return
+        if self._decoder.kept:
+            self.over.set_exception(_cut())
+        else:
+            self.over.set_result(None)
+
+    def pause_writing(self) -> None:
+        """The other side reads slowly."""
+        self._before.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._before.resume_writing()
+
+
 class FrameWriter:
     """Sends the messages of one turn of the event loop together.
 
@@ -105,7 +201,10 @@ class FrameWriter:
     def say(self, message: bytes) -> None:
         """Send a message; a connection that is going down loses it."""
         if not self._frames:
-            asyncio.get_running_loop().call_soon(self.flush)
+            if _answering.writers is None:
+                asyncio.get_running_loop().call_soon(self.flush)
+            else:
+                _answering.writers.append(self)
         self._frames.append(frame(message))
 
     def flush(self) -> None:

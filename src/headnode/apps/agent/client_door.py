@@ -11,9 +11,9 @@ import msgspec
 
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
+from headnode.adapters.wire.frames import Streams, listen, quiet_at_the_end, read_frame
 from headnode.adapters.wire.peers import peer_ids
-from headnode.apps.agent.head_link import Dial, Streams
+from headnode.apps.agent.head_link import Dial
 from headnode.apps.agent.node_services import NodeServices
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from headnode import __version__
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
-from headnode.adapters.wire.frames import FrameWriter, read_frame
+from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest, UnknownDescription
 from headnode.core.model.quantities import Seconds
@@ -97,10 +97,16 @@ _UNKNOWN = "message-unknown"
 _NO_HEAD = "no-head"
 
 
-async def _next(reader: asyncio.StreamReader) -> FromHead | None:
+async def _first(reader: asyncio.StreamReader) -> FromHead | None:
     data = await read_frame(reader, LARGEST_MESSAGE)
-    if data is None:
-        return None
+    return None if data is None else _read(data)
+
+
+def _read(data: bytes) -> FromHead:
+    """Return a message of the head.
+
+    Raises:  BadRequest ``message-unknown``.
+    """
     try:
         message = _decoder.decode(data)
         if isinstance(message, OpenJob):
@@ -115,7 +121,6 @@ async def _next(reader: asyncio.StreamReader) -> FromHead | None:
     return message
 
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[], Awaitable[Streams]]
 """Returns a new connection on which the head believes that it is this node.  Raises:  OSError."""
 
@@ -303,7 +308,7 @@ class HeadLink:
         self._heard = asyncio.get_running_loop().time()
         self.say(self._hello())
         async with asyncio.timeout(PATIENCE):
-            answer = await _next(reader)
+            answer = await _first(reader)
         if not isinstance(answer, Welcome | Goodbye | None):
             raise BadRequest(code="no-welcome", what="the head sent another message before its welcome")
         if answer is None:
@@ -317,12 +322,19 @@ class HeadLink:
         if isinstance(answer, Welcome):
             self._transport.welcomed(answer)
             self._waiting.reached(answer.cluster)
-        while answer is not None:
-            self._heard, self._obeyed = asyncio.get_running_loop().time(), boot_time()
-            self._speaker.obey(answer)
-            answer = await _next(reader)
-            if isinstance(answer, Welcome):
-                self._transport.welcomed(answer)
+        self._obey(answer)
+        await deliver_frames((reader, writer), LARGEST_MESSAGE, self._hear)
+
+    def _hear(self, data: bytes) -> bool:
+        message = _read(data)
+        if isinstance(message, Welcome):
+            self._transport.welcomed(message)
+        self._obey(message)
+        return True
+
+    def _obey(self, message: FromHead) -> None:
+        self._heard, self._obeyed = asyncio.get_running_loop().time(), boot_time()
+        self._speaker.obey(message)
 
     def _hello(self) -> Hello:
         """Return the first message; a standby head learns from it for how long there has been no head."""

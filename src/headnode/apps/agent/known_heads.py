@@ -15,11 +15,11 @@ from headnode.adapters.nodes.membership import (
     Address,
     Membership,
     NodeIdentity,
-    Streams,
     usable_addresses,
     written_address,
 )
 from headnode.adapters.processes.agent_link import boot_time
+from headnode.adapters.wire.frames import Streams
 from headnode.adapters.wire.messages import Goodbye, Welcome
 from headnode.adapters.wire.peers import TASKS
 from headnode.apps.agent.head_link import JOIN_AGAIN, REDIAL, Transport

@@ -119,6 +119,15 @@ def warning_of(encoded: bytes) -> tuple[int, float, str] | None:
     return asked.number, asked.before, asked.target
 
 
+class ShepherdConversation:
+    """A connection of a shepherd: the job that it has, or the last one, which it has cleared away."""
+
+    def __init__(self, writer: FrameWriter) -> None:
+        self.writer = writer
+        self.tended: ShepherdHandle | None = None
+        self.last: ShepherdHandle | None = None
+
+
 def records_of(story: JournalContent) -> list[EndedRecord]:
     """Return the results of a journal.
 

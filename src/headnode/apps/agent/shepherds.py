@@ -6,15 +6,16 @@ import os
 import secrets
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes import cgroups, job_journal, shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
-from headnode.adapters.processes.job_journal import JournalContent, Key
+from headnode.adapters.processes.job_journal import JournalContent
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.agent_messages import SignalSent
-from headnode.adapters.wire.frames import FrameWriter, listen, read_frame
+from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, listen
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.leftovers import remove_leftovers
 from headnode.apps.agent.machine import most_processes
@@ -22,6 +23,7 @@ from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.shepherd_handle import (
     Failure,
+    ShepherdConversation,
     ShepherdHandle,
     ShepherdPhase,
     ShepherdPlace,
@@ -37,7 +39,6 @@ from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import JobId
 
 log = logging.getLogger("headnode.agent")
-
 
 _LOOK = 0.02  # seconds between two looks at what is about to change
 _AGAIN = 1.0  # seconds until the death of a shepherd is looked into again
@@ -208,8 +209,7 @@ class Shepherds:
 
     def shepherd_gone(self, marker: str) -> None:
         """Bury it."""
-        tended = self._herd.get(marker)
-        if tended is not None:
+        if (tended := self._herd.get(marker)) is not None:
             self._bury(tended)
 
     # What shepherds say.
@@ -222,7 +222,7 @@ class Shepherds:
         try:
             if self._is_awaited(channel):
                 first = await self._silent.first_frame(reader, writer, shepherd_protocol.LARGEST)
-                await self._converse(first, reader, channel)
+                await self._converse(first, (reader, writer), channel)
         except asyncio.CancelledError:
             return  # we are leaving
         except (BadRequest, OSError) as error:
@@ -236,34 +236,37 @@ class Shepherds:
         _, uid, _ = peer_ids(writer.socket)
         return any(each.uid == uid and each.phase is ShepherdPhase.AWAITED for each in self._herd.values())
 
-    async def _converse(self, data: bytes | None, reader: asyncio.StreamReader, writer: FrameWriter) -> None:
+    async def _converse(self, data: bytes | None, streams: Streams, writer: FrameWriter) -> None:
         """Hear a shepherd from its first message on."""
-        tended: ShepherdHandle | None = None
-        last: ShepherdHandle | None = None  # whose job this shepherd has cleared away
+        peer = ShepherdConversation(writer)
         try:
-            while data is not None:
-                match shepherd_protocol.read_shepherd_message(data):
-                    case shepherd_protocol.Introduction() as said if tended is None:
-                        tended = self._known(said, writer) if last is None else self._next(said, last, writer)
-                        if tended is None:
-                            return
-                        if last is None:  # the next job has what it is to run already
-                            self._introduced(tended, said, writer)
-                        last = None
-                    case shepherd_protocol.ShepherdVacant() if tended is not None and tended.closing:
-                        self._is_cleared(tended, writer)
-                        tended, last = None, tended
-                    case said if tended is not None:
-                        self._hear(tended, said)
-                    case _:
-                        return
-                data = await read_frame(reader, shepherd_protocol.LARGEST)
+            if data is not None and self._heard(peer, data):
+                await deliver_frames(streams, shepherd_protocol.LARGEST, partial(self._heard, peer))
         finally:
-            if tended is not None and tended.phase is ShepherdPhase.HERE:
-                tended.has_hung_up()
-                self._bury(tended)
-            elif last is not None:
-                self._ended_without_job(last)
+            if peer.tended is not None and peer.tended.phase is ShepherdPhase.HERE:
+                peer.tended.has_hung_up()
+                self._bury(peer.tended)
+            elif peer.last is not None:
+                self._ended_without_job(peer.last)
+
+    def _heard(self, peer: ShepherdConversation, data: bytes) -> bool:
+        """Hear a message; return whether to hear the next."""
+        tended, last, writer = peer.tended, peer.last, peer.writer
+        match shepherd_protocol.read_shepherd_message(data):
+            case shepherd_protocol.Introduction() as said if tended is None:
+                tended = self._known(said, writer) if last is None else self._next(said, last, writer)
+                if tended is not None and last is None:  # the next job has what it is to run already
+                    self._introduced(tended, said, writer)
+                peer.tended, peer.last = tended, last if tended is None else None
+                return tended is not None
+            case shepherd_protocol.ShepherdVacant() if tended is not None and tended.closing:
+                self._is_cleared(tended, writer)
+                peer.tended, peer.last = None, tended
+            case said:
+                if tended is None:
+                    return False
+                self._hear(tended, said)
+        return True
 
     def _next(
         self, said: shepherd_protocol.Introduction, last: ShepherdHandle, writer: FrameWriter
@@ -372,7 +375,8 @@ class Shepherds:
             self._services.ended(tended, records_of(story))
         tended.phase = ShepherdPhase.GONE
         rebooted = story is not None and story.header.boot != self._boot
-        self._services.vanished(tended, _started(story), failure, rebooted=rebooted)
+        started = {} if story is None else story.started
+        self._services.vanished(tended, started, failure, rebooted=rebooted)
 
     async def _left_by(self, tended: ShepherdHandle) -> JournalContent | None:
         """End what a shepherd has left when it is dead, and return its journal, unless it dials again.
@@ -401,7 +405,3 @@ class Shepherds:
         marker = f"{SHEPHERD_MARKER}={tended.marker}".encode()
         while left := await asyncio.to_thread(process_tree.end_marked, marker, _KILL_PATIENCE):
             log.error("processes of job %d cannot be killed: %s; trying on", tended.job, sorted(left))
-
-
-def _started(story: JournalContent | None) -> dict[Key, float]:
-    return {} if story is None else story.started
