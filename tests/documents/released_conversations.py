@@ -5,7 +5,6 @@ head, two agents, shepherds, clients and a launcher say from the first greeting 
 relays; and the files of the head and of an agent while a job runs.  Needs root.
 """
 
-import asyncio
 import json
 import os
 import shutil
@@ -14,13 +13,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headnode.adapters.wire.frame_codec import FrameDecoder
-from headnode.adapters.wire.frames import FrameWriter
+from headnode.adapters.wire.frames import FrameWriter, Streams
 from headnode.apps.agent import shepherds
 from headnode.apps.agent.main import main as agent_main
 from headnode.apps.client.logins import HeadLogin
@@ -121,20 +120,21 @@ def in_place(path: Path, names: tuple[str, str]) -> Recorder:
 def noted_agent(log: str, *words: str) -> int:
     """Be an agent that notes what shepherds and it say: it believes no relay, which is another process."""
     file = Path(log).open("a")  # noqa: SIM115 - until the end of the process
-    read = shepherds.read_frame
+    deliver = shepherds.deliver_frames
 
-    async def heard(reader: asyncio.StreamReader, largest: int) -> bytes | None:
-        data = await read(reader, largest)
-        if data is not None:
+    async def delivered(streams: Streams, largest: int, heard: Callable[[bytes], bool]) -> None:
+        def noted(data: bytes) -> bool:
             print("1 shepherd", data.decode("ascii"), file=file, flush=True)
-        return data
+            return heard(data)
+
+        await deliver(streams, largest, noted)
 
     class NotedWriter(FrameWriter):
         def say(self, message: bytes) -> None:
             print("1 agent", message.decode("ascii"), file=file, flush=True)
             super().say(message)
 
-    shepherds.read_frame, shepherds.FrameWriter = heard, NotedWriter  # type: ignore[misc]
+    shepherds.deliver_frames, shepherds.FrameWriter = delivered, NotedWriter  # type: ignore[misc]
     return agent_main(words)
 
 

@@ -208,7 +208,7 @@ def test_captured_output_is_no_way_to_files_of_others(
     node = joined(head, new_node("sly"))
     secret = tmp_path / "secret"
     secret.write_text("not yours")
-    job = head.submit(f"rm -f {node.state}/output/*/1/1.out; ln -s {secret} {node.state}/output/1/1/1.out")
+    job = head.submit(f"rm -f {node.state}/output/*/1.1.out; ln -s {secret} {node.state}/output/1/1.1.out")
     assert head.wait(job)["state"] == "Finished"
     with pytest.raises(Exception, match="cannot be read"):
         head.ask("read_output", job=job, task=1)

@@ -26,11 +26,13 @@ from headnode.adapters.processes.remote_command import LaunchOrder
 from headnode.adapters.processes.site_programs import HookProgram, run_once
 from headnode.adapters.wire.messages import FromAgent, FromHead
 from headnode.apps.agent.launch_client import Request
+from headnode.apps.agent.output import read_captured_of
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.prolog_epilog import NodeVisit
 from headnode.apps.client.logins import logins
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind, encode_answer
+from headnode.core.model.quantities import JobId
 from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 from heads import RealHead
 
@@ -179,7 +181,7 @@ def test_an_agent_finds_what_an_agent_of_a_release_left(release: Path, tmp_path:
     prolog = HookProgram("/bin/false", "the prolog", {}, 1.0)
     told = asyncio.run(run_once(prolog, places.jobs / f"{opened.job}.prolog"))
     assert (told.trouble, told.status) == ("", 0)  # as it was, and not run again
-    assert (places.captured(1) / "1" / "1.out").read_text() == "out\n"
+    assert read_captured_of(places.captured(JobId(1)), (1, 1), 0, 100) == (b"out\n", 4)
 
 
 @each_release

@@ -103,8 +103,10 @@ def test_links_and_pipes_in_the_place_of_captured_output_lead_nowhere(scene: Sce
     """An instance prepares traps where its successors' captured output goes."""
     victim = scene.work / "victim"
     victim.write_text("kept")
-    output = scene.state / "output" / "7" / "1"
-    traps = f"mkfifo {output}/2.out; ln -s {scene.work} {output}/3.out; ln -s /proc/1/mem {output}/4.out"
+    output = scene.state / "output" / "7"
+    traps = (
+        f"mkfifo {output}/1.2.out; ln -s {scene.work} {output}/1.3.out; ln -s /proc/1/mem {output}/1.4.out"
+    )
     scene.job(f"test '*' != 1 || {{ {traps}; }}; echo out of '*'", kind=TaskType.SWEEP, start=1, end=5)
     scene.head.run(1, *((number, 1) for number in range(1, 6)))
     kinds = [scene.head.result(1, number).kind for number in range(1, 6)]

@@ -42,7 +42,7 @@ def test_the_output_of_a_sweep_and_of_a_job_is_that_of_each_instance_in_order(st
     )
     assert told.endswith(f"\n==> {number}.3 <==\nend")
     paths = hn("task", "output", number, "--quiet", state=state).stdout.splitlines()
-    assert [Path(path).name for path in paths] == ["1.out", "1.out", "2.out", "3.out", "1.out"]
+    assert [Path(path).name for path in paths] == ["1.1.out", "2.1.out", "2.2.out", "2.3.out", "3.1.out"]
 
 
 def test_following_a_sweep_shows_each_piece_when_it_comes_and_ends_with_the_job(

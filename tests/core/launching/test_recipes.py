@@ -280,7 +280,7 @@ def test_captured_files_of_a_million_instances_never_share_and_never_crowd() -> 
         folder = captured_name(1, instance).rpartition("/")[0]
         folders[folder] = folders.get(folder, 0) + 1
     assert max(folders.values()) <= 1000
-    assert captured_path("/o", 7, 1, 999) == "/o/7/1/999.out"
+    assert captured_path("/o", 7, 1, 999) == "/o/7/1.999.out"
     assert captured_path("/o", 7, 1, 1000) == "/o/7/1/1/1000.out"
 
 

@@ -38,10 +38,9 @@ from headnode.apps.agent.allocation_end import ALLOCATION_ENDS
 from headnode.apps.agent.head_link import HeadLink, LocalTransport, Transport
 from headnode.apps.agent.jobs import Jobs
 from headnode.apps.agent.node_programs import HealthCheck, ProgramTrials
-from headnode.apps.agent.output import TaskFileReader, jobs_with_output, read_captured, remove_outputs
+from headnode.apps.agent.output import TaskFileReader, jobs_with_output, read_captured_of, remove_outputs
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.results import ResultSender
-from headnode.core.launching.recipe import captured_name
 from headnode.core.model.errors import NotFound
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId, Seconds
@@ -297,10 +296,10 @@ class Agent:
         self.beat()
 
     def _read_output(self, message: ReadOutput) -> None:
-        name = captured_name(message.task, message.instance)
+        instance = message.task, message.instance
         folder, most = self._places.captured(message.job), min(message.limit, MOST_OUTPUT)
         try:
-            data, size = read_captured(folder, name, message.offset, most)
+            data, size = read_captured_of(folder, instance, message.offset, most)
             gone = not size and not folder.exists()
             self._head.say(OutputRead(number=message.number, data=data, size=size, missing=gone))
         except NotFound as error:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.agent_messages import OutputRead
 from headnode.adapters.wire.messages import FromAgent, ReadFile
+from headnode.core.launching.recipe import captured_name, former_captured_name
 from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,6 +46,17 @@ def read_captured(job_directory: Path, name: str, offset: int, most: int) -> tup
             what=f"captured output {name!r} cannot be read: {os.strerror(error.errno or 0)}",
             fix="an administrator can look at the file on the node",
         ) from None
+
+
+def read_captured_of(
+    job_directory: Path, instance: tuple[int, int], offset: int, most: int
+) -> tuple[bytes, int]:
+    """Return what `read_captured` does of an instance (task, instance), wherever it is.
+
+    Raises:  as `read_captured`.
+    """
+    found = read_captured(job_directory, captured_name(*instance), offset, most)
+    return found if found[1] else read_captured(job_directory, former_captured_name(*instance), offset, most)
 
 
 def jobs_with_output(output: Path, after: int, most: int) -> list[int]:

@@ -159,14 +159,14 @@ _OF_DIALECT: Final[
 }
 
 
-_SPREAD = 1000  # files in one directory, so that a sweep of a million stays quick to list
+_SPREAD = 1000  # files of a task in one directory, so that a sweep of a million stays quick to list
 
 
 def captured_path(state_output_dir: str, job: int, task: int, instance: int) -> str:
     """Return the file that holds what an instance wrote and did not redirect.
 
     >>> captured_path("/state/output", 7, 1, 3)
-    '/state/output/7/1/3.out'
+    '/state/output/7/1.3.out'
     >>> captured_path("/state/output", 7, 2, 41203)
     '/state/output/7/2/41/41203.out'
     """
@@ -175,9 +175,14 @@ def captured_path(state_output_dir: str, job: int, task: int, instance: int) -> 
 
 def captured_name(task: int, instance: int) -> str:
     """Return the same file relative to the directory of its job."""
-    if instance < _SPREAD:
-        return f"{task}/{instance}.out"
+    if instance < _SPREAD:  # to make a directory costs as much as to make the file
+        return f"{task}.{instance}.out"
     return f"{task}/{instance // _SPREAD}/{instance}.out"
+
+
+def former_captured_name(task: int, instance: int) -> str:
+    """Return how that file was called by Headnode 0.2."""
+    return f"{task}/{instance}.out" if instance < _SPREAD else captured_name(task, instance)
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - where directories of tasks are made; who makes one there must find none

@@ -31,7 +31,7 @@ def output_paths(
     """
     from headnode.adapters.processes.site_programs import base_environment
     from headnode.core.launching.environment import LaunchContext
-    from headnode.core.launching.recipe import captured_path, recipe
+    from headnode.core.launching.recipe import recipe
 
     node = place[0][0]
     around = LaunchContext(
@@ -43,7 +43,7 @@ def output_paths(
         base={**base_environment(found.record.uid), **variables},
     )
     recipe_of = recipe(around, task, found.taken.tasks[task - 1], place, instance, 1)
-    kept = captured_path(str(state / "nodes" / node / "output"), found.record.id, task, instance)
+    kept = _kept_file(state / "nodes" / node / "output" / str(found.record.id), task, instance)
     return {
         "standard_output": recipe_of.stdout or kept,
         "standard_error": recipe_of.stderr or kept,
@@ -51,6 +51,14 @@ def output_paths(
         "captured_path": None if recipe_of.stdout and recipe_of.stderr else kept,
         "node": node,
     }
+
+
+def _kept_file(folder: Path, task: int, instance: int) -> str:
+    """Return where a node keeps what an instance wrote, in the directory of its job."""
+    from headnode.core.launching.recipe import captured_name, former_captured_name
+
+    before = folder / former_captured_name(task, instance)
+    return str(before if before.exists() else folder / captured_name(task, instance))
 
 
 def output_is_kept(state: Path, node: str, job: JobId) -> bool:
