@@ -125,6 +125,21 @@ def make_own_directory(path: str, mode: int = 0o700) -> int:
     return open_own_directory(path)
 
 
+def make_output_directory(path: str, uid: int, gid: int) -> None:
+    """Make a directory that only this user may enter if it is not there.
+
+    Nobody else may change the directory that it is in.
+    Raises:  OSError.
+    """
+    try:
+        os.mkdir(path, 0o700)  # noqa: PTH102
+    except FileExistsError:
+        os.close(open_output_directory(path, uid, gid))
+    else:
+        if uid != os.geteuid():
+            os.chown(path, uid, gid, follow_symlinks=False)
+
+
 def open_output_directory(path: str, uid: int, gid: int) -> int:
     """Make a directory that only this user may enter if it is not there, and return its descriptor.
 

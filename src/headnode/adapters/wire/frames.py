@@ -73,6 +73,11 @@ async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def has_arrived(reader: asyncio.StreamReader, size: int) -> bool:
+    """Return whether so many bytes can be read without waiting; see `arrived_frame`."""
+    return len(reader._buffer) >= size  # type: ignore[attr-defined]
+
+
 def arrived_frame(reader: asyncio.StreamReader, most: int) -> bytes | None:
     """Return the next message, without reading it, if all of it is here and it has at most so many bytes.
 

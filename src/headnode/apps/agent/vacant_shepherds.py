@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headnode.adapters import process_tree
-from headnode.adapters.files.opening import open_output_directory
+from headnode.adapters.files.opening import make_output_directory
 from headnode.adapters.processes import shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdOrder
 from headnode.adapters.processes.job_journal import Header, begin_next
@@ -123,7 +122,7 @@ class VacantShepherds:
         order, tended, _ = next_job
         process, _, _ = peer_ids(vacancy.writer.socket)
         try:
-            os.close(open_output_directory(order.output_directory, order.uid, order.gid))
+            make_output_directory(order.output_directory, order.uid, order.gid)
             begin_next(journal, Header(order.job, order.marker, order.boot, process, order.uid))
             journal.rename(tended.journal)
         except OSError:  # a shepherd that is made for the job says why
