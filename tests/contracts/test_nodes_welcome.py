@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.link import welcome
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, OLDEST, PROTOCOL, Hello
 from headnode.adapters.wire.frame_codec import frame
@@ -17,7 +16,7 @@ from headnode.adapters.wire.frames import quiet_at_the_end, read_frame
 from headnode.adapters.wire.messages import FromHead, Welcome
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.join import AdmitNode, InviteNode
@@ -38,7 +37,7 @@ class Head:
         self.links = NodeLinks(self.batcher.ask, self._welcome, lambda: self.engine.cluster)
 
     def _welcome(self) -> Welcome:
-        return welcome("c", 60.0, 1.0, "/state", "h", heads=self.standbys, term=4)
+        return Welcome("c", Seconds(60.0), Seconds(1.0), "/state", host="h", heads=self.standbys, term=4)
 
     def perform(self, events: object, cluster: object) -> None:
         return

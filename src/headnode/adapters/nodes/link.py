@@ -26,8 +26,8 @@ from headnode.adapters.wire.agent_messages import (
     OutputListed,
     OutputRead,
     ProgramChecked,
-    SignalSent,
     Results,
+    SignalSent,
     Staging,
     Started,
     Table,
@@ -52,7 +52,7 @@ from headnode.adapters.wire.peers import peer_ids
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts, NodeState
-from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 
@@ -361,29 +361,6 @@ def address_of(writer: asyncio.StreamWriter) -> str:
     """Return the address that a connection comes from; empty for one of this machine."""
     peer = writer.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
-
-
-def welcome(
-    cluster: str,
-    heartbeat: float,
-    grace: float,
-    state_directory: str,
-    host: str = "",
-    heads: tuple[str, ...] = (),
-    term: int = 0,
-    mark: int = 0,
-) -> Welcome:
-    """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds; the rest as in `Welcome`."""
-    return Welcome(
-        cluster,
-        Seconds(heartbeat),
-        Seconds(grace),
-        state_directory,
-        host=host,
-        heads=heads,
-        term=term,
-        mark=mark,
-    )
 
 
 def of_peers(welcome: Welcome) -> Welcome:

@@ -1,6 +1,8 @@
 """A shepherd, as the agent sees it, and its reports in the words of the wire."""
 
 import asyncio
+import os
+import secrets
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -8,9 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from headnode.adapters.processes.factory import ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
 from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.frames import FrameWriter
+from headnode.adapters.wire.messages import OpenJob
+from headnode.apps.agent.machine import most_processes
+from headnode.apps.agent.places import Places
 from headnode.core.model import faults
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.outcome import AttemptOutcome, Ending
@@ -106,6 +112,29 @@ class ShepherdHandle:
             self._kept.append((message, tuple(about)))
         else:
             self._writer.say(message)
+
+
+def order_for(
+    opened: OpenJob, places: Places, boot: str, deadline: float | None, grace: float
+) -> ShepherdOrder:
+    """Return what the shepherd of a job is made from; its marker is new."""
+    marker = secrets.token_hex(8)
+    return ShepherdOrder(
+        job=opened.job,
+        marker=marker,
+        boot=boot,
+        uid=opened.uid,
+        gid=opened.gid,
+        agent_uid=os.geteuid(),
+        journal=str(places.journal(opened.job, marker)),
+        run_directory=str(places.run),
+        output_directory=str(places.captured(opened.job)),
+        deadline=deadline,
+        grace=grace,
+        suspendable=opened.suspendable,
+        warning=warning_of(opened.spec),
+        most_processes=most_processes(opened.max_processes),
+    )
 
 
 def warning_of(encoded: bytes) -> tuple[int, float, str] | None:

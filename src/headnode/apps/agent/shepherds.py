@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import secrets
 import signal
 import time
 from functools import partial
@@ -18,7 +16,6 @@ from headnode.adapters.wire.agent_messages import SignalSent
 from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, listen
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.leftovers import remove_leftovers
-from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.shepherd_handle import (
@@ -27,8 +24,8 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdHandle,
     ShepherdPhase,
     ShepherdPlace,
+    order_for,
     records_of,
-    warning_of,
     trouble_of,
     words_for,
 )
@@ -118,25 +115,9 @@ class Shepherds:
 
         Raises:  Unavailable ``factory``; OSError when the agent's directories cannot be made again.
         """
-        marker = secrets.token_hex(8)
-        journal = self._places.journal(opened.job, marker)
-        order = ShepherdOrder(
-            job=opened.job,
-            marker=marker,
-            boot=self._boot,
-            uid=opened.uid,
-            gid=opened.gid,
-            agent_uid=os.geteuid(),
-            journal=str(journal),
-            run_directory=str(self._places.run),
-            output_directory=str(self._places.captured(opened.job)),
-            deadline=deadline,
-            grace=grace,
-            suspendable=opened.suspendable,
-            warning=warning_of(opened.spec),
-            most_processes=most_processes(opened.max_processes),
-        )
-        tended = ShepherdHandle(opened.job, marker, journal, opened.uid)
+        order = order_for(opened, self._places, self._boot, deadline, grace)
+        marker = order.marker
+        tended = ShepherdHandle(opened.job, marker, Path(order.journal), opened.uid)
         if opened.hooks is None:  # what the site does around a job may be about all that its user runs
             tended.place = ShepherdPlace(marker, kind_of(order), time.monotonic())
         if tended.place.kind is None or not self._vacant.find(order, tended):

@@ -32,7 +32,6 @@ from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, 
 from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
-from headnode.adapters.nodes.link import welcome
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.policy_plug_ins import installed_policies
 from headnode.adapters.wire import messages as m
@@ -56,6 +55,7 @@ from headnode.apps.server.optional_services import LastingWork, OptionalServices
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import Seconds
 from headnode.core.state import nodes as c
 from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
@@ -255,16 +255,16 @@ class Head:
         )  # fmt: skip
 
     def _welcome(self) -> m.Welcome:
-        settings = self.engine.settings
-        return welcome(
+        settings, standbys = self.engine.settings, self.context.standbys
+        return m.Welcome(
             self._options.name,
-            settings.number("HeartbeatInterval"),
-            settings.number("TaskCancelGracePeriod"),
+            Seconds(settings.number("HeartbeatInterval")),
+            Seconds(settings.number("TaskCancelGracePeriod")),
             str(self._options.state),
-            socket.gethostname(),
-            () if (standbys := self.context.standbys) is None else standbys.heads_for_nodes(),
-            self.engine.cluster.term,
-            0 if standbys is None else standbys.mark,
+            host=socket.gethostname(),
+            heads=() if standbys is None else standbys.heads_for_nodes(),
+            term=self.engine.cluster.term,
+            mark=0 if standbys is None else standbys.mark,
         )
 
     def _die(self) -> None:
