@@ -40,6 +40,7 @@ from headnode.core.model.bounds import (
     LIST,
     MEMORY,
     MEMORY_USED,
+    MINUTES_LIMIT,
     NAME,
     NODE_LIST,
     NOTE,
@@ -126,7 +127,7 @@ from headnode.core.model.bounds import (
 BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
     (
         "Numbers",
-        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, OWNER_LIMIT, TIME),
+        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, OWNER_LIMIT, MINUTES_LIMIT, TIME),
     ),
     (
         "Texts",

@@ -19,7 +19,7 @@ from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.request import held_with, licences_held
+from headnode.core.scheduling.request import held_with, licences_taken
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState
@@ -297,8 +297,8 @@ def _licences_with(
     found = dict(licences)
     for offer in firm:
         request, size = _asks(offer), sum(count for _, count in offer.giving.shares)
-        had = licences_held(request, 0) if offer.grows else {}
-        for feature, amount in licences_held(request, size).items():
+        had = licences_taken(request, 0) if offer.grows else {}
+        for feature, amount in licences_taken(request, size).items():
             if feature in found:
                 there, free = found[feature]
                 found[feature] = (there, max(0, free - amount + had.get(feature, 0)))

@@ -12,7 +12,7 @@ import msgspec
 from headnode.core.filtering import ActivationVerdict, FilterChain
 from headnode.core.model.job import JobRequest, units_in
 from headnode.core.model.node import NodeState
-from headnode.core.model.owner_limits import LimitShare
+from headnode.core.model.owner_limits import LimitShare, is_of_one_job
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Plan
 from headnode.core.state import start as c
@@ -134,7 +134,7 @@ def is_still_valid(cluster: ClusterState, offer: ActivationOffer) -> bool:
 
 
 def limits_have_room(
-    cluster: ClusterState, offer: ActivationOffer, others: Iterable[ActivationOffer]
+    cluster: ClusterState, offer: ActivationOffer, others: Iterable[ActivationOffer], now: Instant
 ) -> bool:
     """Return whether the limits of its user and project have room for an offer beside what others hold.
 
@@ -144,10 +144,11 @@ def limits_have_room(
         return True
     from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
 
-    used = limits_in_use(cluster)
+    used = limits_in_use(cluster, [share.key for share, _ in _taken_of_limits(offer)], now)
     for other in others:
         if other.firm and other is not offer:
-            for share, amount in _taken_of_limits(other):
+            taken = _taken_of_limits(other)
+            for share, amount in (each for each in taken if not is_of_one_job(each[0].key)):
                 used[share.key] = used.get(share.key, 0) + amount
     return all(used.get(share.key, 0) + amount <= share.limit for share, amount in _taken_of_limits(offer))
 
@@ -208,7 +209,7 @@ class ActivationChains:
 AT_ONCE = Instant(0.0)
 
 
-def restored_offers(cluster: ClusterState) -> Iterator[ActivationOffer]:
+def restored_offers(cluster: ClusterState, now: Instant) -> Iterator[ActivationOffer]:
     """Yield what is kept for each job, in the order of the queue, as far as it is free.
 
     What was given up without a word in the journal, as when its node was away for a while, others may have.
@@ -224,7 +225,7 @@ def restored_offers(cluster: ClusterState) -> Iterator[ActivationOffer]:
         if not in_line(cluster, record) or not _is_free(cluster, record, word, counts, taken):
             continue
         offer = _offer(cluster, record, word)
-        if not limits_have_room(cluster, offer, before):
+        if not limits_have_room(cluster, offer, before, now):
             continue
         before.append(offer)
         for node, count in word.reserved:

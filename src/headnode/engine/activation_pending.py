@@ -62,7 +62,7 @@ class PendingOffers:
         self._blocker: JobId | None = None  # as of late
         self._number = self._passes = self._most = 0
 
-    def recover(self, cluster: ClusterState) -> None:
+    def recover(self, cluster: ClusterState, now: Instant) -> None:
         """Forget everything but what is asked now, and keep for jobs what the journal says is kept for them.
 
         Their filters are called again at the next pass; no other job gets the resources before.
@@ -79,7 +79,7 @@ class PendingOffers:
         self._undone += self._done  # nor were these starts
         self._done.clear()
         self._blocker = None
-        for offer in restored_offers(cluster):
+        for offer in restored_offers(cluster, now):
             self._number += 1
             offer.number = self._number
             self.of[offer.job] = offer
@@ -201,7 +201,7 @@ class PendingOffers:
             return None
         again = Instant(now + Settings(cluster.parameters).number("ActivationFilterInterval"))
         keeps = command.verdict is ActivationVerdict.KEEP_RESOURCES
-        if keeps and not limits_have_room(cluster, offer, self.of.values()):
+        if keeps and not limits_have_room(cluster, offer, self.of.values(), now):
             command, keeps = replace(command, verdict=ActivationVerdict.WAIT), False
         if keeps:
             offer.stage, offer.firm, offer.again = OfferStage.KEPT, True, again

@@ -44,6 +44,7 @@ from headnode.engine.preemption import (
 )
 from headnode.engine.recovery import recover, save
 from headnode.engine.settings import Settings
+from headnode.engine.usage_decay import with_decay
 from headnode.engine.view_builder import ViewBuilder
 
 
@@ -151,7 +152,7 @@ class Engine:
         """
         self.cluster, self.number, self.kept = recover(self.journal)
         self._settings = Settings(self.cluster.parameters)
-        self.offers.recover(self.cluster)
+        self.offers.recover(self.cluster, self.clock.now())
         self.unwritten = False  # True: memory is ahead of the disk
         self._agenda = self.cluster.agenda
         self._agenda.closing = self.closing
@@ -350,7 +351,7 @@ class Engine:
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrained_view(self.view(now), self.offers, self.cluster)
-        return plan_with_preemption(view, self.policy(), self.cluster)
+        return with_decay(plan_with_preemption(view, self.policy(), self.cluster), view, self.cluster)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""

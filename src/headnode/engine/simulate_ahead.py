@@ -18,7 +18,7 @@ from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView, instants_of
 from headnode.core.scheduling.plan import Grow, Plan, Shares, Start
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.request import held_with, licences_held
+from headnode.core.scheduling.request import held_with, licences_held, licences_taken
 from headnode.core.scheduling.view import QueueArrival, RunningJob, View, WaitingClass, with_limits
 
 SimulatedRunTime = Callable[[JobId, int], float]
@@ -136,7 +136,7 @@ class _SimulatedCluster:
         job = RunningJob(start.job, turn, taken, limit, start.allocation)
         self._running[start.job] = job
         self._hold(job, start.allocation, 1, first=True)
-        self._take_licences(job, 1)
+        self._take_licences(licences_taken, job, 1)
         for name, _ in start.allocation:
             self._change(name, jobs=1)
         heappush(self._ends, (Instant(self.now + lasts), start.job))
@@ -150,9 +150,9 @@ class _SimulatedCluster:
                 self._change(name, jobs=1)
             held[name] = held.get(name, 0) + count
         self._hold(job, grow.allocation, 1, first=False)
-        self._take_licences(job, -1)
+        self._take_licences(licences_taken, job, -1)
         grown = msgspec.structs.replace(job, allocation=tuple(held.items()), wants=0)
-        self._take_licences(grown, 1)
+        self._take_licences(licences_taken, grown, 1)
         self._running[grow.job] = grown
 
     def go_on(self, plan: Plan) -> bool:
@@ -184,7 +184,7 @@ class _SimulatedCluster:
 
     def _end(self, job: RunningJob) -> None:
         self._hold(job, job.allocation, -1, first=True)
-        self._take_licences(job, -1)
+        self._take_licences(licences_held, job, -1)
         for name, _ in job.allocation:
             self._change(name, jobs=-1)
 
@@ -199,11 +199,12 @@ class _SimulatedCluster:
                 self._nodes[name] = held_with(self._nodes[name], job.request, sign * count, first=first)
             self._change(name, free=-sign * count, owner=owner)
 
-    def _take_licences(self, job: RunningJob, sign: int) -> None:
+    def _take_licences(
+        self, which: Callable[[JobRequest, int], dict[str, int]], job: RunningJob, sign: int
+    ) -> None:
         """Take the licences of all that a job holds, or give them back."""
         size = sum(count for _, count in job.allocation)
-        held = licences_held(job.request, size)
-        for feature, amount in held.items():
+        for feature, amount in which(job.request, size).items():
             if feature in self._licences:
                 total, free = self._licences[feature]
                 self._licences[feature] = (total, free - sign * amount)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
 from headnode.core.model.node import NodeState
+from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
@@ -78,7 +79,7 @@ class ViewBuilder:
             nodes=self._nodes,
             queue=list(self._classes_by_owner()) if owners else self._classes(),
             running=self._listed,
-            licences=self._licences(),
+            licences=self._licences(now),
             depth=depth,
             before=before,
             freed=self.freed,
@@ -96,11 +97,11 @@ class ViewBuilder:
             nodes=self._nodes,
             queue=(),
             running=(),
-            licences=self._licences(),
+            licences=self._licences(now),
             ground=KnownNodes(self._nodes, node_table),
         )
 
-    def _licences(self) -> dict[str, tuple[int, int]]:
+    def _licences(self, now: Instant) -> dict[str, tuple[int, int]]:
         """Return the licences, and the limits of owners with jobs: how many in all, and free."""
         licences = licences_of(self.cluster)
         if not self.cluster.limit_index.any:
@@ -112,7 +113,8 @@ class ViewBuilder:
         limits |= {share.key: share.limit for shares in alike.values() for share in shares}
         from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
 
-        used = limits_in_use(self.cluster)
+        used = limits_in_use(self.cluster, limits, now)
+        self.freed = self.freed or any(map(is_spent, limits))  # usage decays
         return licences | {key: (limit, limit - used.get(key, 0)) for key, limit in limits.items()}
 
     def _classes(self) -> list[WaitingClass]:

@@ -42,6 +42,9 @@ RUN_TIME = Bound("run time limits", 10**10, "seconds", "317 years; Infinite is n
 OWNER_LIMIT = Bound(
     "a limit of a user, a project or a group", 10**9, "", "no cluster has more of anything", least=0
 )
+MINUTES_LIMIT = Bound(
+    "a limit of processor-minutes", 10**13, "processor-minutes", "a million processors, 19 years", least=0
+)
 TIME = Bound("points of time", 253402300799, "seconds since 1970", "the year 9999", least=0)
 
 # Texts

@@ -1,6 +1,8 @@
-"""Limits of users, projects and groups of users: how many jobs, processors and GPUs each may have at once.
+"""Limits of users, projects and groups of users: how many jobs, processors and GPUs each may have at once,
+and how many processor-minutes each may use.
 
-Source:  Slurm, "Resource Limits" (MaxJobsPerUser, MaxTRESPerUser, MaxSubmitJobsPerUser, GrpJobs, GrpTRES);
+Source:  Slurm, "Resource Limits" (MaxJobsPerUser, MaxTRESPerUser, MaxSubmitJobsPerUser, GrpJobs, GrpTRES,
+         GrpTRESMins, MaxTRESMinsPerJob);
          OpenPBS, "qmgr", max_run and max_queued with PBS_GENERIC, and with g:GROUP.
 """
 
@@ -8,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
-from math import inf
+from math import ceil, inf, isinf
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
-from headnode.core.model.bounds import LIMITED_OWNERS, NAME, OWNER_LIMIT
+from headnode.core.model.bounds import LIMITED_OWNERS, MINUTES_LIMIT, NAME, OWNER_LIMIT, Bound
 from headnode.core.model.errors import BadRequest
 
 EVERY = "*"
@@ -32,6 +34,26 @@ class LimitedAmount(StrEnum):
     PROCESSORS = "processors"
     GPUS = "gpus"
     SUBMITTED = "submitted"  # jobs that have been submitted and are not over
+    MINUTES = "processor-minutes"  # used, less their decay, and those that running jobs may still use
+    JOB_MINUTES = "processor-minutes-per-job"  # the processors of one job times its run time limit
+
+    @property
+    def unit(self) -> int:
+        """How many the scheduler counts for one: it counts processor-seconds."""
+        return 60 if self in (LimitedAmount.MINUTES, LimitedAmount.JOB_MINUTES) else 1
+
+    @property
+    def bound(self) -> Bound:
+        """The largest limit of it."""
+        return OWNER_LIMIT if self.unit == 1 else MINUTES_LIMIT
+
+    def shown(self, counted: float) -> int:
+        """Return what the scheduler counts as users write it; parts of a minute count as one.
+
+        >>> LimitedAmount.MINUTES.shown(61), LimitedAmount.JOBS.shown(61)
+        (2, 61)
+        """
+        return ceil(counted / self.unit)
 
     def counted(self, number: int) -> str:
         """Return so much of it in words.
@@ -47,10 +69,11 @@ _WORDS = {
     LimitedAmount.PROCESSORS: "processor",
     LimitedAmount.GPUS: "GPU",
     LimitedAmount.SUBMITTED: "submitted job",
+    LimitedAmount.MINUTES: "processor-minute",
+    LimitedAmount.JOB_MINUTES: "processor-minute",
 }
 _AMOUNTS = tuple(amount.value for amount in LimitedAmount)
 _NEXT_ENTRY = re.compile(rf":\s*(?:{'|'.join(_AMOUNTS)})\s*=")
-_MOST_DIGITS = len(str(OWNER_LIMIT.most))
 _MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
@@ -68,6 +91,8 @@ class LimitScope(StrEnum):
 
 
 _KEYS = tuple(f"{scope}," for scope in LimitScope)  # how keys of limits begin
+_SPENT = tuple(f"{scope},{LimitedAmount.MINUTES}," for scope in LimitScope)
+_OF_ONE_JOB = tuple(f"{scope},{LimitedAmount.JOB_MINUTES}," for scope in LimitScope)
 LIMIT_PARAMETERS = MappingProxyType({scope.parameter: scope for scope in LimitScope})
 
 Limits = Mapping[LimitedAmount, int | None]
@@ -90,22 +115,46 @@ class LimitOwner(NamedTuple):
 class LimitShare(msgspec.Struct, frozen=True, gc=False):
     """What a job takes of a limit of its user, project or group, which is `limit` for all jobs of these.
 
-    `key` is that of a `LimitOwner`.  `amount` None: one for each `size` processors that the job holds.
+    `key` is that of a `LimitOwner`.  `amount` None: one for each `size` processors that the job holds, or
+    with `seconds` so many for each processor: the run time limit of the job.
     """
 
     key: str
     limit: int
     amount: int | None = None
     size: int = 1
+    seconds: int = 0
 
     def held(self, processors: int) -> int:
         """Return how much of the limit a job holds with so many processors."""
+        if self.seconds:
+            return processors * self.seconds
         return processors // self.size if self.amount is None else self.amount
 
 
 def is_limit(key: str) -> bool:
     """Return whether a key is that of a limit, and not the name of a licence."""
     return key.startswith(_KEYS)
+
+
+def is_spent(key: str) -> bool:
+    """Return whether a key is that of a limit of which jobs give nothing back when they end."""
+    return key.startswith(_SPENT)
+
+
+def is_of_one_job(key: str) -> bool:
+    """Return whether a key is that of a limit that each job has for itself."""
+    return key.startswith(_OF_ONE_JOB)
+
+
+ENDLESS = 1 << 62
+"""The seconds of a job without a run time limit: above each limit."""
+
+
+def minutes_share(owner: LimitOwner, limit: int, run_time: float) -> LimitShare:
+    """Return what a job with this run time limit takes of a limit of processor-minutes."""
+    seconds = ENDLESS if isinf(run_time) else max(1, ceil(run_time))
+    return LimitShare(owner.key, limit * owner.amount.unit, seconds=seconds)
 
 
 def limit_owner(key: str) -> LimitOwner:
@@ -190,9 +239,10 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
         if number == UNLIMITED:
             yield LimitedAmount(word), None
             continue
-        plain = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
-        if not plain or int(number) > OWNER_LIMIT.most:
-            fix = f"write {word}= and 0 to {OWNER_LIMIT.most:,} without separators, or {word}={UNLIMITED}"
+        most = LimitedAmount(word).bound.most
+        plain = number.isascii() and number.isdecimal() and len(number) <= len(str(most))
+        if not plain or int(number) > most:
+            fix = f"write {word}= and 0 to {most:,} without separators, or {word}={UNLIMITED}"
             given = f"is {_shown(number)}" if number else "has no number"
             raise _wrong(f"{word} of {_shown(name)} {given}", fix)
         yield LimitedAmount(word), int(number)

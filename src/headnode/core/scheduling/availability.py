@@ -15,17 +15,13 @@ from operator import lt
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
+from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
-from headnode.core.scheduling.free_resources import (
-    Allocation,
-    FreeResources,
-    Placement,
-    amounts_of,
-)
+from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement, amounts_of
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
-from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, first_instants
+from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, Span, first_instants
 from headnode.core.scheduling.release_profile import NodeKind, NodeKinds, filled, shapes_of, spread
 from headnode.core.scheduling.request import ResolvedRequest, resolved_later
 from headnode.core.scheduling.shadow_reservation import Release
@@ -40,14 +36,6 @@ class Slot(NamedTuple):
 
     at: Instant
     fit: Placement
-
-
-class Span(NamedTuple):
-    """A duration, and the instants between which it must begin."""
-
-    duration: float
-    after: float
-    until: float
 
 
 class Availability:
@@ -128,7 +116,7 @@ class Availability:
     def _only_kind(self, need: ResolvedRequest) -> int | None:
         """Return the kind of all nodes that a need may use, if only its count matters for the need."""
         kinds = self._kinds_for(need)
-        if [*map(len, kinds)] != [1] or need.parts or need.fixed or need.each or need.access is not None:
+        if [*map(len, kinds)] != [1] or need.parts or need.limits or need.fixed or need.each or need.access:
             return None
         kind = self._kinds.all[kinds[0][0]]
         counted = kind.whole or (len(kind.nodes) > 1 and need.unit is UnitType.PROCESSOR)
@@ -251,7 +239,7 @@ class Availability:
 
     def _licences_of(self, need: ResolvedRequest) -> list[tuple[str, Profile]]:
         """Return what there is over time of the licences and limits that a need counts."""
-        counted, wished = self._licences, {**need.fixed, **need.each}
+        counted, wished = self._licences, {**need.fixed, **need.each, **need.timed}
         return [(name, counted[name]) for name in wished if name in counted]
 
     def may_last(self, need: ResolvedRequest, start: float, end: float) -> bool:
@@ -262,7 +250,9 @@ class Availability:
         """Return whether so much is free all the time between two instants, kind by kind."""
         return all(
             self._free[kind].least(start, end) >= count for kind, count in self._counts(piece).items()
-        ) and all(stairs.least(start, end) >= amount for stairs, amount in self._beside(piece))
+        ) and all(
+            stairs.least(start, end) >= amount for stairs, amount in self._beside(piece) + self._spent(piece)
+        )
 
     def take(self, piece: Allocation, start: float, end: float) -> None:
         """Take a piece from one instant until another."""
@@ -287,6 +277,8 @@ class Availability:
             self._note_opening(kind)
         for stairs, amount in self._beside(piece):
             change(stairs, start, end, amount)
+        for stairs, amount in self._spent(piece):  # nobody gives it back, so it is kept from now on
+            change(stairs, self._now, inf, amount)
 
     def _note_opening(self, kind: int) -> None:
         """Keep in order when there is anything of a kind."""
@@ -313,8 +305,13 @@ class Availability:
             for node, processors in piece.fit:
                 each = zip(self._amounts, piece.of_node(processors), strict=True)
                 parts += [(rooms[node], amount) for rooms, amount in each if amount]
-        wished = piece.licences.items()
-        return parts + [(self._licences[name], count) for name, count in wished if name in self._licences]
+        wished, profiles = piece.licences.items(), self._licences
+        return parts + [(profiles[n], count) for n, count in wished if n in profiles and not is_spent(n)]
+
+    def _spent(self, piece: Allocation) -> list[tuple[Profile, int]]:
+        """Return what a piece takes of limits of processor-minutes."""
+        profiles = self._licences
+        return [(profiles[n], count) for n, count in piece.licences.items() if n in profiles and is_spent(n)]
 
     def _courses(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> list[AmountDemand]:
         """Return what must come together for the minimum of a need on these kinds of nodes."""
@@ -330,7 +327,7 @@ class Availability:
             mine = [amount for kind, amount in there if self._kinds.all[kind].nodes[0] in part.nodes]
             courses.append(AmountDemand(mine, part.units))
         for feature, stairs in self._licences_of(need):
-            wanted = need.fixed.get(feature, 0) + (feature in need.each)
+            wanted = need.fixed.get(feature, 0) + (feature in need.each) + need.timed.get(feature, 0)
             courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
         if need.counts_amounts:
             courses.append(AmountDemand(list(self._amounts_over_time(need, kinds, span)), 0))

@@ -15,7 +15,7 @@ from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Start
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.request import licences_held, units_in
+from headnode.core.scheduling.request import licences_taken, units_in
 from headnode.core.scheduling.view import View
 
 
@@ -92,7 +92,7 @@ def _without(view: View, starts: Mapping[JobId, Start], grows: Mapping[JobId, in
     for each in view.queue:
         for start in (starts[turn.job] for turn in each.turns if turn.job in starts):
             size = sum(count for _, count in start.allocation)
-            for name, amount in licences_held(each.request.option(start.option), size).items():
+            for name, amount in licences_taken(each.request.option(start.option), size).items():
                 if name in licences:
                     licences[name] = (licences[name][0], licences[name][1] - amount)
     queue = [

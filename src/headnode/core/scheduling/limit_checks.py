@@ -11,8 +11,16 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from headnode.core.model.job import UnitType
-from headnode.core.model.owner_limits import LimitedAmount, LimitShare, is_limit, limit_owner
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.owner_limits import (
+    ENDLESS,
+    LimitedAmount,
+    LimitOwner,
+    LimitShare,
+    is_limit,
+    is_spent,
+    limit_owner,
+)
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
@@ -40,18 +48,27 @@ def is_limited(need: ResolvedRequest, resources: FreeResources) -> bool:
 def spent_classes(view: View) -> frozenset[int]:
     """Return the places of classes of the queue of which no job can start: nothing is left of a limit.
 
+    Or of processor-minutes less than the job needs for sure.
+
     Not those of which a job had a reservation in the plan before, which it may keep.
     Cost:  O(classes).
     """
-    nothing_left = {key for key, (_, free) in view.licences.items() if free < 1 and is_limit(key)}
-    if not nothing_left:
+    left = {key: free for key, (_, free) in view.licences.items() if is_limit(key)}
+    nothing_left = {key for key, free in left.items() if free < 1}
+    timed = {key for key in left if is_spent(key)}
+    if not nothing_left and not timed:
         return frozenset()
+
+    def is_out(share: LimitShare, request: JobRequest) -> bool:
+        least = max(1, request.minimum)  # a unit has one processor at least
+        return share.key in nothing_left or (share.key in timed and share.held(least) > left[share.key])
+
     reserved = set() if view.before is None else {each.request for each in view.before.reservations}
     queue = enumerate(each.request for each in view.queue)
     return frozenset(
         place
         for place, request in queue
-        if any(share.key in nothing_left for share in request.limits)
+        if any(is_out(share, request) for share in request.limits)
         and not request.others
         and request not in reserved
     )
@@ -79,14 +96,29 @@ def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[R
 
 def _sentence(share: LimitShare, asked: int, used: int) -> str:
     owner = limit_owner(share.key)
+    if share.seconds:
+        return _minutes_sentence(share, owner, asked, used)
     has = f" and has {used}" if used else ""
     needs = "" if owner.amount is LimitedAmount.JOBS else f"; the job needs {asked}"
     return f"{owner.scope} {owner.name!r} may have {owner.amount.counted(share.limit)} at once{has}{needs}"
 
 
+def _minutes_sentence(share: LimitShare, owner: LimitOwner, asked: int, used: int) -> str:
+    """Say it of processor-minutes: what is used, and what running jobs may use until they end."""
+    amount = owner.amount
+    most = amount.counted(amount.shown(share.limit))
+    needs = f"the job may use {amount.shown(asked)}"
+    if share.seconds == ENDLESS:
+        needs = "the job has no run time limit"
+    if amount is LimitedAmount.JOB_MINUTES:
+        return f"{owner.scope} {owner.name!r} may use {most} in one job; {needs}"
+    used_up = f" and has {amount.shown(used)} used or reserved for running jobs" if used > 0 else ""
+    return f"{owner.scope} {owner.name!r} may use {most}{used_up}; {needs}"
+
+
 def _least(need: ResolvedRequest, share: LimitShare, node_table: NodeTable) -> int:
     """Return how much of a limit the minimum of a job takes at least."""
-    return share.amount if share.amount is not None else _processors(need, node_table) // share.size
+    return share.amount if share.amount is not None else share.held(_processors(need, node_table))
 
 
 def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:
@@ -98,7 +130,7 @@ def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:
     if _has_known_size(need):
         return least
     cache = node_table.cache.of(LeastProcessors)
-    equal = need._replace(alternatives=(), anywhere=(), fixed={}, each={}, limits=())
+    equal = need._replace(alternatives=(), anywhere=(), fixed={}, each={}, timed={}, limits=())
     key = tuple(value for value in equal if value != {})
     known = cache.found.get(key) if need.rules >= 0 else None
     if known is None:
@@ -111,10 +143,10 @@ def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:
 
 def _fewest(need: ResolvedRequest, idle: FreeResources) -> int:
     """Return the fewest processors on which the minimum of a job fits; 0 if it fits on no open nodes."""
-    size = _processors_on(need._replace(fixed={}, each={}), idle)
+    size = _processors_on(need._replace(fixed={}, each={}, timed={}), idle)
     if size is None:
         return 0
-    counting = need._replace(fixed={}, each={"": 1})
+    counting = need._replace(fixed={}, each={"": 1}, timed={})
 
     def suffices(processors: int) -> bool:
         amounts, there = idle.amounts, {"": processors}

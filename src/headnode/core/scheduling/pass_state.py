@@ -5,7 +5,8 @@ from math import inf
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.scheduling.blocked_job import BlockedJob, is_harmless, is_over
 from headnode.core.scheduling.candidates import Candidate, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.limit_checks import are_limited
@@ -31,31 +32,6 @@ from headnode.core.scheduling.shadow_reservation import (
     with_releases,
 )
 from headnode.core.scheduling.view import View, counted_licences, reserved_before
-
-
-class BlockedJob(NamedTuple):
-    """The first job that must wait; its `promise` is None if no end of a job helps it while nodes are closed.
-
-    Jobs in a reservation have a blocked job of their own, because they wait for other nodes.
-    """
-
-    candidate: Candidate
-    promise: ShadowReservation | None
-
-    @property
-    def job(self) -> JobId:
-        """The job itself."""
-        return self.candidate.job
-
-    @property
-    def need(self) -> ResolvedRequest:
-        """What it needs."""
-        return self.candidate.need
-
-    @property
-    def due(self) -> Instant:
-        """When its promise falls due; NEVER without one."""
-        return NEVER if self.promise is None else self.promise.at
 
 
 class PreviousPass(NamedTuple):
@@ -121,7 +97,7 @@ class PassState:
         self._spared = None
         self._given.append(release(candidate.end, candidate.job, piece))
         for name, head in self.heads.items():
-            if head.promise is not None and not _is_over(candidate, head):
+            if head.promise is not None and not is_harmless(candidate, head):
                 self.heads[name] = head._replace(promise=self._still(head, candidate, found))
         named = shares(found, self._node_table)
         if candidate.starts:
@@ -174,7 +150,7 @@ class PassState:
         """Return whether the candidate would delay a head wherever it ran; if not, look where it would."""
         heads = self.heads.values()
         return any(
-            not _is_over(candidate, head) and not self._may_keep_promise(head, candidate.need)
+            not is_over(candidate, head) and not self._may_keep_promise(head, candidate.need)
             for head in heads
         )
 
@@ -240,9 +216,10 @@ class PassState:
             if other.promise is None:
                 continue
             first, second = (head, other) if head.due <= other.due else (other, head)
-            if first.candidate.asks.run_time + first.due <= second.due < NEVER:
+            over = first.candidate.asks.run_time + first.due <= second.due < NEVER
+            if over and not first.need.spends_with(second.need):
                 continue
-            kept = self._still_beside(second, first)
+            kept = self._still_beside(second, first, over=over)
             if kept is None:
                 return head._replace(promise=None)
             if second is head:
@@ -252,12 +229,13 @@ class PassState:
         self.heads |= boards
         return head
 
-    def _still_beside(self, head: BlockedJob, other: BlockedJob) -> ShadowReservation | None:
+    def _still_beside(self, head: BlockedJob, other: BlockedJob, *, over: bool) -> ShadowReservation | None:
         """Return the promise of a head beside another head, whose promise is due earlier."""
         if head.promise is None or other.promise is None:
             return head.promise
         then = head.promise.resources.copy()
-        then.put(other.promise.piece)
+        piece = other.promise.piece
+        then.put(other.need.spent(piece.fit) if over else piece)
         return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
 
     def _as_head(self, candidate: Candidate) -> BlockedJob:
@@ -320,7 +298,7 @@ class PassState:
 
     def in_time(self, candidate: Candidate) -> bool:
         """Return whether the candidate ends before the promises to the heads fall due."""
-        return all(_is_over(candidate, head) for head in self.heads.values())
+        return all(is_harmless(candidate, head) for head in self.heads.values())
 
     def still_promised(self, candidate: Candidate, found: Placement) -> bool:
         """Return whether every head keeps its promise if the candidate has these processors.
@@ -329,17 +307,21 @@ class PassState:
         """
         return all(
             head.promise is None
-            or _is_over(candidate, head)
+            or is_harmless(candidate, head)
             or self._still(head, candidate, found) is not None
             for head in self.heads.values()
         )
 
     def _still(self, head: BlockedJob, candidate: Candidate, found: Placement) -> ShadowReservation | None:
-        """Return a head's promise if the candidate keeps these processors for ever; None: it is broken."""
+        """Return a head's promise if the candidate gets these processors; None: it is broken.
+
+        For ever, if it is not over in time.
+        """
         if head.promise is None:
             return None
         then = head.promise.resources.copy()
-        then.put(candidate.need.piece(found))
+        over = is_over(candidate, head)
+        then.put(candidate.need.spent(found) if over else candidate.need.piece(found))
         return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
 
     def reservations(self) -> tuple[Reservation, ...]:
@@ -364,11 +346,6 @@ class PassState:
                 )
             )
         return tuple(found)
-
-
-def _is_over(candidate: Candidate, head: BlockedJob) -> bool:
-    """Return whether a candidate is over when a head's promise falls due; never without a due time."""
-    return candidate.end <= head.due < NEVER
 
 
 def _beside(now: FreeResources, promise: ShadowReservation) -> FreeResources:

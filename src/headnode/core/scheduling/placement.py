@@ -9,6 +9,7 @@ Source: CCS, "Exclusive scheduling" and "Resource sorting"; HPC Pack job propert
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import chain
 from math import inf
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest, UnitType
@@ -167,13 +168,14 @@ def _offers_with_memory(need: ResolvedRequest, resources: FreeResources, order: 
 
 def licence_room(need: ResolvedRequest, resources: FreeResources) -> float:
     """Return how many processors the free licences allow; 0 if not even the fixed ones are free."""
-    if not need.fixed and not need.each:
+    if not need.fixed and not need.each and not need.timed:
         return inf
     free, fixed = resources.licences, need.fixed
     if any(free.get(feature, inf) < amount for feature, amount in fixed.items()):
         return 0
     room = ((free[f] - fixed.get(f, 0) + 1) * size - 1 for f, size in need.each.items() if f in free)
-    return min(room, default=inf)
+    timed = ((free[f] - fixed.get(f, 0)) // seconds for f, seconds in need.timed.items() if f in free)
+    return max(0, min(chain(room, timed), default=inf))
 
 
 def _on_one_node(

@@ -17,11 +17,12 @@ import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
+from headnode.core.scheduling.blocked_job import BlockedJob
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
 from headnode.core.scheduling.free_resources import Placement
 from headnode.core.scheduling.limit_checks import limit_reasons, spent_classes
 from headnode.core.scheduling.node_table import NodeTable
-from headnode.core.scheduling.pass_state import BlockedJob, PassState
+from headnode.core.scheduling.pass_state import PassState
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import LazyReasons, LazyWait, Plan, Reason, Wait, Why
 from headnode.core.scheduling.reasons import never_with_any, shortage, with_alternatives

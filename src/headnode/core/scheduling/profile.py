@@ -14,6 +14,14 @@ from typing import NamedTuple
 _FEW = 8  # stairs that are changed faster one by one than as a new list
 
 
+class Span(NamedTuple):
+    """A duration, and the instants between which it must begin."""
+
+    duration: float
+    after: float
+    until: float
+
+
 class Profile:
     """The future of a pool of equal processors.  Instants and durations in seconds.
 

@@ -17,7 +17,7 @@ from headnode.core.model.job import (
     UnitType,
     gpus_with,
 )
-from headnode.core.model.owner_limits import LimitShare
+from headnode.core.model.owner_limits import LimitShare, is_of_one_job, is_spent
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservationAccess
@@ -69,7 +69,8 @@ class ResolvedRequest(NamedTuple):
         None  # where nodes are reserved; `alternatives` are then those of a start now
     )
     processors_per_gpu: int = 0  # where `unit` is GPU
-    limits: tuple[LimitShare, ...] = ()  # those in `fixed` and `each` that are no licences
+    limits: tuple[LimitShare, ...] = ()  # those in `fixed`, `each` and `timed` that are no licences
+    timed: Mapping[str, int] = {}  # of limits, with each processor: the seconds of its run time limit
     anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
 
     @property
@@ -91,17 +92,28 @@ class ResolvedRequest(NamedTuple):
 
     def licences(self, fit: Placement) -> dict[str, int]:
         """Return the licences and shares of limits that a job of this need holds with these processors."""
-        if not self.fixed and not self.each:
+        if not self.fixed and not self.each and not self.timed:
             return {}
-        return _held_licences(self.fixed, self.each, sum([processors for _, processors in fit]))
+        size = sum([processors for _, processors in fit])
+        held = _held_licences(self.fixed, self.each, size)
+        return held | {key: seconds * size for key, seconds in self.timed.items()} if self.timed else held
 
     def piece(self, fit: Placement) -> Allocation:
         """Return what a job of this need holds with these processors; sole owners count nothing beside."""
+        licences = self.licences(fit)
+        if self.timed:  # of limits for one job nothing is held: others have them too
+            licences = {key: amount for key, amount in licences.items() if not is_of_one_job(key)}
         if self.whole:
-            return Allocation(fit, self.exclusive, self.licences(fit))
-        return Allocation(
-            fit, self.exclusive, self.licences(fit), self.memory, self.held, self.processors_per_gpu
-        )
+            return Allocation(fit, self.exclusive, licences)
+        return Allocation(fit, self.exclusive, licences, self.memory, self.held, self.processors_per_gpu)
+
+    def spent(self, fit: Placement) -> Allocation:
+        """Return what a job of this need, which held these processors, does not give back when it ends."""
+        return Allocation((), False, {key: each for key, each in self.licences(fit).items() if is_spent(key)})
+
+    def spends_with(self, other: "ResolvedRequest") -> bool:
+        """Return whether both use the processor-minutes of one limit."""
+        return any(is_spent(key) and key in other.timed for key in self.timed)
 
 
 class ResolvedCache:
@@ -167,6 +179,7 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
         access=access,
         processors_per_gpu=request.processors_per_gpu,
         limits=request.limits,
+        timed=_timed_limits(request),
         anywhere=() if access is None else node_table.anywhere(request),
     )
 
@@ -227,7 +240,8 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
     """Return what a running job may still get, or None when it wants nothing, has its maximum, or is a gang.
 
     The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.  A job
-    that holds memory, disk or swap of its nodes grows on those, where it holds no more for that.
+    that holds memory, disk or swap of its nodes grows on those, where it holds no more for that.  Of a limit
+    for one job it has what it holds; of processor-minutes it takes more for the whole run time limit.
     """
     request = running.request
     if request.together:
@@ -242,7 +256,9 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
         alternatives = tuple(order for order in alternatives if mine <= set(order))
     if request.single_node or request.held:
         alternatives = tuple(tuple(sorted(mine.intersection(order))) for order in alternatives)
-    return resolve(request, node_table)._replace(
+    size = sum(taken for _, taken in held) if request.limits else 0
+    need = resolve(request, node_table)
+    return need._replace(
         minimum=1,
         maximum=most,
         single=False,
@@ -251,7 +267,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
         impossible=False,
         held=NOTHING_HELD,
         alternatives=alternatives,
-        fixed={},
+        fixed={key: seconds * size for key, seconds in need.timed.items() if is_of_one_job(key)},
         rules=-1,
         parts=(),
         access=None,
@@ -311,10 +327,16 @@ def held_of(request: JobRequest) -> HeldAmounts:
 
 
 def licences_held(request: JobRequest, processors: int) -> dict[str, int]:
-    """Return the licences, and the shares of limits, that a job holds with so many processors."""
+    """Return the licences, and the shares of limits, that a job gives back with so many processors."""
     if not request.licences and not request.limits:
         return {}
     return _held_licences(*_requested_licences(request), processors)
+
+
+def licences_taken(request: JobRequest, processors: int) -> dict[str, int]:
+    """Return what a start with so many processors takes: beside `licences_held`, processor-minutes."""
+    spent = ((share.key, share.held(processors)) for share in request.limits if is_spent(share.key))
+    return licences_held(request, processors) | dict(spent)
 
 
 def limits_held(request: JobRequest, processors: int) -> dict[str, int]:
@@ -332,11 +354,18 @@ def _requested_licences(request: JobRequest) -> tuple[dict[str, int], dict[str, 
         else:
             fixed[licence.feature] = fixed.get(licence.feature, 0) + licence.amount
     for share in request.limits:
+        if share.seconds:
+            continue
         if share.amount is None:
             each[share.key] = share.size
         else:
             fixed[share.key] = share.amount
     return fixed, each
+
+
+def _timed_limits(request: JobRequest) -> dict[str, int]:
+    """Return the limits of which a job takes the seconds of its run time limit with each processor."""
+    return {share.key: share.seconds for share in request.limits if share.seconds}
 
 
 def _held_licences(fixed: Mapping[str, int], each: Mapping[str, int], processors: int) -> dict[str, int]:

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
+from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.node_table import NodeTable
@@ -52,7 +53,10 @@ _FEW = 32  # jobs of which the releases are rather sorted anew than changed
 
 
 def release(at: Instant, job: int, piece: Allocation) -> Release:
-    """Return when a piece comes back."""
+    """Return when a piece comes back, without the processor-minutes of limits, which do not."""
+    if any(map(is_spent, piece.licences)):
+        left = {key: amount for key, amount in piece.licences.items() if not is_spent(key)}
+        piece = piece._replace(licences=left)
     return Release(at, sum(processors for _, processors in piece.fit), job, piece)
 
 

@@ -14,7 +14,7 @@ from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Shares, Start
-from headnode.core.scheduling.request import held_with, licences_held
+from headnode.core.scheduling.request import held_with, licences_held, licences_taken
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
@@ -83,7 +83,10 @@ def with_started(view: View, starts: Sequence[Start]) -> View:
                 jobs=nodes[node].jobs + 1,
                 exclusive_to=start.job if request.exclusive else nodes[node].exclusive_to,
             )
-        _hold_licences(licences, request, start.allocation, 1)
+        for key, amount in licences_taken(request, sum(count for _, count in start.allocation)).items():
+            if key in licences:
+                total, free = licences[key]
+                licences[key] = (total, free - amount)
         end = Instant(view.now + request.run_time)
         running.append(RunningJob(start.job, turn, request, end, start.allocation))
     return _redrawn(view, nodes, running=running, licences=licences, queue=queue)

@@ -18,6 +18,7 @@ from headnode.core.model.owner_limits import (
     LimitShare,
     groups_in,
     limits_of,
+    minutes_share,
     read_owner_limits,
 )
 from headnode.core.model.quantities import JobId
@@ -115,9 +116,12 @@ class LimitIndex:
             for record in self._jobs.values():
                 self.note(record)
         if scope is LimitScope.GROUP:
-            members = (user for user, groups in self.groups.items() if name in groups)
-            return sum(self._counts.get((LimitScope.USER, user), 0) for user in members)
+            return sum(self._counts.get((LimitScope.USER, user), 0) for user in self.members(name))
         return self._counts.get((scope, name), 0)
+
+    def members(self, group: str) -> Iterator[str]:
+        """Yield the users that are known to be in a group with limits."""
+        return (user for user, groups in self.groups.items() if group in groups)
 
     def submitters(self) -> Iterable[tuple[LimitScope, str]]:
         """Return the users and projects with submitted jobs, if any limit counts these."""
@@ -242,5 +246,7 @@ def _shares(owner: LimitOwner, limit: int, request: JobRequest) -> Iterable[Limi
             yield LimitShare(owner.key, limit, request.maximum)
         case LimitedAmount.GPUS if request.processors_per_gpu:
             yield LimitShare(owner.key, limit, size=request.processors_per_gpu)
+        case LimitedAmount.MINUTES | LimitedAmount.JOB_MINUTES:
+            yield minutes_share(owner, limit, request.run_time)
         case _:
             return

@@ -134,6 +134,10 @@ def _check_change(
         if cluster.reservation_index.on and "run_time" in command.fields:
             end = NEVER if record.run is None else limit_end(spec, record.run)
             check_stays_clear(cluster.reservation_index.on, record, cluster.request(record), end)
+        if cluster.limit_index.any and "run_time" in command.fields:
+            from headnode.core.state.limit_use import check_room_for_time  # few clusters have limits
+
+            check_room_for_time(cluster, record, spec, now)
         check_still_ahead(spec, now)
     if record.state is JobState.QUEUED:
         check_end_by(spec, now)
@@ -147,14 +151,14 @@ def _check_change(
         check_runnable(spec)
         if spec.project != cluster.written(record).project:
             cluster.limit_index.check_submission([("", spec.project)])
-            _check_room(cluster, record, spec.project)
+            _check_room(cluster, record, spec.project, now)
 
 
-def _check_room(cluster: ClusterState, record: JobRecord, project: str) -> None:
+def _check_room(cluster: ClusterState, record: JobRecord, project: str, now: Instant) -> None:
     if cluster.limit_index.by_project:
         from headnode.core.state.limit_use import check_room_in_project  # few clusters have such limits
 
-        check_room_in_project(cluster, record, project)
+        check_room_in_project(cluster, record, project, now)
 
 
 def _merged(record: JobRecord, now: JobSpec, command: ModifyJob) -> JobSpec:

@@ -5,7 +5,7 @@ long jobs run or how many there are.  With a half-life of a week, what was used 
 Source: Slurm, "Multifactor Priority Plugin", PriorityDecayHalfLife.
 """
 
-from heapq import nsmallest
+from collections.abc import Iterable
 from math import expm1, log
 
 import msgspec
@@ -47,9 +47,25 @@ class OwnerUsage:
         self._time = half_life / log(2)  # seconds in which usage decays to 1/e
         found = (_LiveAccount((each.owner, each.project), each.used, each.at) for each in accounts)
         self._accounts = {each.key: each for each in found}
+        self._of_owner: dict[str, list[_LiveAccount]] = {}
+        self._of_project: dict[str, list[_LiveAccount]] = {}
+        self._index(self._accounts.values())
         self._jobs: dict[JobId, tuple[_LiveAccount, int]] = {}  # the processors of each job
 
     # Reading
+
+    @property
+    def decay_time(self) -> float:
+        """The seconds in which usage decays to 1/e."""
+        return self._time
+
+    def used_by_owner(self, owner: str, now: Instant) -> float:
+        """Return the processor-seconds of an owner until now, in all projects."""
+        return sum(self._used(account, now) for account in self._of_owner.get(owner, ()))
+
+    def used_by_project(self, project: str, now: Instant) -> float:
+        """Return the processor-seconds of a project until now, of all owners."""
+        return sum(self._used(account, now) for account in self._of_project.get(project, ()))
 
     def used(self, now: Instant) -> dict[UsageKey, float]:
         """Return the processor-seconds of every owner and project until now."""
@@ -98,15 +114,38 @@ class OwnerUsage:
         if found is None:
             self._make_room()
             found = self._accounts[key] = _LiveAccount(key, 0.0, self.now)
+            self._index([found])
         return found
 
+    def _index(self, accounts: Iterable[_LiveAccount]) -> None:
+        for account in accounts:
+            self._of_owner.setdefault(account.key[0], []).append(account)
+            self._of_project.setdefault(account.key[1], []).append(account)
+
     def _make_room(self) -> None:
-        """If there are too many accounts, drop those that hold nothing and have used least, a tenth."""
-        if len(self._accounts) < MOST_ACCOUNTS:
+        """If there are too many accounts, drop those that hold nothing and have used least, a tenth.
+
+        Those of projects first: what an owner used in one counts as used without a project then, because an
+        owner must not lose its usage by new names of projects.
+        """
+        accounts = self._accounts
+        if len(accounts) < MOST_ACCOUNTS:
             return
-        idle = ((self._used(each, self.now), key) for key, each in self._accounts.items() if not each.held)
-        for _, key in nsmallest(MOST_ACCOUNTS // 10, idle):
-            del self._accounts[key]
+        idle = [
+            (not key[1], self._used(each, self.now), key) for key, each in accounts.items() if not each.held
+        ]
+        idle.sort()
+        for _, used, (owner, project) in idle:
+            if len(accounts) <= MOST_ACCOUNTS - MOST_ACCOUNTS // 10:
+                break
+            del accounts[owner, project]
+            if project:
+                kept = accounts.setdefault((owner, ""), _LiveAccount((owner, ""), 0.0, self.now))
+                self._add(kept, 0)
+                kept.used += used
+        self._of_owner.clear()
+        self._of_project.clear()
+        self._index(self._accounts.values())
 
     def set_half_life(self, half_life: float) -> None:
         """Set the half-life of the usage from now on, in seconds."""

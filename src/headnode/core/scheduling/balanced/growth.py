@@ -238,5 +238,6 @@ def _growth_kind(lender: Lender) -> tuple[object, ...]:
         need.processors_per_gpu,
         need.held,
         tuple(sorted(need.each)),
+        tuple(need.timed.items()),
         lender.sharer.lasting,
     )

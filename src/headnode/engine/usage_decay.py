@@ -1,0 +1,73 @@
+"""When usage has decayed so far that jobs may start which wait for limits of processor-minutes."""
+
+from math import inf, log
+
+from msgspec.structs import replace
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.owner_limits import is_spent
+from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.view import View
+from headnode.core.state.cluster_state import ClusterState
+
+SOONEST = 1.0  # seconds until the next pass for decay; 1 s of a half-life of at least 60 s is little
+AGAIN = 60.0  # seconds until it while running jobs use more meanwhile: then a formula only bounds the time
+
+
+def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
+    """Return a plan that is made again when decay lets the first job start, though nothing else happens.
+
+    Cost:  O(classes), where there are limits of processor-minutes.
+    """
+    left = {key: free for key, (_, free) in view.licences.items() if is_spent(key)}
+    if not left:
+        return plan
+    least: dict[str, int] = {}  # that a job which waits for the limit needs
+    for each in view.queue:
+        for request in (each.request, *each.request.others):
+            for key, needed in _needed(request):
+                if left.get(key, inf) < needed <= view.licences[key][0]:
+                    least[key] = min(needed, least.get(key, needed))
+    wakes = [_wake(cluster, key, view.licences[key][0] - needed, view.now) for key, needed in least.items()]
+    return replace(plan, wake=min([plan.wake, *wakes])) if wakes else plan
+
+
+def enough_at(cluster: ClusterState, request: JobRequest, key: str, now: Instant) -> Instant | None:
+    """Return when decay leaves enough of a limit for a job at the latest, if no other starts meanwhile.
+
+    None: not before running jobs end, or never.
+    """
+    share = next((each for each in request.limits if each.key == key), None)
+    needed = dict(_needed(request)).get(key)
+    if share is None or needed is None or needed > share.limit:
+        return None
+    at = _enough(cluster, key, share.limit - needed, now)[0]
+    return None if at == NEVER else at
+
+
+def _needed(request: JobRequest) -> list[tuple[str, int]]:
+    """Return how many processor-seconds of its limits a job needs at least: a unit has one processor."""
+    least = max(1, request.minimum)
+    return [(share.key, share.held(least)) for share in request.limits if is_spent(share.key)]
+
+
+def _wake(cluster: ClusterState, key: str, room: int, now: Instant) -> Instant:
+    at, running = _enough(cluster, key, room, now)
+    return Instant(max(min(at, now + AGAIN) if running else at, now + SOONEST))
+
+
+def _enough(cluster: ClusterState, key: str, room: int, now: Instant) -> tuple[Instant, bool]:
+    """Return when no more than `room` is used and reserved at the latest, and whether any is reserved.
+
+    What is used decays; what is reserved becomes used or free, so both together only decrease.
+    """
+    from headnode.core.state.limit_use import ROUNDING, limits_in_use, minutes_used  # few have limits
+
+    used = minutes_used(cluster, key, now)
+    reserved = max(0.0, limits_in_use(cluster, [key], now)[key] - used)
+    running = reserved >= 1
+    left = room + ROUNDING - (reserved if running else 0.0)
+    if left <= 0:
+        return NEVER, running
+    return Instant(now + cluster.usage.decay_time * log(max(1.0, used / left))), running
