@@ -6,7 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.owner_limits import is_of_one_job, is_spent
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Shares
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.specification import (
@@ -60,6 +61,17 @@ class ResourceDemand(NamedTuple):
     def held(self, shares: Shares) -> HeldShares:
         """Return what the job holds if it is given these."""
         return HeldShares(self.end, sum(n for _, n in shares), self.job, self.request, shares)
+
+
+def spent_by(over: Sequence[HeldShares]) -> list[HeldShares]:
+    """Return what jobs that are over do not give back: processor-minutes of limits, for ever."""
+    found = []
+    for each in over:
+        kept = tuple(share for share in each.request.limits if is_spent(share.key))
+        if kept:
+            request = msgspec.structs.replace(each.request, licences=(), limits=kept)
+            found.append(each._replace(end=NEVER, request=request, shares=()))
+    return found
 
 
 def demands(view: View) -> list[ResourceDemand]:
@@ -164,6 +176,7 @@ def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[HeldShares
             if demand.feature in left:
                 left[demand.feature] -= each.processors if demand.amount is None else demand.amount
         for key, amount in limits_with(each.request, each.processors).items():
-            left[key] = left.get(key, amount) - amount
+            if not is_of_one_job(key):
+                left[key] = left.get(key, amount) - amount
     broken_unless(min(left.values(), default=0) >= 0, "a licence is given twice, or more than a limit allows")
     return left

@@ -20,6 +20,7 @@ from headnode.testing.held_shares import (
     empty,
     held_by_running,
     reopened,
+    spent_by,
     world,
 )
 from headnode.testing.histories import Policy
@@ -163,6 +164,7 @@ def _binds(view: View, held: list[HeldShares], due: Sequence[tuple[ResourceDeman
         return True
     (demand, at, example), *others = due
     there = [each for each in held if each.end > at]
+    there += spent_by([each for each in held if each.end <= at])
     ground = world(view, there)
     if allowed(demand.request, ground, example) and _binds(view, [*there, demand.held(example)], others):
         return True
@@ -193,7 +195,7 @@ class FirstBlocked(NamedTuple):
     def with_another(self, new: HeldShares) -> "FirstBlocked":
         """Return the head with one more beside it, unless that is over in time."""
         if self.at is not None and new.end <= self.at < NEVER:
-            return self
+            return self._replace(still_there=(*self.still_there, *spent_by([new])))
         return self._replace(still_there=(*self.still_there, new))
 
     def is_kept(self, view: View) -> bool:
@@ -336,8 +338,9 @@ class _BackfillCheck:
 def _futures(view: View, held: Sequence[HeldShares]) -> list[tuple[Instant, list[HeldShares]]]:
     """Return each instant something ends, and what is held after it; without limit: one after the other."""
     futures = []
-    ordered = sorted(held, key=lambda each: each[:3])
+    ordered = sorted((each for each in held if each.shares), key=lambda each: each[:3])
     for gone, each in enumerate(ordered, start=1):
         if each.end == NEVER or gone == len(ordered) or ordered[gone].end > each.end:
-            futures.append((Instant(max(each.end, view.now)), ordered[gone:]))
+            left = [*ordered[gone:], *spent_by(ordered[:gone])]
+            futures.append((Instant(max(each.end, view.now)), left))
     return [*futures, (NEVER, [])]

@@ -19,7 +19,14 @@ import msgspec
 from headnode.core.model.job import JobRequest, NodeGroupOp, RequestPart, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.owner_limits import LimitedAmount, LimitOwner, LimitScope, LimitShare
+from headnode.core.model.owner_limits import (
+    LimitedAmount,
+    LimitOwner,
+    LimitScope,
+    LimitShare,
+    is_of_one_job,
+    minutes_share,
+)
 from headnode.core.model.quantities import (
     FOREVER,
     NEVER,
@@ -75,18 +82,21 @@ def on_gpus(
 
 
 def limited(request: JobRequest, user: str, **most: int) -> JobRequest:
-    """Return the request of a user's job, with limits of all the user's jobs: jobs, processors or gpus.
+    """Return the request of a user's job, with limits of all the user's jobs: jobs, processors, gpus,
+    processor_minutes, or of each of them: processor_minutes_per_job.
 
     >>> [share.key for share in limited(asks(2), "ann", jobs=1, processors=4).limits]
     ['user,jobs,ann', 'user,processors,ann']
     """
     shares = []
     for amount, limit in most.items():
-        owner = LimitOwner(LimitScope.USER, user, LimitedAmount(amount))
+        owner = LimitOwner(LimitScope.USER, user, LimitedAmount(amount.replace("_", "-")))
         if owner.amount is LimitedAmount.JOBS:
             shares.append(LimitShare(owner.key, limit, 1))
         elif owner.amount is LimitedAmount.PROCESSORS:
             shares.append(LimitShare(owner.key, limit))
+        elif owner.amount.unit > 1:
+            shares.append(minutes_share(owner, limit, request.run_time))
         elif request.processors_per_gpu:
             shares.append(LimitShare(owner.key, limit, size=request.processors_per_gpu))
     others = tuple(limited(other, user, **most) for other in request.others)
@@ -200,7 +210,7 @@ def _limits(running: Sequence[RunningJob], queue: Sequence[Queued]) -> dict[str,
     left = dict(limits)
     for job in running:
         for key, amount in limits_with(job.request, sum(count for _, count in job.allocation)).items():
-            left[key] -= amount
+            left[key] -= 0 if is_of_one_job(key) else amount
     return {key: (limit, left[key]) for key, limit in limits.items()}
 
 

@@ -74,6 +74,26 @@ def limiting() -> Iterator[View]:
     return _worlds([node("a", 3), node("b", 1)], [[], *running], kinds)
 
 
+def timed() -> Iterator[View]:
+    """Yield jobs of two users whose limits are of processor-minutes, of all their jobs and of each."""
+    ann, bob = {"processor_minutes": 6}, {"processor_minutes": 9, "processor_minutes_per_job": 4}
+    kinds = [
+        limited(asks(1, minutes=1), "ann", **ann),
+        limited(asks(2, minutes=3), "ann", **ann),
+        limited(asks(3, minutes=2, others=(asks(1, minutes=4),)), "ann", **ann),
+        limited(asks(1, 3, 2), "ann", **ann),
+        limited(asks(1, 3, 2), "bob", **bob),
+        limited(asks(1, minutes=1, exclusive=True), "bob", **bob),
+        asks(4, minutes=5),
+    ]
+    running = [
+        [runs(1, kinds[0], ("a", 1), minutes_left=1)],
+        [runs(1, kinds[3], ("a", 1), minutes_left=2, wants=2)],
+        [runs(1, kinds[4], ("b", 1), minutes_left=1), runs(2, asks(2), ("a", 2), minutes_left=3)],
+    ]
+    return _worlds([node("a", 3), node("b", 1)], [[], *running], kinds)
+
+
 def remembering() -> Iterator[View]:
     """Yield jobs that hold memory with each processor, on nodes where it is short."""
     kinds = [
@@ -226,6 +246,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "growing": growing,
         "licensed": licensed,
         "limits of users": limiting,
+        "limits of processor-minutes": timed,
         "memory": remembering,
         "memory, disk and swap of nodes": holding_of_nodes,
         "GPUs": on_graphics,
