@@ -1,4 +1,4 @@
-"""When usage has decayed so far that jobs may start which wait for limits of processor-minutes."""
+"""What limits leave, and when usage has decayed so far that jobs start which wait for processor-minutes."""
 
 from math import inf, log
 
@@ -44,6 +44,15 @@ def enough_at(cluster: ClusterState, request: JobRequest, key: str, now: Instant
         return None
     at = _enough(cluster, key, share.limit - needed, now)[0]
     return None if at == NEVER else at
+
+
+def limits_left(cluster: ClusterState, request: JobRequest, now: Instant) -> dict[str, tuple[int, int]]:
+    """Return the limits of a request, as a view has them: how much in all, and how much is free."""
+    from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
+
+    shares = [share for one in (request, *request.others) for share in one.limits]
+    used = limits_in_use(cluster, {share.key for share in shares}, now)
+    return {each.key: (each.limit, each.limit - used.get(each.key, 0)) for each in shares}
 
 
 def _needed(request: JobRequest) -> list[tuple[str, int]]:

@@ -72,9 +72,11 @@ class LimitUse(VerbAnswer, frozen=True):
 
     scope: str  # user, project or group
     name: str
-    amount: str  # jobs (running), processors, gpus, or submitted (jobs submitted that have not ended)
+    amount: str  # jobs (running), processors, gpus, submitted, processor-minutes(-per-job)
     limit: int
-    used: int  # more than `limit` if the limit was lowered
+    used: (
+        int  # more than `limit` if that was lowered; of processor-minutes: used, or reserved by running jobs
+    )
     entry: str  # of the cluster parameter, from which it is: the name, `*`, or `@` and a group of the user
 
 

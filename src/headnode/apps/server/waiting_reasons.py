@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import log
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
-from headnode.core.model.job import JobSpec
-from headnode.core.model.owner_limits import is_limit
+from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.owner_limits import is_limit, is_spent
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
@@ -192,6 +193,21 @@ def _rate_words(rate: float) -> str:
     ('12.3 MB/s', '1.2 kB/s')
     """
     return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
+
+
+def decay_told(cluster: ClusterState, request: JobRequest, reason: Reason, now: Instant) -> Reason:
+    """Return the reason; of a limit of processor-minutes with when usage has decayed enough."""
+    if reason.why is not Why.LIMIT or not is_spent(reason.what):
+        return reason
+    from headnode.apps.readable_values import duration  # few clusters have such limits
+    from headnode.engine.usage_decay import enough_at
+
+    at = enough_at(cluster, request, reason.what, now)
+    halves = f"usage halves every {duration(cluster.usage.decay_time * log(2))}"
+    if at is None:
+        return replace(reason, text=f"{reason.text}; {halves}, but running jobs must end first")
+    when = datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
+    return replace(reason, text=f"{reason.text}; {halves}, and leaves enough at {when} at the latest")
 
 
 def kind_of_wait(reason: Reason | None) -> dict[str, Any]:

@@ -65,6 +65,10 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
 _LIMITS_WITHOUT_JOBS: Mapping[LimitedAmount, str] = MappingProxyType(
     {
         LimitedAmount.GPUS: "logs do not contain the GPUs of jobs",
+        **dict.fromkeys(
+            (LimitedAmount.MINUTES, LimitedAmount.JOB_MINUTES),
+            "a replay cannot tell waits for usage to decay from other waits",
+        ),
         LimitedAmount.SUBMITTED: "a log does not say when a user submits a refused job again",
     }
 )

@@ -45,10 +45,13 @@ _WORDS: Final = {
     "BurstBufferResources": "it waits for burst buffer space",
     "BurstBufferStageIn": "its burst buffer is being filled",
 }
-_LIMIT = re.compile(r"(Assoc|QOS)(Max|Grp)(Cpu|CPU|GRES|Mem|Node|Jobs?|Submit|Wall|Billing|BB|Lic\w*)?(.*)")
+_LIMIT = re.compile(
+    r"(Assoc|QOS)(Max|Grp)(C(?:pu|PU)Minutes|Cpu|CPU|GRES|Mem|Node|Jobs?|Submit|Wall|Billing|BB|Lic\w*)?(.*)"
+)
 _OF: Final = {
-    "cpu": "processors", "gres": "generic resources", "mem": "memory", "node": "nodes", "job": "jobs",
-    "jobs": "jobs", "submit": "submitted jobs", "wall": "run time", "billing": "billing units",
+    "cpuminutes": "processor-minutes", "cpu": "processors", "gres": "generic resources", "mem": "memory",
+    "node": "nodes", "job": "jobs", "jobs": "jobs", "submit": "submitted jobs", "wall": "run time",
+    "billing": "billing units",
 }  # fmt: skip
 _CAN_START: Final = frozenset({"", "None", "Priority", "Resources", "Prolog", "SchedDefer", "Cleaning"})
 _BY_NODES: Final = "nodes required for job are down"
@@ -61,6 +64,8 @@ def reason_in_words(reason: str) -> str:
     'jobs with a higher priority are ahead of it in its partition (Priority)'
     >>> reason_in_words("AssocGrpCpuLimit")
     'its account has reached a limit of processors for all its users (AssocGrpCpuLimit)'
+    >>> reason_in_words("AssocGrpCPUMinutesLimit")
+    'its account has reached a limit of processor-minutes for all its users (AssocGrpCPUMinutesLimit)'
     """
     known = _WORDS.get(code_of(reason))
     if known is not None:

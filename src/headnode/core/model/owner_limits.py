@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from headnode.core.model.bounds import LIMITED_OWNERS, MINUTES_LIMIT, NAME, OWNER_LIMIT, Bound
 from headnode.core.model.errors import BadRequest
@@ -153,8 +154,17 @@ ENDLESS = 1 << 62
 
 def minutes_share(owner: LimitOwner, limit: int, run_time: float) -> LimitShare:
     """Return what a job with this run time limit takes of a limit of processor-minutes."""
-    seconds = ENDLESS if isinf(run_time) else max(1, ceil(run_time))
-    return LimitShare(owner.key, limit * owner.amount.unit, seconds=seconds)
+    return LimitShare(owner.key, limit * owner.amount.unit, seconds=_seconds_of(run_time))
+
+
+def retimed(shares: Iterable[LimitShare], run_time: float) -> tuple[LimitShare, ...]:
+    """Return what a job takes of limits with another run time limit."""
+    seconds = _seconds_of(run_time)
+    return tuple(structs.replace(each, seconds=seconds) if each.seconds else each for each in shares)
+
+
+def _seconds_of(run_time: float) -> int:
+    return ENDLESS if isinf(run_time) else max(1, ceil(run_time))
 
 
 def limit_owner(key: str) -> LimitOwner:

@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from math import inf
 
+from msgspec.structs import replace
+
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.owner_limits import (
     ENDLESS,
@@ -20,7 +22,9 @@ from headnode.core.model.owner_limits import (
     is_limit,
     is_spent,
     limit_owner,
+    retimed,
 )
+from headnode.core.model.quantities import Seconds
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
@@ -92,6 +96,18 @@ def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[R
         free = resources.licences.get(share.key, inf)
         if asked > free:
             yield Reason(Why.LIMIT, _sentence(share, asked, share.limit - int(free)), share.key)
+
+
+def lasting(request: JobRequest, run_time: float) -> JobRequest:
+    """Return the request with another run time limit, by which it takes more or less processor-minutes."""
+    return replace(request, run_time=Seconds(run_time), limits=retimed(request.limits, run_time))
+
+
+def times_within_limits(request: JobRequest, view: View) -> set[float]:
+    """Return the run time limits with which the minimum of a job would be within limits of its owner."""
+    least = max(1, request.minimum)
+    left = (view.licences[each.key][1] for each in request.limits if each.seconds)
+    return {free / least for free in left if free > 0}
 
 
 def _sentence(share: LimitShare, asked: int, used: int) -> str:

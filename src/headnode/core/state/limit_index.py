@@ -173,11 +173,11 @@ class LimitIndex:
         self.any = any(self.entries.values())
         self.by_project = bool(self.entries[LimitScope.PROJECT])
         self.group_names = groups_in(self.entries)
-        self.counts_submitted = any(
-            LimitedAmount.SUBMITTED in limits
-            for entries in self.entries.values()
-            for limits in entries.values()
-        )
+        limited = {
+            amount for entries in self.entries.values() for limits in entries.values() for amount in limits
+        }
+        self.counts_submitted = LimitedAmount.SUBMITTED in limited
+        self.counts_minutes = LimitedAmount.MINUTES in limited
         self._made: dict[tuple[JobRequest, str, str], JobRequest] = {}
         self._alike: dict[tuple[LimitShare, ...], tuple[LimitShare, ...]] = {}  # equal ones are one object
         if not self.counts_submitted:

@@ -5,11 +5,12 @@ long jobs run or how many there are.  With a half-life of a week, what was used 
 Source: Slurm, "Multifactor Priority Plugin", PriorityDecayHalfLife.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import expm1, log
 
 import msgspec
 
+from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_record import JobRecord
 
@@ -66,6 +67,11 @@ class OwnerUsage:
     def used_by_project(self, project: str, now: Instant) -> float:
         """Return the processor-seconds of a project until now, of all owners."""
         return sum(self._used(account, now) for account in self._of_project.get(project, ()))
+
+    def users_and_projects(self) -> Iterator[tuple[LimitScope, str]]:
+        """Yield all owners and projects with usage."""
+        yield from ((LimitScope.USER, owner) for owner in self._of_owner)
+        yield from ((LimitScope.PROJECT, project) for project in self._of_project if project)
 
     def used(self, now: Instant) -> dict[UsageKey, float]:
         """Return the processor-seconds of every owner and project until now."""

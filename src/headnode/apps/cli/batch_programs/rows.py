@@ -72,12 +72,18 @@ _LIMITS = {  # how the key of a limit begins -> the limit of Slurm that does the
     "user,jobs": "QOSMaxJobsPerUserLimit",
     "user,processors": "QOSMaxCpuPerUserLimit",
     "user,gpus": "QOSMaxGRESPerUser",
+    "user,processor-minutes": "AssocGrpCPUMinutesLimit",
+    "user,processor-minutes-per-job": "AssocMaxCpuMinutesPerJobLimit",
     "project,jobs": "AssocGrpJobsLimit",
     "project,processors": "AssocGrpCpuLimit",
     "project,gpus": "AssocGrpGRES",
+    "project,processor-minutes": "AssocGrpCPUMinutesLimit",
+    "project,processor-minutes-per-job": "AssocMaxCpuMinutesPerJobLimit",
     "group,jobs": "QOSGrpJobsLimit",
     "group,processors": "QOSGrpCpuLimit",
     "group,gpus": "QOSGrpGRES",
+    "group,processor-minutes": "QOSGrpCPUMinutesLimit",
+    "group,processor-minutes-per-job": "QOSMaxCpuMinutesPerJobLimit",
 }
 NOT_CONSIDERED = "waits for the next scheduling pass"
 

@@ -186,7 +186,12 @@ def _text(value: object) -> str:
 
 LIMIT_COLUMNS = ("Name", "Kind", "Amount", "Limit", "In Use", "Left", "Entry")
 LIMIT_NUMBERS = ("Limit", "In Use", "Left")
-_AMOUNTS = {"jobs": "running jobs", "gpus": "GPUs", "submitted": "submitted jobs"}
+_AMOUNTS = {
+    "jobs": "running jobs",
+    "gpus": "GPUs",
+    "submitted": "submitted jobs",
+    "processor-minutes-per-job": "processor-minutes per job",
+}
 
 
 STANDBY_STATES = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}

@@ -17,10 +17,10 @@ from headnode.core.model.owner_limits import (
     is_limit,
     limit_owner,
 )
+from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_request import job_names
-from headnode.core.state.limit_index import LimitIndex
 from headnode.core.state.transitions import JobState
 from headnode.protocol.user_answers import LimitsAnswer, LimitUse, ListLimitsRequest
 
@@ -40,13 +40,15 @@ async def limits(context: ServerContext, by: User, request: ListLimitsRequest) -
     if not index.any:
         return LimitsAnswer(by.oversees, exist=False, limits=[], more=None)
     counted = context.engine.view(context.now()).licences
-    owners = set(_all_owners(index, counted) if by.oversees else _owners_of(context.cluster, by.name))
+    cluster = context.cluster
+    owners = set(_all_owners(cluster, counted) if by.oversees else _owners_of(cluster, by.name))
     if request.names:
         owners = _named(owners, request.names, every=by.oversees)
     after = _place_after(request.after)
     ordered = sorted(owner for owner in map(_place, owners) if after is None or owner > after)
     page = ordered[: min(max(1, request.limit), OWNER_PAGE.most)]
-    shown = [use for place in page for use in _uses(context.cluster, _SCOPES[place[0]], place[1], counted)]
+    spent = _minutes(cluster, page, context.now())
+    shown = [use for scope, name in page for use in _uses(cluster, _SCOPES[scope], name, counted, spent)]
     more = ",".join(map(str, page[-1])) if len(page) < len(ordered) else None
     return LimitsAnswer(by.oversees, exist=True, limits=shown, more=more)
 
@@ -85,14 +87,17 @@ def _named(
     return found
 
 
-def _all_owners(index: LimitIndex, counted: Mapping[str, tuple[int, int]]) -> LimitedOwners:
-    """Yield all users, projects and groups with limits of their own or with jobs, some twice."""
+def _all_owners(cluster: ClusterState, counted: Mapping[str, tuple[int, int]]) -> LimitedOwners:
+    """Yield all users, projects and groups with limits of their own, with jobs or with usage, some twice."""
+    index = cluster.limit_index
     for scope in LimitScope:
         of_users = scope is LimitScope.USER  # whose parameter has entries for members of groups
         names = (name for name in index.entries[scope] if not (of_users and name.startswith(GROUP_MARK)))
         yield from ((scope, name) for name in names if name != EVERY)
     yield from ((owner.scope, owner.name) for owner in map(limit_owner, filter(is_limit, counted)))
     yield from index.submitters()
+    if index.counts_minutes:
+        yield from cluster.usage.users_and_projects()
 
 
 def _owners_of(cluster: ClusterState, user: str) -> LimitedOwners:
@@ -107,12 +112,27 @@ def _owners_of(cluster: ClusterState, user: str) -> LimitedOwners:
             yield LimitScope.PROJECT, job_names(record.spec).project
 
 
+def _minutes(cluster: ClusterState, page: Iterable[tuple[int, str]], now: Instant) -> dict[str, int]:
+    """Return the processor-seconds that are used or reserved of limits of these owners."""
+    if not cluster.limit_index.counts_minutes:
+        return {}
+    from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
+
+    keys = [LimitOwner(_SCOPES[scope], name, LimitedAmount.MINUTES).key for scope, name in page]
+    return limits_in_use(cluster, keys, now)
+
+
 def _uses(
-    cluster: ClusterState, scope: LimitScope, name: str, counted: Mapping[str, tuple[int, int]]
+    cluster: ClusterState,
+    scope: LimitScope,
+    name: str,
+    counted: Mapping[str, tuple[int, int]],
+    spent: Mapping[str, int],
 ) -> Iterable[LimitUse]:
     """Yield the limits of a user, project or group, in the order of the amounts.
 
     counted:  what the scheduler counts by the keys of limits: in all, and free
+    spent:    by such keys, the processor-seconds that are used or reserved
     """
     index, found = cluster.limit_index, cluster.limit_index.of(scope, name)
     groups = index.groups.get(name, ()) if scope is LimitScope.USER else ()
@@ -121,6 +141,10 @@ def _uses(
             continue
         if amount is LimitedAmount.SUBMITTED:
             used = index.submitted(scope, name)
+        elif amount is LimitedAmount.MINUTES:
+            used = amount.shown(spent[LimitOwner(scope, name, amount).key])
+        elif amount is LimitedAmount.JOB_MINUTES:
+            used = 0  # each job has it for itself
         else:
             most, free = counted.get(LimitOwner(scope, name, amount).key, (0, 0))
             used = most - free

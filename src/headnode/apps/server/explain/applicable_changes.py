@@ -99,6 +99,11 @@ async def snapshot_with(context: ServerContext, subject: Subject) -> PolicySnaps
     waits = subject.job in context.cluster.queue.requests
     alone = WaitingClass(subject.request, (subject.turn,), subject.owner, subject.project)
     view = view_now(context, subject.job, None if waits else alone)
+    if subject.request.limits:
+        from headnode.engine.usage_decay import limits_left  # few clusters have limits
+
+        left = limits_left(context.cluster, subject.request, view.now)
+        view = msgspec.structs.replace(view, licences={**left, **view.licences})
     subject = subject._replace(turn=view.position(subject.turn))
     view = with_job(without_job(view, subject), subject)
     policy = context.engine.policy()

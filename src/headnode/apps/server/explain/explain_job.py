@@ -25,7 +25,7 @@ from headnode.apps.server.explain.applicable_changes import (
 )
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.apps.server.waiting_reasons import preemption_reasons, reserved_for_others
+from headnode.apps.server.waiting_reasons import decay_told, preemption_reasons, reserved_for_others
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import FOREVER, Instant, JobId, format_priority
@@ -238,11 +238,12 @@ def _reason_objects(
     context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
 ) -> list[ReasonObject]:
     """Return the reasons as clients get them, those about busy nodes with the jobs that hold them."""
-    holders = holders_of(context, snapshot.view, snapshot.subject.request, reasons)
+    request, now = snapshot.subject.request, snapshot.view.now
+    holders = holders_of(context, snapshot.view, request, reasons)
     told = []
     for reason in reasons:
         jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
-        shown = reason_object(reason)
+        shown = reason_object(decay_told(context.cluster, request, reason, now))
         told.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
     return told
 

@@ -22,6 +22,7 @@ from headnode.core.model.quantities import (
     QueuePosition,
     Seconds,
 )
+from headnode.core.scheduling.limit_checks import lasting, times_within_limits
 from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.plan import Plan, Shares
 from headnode.core.scheduling.view import View, WaitingClass, with_limits
@@ -209,13 +210,14 @@ def _run_time(subject: Subject, view: View, plan: Plan, room: ChangeLimits) -> I
     due = {edge // MINUTE for edge in reserved} | {
         (kept.at - view.now) // MINUTE for kept in plan.reservations if isfinite(kept.at)
     }
+    due |= {seconds // MINUTE for seconds in times_within_limits(subject.request, view)}
     unlimited = {0} if asked == FOREVER else set[int]()
     guesses = sorted(unlimited.union(longest - int(limit) for limit in due if least <= limit <= longest))
     yield ChangeAxis(
         ChangeKind.RUN_TIME,
         "",
         range(longest, least - 1, -1),
-        lambda subject, minutes: _asking(subject, run_time=Seconds(minutes * MINUTE)),
+        lambda subject, minutes: subject._replace(request=lasting(subject.request, minutes * MINUTE)),
         tuple(guesses),
     )
 
