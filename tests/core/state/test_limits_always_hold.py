@@ -14,7 +14,7 @@ from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.owner_limits import LimitScope
-from headnode.core.model.quantities import Seconds
+from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob
@@ -243,3 +243,65 @@ def test_what_activation_filters_let_start_late_exceeds_no_limit(mode: str) -> N
             assert (jobs["project p"] <= 1, processors["project p"] <= 2) == (True, True)
             assert processors["project q"] <= 4
     assert full > 20
+
+
+class BusyWithMinutes(Busy):
+    """Users, a project and a group may use processor-minutes, which decay fast."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        super().__init__(seed, mode)
+        set_limits(self.world, "*:processor-minutes=6,processor-minutes-per-job=4", "p:processor-minutes=5")
+        self.world.do(SetParameter(by=ROOT, name="GroupLimits", value="g:processor-minutes=8"))
+        self.world.do(SetParameter(by=ROOT, name="UsageHalfLife", value="120"))
+
+    def spec(self) -> JobSpec:
+        return replace(super().spec(), run_time=Seconds(self.random.choice((20.0, 60.0, 90.0))))
+
+    def sizes(self) -> dict[JobId, int]:
+        records = map(self.world.record, self.world.cluster.running)
+        return {each.id: sum(map(len, each.run.allocation.values())) for each in records if each.run}
+
+    def totals(self) -> Counter[str]:
+        """Return the processor-seconds that each owner has used or reserved, counted from all accounts."""
+        cluster, now, found = self.world.cluster, self.world.clock.now(), Counter[str]()
+        amounts = [(owner, project, used) for (owner, project), used in cluster.usage.used(now).items()]
+        for job, size in self.sizes().items():
+            record, spec = self.world.record(job), cluster.spec(self.world.record(job))
+            assert record.run is not None
+            started, stood_still = record.run.started, record.run.not_run
+            if started is None or record.run.staged_since is not None:  # its time has not begun
+                left = size * spec.run_time
+            else:
+                end = min(started + stood_still + spec.run_time, spec.end_by or float("inf"))
+                left = size * max(0.0, end - now)
+            amounts.append((record.owner, spec.project, left))
+        for owner, project, amount in amounts:
+            found.update({owner: amount, f"project {project}": amount})  # type: ignore[dict-item]
+            found.update({"group g": amount} if owner in ("ada", "bob") else {})  # type: ignore[dict-item]
+        return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_that_starts_or_grows_may_use_more_processor_minutes_than_are_left(mode: str) -> None:
+    full = grown = 0
+    most = {"root": 6, "ada": 6, "bob": 6, "project p": 5, "group g": 8}
+    for seed in seeds(20):
+        player = BusyWithMinutes(seed, mode)
+        before: dict[JobId, int] = {}
+        for _ in range(220):
+            player.step()
+            sizes, totals = player.sizes(), player.totals()
+            more = [job for job, size in sizes.items() if size > before.get(job, 0)]
+            grown += len(more)
+            for job in more:
+                record = player.world.record(job)
+                spec = player.world.cluster.spec(record)
+                ends = float("inf") if spec.end_by is None else spec.end_by - player.world.clock.now()
+                assert sizes[job] * min(spec.run_time, ends) <= 4 * 60
+                for owner in (record.owner, f"project {spec.project}", "group g"):
+                    if owner in most and (owner != "group g" or record.owner in ("ada", "bob")):
+                        assert totals[owner] <= most[owner] * 60 + 0.01, (owner, seed)
+            full += any(totals[owner] > (most[owner] - 1) * 60 for owner in most)
+            before = sizes
+        player.world.check_replay()
+    assert min(full, grown) > 30

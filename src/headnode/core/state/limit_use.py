@@ -51,18 +51,19 @@ def check_room_in_project(cluster: ClusterState, record: JobRecord, project: str
 
 
 def check_room_for_time(cluster: ClusterState, record: JobRecord, spec: JobSpec, now: Instant) -> None:
-    """Refuse that a job which runs gets a longer run time limit above limits of processor-minutes.
+    """Refuse that a job which was started gets a longer run time limit above limits of processor-minutes.
 
+    While it is suspended, only above those for one job: it goes on when the others have room.
     spec:    as it will be
     Raises:  WrongState ``limit``.
     Cost:    O(started jobs), where there are such limits.
     """
     run, before = record.run, cluster.spec(record)
-    if run is None or record.id not in cluster.running or spec.run_time <= before.run_time:
+    if run is None or spec.run_time <= before.run_time:
         return
-    size = sum(map(len, run.allocation.values()))
+    size, runs = sum(map(len, run.places.values())), record.id in cluster.running
     request = cluster.limit_index.admit(record.owner, spec.project, request_of(spec))
-    timed = [share for share in request.limits if share.seconds]
+    timed = [share for share in request.limits if share.seconds and (runs or is_of_one_job(share.key))]
     there = limits_in_use(cluster, [share.key for share in timed], now) if timed else {}
     more = _remaining(record, spec, now) - _remaining(record, before, now)
     for share in timed:

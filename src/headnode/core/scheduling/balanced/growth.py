@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from headnode.core.model.owner_limits import is_of_one_job
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.balanced.reclaim import ReclaimState
 from headnode.core.scheduling.balanced.shares import Ease, Lender, Spare, areas, share_out
@@ -36,6 +37,7 @@ class ShareGrowth:
         self._granted: dict[JobId, dict[int, int]] = {}
         self._goals: dict[JobId, int] = {}
         self._more = dict.fromkeys(reclaim.lenders, 0)  # units that this pass has given jobs
+        self._got: dict[JobId, int] = {}  # processors more that jobs get in this pass
         self._share_out({})
         self._onto_free()
         if self._leave_out_unused():
@@ -120,6 +122,9 @@ class ShareGrowth:
         need = resolve_growth(replace(lender.running, wants=wants), self._reclaim.resources.node_table)
         if need is None:
             return None
+        if need.fixed:  # its limits for one job; what it has got in this pass counts too
+            got = self._got.get(lender.job, 0)
+            need = need._replace(fixed={key: n + need.timed[key] * got for key, n in need.fixed.items()})
         if lender.need.single or len(lender.need.alternatives) != 1:
             return need
         return need._replace(alternatives=(self._of_use(lender.need.rules, need.alternatives[0]),))
@@ -144,7 +149,9 @@ class ShareGrowth:
         self._has_more(lender, found)
 
     def _has_more(self, lender: Lender, found: Placement) -> None:
-        self._reclaim.extra[lender.job] += sum(count for _, count in found)
+        size = sum(count for _, count in found)
+        self._reclaim.extra[lender.job] += size
+        self._got[lender.job] = self._got.get(lender.job, 0) + size
         self._more[lender.job] += lender.units_of(found)
 
     def _keep_promised(self, lender: Lender) -> list[tuple[int, int]]:
@@ -228,7 +235,7 @@ class ShareGrowth:
 def _growth_kind(lender: Lender) -> tuple[object, ...]:
     """Return a key of jobs that can grow on the same nodes: if one cannot grow, none can."""
     need = lender.need
-    if need.single or len(need.alternatives) != 1:
+    if need.single or len(need.alternatives) != 1 or any(map(is_of_one_job, need.timed)):
         return (lender.job,)
     return (
         need.rules,
