@@ -166,3 +166,24 @@ def test_of_fifty_submitters_at_once_exactly_as_many_have_a_job_as_the_limit_say
         head.ask("cancel_job", job=job, force=True)
         head.wait(job)
     assert all_at_once(head) == {"accepted": 5, "limit": SUBMITTERS - 5}
+
+
+def test_a_job_waits_for_processor_minutes_that_a_running_job_may_use_also_after_a_kill(
+    head: RealHead,
+) -> None:
+    limit(head, "UserLimits=*:processor-minutes=10")
+    gate = Gate(head, "first")
+    first = head.submit(gate.command, terms={"runtime": "6m"})
+    second = head.submit("true", terms={"runtime": "5m"})
+    head.wait_for(first, "Running")
+    assert waiting(head, second) == ["limit"]
+    head.kill()
+    head.start_again()
+    head.wait_for(first, "Running")
+    assert waiting(head, second) == ["limit"]
+    (use,) = head.ask("limits")["limits"]
+    assert (use["amount"], use["used"]) == ("processor-minutes", 6)
+    gate.open()
+    assert [head.wait(job)["state"] for job in (first, second)] == ["Finished", "Finished"]
+    (use,) = head.ask("limits")["limits"]
+    assert 0 < use["used"] < 5

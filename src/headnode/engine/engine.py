@@ -38,13 +38,12 @@ from headnode.engine.preemption import (
     Rebalancing,
     is_balanced,
     plan_in_mode,
-    plan_with_preemption,
+    plan_of_cluster,
     reclaims_of,
     withdrawals,
 )
 from headnode.engine.recovery import recover, save
 from headnode.engine.settings import Settings
-from headnode.engine.usage_decay import with_decay
 from headnode.engine.view_builder import ViewBuilder
 
 
@@ -351,7 +350,7 @@ class Engine:
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrained_view(self.view(now), self.offers, self.cluster)
-        return with_decay(plan_with_preemption(view, self.policy(), self.cluster), view, self.cluster)
+        return plan_of_cluster(view, self.policy(), self.cluster)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""

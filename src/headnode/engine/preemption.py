@@ -45,6 +45,16 @@ def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: Cl
     return _with_withdrawals(found, cluster)
 
 
+def plan_of_cluster(view: View, policy: Callable[[View], Plan], cluster: ClusterState) -> Plan:
+    """Return the plan with preemption, which is made again when usage has decayed enough for a job."""
+    plan = plan_with_preemption(view, policy, cluster)
+    if not cluster.limit_index.counts_minutes:
+        return plan
+    from headnode.engine.usage_decay import with_decay  # few clusters have such limits
+
+    return with_decay(plan, view, cluster)
+
+
 def withdrawals(cluster: ClusterState) -> list[Reclaim]:
     """Return commands that let jobs keep processors recalled for jobs that no longer wait."""
     if not cluster.releasing or Settings(cluster.parameters).text("SchedulingMode") != "Queued":

@@ -25,11 +25,11 @@ def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
         return plan
     least: dict[str, int] = {}  # that a job which waits for the limit needs
     for each in view.queue:
-        for request in (each.request, *each.request.others):
+        for request in (each.request, *each.request.others) if each.request.others else (each.request,):
             for key, needed in _needed(request):
-                if left.get(key, inf) < needed <= view.licences[key][0]:
-                    least[key] = min(needed, least.get(key, needed))
-    wakes = [_wake(cluster, key, view.licences[key][0] - needed, view.now) for key, needed in least.items()]
+                if left.get(key, inf) < needed < least.get(key, inf) and needed <= view.licences[key][0]:
+                    least[key] = needed
+    wakes = [_wake(cluster, key, needed, view) for key, needed in least.items()]
     return replace(plan, wake=min([plan.wake, *wakes])) if wakes else plan
 
 
@@ -42,7 +42,10 @@ def enough_at(cluster: ClusterState, request: JobRequest, key: str, now: Instant
     needed = dict(_needed(request)).get(key)
     if share is None or needed is None or needed > share.limit:
         return None
-    at = _enough(cluster, key, share.limit - needed, now)[0]
+    from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
+
+    in_use = limits_in_use(cluster, [key], now)[key]
+    at = _enough(cluster, key, share.limit - needed, in_use, now)[0]
     return None if at == NEVER else at
 
 
@@ -58,24 +61,26 @@ def limits_left(cluster: ClusterState, request: JobRequest, now: Instant) -> dic
 def _needed(request: JobRequest) -> list[tuple[str, int]]:
     """Return how many processor-seconds of its limits a job needs at least: a unit has one processor."""
     least = max(1, request.minimum)
-    return [(share.key, share.held(least)) for share in request.limits if is_spent(share.key)]
+    return [(each.key, each.held(least)) for each in request.limits if each.seconds and is_spent(each.key)]
 
 
-def _wake(cluster: ClusterState, key: str, room: int, now: Instant) -> Instant:
-    at, running = _enough(cluster, key, room, now)
-    return Instant(max(min(at, now + AGAIN) if running else at, now + SOONEST))
+def _wake(cluster: ClusterState, key: str, needed: int, view: View) -> Instant:
+    most, free = view.licences[key]
+    at, running = _enough(cluster, key, most - needed, most - free, view.now)
+    return Instant(max(min(at, view.now + AGAIN) if running else at, view.now + SOONEST))
 
 
-def _enough(cluster: ClusterState, key: str, room: int, now: Instant) -> tuple[Instant, bool]:
+def _enough(cluster: ClusterState, key: str, room: int, in_use: int, now: Instant) -> tuple[Instant, bool]:
     """Return when no more than `room` is used and reserved at the latest, and whether any is reserved.
 
     What is used decays; what is reserved becomes used or free, so both together only decrease.
+    in_use:  both together now
     """
-    from headnode.core.state.limit_use import ROUNDING, limits_in_use, minutes_used  # few have limits
+    from headnode.core.state.limit_use import ROUNDING, minutes_used  # few clusters have limits
 
     used = minutes_used(cluster, key, now)
-    reserved = max(0.0, limits_in_use(cluster, [key], now)[key] - used)
-    running = reserved >= 1
+    reserved = in_use - used
+    running = reserved >= 1  # less is rounding
     left = room + ROUNDING - (reserved if running else 0.0)
     if left <= 0:
         return NEVER, running

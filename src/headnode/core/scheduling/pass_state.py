@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant
-from headnode.core.scheduling.blocked_job import BlockedJob, is_harmless, is_over
 from headnode.core.scheduling.candidates import Candidate, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.limit_checks import are_limited
@@ -22,9 +21,12 @@ from headnode.core.scheduling.placement import (
 from headnode.core.scheduling.plan import Grow, Reservation, Start
 from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest, resolved_at_some_time
 from headnode.core.scheduling.shadow_reservation import (
+    BlockedJob,
     Release,
     ReleaseOutlook,
     ShadowReservation,
+    is_harmless,
+    is_over,
     release,
     releases_of,
     shadow_reservation,

@@ -17,7 +17,6 @@ import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
-from headnode.core.scheduling.blocked_job import BlockedJob
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
 from headnode.core.scheduling.free_resources import Placement
 from headnode.core.scheduling.limit_checks import limit_reasons, spent_classes
@@ -27,6 +26,7 @@ from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import LazyReasons, LazyWait, Plan, Reason, Wait, Why
 from headnode.core.scheduling.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.request import ResolvedRequest
+from headnode.core.scheduling.shadow_reservation import BlockedJob
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
