@@ -343,7 +343,7 @@ def test_a_limit_of_what_a_log_does_not_have_is_refused(limit: str, tmp_path: Pa
     assert refused.value.code == "simulation-limits"
 
 
-@pytest.mark.parametrize("amount", ["submitted", "gpus"])
+@pytest.mark.parametrize("amount", ["submitted", "gpus", "processor-minutes", "processor-minutes-per-job"])
 def test_amounts_that_no_log_has_are_refused_with_the_reason(amount: str) -> None:
     with pytest.raises(BadRequest) as refused:
         read_parameters([f"ProjectLimits=*:jobs=1;astro:{amount}=4"])

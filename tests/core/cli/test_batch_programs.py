@@ -276,6 +276,12 @@ def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None
         ("group,jobs,staff", "QOSGrpJobsLimit"),
         ("group,processors,staff", "QOSGrpCpuLimit"),
         ("group,gpus,staff", "QOSGrpGRES"),
+        ("user,processor-minutes,ada", "AssocGrpCPUMinutesLimit"),
+        ("user,processor-minutes-per-job,ada", "AssocMaxCpuMinutesPerJobLimit"),
+        ("project,processor-minutes,chem", "AssocGrpCPUMinutesLimit"),
+        ("project,processor-minutes-per-job,chem", "AssocMaxCpuMinutesPerJobLimit"),
+        ("group,processor-minutes,staff", "QOSGrpCPUMinutesLimit"),
+        ("group,processor-minutes-per-job,staff", "QOSMaxCpuMinutesPerJobLimit"),
     ],
 )
 @pytest.mark.parametrize("kind", ["limit", "never-fits"])

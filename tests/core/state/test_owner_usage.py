@@ -130,3 +130,17 @@ def test_names_of_projects_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatc
     assert len(used(world)) <= 10
     assert ("ada", "p24") in used(world)
     world.check_replay()
+
+
+def test_an_owner_does_not_lose_its_usage_by_new_names_of_projects(monkeypatch: pytest.MonkeyPatch) -> None:
+    def total_of_ada(most: int) -> float:
+        monkeypatch.setattr(owner_usage, "MOST_ACCOUNTS", most)
+        world = World(4)
+        for number in range(40):
+            job = world.submit(TASK, by=ADA, minimum=4, maximum=4, project=f"p{number}")
+            world.wait(10)
+            world.end(job, 1)
+        assert len(used(world)) <= most
+        return world.cluster.usage.used_by_owner("ada", world.clock.now())
+
+    assert total_of_ada(10) == pytest.approx(total_of_ada(1000)) == pytest.approx(1600, rel=0.01)

@@ -1,6 +1,7 @@
 """Limits of processor-minutes: what is used and reserved, who waits, and when decay lets a job start."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import product
 from math import expm1, log
 
@@ -10,6 +11,7 @@ from worlds import ADA, BOB, ROOT, World
 
 from depth import thinned
 from headnode.core.model.errors import WrongState
+from headnode.core.model.job import Alternative
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
@@ -171,6 +173,31 @@ def test_a_running_job_gets_no_longer_run_time_limit_than_its_limits_leave() -> 
             with pytest.raises(WrongState) as no:
                 world.do(change)
             assert (no.value.code, no.value.path) == (code, ("run_time",))
+
+
+def test_a_job_that_runs_under_an_alternative_is_extended_within_the_limits_of_that_one() -> None:
+    """It runs on one processor, because its first request does not fit."""
+    world = world_with(2, UserLimits="ada:processor-minutes-per-job=60")
+    one = Alternative(minimum=1, maximum=1, run_time=Seconds(1800.0))
+    submit(world, 1, 50, by=BOB)
+    job = submit(world, 2, 10, alternatives=(one,))
+    assert starts(world, job)
+    for minutes, refused in ((61, True), (60, False)):
+        spec = replace(world.cluster.written(world.record(job)), run_time=Seconds(minutes * 60.0))
+        change = ModifyJob(by=ADA, job=job, spec=spec, fields=("run_time",))
+        with pytest.raises(WrongState) if refused else nullcontext():
+            world.do(change)
+    assert world.cluster.spec(world.record(job)).run_time == 3600
+
+
+def test_a_suspended_job_is_not_extended_above_the_limit_for_each_job() -> None:
+    world = world_with(2, UserLimits="ada:processor-minutes-per-job=60")
+    job = submit(world, 2, 20, suspendable=True)
+    world.do(SuspendJob(by=ROOT, job=job))
+    world.do(*world.nodes.stopped(job))
+    spec = replace(world.cluster.written(world.record(job)), run_time=Seconds(31 * 60.0))
+    with pytest.raises(WrongState):
+        world.do(ModifyJob(by=ADA, job=job, spec=spec, fields=("run_time",)))
 
 
 def test_a_suspended_job_goes_on_only_when_its_limit_has_room_for_the_rest_of_it() -> None:

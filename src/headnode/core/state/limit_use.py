@@ -6,7 +6,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.job import JobRequest, JobSpec, with_option
 from headnode.core.model.owner_limits import (
     LimitedAmount,
     LimitScope,
@@ -59,7 +59,10 @@ def check_room_for_time(cluster: ClusterState, record: JobRecord, spec: JobSpec,
     Cost:    O(started jobs), where there are such limits.
     """
     run, before = record.run, cluster.spec(record)
-    if run is None or spec.run_time <= before.run_time:
+    if run is None:
+        return
+    spec = with_option(spec, run.alternative)
+    if spec.run_time <= before.run_time:
         return
     size, runs = sum(map(len, run.places.values())), record.id in cluster.running
     request = cluster.limit_index.admit(record.owner, spec.project, request_of(spec))
