@@ -1,18 +1,19 @@
 """What limits leave, and when usage has decayed so far that jobs start which wait for processor-minutes."""
 
-from math import inf, log
+from math import inf, isinf
 
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.owner_limits import is_spent
-from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.view import View
 from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.owner_usage import seconds_until
 
 SOONEST = 1.0  # seconds until the next pass for decay; 1 s of a half-life of at least 60 s is little
-AGAIN = 60.0  # seconds until it while running jobs use more meanwhile: then a formula only bounds the time
+WHILE_USED = 5.0  # seconds until it while jobs run: of some, such as those whose files come, less is known
 
 
 def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
@@ -36,17 +37,21 @@ def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
 def enough_at(cluster: ClusterState, request: JobRequest, key: str, now: Instant) -> Instant | None:
     """Return when decay leaves enough of a limit for a job at the latest, if no other starts meanwhile.
 
+    However long running jobs go on: what is reserved becomes used or free, so both together only decrease.
     None: not before running jobs end, or never.
     """
+    from headnode.core.state.limit_use import ROUNDING, limits_in_use, minutes_used  # few have limits
+
     share = next((each for each in request.limits if each.key == key), None)
     needed = dict(_needed(request)).get(key)
     if share is None or needed is None or needed > share.limit:
         return None
-    from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
-
-    in_use = limits_in_use(cluster, [key], now)[key]
-    at = _enough(cluster, key, share.limit - needed, in_use, now)[0]
-    return None if at == NEVER else at
+    used = minutes_used(cluster, key, now)
+    reserved = max(0.0, limits_in_use(cluster, [key], now)[key] - used)
+    reserved = reserved if reserved >= 1 else 0.0  # less is rounding
+    room = share.limit - needed + ROUNDING
+    seconds = seconds_until(room, used, reserved, 0, cluster.usage.decay_time)
+    return None if isinf(seconds) else Instant(now + seconds)
 
 
 def limits_left(cluster: ClusterState, request: JobRequest, now: Instant) -> dict[str, tuple[int, int]]:
@@ -65,23 +70,11 @@ def _needed(request: JobRequest) -> list[tuple[str, int]]:
 
 
 def _wake(cluster: ClusterState, key: str, needed: int, view: View) -> Instant:
+    from headnode.core.state.limit_use import ROUNDING, minutes_held, minutes_used  # few have limits
+
     most, free = view.licences[key]
-    at, running = _enough(cluster, key, most - needed, most - free, view.now)
-    return Instant(max(min(at, view.now + AGAIN) if running else at, view.now + SOONEST))
-
-
-def _enough(cluster: ClusterState, key: str, room: int, in_use: int, now: Instant) -> tuple[Instant, bool]:
-    """Return when no more than `room` is used and reserved at the latest, and whether any is reserved.
-
-    What is used decays; what is reserved becomes used or free, so both together only decrease.
-    in_use:  both together now
-    """
-    from headnode.core.state.limit_use import ROUNDING, minutes_used  # few clusters have limits
-
-    used = minutes_used(cluster, key, now)
-    reserved = in_use - used
-    running = reserved >= 1  # less is rounding
-    left = room + ROUNDING - (reserved if running else 0.0)
-    if left <= 0:
-        return NEVER, running
-    return Instant(now + cluster.usage.decay_time * log(max(1.0, used / left))), running
+    used, held = minutes_used(cluster, key, view.now), minutes_held(cluster, key)
+    reserved = max(0.0, most - free - used) if held else 0.0
+    room = most - needed + ROUNDING
+    seconds = seconds_until(room, used, reserved, held, cluster.usage.decay_time)
+    return Instant(view.now + max(seconds, WHILE_USED if held else SOONEST))

@@ -111,8 +111,19 @@ def minutes_used(cluster: ClusterState, key: str, now: Instant) -> float:
     scope, name, _ = limit_owner(key)
     if scope is LimitScope.PROJECT:
         return cluster.usage.used_by_project(name, now)
-    members = [name] if scope is LimitScope.USER else cluster.limit_index.members(name)
-    return sum(cluster.usage.used_by_owner(member, now) for member in members)
+    return sum(cluster.usage.used_by_owner(user, now) for user in _users(cluster, scope, name))
+
+
+def minutes_held(cluster: ClusterState, key: str) -> int:
+    """Return how many processors jobs hold now that count for a limit."""
+    scope, name, _ = limit_owner(key)
+    if scope is LimitScope.PROJECT:
+        return cluster.usage.held_by_project(name)
+    return sum(cluster.usage.held_by_owner(user) for user in _users(cluster, scope, name))
+
+
+def _users(cluster: ClusterState, scope: LimitScope, name: str) -> Iterable[str]:
+    return [name] if scope is LimitScope.USER else cluster.limit_index.members(name)
 
 
 def _request_of(cluster: ClusterState, record: JobRecord) -> JobRequest:

@@ -6,7 +6,7 @@ Source: Slurm, "Multifactor Priority Plugin", PriorityDecayHalfLife.
 """
 
 from collections.abc import Iterable, Iterator
-from math import expm1, log
+from math import expm1, inf, log
 
 import msgspec
 
@@ -18,8 +18,37 @@ HALF_LIFE_PARAMETER = "UsageHalfLife"
 HALF_LIFE = 604_800  # seconds, where the parameter is not set
 MOST_ACCOUNTS = 20_000  # names of projects are free text; beyond these the least used accounts are dropped
 
+_PRECISION = 1e-3  # seconds
 UsageKey = tuple[str, str]
 """An owner and a project, which is empty for jobs without one."""
+
+
+def seconds_until(room: float, used: float, reserved: float, held: int, decay_time: float) -> float:
+    """Return in how many seconds no more than `room` is used and reserved; infinite if not by decay.
+
+    Running jobs use what is reserved at the rate of the processors `held`, all the time.
+    Unit:  processor-seconds
+
+    >>> round(seconds_until(50.0, 100.0, 0.0, 0, 3600 / log(2)))
+    3600
+    """
+    if used + reserved <= room:
+        return 0.0
+    if not held:
+        left = room - reserved
+        return decay_time * log(used / left) if left > 0 else inf
+
+    def total(after: float) -> float:
+        decayed = -expm1(-after / decay_time)
+        return used + (held * decay_time - used) * decayed + reserved - held * after
+
+    low, high = 0.0, reserved / held
+    if total(high) > room:
+        return inf
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        low, high = (middle, high) if total(middle) > room else (low, middle)
+    return high
 
 
 class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,6 +96,14 @@ class OwnerUsage:
     def used_by_project(self, project: str, now: Instant) -> float:
         """Return the processor-seconds of a project until now, of all owners."""
         return sum(self._used(account, now) for account in self._of_project.get(project, ()))
+
+    def held_by_owner(self, owner: str) -> int:
+        """Return how many processors the jobs of an owner hold."""
+        return sum(account.held for account in self._of_owner.get(owner, ()))
+
+    def held_by_project(self, project: str) -> int:
+        """Return how many processors the jobs of a project hold."""
+        return sum(account.held for account in self._of_project.get(project, ()))
 
     def users_and_projects(self) -> Iterator[tuple[LimitScope, str]]:
         """Yield all owners and projects with usage."""
