@@ -1,6 +1,7 @@
 """What limits of users and projects would have done to past jobs: which start later, and which earlier."""
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import View
 from headnode.core.state.limit_index import LimitIndex
+from headnode.engine import usage_decay
 
 Job = tuple[int, int, int, int, int]
 """When it comes, its run time, its processors, its user and its group."""
@@ -240,6 +242,54 @@ def test_the_wait_for_limits_is_the_time_in_which_the_scheduler_names_them(
     assert sum(found.seconds) > 1000
 
 
+@pytest.mark.parametrize("machine", [pool(8), machine_of(read_nodes("3x2,1x4"), whole_nodes=True)])
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative-replan"])
+def test_the_wait_for_processor_minutes_is_the_time_in_which_the_scheduler_names_them(
+    policy: str, machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head makes a pass as soon as usage has decayed enough; here, not only each second."""
+    monkeypatch.setattr(usage_decay, "SOONEST", 0.01)
+    dice = random.Random(policy)
+    parameters = read_parameters(
+        [
+            "UserLimits=*:processor-minutes=10",
+            "ProjectLimits=*:processor-minutes=14,jobs=4",
+            "UsageHalfLife=60",
+        ]
+    )
+    work = world(dice, 60)
+    witness = _Witness(POLICIES[policy])
+    replay = EngineReplay(work, machine, policy, {policy: witness}, parameters=parameters)
+    replay.run()
+    cost = replay.preemption_cost()
+    jobs = ReplayedJobs(replay.submissions, work.submits, cost.changes, cost.ended)
+    index = LimitIndex(dict(parameters), {}, groups_in_log(work, BY_NUMBERS))
+    found = limit_waits(jobs, index, machine, RequestOverrides(), 60.0)
+    told = [witness.seconds[row + 1] for row in range(60)]
+    assert found.seconds == [pytest.approx(seconds, abs=1.5) for seconds in told]
+    assert sum(found.seconds) > 40
+
+
+def test_a_job_of_a_log_starts_when_the_usage_of_its_user_has_decayed_enough(tmp_path: Path) -> None:
+    """Each job of user 1 needs 200 processor-seconds; when 40 are left of those of the first, both fit."""
+    log = write_log(tmp_path / "log.swf", CROWDED)
+    (outcome,) = simulate(
+        log, ["easy+UserLimits=user1:processor-minutes=4+UsageHalfLife=60"], ReplaySetup()
+    ).outcomes
+    time = 60 / math.log(2)
+    used = 2 * time * (1 - math.exp(-100 / time))
+    starts = [0, pytest.approx(100 + time * math.log(used / 40), abs=1), 10]
+    assert outcome.starts == starts
+    assert outcome.limit_waits is not None
+    assert outcome.limit_waits.seconds == [0, pytest.approx(outcome.starts[1], abs=1), 0]
+
+
+def test_jobs_above_a_limit_for_one_job_are_left_out_by_their_run_time_limits(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", CROWDED)
+    found = simulate(log, ["easy", "easy+UserLimits=*:processor-minutes-per-job=2"], ReplaySetup())
+    assert [len(outcome.starts) for outcome in found.outcomes] == [1, 1]
+
+
 def world(dice: random.Random, jobs: int) -> Workload:
     times = [dice.randint(1, 40) for _ in range(jobs)]
     return Workload(
@@ -343,7 +393,7 @@ def test_a_limit_of_what_a_log_does_not_have_is_refused(limit: str, tmp_path: Pa
     assert refused.value.code == "simulation-limits"
 
 
-@pytest.mark.parametrize("amount", ["submitted", "gpus", "processor-minutes", "processor-minutes-per-job"])
+@pytest.mark.parametrize("amount", ["submitted", "gpus"])
 def test_amounts_that_no_log_has_are_refused_with_the_reason(amount: str) -> None:
     with pytest.raises(BadRequest) as refused:
         read_parameters([f"ProjectLimits=*:jobs=1;astro:{amount}=4"])

@@ -1,19 +1,23 @@
 """What limits leave, and when usage has decayed so far that jobs start which wait for processor-minutes."""
 
+from collections.abc import Iterator
 from math import inf, isinf
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.core.model.job import JobRequest
+from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import Instant
-from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.limit_checks import least_of_limit
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.plan import Plan, Shares
+from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.view import View
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.owner_usage import seconds_until
 
-SOONEST = 1.0  # seconds until the next pass for decay; 1 s of a half-life of at least 60 s is little
-WHILE_USED = 5.0  # seconds until it while jobs run: of some, such as those whose files come, less is known
+SOONEST = 1.0  # seconds until the next pass for decay; usage has a half-life of at least 60 s
 
 
 def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
@@ -24,17 +28,49 @@ def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
     left = {key: free for key, (_, free) in view.licences.items() if is_spent(key)}
     if not left:
         return plan
+    held: dict[str, int] = {}  # processors that the plan gives to jobs of the owner
+    for key, taken, processors in _given(plan, cluster):
+        left[key] -= taken
+        held[key] = held.get(key, 0) + processors
+    node_table = view.node_table()
     least: dict[str, int] = {}  # that a job which waits for the limit needs
     for each in view.queue:
         for request in (each.request, *each.request.others) if each.request.others else (each.request,):
-            for key, needed in _needed(request):
+            for key, needed in _needed(request, node_table):
                 if left.get(key, inf) < needed < least.get(key, inf) and needed <= view.licences[key][0]:
                     least[key] = needed
-    wakes = [_wake(cluster, key, needed, view) for key, needed in least.items()]
+    wakes = [
+        _wake(cluster, _KeyUse(key, view.licences[key][0], left[key], held.get(key, 0)), needed, view.now)
+        for key, needed in least.items()
+    ]
     return replace(plan, wake=min([plan.wake, *wakes])) if wakes else plan
 
 
-def enough_at(cluster: ClusterState, request: JobRequest, key: str, now: Instant) -> Instant | None:
+class _KeyUse(NamedTuple):
+    """A limit, and what is left of it when the plan is carried out; `more`: processors that it gives."""
+
+    key: str
+    most: int
+    left: int
+    more: int
+
+
+def _given(plan: Plan, cluster: ClusterState) -> Iterator[tuple[str, int, int]]:
+    """Yield what a plan takes of each limit, in processor-seconds, and with how many processors."""
+    for start in plan.starts:
+        yield from _taken(cluster.queue.requests[start.job].option(start.option), start.allocation)
+    for grow in plan.grows:
+        yield from _taken(cluster.request(cluster.jobs[grow.job]), grow.allocation)
+
+
+def _taken(request: JobRequest, shares: Shares) -> Iterator[tuple[str, int, int]]:
+    size = sum(count for _, count in shares)
+    for each in request.limits:
+        if is_spent(each.key):
+            yield each.key, each.held(size), size
+
+
+def enough_at(cluster: ClusterState, request: JobRequest, key: str, view: View) -> Instant | None:
     """Return when decay leaves enough of a limit for a job at the latest, if no other starts meanwhile.
 
     However long running jobs go on: what is reserved becomes used or free, so both together only decrease.
@@ -42,8 +78,9 @@ def enough_at(cluster: ClusterState, request: JobRequest, key: str, now: Instant
     """
     from headnode.core.state.limit_use import ROUNDING, limits_in_use, minutes_used  # few have limits
 
+    now = view.now
     share = next((each for each in request.limits if each.key == key), None)
-    needed = dict(_needed(request)).get(key)
+    needed = dict(_needed(request, view.node_table())).get(key)
     if share is None or needed is None or needed > share.limit:
         return None
     used = minutes_used(cluster, key, now)
@@ -63,18 +100,28 @@ def limits_left(cluster: ClusterState, request: JobRequest, now: Instant) -> dic
     return {each.key: (each.limit, each.limit - used.get(each.key, 0)) for each in shares}
 
 
-def _needed(request: JobRequest) -> list[tuple[str, int]]:
-    """Return how many processor-seconds of its limits a job needs at least: a unit has one processor."""
-    least = max(1, request.minimum)
-    return [(each.key, each.held(least)) for each in request.limits if each.seconds and is_spent(each.key)]
+def _needed(request: JobRequest, node_table: NodeTable) -> list[tuple[str, int]]:
+    """Return how many processor-seconds of its limits a job needs at least."""
+    spent = [share for share in request.limits if share.seconds and is_spent(share.key)]
+    if not spent:
+        return []
+    if _depends_on_nodes(request):
+        need = resolve(request, node_table)
+        return [(each.key, least_of_limit(need, each, node_table)) for each in spent]
+    return [(each.key, each.held(max(1, request.minimum))) for each in spent]
 
 
-def _wake(cluster: ClusterState, key: str, needed: int, view: View) -> Instant:
+def _depends_on_nodes(request: JobRequest) -> bool:
+    """Return whether it may hold more processors than its minimum; most do not, and are not resolved."""
+    apart = request.exclusive or request.node_share or request.required_nodes or request.parts
+    return bool(apart) or request.start_at_maximum or request.unit is not UnitType.PROCESSOR
+
+
+def _wake(cluster: ClusterState, use: _KeyUse, needed: int, now: Instant) -> Instant:
     from headnode.core.state.limit_use import ROUNDING, minutes_held, minutes_used  # few have limits
 
-    most, free = view.licences[key]
-    used, held = minutes_used(cluster, key, view.now), minutes_held(cluster, key)
-    reserved = max(0.0, most - free - used) if held else 0.0
-    room = most - needed + ROUNDING
+    used, held = minutes_used(cluster, use.key, now), minutes_held(cluster, use.key) + use.more
+    reserved = max(0.0, use.most - use.left - used) if held else 0.0
+    room = use.most - needed + ROUNDING
     seconds = seconds_until(room, used, reserved, held, cluster.usage.decay_time)
-    return Instant(view.now + max(seconds, WHILE_USED if held else SOONEST))
+    return Instant(now + max(seconds, SOONEST))

@@ -302,6 +302,37 @@ def _held(world: World, job: JobId) -> list[tuple[int, ...]]:
     return [] if run is None else list(run.allocation.values())
 
 
+def test_decay_is_awaited_also_for_a_job_whose_limit_a_start_of_the_same_pass_used_up() -> None:
+    """The first two fit, but not together: the second starts when decay lets it, while the first runs on."""
+    world = world_with(5, half_life=3600, UserLimits="ada:processor-minutes=100")
+    before = submit(world, 2, 31)
+    world.clock.advance(Seconds(1800))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value="fcfs"))
+    first, second = submit(world, 4, 10), submit(world, 1, 12)
+    assert not starts(world, first)
+    world.end(before, 1)
+    assert (starts(world, first), starts(world, second)) == (True, False)
+    waited = 0.0
+    while not starts(world, second):
+        waited += until_next_wake(world)
+        assert starts(world, first)
+    assert 200 < waited < 300
+
+
+def test_decay_is_awaited_for_a_job_whose_size_depends_on_its_nodes() -> None:
+    world = world_with(4, half_life=3600, UserLimits="ada:processor-minutes=100")
+    before = submit(world, 4, 20)
+    world.clock.advance(Seconds(1140))
+    world.end(before, 1)
+    waiting = submit(world, 1, 20, exclusive=True)
+    assert "the job may use 80" in limit_sentences(world, waiting)[0]
+    used = world.cluster.usage.used_by_owner("ada", world.clock.now())
+    waited = 0.0
+    while not starts(world, waiting):
+        waited += until_next_wake(world)
+    assert waited == pytest.approx(3600 * log(used / 1200) / log(2), abs=2)
+
+
 def test_the_time_of_the_next_pass_is_not_now() -> None:
     """A job whose limit is the whole of what it needs waits for many half-lives, and no pass repeats."""
     world = world_with(2, half_life=60, UserLimits="ada:processor-minutes=2")

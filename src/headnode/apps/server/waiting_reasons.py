@@ -14,7 +14,7 @@ from headnode.core.model.owner_limits import is_limit, is_spent
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
-from headnode.core.scheduling.view import QueueArrival
+from headnode.core.scheduling.view import QueueArrival, View
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobHold, JobRecord
 from headnode.core.state.job_request import request_to_resume, suspension_of
@@ -195,14 +195,14 @@ def _rate_words(rate: float) -> str:
     return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
 
 
-def decay_told(cluster: ClusterState, request: JobRequest, reason: Reason, now: Instant) -> Reason:
+def decay_told(cluster: ClusterState, request: JobRequest, reason: Reason, view: View) -> Reason:
     """Return the reason; of a limit of processor-minutes with when usage has decayed enough."""
     if reason.why is not Why.LIMIT or not is_spent(reason.what):
         return reason
     from headnode.apps.readable_values import duration  # few clusters have such limits
     from headnode.engine.usage_decay import enough_at
 
-    at = enough_at(cluster, request, reason.what, now)
+    at = enough_at(cluster, request, reason.what, view)
     halves = f"usage halves every {duration(cluster.usage.decay_time * log(2))}"
     if at is None:
         return replace(reason, text=f"{reason.text}; {halves}, but running jobs must end first")

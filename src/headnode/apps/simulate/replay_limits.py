@@ -21,6 +21,10 @@ def limit_indexes(parameters: Sequence[Values], groups: UserGroups | None = None
     return [index for index in indexes if index.any]
 
 
+LoggedSize = tuple[int, int, float]
+"""The processors of a job of the log, the MB for each, and the seconds where limits count them, else 1."""
+
+
 class NeverRunsCheck:
     """Says of a job why it could never run, even if nothing else did: placement itself finds out.
 
@@ -39,20 +43,22 @@ class NeverRunsCheck:
         self._idle = None if machine is None else idle_nodes(machine)
         self._known: dict[tuple[object, ...], bool] = {}
 
-    def __call__(self, processors: int, memory: int, user: str, group: str) -> Remark | None:
+    def __call__(self, processors: int, memory: int, estimate: float, user: str, group: str) -> Remark | None:
         """Return why a job of the log is left out, or None."""
-        size = processors, memory
+        size = processors, memory, 1.0
         if self._machine is not None and not self._is_possible(size, ()):
             return Remark.NEVER_FITS
         owner, project = self._owners.user(user), self._owners.project(group)
         for index in self._indexes:
             alike = tuple(tuple(sorted(index.of(*each).items())) for each in index.owners(owner, project))
+            if index.counts_time:
+                size = processors, memory, estimate
             if any(alike) and not self._is_possible(size, alike, (index, owner, project)):
                 return Remark.ABOVE_LIMIT
         return None
 
     def _is_possible(
-        self, size: tuple[int, int], alike: tuple[object, ...], of: tuple[LimitIndex, str, str] | None = None
+        self, size: LoggedSize, alike: tuple[object, ...], of: tuple[LimitIndex, str, str] | None = None
     ) -> bool:
         """Return whether a job of that size fits; jobs with equal limits do alike."""
         key = (size, alike)
@@ -60,12 +66,12 @@ class NeverRunsCheck:
             self._known[key] = self._place(size, of)
         return self._known[key]
 
-    def _place(self, size: tuple[int, int], of: tuple[LimitIndex, str, str] | None) -> bool:
+    def _place(self, size: LoggedSize, of: tuple[LimitIndex, str, str] | None) -> bool:
         machine, idle = self._machine, self._idle
         if machine is None or idle is None:
             machine = pool(size[0])
             idle = idle_nodes(machine)
-        request: JobRequest = sized_request(*size, machine, self._asking)
+        request: JobRequest = sized_request(*size[:2], machine, self._asking, size[2])
         if of is not None:
             index, owner, project = of
             request = index.admit(owner, project, request)

@@ -65,10 +65,6 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
 _LIMITS_WITHOUT_JOBS: Mapping[LimitedAmount, str] = MappingProxyType(
     {
         LimitedAmount.GPUS: "logs do not contain the GPUs of jobs",
-        **dict.fromkeys(
-            (LimitedAmount.MINUTES, LimitedAmount.JOB_MINUTES),
-            "a replay cannot tell waits for usage to decay from other waits",
-        ),
         LimitedAmount.SUBMITTED: "a log does not say when a user submits a refused job again",
     }
 )
@@ -144,7 +140,7 @@ def _check_limits(name: str, value: str) -> None:
                 raise BadRequest(
                     code="parameter-not-simulated",
                     what=f"{amount} of {name} cannot be simulated: {_LIMITS_WITHOUT_JOBS[amount]}",
-                    fix=f"leave out {amount}; jobs and processors are simulated",
+                    fix=f"leave out {amount}; jobs, processors and processor-minutes are simulated",
                 )
 
 

@@ -310,7 +310,10 @@ def _limit_waits(
     from headnode.apps.simulate.limit_waits import ReplayedJobs, limit_waits
     from headnode.apps.simulate.submissions import BY_NUMBERS, groups_in_log
     from headnode.core.state.limit_index import LimitIndex
+    from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 
     jobs = ReplayedJobs(head.submissions, head.workload.submits, cost.changes, cost.ended)
     groups = groups_in_log(head.workload, scene.owners or BY_NUMBERS)
-    return limit_waits(jobs, LimitIndex(dict(variant.parameters), {}, groups), machine, scene.asking)
+    parameters = dict(variant.parameters)
+    half_life = float(parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
+    return limit_waits(jobs, LimitIndex(parameters, {}, groups), machine, scene.asking, half_life)

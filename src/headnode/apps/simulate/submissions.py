@@ -110,6 +110,10 @@ class ReplaySubmissions:
         """Return the processors of a job, and the MB for each; 0 if they do not count."""
         return self._workload.processors[row], self._memory(row)
 
+    def estimate(self, row: int) -> float:
+        """Return the seconds that a job asks for on all its processors."""
+        return self._workload.estimates[row]
+
     def owner(self, row: int) -> str:
         """Return the name of the user of a job."""
         return self._owner(row).name
@@ -157,10 +161,10 @@ def _spec_of_request(asked: _ReplayRequest, asking: RequestOverrides, *, whole_n
 
 
 def sized_request(
-    processors: int, memory: int, machine: SimulatedMachine, asking: RequestOverrides
+    processors: int, memory: int, machine: SimulatedMachine, asking: RequestOverrides, estimate: float = 1.0
 ) -> JobRequest:
-    """Return the request of jobs of one size, whatever their estimates."""
-    asked = _ReplayRequest(processors, 1.0, memory if machine.counts_memory else 0)
+    """Return the request of jobs of one size; most limits do not depend on their estimates, in seconds."""
+    asked = _ReplayRequest(processors, estimate, memory if machine.counts_memory else 0)
     return request_of(_spec_of_request(asked, asking, whole_nodes=machine.whole_nodes))
 
 

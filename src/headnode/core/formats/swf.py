@@ -43,8 +43,9 @@ class Remark(StrEnum):
     FEWER_FIELDS = "lines with fewer than 18 fields, the missing ones taken as unknown"
 
 
-NeverRuns = Callable[[int, int, str, str], Remark | None]
-"""Why a job of so many processors with so many MB for each, of a user and a group, could never run."""
+NeverRuns = Callable[[int, int, float, str, str], Remark | None]
+"""Why a job of so many processors with so many MB for each and so many seconds, of a user and a group, could
+never run."""
 
 
 class RemarkCount(NamedTuple):
@@ -159,7 +160,9 @@ class _SwfReader:
             if submit < 0 or not 0 < processors <= size or run_time <= 0 or limit <= 0:
                 self._lines[_why_not(submit, processors, size, run_time)].append(line)
                 continue
-            never = None if self._never is None else self._never(processors, memory, whose[0], whose[2])
+            never = (
+                None if self._never is None else self._never(processors, memory, limit, whose[0], whose[2])
+            )
             if never:
                 self._lines[never].append(line)
                 continue

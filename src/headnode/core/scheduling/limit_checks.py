@@ -46,7 +46,7 @@ class LeastProcessors:
 def is_limited(need: ResolvedRequest, resources: FreeResources) -> bool:
     """Return whether what is left of its limits is not enough for a job, even if all nodes were idle."""
     free, node_table = resources.licences, resources.node_table
-    return any(_least(need, share, node_table) > free.get(share.key, inf) for share in need.limits)
+    return any(least_of_limit(need, share, node_table) > free.get(share.key, inf) for share in need.limits)
 
 
 def spent_classes(view: View) -> frozenset[int]:
@@ -92,7 +92,7 @@ def are_limited(needs: Sequence[ResolvedRequest], resources: FreeResources, idle
 def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[Reason]:
     """Yield for each limit that leaves too little for a job how much it allows, and what the job needs."""
     for share in need.limits:
-        asked = _least(need, share, resources.node_table)
+        asked = least_of_limit(need, share, resources.node_table)
         free = resources.licences.get(share.key, inf)
         if asked > free:
             yield Reason(Why.LIMIT, _sentence(share, asked, share.limit - int(free)), share.key)
@@ -132,7 +132,7 @@ def _minutes_sentence(share: LimitShare, owner: LimitOwner, asked: int, used: in
     return f"{owner.scope} {owner.name!r} may use {most}{used_up}; {needs}"
 
 
-def _least(need: ResolvedRequest, share: LimitShare, node_table: NodeTable) -> int:
+def least_of_limit(need: ResolvedRequest, share: LimitShare, node_table: NodeTable) -> int:
     """Return how much of a limit the minimum of a job takes at least."""
     return share.amount if share.amount is not None else share.held(_processors(need, node_table))
 

@@ -340,8 +340,8 @@ def licences_taken(request: JobRequest, processors: int) -> dict[str, int]:
 
 
 def limits_held(request: JobRequest, processors: int) -> dict[str, int]:
-    """Return what a job holds of the limits of its user and project with so many processors."""
-    return {share.key: share.held(processors) for share in request.limits}
+    """Return what a job holds of the limits of its owners with so many processors, and gives back."""
+    return {share.key: share.held(processors) for share in request.limits if not share.seconds}
 
 
 def _requested_licences(request: JobRequest) -> tuple[dict[str, int], dict[str, int]]:

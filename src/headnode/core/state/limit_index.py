@@ -178,6 +178,7 @@ class LimitIndex:
         }
         self.counts_submitted = LimitedAmount.SUBMITTED in limited
         self.counts_minutes = LimitedAmount.MINUTES in limited
+        self.counts_time = self.counts_minutes or LimitedAmount.JOB_MINUTES in limited
         self._made: dict[tuple[JobRequest, str, str], JobRequest] = {}
         self._alike: dict[tuple[LimitShare, ...], tuple[LimitShare, ...]] = {}  # equal ones are one object
         if not self.counts_submitted:

@@ -238,12 +238,12 @@ def _reason_objects(
     context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
 ) -> list[ReasonObject]:
     """Return the reasons as clients get them, those about busy nodes with the jobs that hold them."""
-    request, now = snapshot.subject.request, snapshot.view.now
-    holders = holders_of(context, snapshot.view, request, reasons)
+    request, view = snapshot.subject.request, snapshot.view
+    holders = holders_of(context, view, request, reasons)
     told = []
     for reason in reasons:
         jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
-        shown = reason_object(decay_told(context.cluster, request, reason, now))
+        shown = reason_object(decay_told(context.cluster, request, reason, view))
         told.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
     return told
 
