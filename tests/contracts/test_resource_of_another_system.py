@@ -20,9 +20,8 @@ def order_for(resource: BatchResource) -> HandOffOrder:
     own = pwd.getpwuid(os.geteuid())
     key = AttemptPlace(1, 1, 1, 1)
     spec = JobSpec(tasks=(TaskSpec(command="true"),))
-    attempt = ForeignAttempt(
-        key, marker_of(resource.mark, key), spec, own.pw_name, own.pw_dir, resource, "c", "h"
-    )
+    marker = marker_of(resource.mark, key)
+    attempt = ForeignAttempt(key, marker, spec, own.pw_name, own.pw_dir, "/attempts", resource, "c", "h")
     return HandOffOrder(
         resource=resource.key,
         key=key,

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from headnode.adapters.batch.resource_worker import ResourceWorker
+from headnode.adapters.batch.staging_processes import TransferQueue
 from headnode.apps.handoff import DIALECTS
 from headnode.core.batch.dialect import AttemptPlace
 from headnode.core.model.resource import BatchResource
@@ -15,7 +16,7 @@ KEY = AttemptPlace(1, 1, 1, 1)
 
 def test_a_worker_moves_its_table_with_a_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = BatchResource(name="r", system=ResourceSystem.SLURM, mark="00000000")
-    worker = ResourceWorker(resource, DIALECTS[resource.system], lambda *_: None)
+    worker = ResourceWorker(resource, DIALECTS[resource.system], lambda *_: None, TransferQueue())
     worker.end()
     worker._thread.join()  # now the table is ours
     worker._table.add(KEY, "mark", "ada", job="", may_be_there=True, now=worker._now())

@@ -23,6 +23,7 @@ from headnode.adapters.batch.orders import (
 )
 from headnode.adapters.batch.resource_worker import ResourceWorker
 from headnode.adapters.batch.site_poller import SitePoller
+from headnode.adapters.batch.staging_processes import TransferQueue
 from headnode.adapters.wire.child_end import end_on_fault, end_with, messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 from headnode.core.batch.dialect import Dialect
@@ -46,6 +47,7 @@ class HandOffProcess:
         self._workers: dict[str, ResourceWorker] = {}
         self._resources: dict[str, BatchResource] = {}
         self._sites: dict[str, SitePoller] = {}
+        self._transfers = TransferQueue()
         self._news: queue.SimpleQueue[HandOffNews | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
 
     def carry_out(self, asked: HandOffRound) -> None:
@@ -96,7 +98,7 @@ class HandOffProcess:
         if known is not None:  # nothing of ours is there: the head changes the system only then
             known.end()
         dialect = DIALECTS[resource.system]
-        self._workers[resource.key] = ResourceWorker(resource, dialect, self._tell)
+        self._workers[resource.key] = ResourceWorker(resource, dialect, self._tell, self._transfers)
 
     def _tell(self, news: Sequence[HandOffNews], status: ResourceStatus | None) -> None:
         for one in news:

@@ -17,10 +17,10 @@ from headnode.core.batch.dialect import (
     marker_of,
     rows_of,
 )
-from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
+from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
 from headnode.core.batch.slurm import ENDINGS
-from headnode.core.batch.tracked import Files, HandOffNews
+from headnode.core.batch.tracked import Files, HandOffNews, HandOffPatience
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, Seconds

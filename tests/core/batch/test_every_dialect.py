@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from headnode.apps.handoff import DIALECTS
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, CommandResult, ForeignAction, marker_of
-from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
-from headnode.core.batch.tracked import Files
+from headnode.core.batch.hand_off import HandOffTable
+from headnode.core.batch.tracked import Files, HandOffPatience
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
@@ -27,6 +27,7 @@ from headnode.core.state.resources import check_may_be_handed
 
 ROOT = Path(__file__).parents[3]
 PLACE = AttemptPlace(7, 1, 1, 1)
+BASE = "/home/ada/.headnode/attempts/0a1b2c3d"
 PLAIN = JobSpec(resource="there", tasks=(TaskSpec(command="true", minimum=2, maximum=2),))
 ASKED: dict[str, dict[str, Any]] = {
     "run time limit": {"run_time": Seconds(90.0)},
@@ -130,7 +131,9 @@ def test_gpus_that_cannot_be_said_are_refused(system: ResourceSystem, per_node: 
 
 def attempt(system: ResourceSystem, spec: JobSpec) -> ForeignAttempt:
     there = BatchResource(name="there", system=system, mark="0a1b2c3d", queue="long", parallel="smp")
-    return ForeignAttempt(PLACE, marker_of(there.mark, PLACE), spec, "ada", "/home/ada", there, "c", "head")
+    return ForeignAttempt(
+        PLACE, marker_of(there.mark, PLACE), spec, "ada", "/home/ada", BASE, there, "c", "head"
+    )
 
 
 @pytest.mark.parametrize("system", ResourceSystem)

@@ -18,9 +18,9 @@ from headnode.core.batch.dialect import (
     Submission,
     marker_of,
 )
-from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
+from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.pbs import Pbs
-from headnode.core.batch.tracked import Files
+from headnode.core.batch.tracked import Files, HandOffPatience
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant
 

@@ -1,5 +1,7 @@
 """Jobs at resources with their own schedulers: what the head decides, and what it remembers of them."""
 
+from typing import Literal
+
 import pytest
 from msgspec.structs import replace
 from worlds import ADA, ROOT, World
@@ -10,16 +12,16 @@ from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.resource import BatchResource, InstanceHandOff, PlaceEstimate, StartBasis
 from headnode.core.model.resource_system import ResourceSystem
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import StagedFile, TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate, TemplateRule
 from headnode.core.state.command import AttemptReport
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_end import RequeueTask
-from headnode.core.state.job_events import InstanceStart
+from headnode.core.state.job_events import InstanceStage, InstanceStart
 from headnode.core.state.job_record import decode_spec
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
 from headnode.core.state.place_choice import PlaceJob, places_of
-from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.report import ReportEnded, ReportStaging, ReportStarted
 from headnode.core.state.resources import RemoveResource, ReportHanded, SetResource
 from headnode.core.state.stop import StopJob, StopTask
 from headnode.core.state.submit import CreateJob
@@ -40,6 +42,11 @@ def with_resource(*processors: int, resource: BatchResource = PEER) -> World:
 def hand(world: World, job: JobId, attempt: int = 1, id_: str = "7") -> None:
     handed = (InstanceHandOff(1, 1, attempt, id_),)
     world.do(ReportHanded(resource="peer", job=job, handed=handed))
+
+
+def stage(world: World, job: JobId, direction: Literal["in", "out"]) -> None:
+    said = (InstanceStage(1, 1, 1, direction, world.clock.now()),)
+    world.do(ReportStaging(node="@peer", job=job, staging=said))
 
 
 def start(world: World, job: JobId, task: int = 1, instance: int = 1, attempt: int = 1) -> None:
@@ -83,6 +90,7 @@ def tour_of_what_waits_there(world: World) -> None:
     world.do(ReleaseJob(by=ROOT, job=job, name=None))
     limited(world, job, 60.0)
     world.do(SetProgress(by=ROOT, job=job, percent=3))
+    stage(world, job, "in")
     hand(world, job)
     for instance in (4, 1):
         world.do(StopTask(by=ROOT, job=job, task=1, instance=instance))
@@ -302,6 +310,28 @@ def test_late_ids_and_those_of_others_change_nothing() -> None:
     assert world.engine.number == before + 1
 
 
+def test_transfers_count_towards_no_limit_of_a_job_at_a_resource() -> None:
+    world = with_resource()
+    staging = TaskSpec(command="x", stage_in=(StagedFile("x", "https://example.org/x"),))
+    job = world.submit(staging, resource="peer", run_time=Seconds(60.0))
+    run = world.record(job).run
+    assert run is not None
+    stage(world, job, "in")
+    assert run.tasks[0].live[1].staging == "in"
+    world.wait(500)
+    assert run.deadline is None
+    hand(world, job)
+    assert run.tasks[0].live[1].staging == ""
+    world.wait(500)
+    start(world, job)
+    assert run.deadline == world.clock.now() + 60
+    world.wait(50)
+    stage(world, job, "out")
+    assert run.deadline is None
+    end(world, job, AttemptOutcome("exited", exit_code=0))
+    assert world.record(job).state is JobState.FINISHED
+
+
 def test_a_node_cannot_speak_for_a_resource() -> None:
     world = with_resource(1)
     job = world.submit(ONE, resource="peer")
@@ -314,7 +344,7 @@ def test_a_node_cannot_speak_for_a_resource() -> None:
     ("task", "options"),
     [
         (TaskSpec(command="x", kind=TaskType.SERVICE), {}),
-        (TaskSpec(command="https://example.org/x"), {}),
+        (TaskSpec(command="x", stage_in=(StagedFile("/tmp/x", "https://example.org/x"),)), {}),
         (TaskSpec(command="x", required_nodes=("n1",)), {}),
         (TaskSpec(command="x"), {"together": True}),
         (TaskSpec(command="x"), {"licences": (Licence("a", 1),)}),

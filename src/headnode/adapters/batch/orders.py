@@ -1,5 +1,7 @@
 """What the head tells the hand-off process, and what that answers."""
 
+from typing import Any
+
 import msgspec
 
 from headnode.core.batch.dialect import AttemptPlace, Submission
@@ -7,6 +9,22 @@ from headnode.core.batch.site import SiteSnapshot
 from headnode.core.batch.tracked import HandOffNews
 from headnode.core.model.quantities import Instant
 from headnode.core.model.resource import BatchResource
+
+
+class FilesToStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The staged files of an attempt.
+
+    The bounds are numbers of attempts that transfer files at once: of its job, on this machine, and with each
+    storage host.
+    """
+
+    order: dict[str, Any]  # `AttemptFilesOrder`, without a direction and files
+    incoming: list[dict[str, Any]]
+    outgoing: list[dict[str, Any]]
+    per_job: int
+    per_node: int
+    per_storage: int
+    state: str  # directory of the head, which is asked for delegations
 
 
 class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,6 +46,7 @@ class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     held: bool = False
     problem: str = ""
     secret: str = ""  # for its directory: what only the owner may read
+    staged: FilesToStage | None = None
 
 
 class HandOffChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ from headnode.adapters.batch.attempt_files import (
     submit_input,
     submit_words,
 )
+from headnode.adapters.batch.attempt_staging import AttemptStaging
 from headnode.adapters.batch.commands import CommandUser, account_of, own_account, run_command
 from headnode.adapters.batch.orders import (
     AttemptFileAnswer,
@@ -31,6 +32,7 @@ from headnode.adapters.batch.orders import (
     HandOffOrder,
     ResourceStatus,
 )
+from headnode.adapters.batch.staging_processes import TransferQueue
 from headnode.core.batch.dialect import (
     AttemptPlace,
     CommandResult,
@@ -38,9 +40,9 @@ from headnode.core.batch.dialect import (
     ForeignAction,
     SubmissionResult,
 )
-from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
+from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.phases import ForeignPhase
-from headnode.core.batch.tracked import HandOffNews, Tracked, by_owner
+from headnode.core.batch.tracked import HandOffNews, HandOffPatience, Tracked, by_owner
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 
@@ -68,12 +70,15 @@ News = Callable[[Sequence[HandOffNews], ResourceStatus | None], None]
 class ResourceWorker:
     """A thread for one resource, and some that submit."""
 
-    def __init__(self, resource: BatchResource, dialect: Dialect, news: News) -> None:
+    def __init__(
+        self, resource: BatchResource, dialect: Dialect, news: News, transfers: TransferQueue
+    ) -> None:
         self._resource, self._dialect, self._news = resource, dialect, news
         self.system = dialect.system
         self._table = HandOffTable(dialect.system.full_name, _patience(resource))
         self._orders: dict[AttemptPlace, HandOffOrder] = {}
         self._inbox: queue.SimpleQueue[Callable[[Instant], None]] = queue.SimpleQueue()
+        self._staging = AttemptStaging(self._table, self._orders, transfers, self._inbox.put, self._tell)
         self._users = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="users")
         self._own = ThreadPoolExecutor(2, thread_name_prefix="own")  # a poll, and a look into the history
         self._under_way: Counter[str] = Counter()  # commands of each user
@@ -116,6 +121,7 @@ class ResourceWorker:
                 may_be_there=order.may_be_there,
                 now=now,
                 limit=order.wanted.limit,
+                has_results=bool(order.staged.outgoing) if order.staged is not None else None,
             )
             self._table.change(order.key, held=order.held, limit=order.wanted.limit)
             if order.stop:
@@ -187,6 +193,7 @@ class ResourceWorker:
         """Start what is due; nothing here waits for a command."""
         now = self._now()
         self._tell(self._table.never_there(now))
+        self._staging.turn()
         for owner, attempts in by_owner(self._table.to_submit(now)).items():
             while attempts and self._may_submit(owner, len(attempts)):
                 self._submit(owner, attempts[: self._together], now)
@@ -263,7 +270,8 @@ class ResourceWorker:
         def answered(answers: Mapping[str, SubmissionResult], now: Instant) -> None:
             self._submitting[owner].remove(began)
             quick = time.monotonic() - began < QUICK
-            self._together = MOST_TOGETHER if quick and _all_clear(answers) else 1
+            clear = all(answer.kind != "doubtful" for answer in answers.values())
+            self._together = MOST_TOGETHER if quick and clear else 1
             news: list[HandOffNews] = []
             for marker, order in orders.items():
                 if answers[marker].kind == "queued" and order.key in self._orders:  # nobody needs it again
@@ -376,10 +384,6 @@ class ResourceWorker:
                 self._next_history = time.monotonic() + max(SOON, SLOW * took)
 
         self._beside("", lambda: self._run(own_account(), words), remembered)
-
-
-def _all_clear(answers: Mapping[str, SubmissionResult]) -> bool:
-    return all(answer.kind != "doubtful" for answer in answers.values())
 
 
 def _end_if_failed(done: "Future[None]") -> None:

@@ -83,6 +83,11 @@ def transfer_rules(settings: Settings, nodes: int) -> m.TransferRules:
     )
 
 
+def storage_shares(cluster: ClusterState) -> int:
+    """Return how many machines transfer files: the nodes, and that of the head for jobs at resources."""
+    return len(cluster.nodes) + bool(cluster.resource_index.named)
+
+
 def cleaned_on(cluster: ClusterState, node: str) -> set[JobId]:
     """Return the jobs of which a node is being cleaned."""
     return {
@@ -216,7 +221,7 @@ class EventDispatch:
             max_processes=int(settings.number("JobProcessLimit")),
             same_uid=settings.text("UserMapping") == "name-and-number",
             now=time_for_nodes(),
-            transfers=transfer_rules(settings, len(cluster.nodes)) if stages else None,
+            transfers=transfer_rules(settings, storage_shares(cluster)) if stages else None,
             hooks=hooks_of(settings, record.run),
         )
         encoded = _encoder.encode(message)

@@ -12,7 +12,7 @@ import resource
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from headnode.adapters.staging.arrival import ArrivingFile
-from headnode.adapters.staging.credentials import Credential, read_credential
+from headnode.adapters.staging.credentials import read_credential
+from headnode.adapters.staging.drivers import open_storage
 from headnode.adapters.staging.failures import (
     CHECK_SERVER,
     ChangedOnTheWay,
@@ -75,6 +76,7 @@ class Progress:
     """How far the transfers are; threads add to it."""
 
     def __init__(self) -> None:
+        self.note: Callable[[str], None] = lambda path: say("file", path)  # a file is whole
         self._lock = threading.Lock()
         self.files = self.of_files = self.size = 0
         self.sizes: dict[str, int] = {}  # of the files whose sizes are known, by their paths
@@ -90,7 +92,7 @@ class Progress:
         """A file is whole."""
         with self._lock:
             self.files += 1
-            say("file", path)
+            self.note(path)
 
     def tell(self) -> None:
         """Say how far it is, if that has changed."""
@@ -331,42 +333,17 @@ class Transfers:
             os.close(opened)
 
 
-def open_storage(url: str, credential: Credential, timeout: float) -> Storage:
-    """Return a driver for a URL.  `timeout` is in seconds without a byte.
-
-    Raises:  NeverTransferred when its library is not installed.
-    """
-    scheme = urlsplit(url).scheme.lower()
-    try:
-        if scheme == "file":
-            from headnode.adapters.staging.local_storage import LocalStorage
-
-            return LocalStorage()
-        if scheme in ("http", "https"):
-            from headnode.adapters.staging.http_storage import HttpStorage
-
-            return HttpStorage(credential, timeout)
-        if scheme == "gsiftp":
-            from headnode.adapters.staging.grid_ftp import GridFtp
-
-            return GridFtp(credential, timeout)
-        from headnode.adapters.staging.other_storage import open_other
-
-        return open_other(url, credential, timeout)
-    except ImportError as error:
-        raise NeverTransferred(
-            f"{scheme} needs {error.name}, which is not installed on this node",
-            "an administrator can: pip install 'headnode[staging]'",
-        ) from None
-
-
 def say(*words: Any) -> None:
     """Send a line to the process that started this one."""
     os.write(1, json.dumps(words).encode() + b"\n")
 
 
-def _end_with_parent() -> None:
-    """End at once, with the programs started here, when the process that wants the files has ended."""
+def end_with_parent() -> None:
+    """End this process, with the programs started here, when the one that wants the files has ended."""
+    threading.Thread(target=_await_parent, daemon=True).start()
+
+
+def _await_parent() -> None:
     while os.read(0, 1):
         pass
     if os.getpgid(0) == os.getpid():  # else the group is that of who started it by hand
@@ -374,24 +351,39 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def main() -> None:
-    """Do what the order on standard input says."""
-    with os.fdopen(ORDER, "rb") as file:
-        order = msgspec.json.decode(file.read(), type=TransferOrder)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def bound_memory() -> None:
+    """Let this process grow no further than it may."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     bound = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
     resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
+
+
+def guarded(order: TransferOrder) -> Transfers:
+    """Return the transfers of an order, in a process that connects no further than it may."""
     networks = networks_of(order.networks)
     guard = None if networks is None else NetworkGuard(networks)
     if guard is not None:
         guard.start()
-    transfers = Transfers(order, guard)
+    return Transfers(order, guard)
+
+
+def words_of(failure: TransferFailed) -> str:
+    """Return what a failure is told with."""
+    text = failure.what if "was not transferred" in failure.what else f"{failure.what}; {failure.fix}"
+    return text.rstrip("; ")[:_MOST_WORDS]
+
+
+def main() -> None:
+    """Do what the order on standard input says."""
+    with os.fdopen(ORDER, "rb") as file:
+        order = msgspec.json.decode(file.read(), type=TransferOrder)
+    end_with_parent()
+    bound_memory()
+    transfers = guarded(order)
     try:
         transfers.run()
     except TransferFailed as failure:
-        text = failure.what if "was not transferred" in failure.what else f"{failure.what}; {failure.fix}"
-        say("failed", text.rstrip("; ")[:_MOST_WORDS])
+        say("failed", words_of(failure))
     else:
         say("done", transfers.progress.size)
 

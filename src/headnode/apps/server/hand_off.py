@@ -2,16 +2,15 @@
 
 import asyncio
 import logging
-import pwd
 import socket
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.batch.attempt_files import base_directory
-from headnode.adapters.batch.commands import home_of
 from headnode.adapters.batch.orders import (
     LARGEST_ANSWER,
     AttemptFileAnswer,
@@ -23,10 +22,19 @@ from headnode.adapters.batch.orders import (
     ResourceStatus,
 )
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
+from headnode.apps.server.attempts_elsewhere import (
+    commands_of,
+    home_of_owner,
+    live_keys,
+    live_of,
+    stopped_keys,
+)
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.place_desk import PlaceDesk, SeenPlaces
 from headnode.apps.server.predicted_starts import PredictedStarts
 from headnode.apps.server.site_overlay import SiteOverlay
+from headnode.apps.server.staging_elsewhere import TransfersThere, files_to_stage
+from headnode.apps.server.waiting_reasons import staging_reason, waits_for_files
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, marker_of
 from headnode.core.batch.slurm_reasons import reason_in_words
@@ -34,15 +42,14 @@ from headnode.core.batch.tracked import HandOffNews
 from headnode.core.model.errors import NotFound, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
-from headnode.core.model.resource import PLACE_MARK, BatchResource, InstanceHandOff
+from headnode.core.model.resource import PLACE_MARK, BatchResource
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.command import AttemptReport, Command
+from headnode.core.state.command import Command
 from headnode.core.state.events import Event, ResourceRemoved, ResourceSet
-from headnode.core.state.job_record import JobRecord, LiveAttempt
-from headnode.core.state.report import ReportEnded, ReportStarted
-from headnode.core.state.resources import ReportHanded
+from headnode.core.state.job_record import JobRecord
 from headnode.core.state.transitions import JobState, TaskState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past
@@ -66,8 +73,12 @@ class HandOff:
         secret_of: Callable[[JobRecord], str],
         starts: Callable[[], PredictedStarts],
         past: Past,
+        state: Path,
     ) -> None:
+        """`state`: the directory of the head."""
         self._engine, self._batcher, self._name, self._secret_of = engine, batcher, name, secret_of
+        self._state = state
+        self.transfers: dict[str, TransfersThere] = {}  # by place
         self.reasons: dict[AttemptPlace, str] = {}  # why each waits at its resource
         self.statuses: dict[str, ResourceStatus] = {}
         self._orders: dict[AttemptPlace, None] = {}  # to tell, in this order
@@ -104,7 +115,7 @@ class HandOff:
                     self._orders.update(dict.fromkeys(keys))
                     self._fresh.update(keys)
                 case e.InstancesStopping() if event.job in cluster.resource_index.elsewhere:
-                    self._stops += _stopped_keys(cluster, event)
+                    self._stops += stopped_keys(cluster, event)
                 case e.JobHeld() | e.JobReleased() | e.JobModified() if (
                     event.job in cluster.resource_index.elsewhere
                 ):
@@ -116,14 +127,25 @@ class HandOff:
                         self._orders.pop(key, None)
                         self._fresh.discard(key)
                         self._drops.append(key)
+                        self._transfers_at(how.node).forget(key)
                 case ResourceSet() | ResourceRemoved():
                     self._resources_changed = True
                 case _:
                     continue
             self._wakes.set()
 
-    def reason(self, record: JobRecord) -> str:
-        """Return why a job waits at its resource, in one sentence."""
+    def _transfers_at(self, place: str) -> TransfersThere:
+        return self.transfers.setdefault(place, TransfersThere())
+
+    def reasons_to_wait(self, record: JobRecord) -> list[Reason]:
+        """Return why a job waits at its resource."""
+        words = self._reason_in_words(record)
+        if not waits_for_files(record):
+            return [Reason(Why.RESOURCE, words)] if words else []
+        spec, now = self._engine.cluster.spec(record), self._engine.clock.now()
+        return [staging_reason(self.transfers, record, spec, now), Reason(Why.RESOURCE, words)]
+
+    def _reason_in_words(self, record: JobRecord) -> str:
         if record.run is None:
             return ""
         known = self._engine.cluster.resource_index.named.get(record.run.resource)
@@ -166,7 +188,7 @@ class HandOff:
         await self._ask(HandOffRound(0), starts=True)
         cluster = self._engine.cluster
         self._orders = dict.fromkeys(
-            [*_live_keys(cluster, sorted(cluster.resource_index.elsewhere)), *self._orders]
+            [*live_keys(cluster, sorted(cluster.resource_index.elsewhere)), *self._orders]
         )
         self._resources_changed = True
         self._stops, self._drops = [], []
@@ -211,7 +233,7 @@ class HandOff:
         """Yield what is to change of the attempts of changed jobs, and forget that they changed."""
         changed, self._changed = self._changed, set()
         now = self._engine.clock.now()
-        for key in _live_keys(cluster, sorted(changed & cluster.resource_index.elsewhere)):
+        for key in live_keys(cluster, sorted(changed & cluster.resource_index.elsewhere)):
             record = cluster.jobs[JobId(key.job)]
             known = cluster.resource_index.named.get(record.run.resource if record.run is not None else "")
             if known is not None:
@@ -251,11 +273,10 @@ class HandOff:
     def output_files(self, record: JobRecord, spec: JobSpec, key: AttemptPlace) -> tuple[str, str, str]:
         """Return the files of standard output and error of an attempt, and the one where the rest goes."""
         known = self._engine.cluster.resource_index.named.get(record.run.resource if record.run else "")
-        home = _home_of(record.owner)
+        home = home_of_owner(record.owner)
         if known is None or not home:
             return "", "", ""
-        base = base_directory(known, record.owner).replace("~", home, 1)
-        return self._attempt(record, spec, key, known, home).outputs(base)
+        return self._attempt(record, spec, key, known, home).outputs()
 
     async def _hear(self) -> None:
         while True:
@@ -288,7 +309,11 @@ class HandOff:
         for one in news:
             if one.kind == "waits":
                 self.reasons[key] = one.reason
-            for command in _commands(one, record.run.resource):
+            if one.progress is not None:
+                there = self._transfers_at(PLACE_MARK + record.run.resource)
+                if not there.note(key, one.progress):
+                    continue
+            for command in commands_of(one, record.run.resource):
                 await self._record(command)
 
     async def _record(self, command: Command) -> None:
@@ -306,13 +331,13 @@ class HandOff:
 
     def _order(self, cluster: ClusterState, key: AttemptPlace) -> HandOffOrder | None:
         """Return the order for an attempt; None if it is over."""
-        record, live = _live_of(cluster, key)
+        record, live = live_of(cluster, key)
         if record is None or live is None or record.run is None:
             return None
         known = cluster.resource_index.named.get(record.run.resource)
         if known is None:
             return None
-        home = _home_of(record.owner)
+        home = home_of_owner(record.owner)
         attempt = self._attempt(record, cluster.spec(record), key, known, home or "/")
         return HandOffOrder(
             resource=known.key,
@@ -328,63 +353,16 @@ class HandOff:
             held=_is_held(record),
             problem="" if home else f"there is no user {record.owner!r} on the head's machine",
             secret=self._secret_of(record),
+            staged=files_to_stage(attempt, cluster, self._state),
         )
 
     def _attempt(
         self, record: JobRecord, spec: JobSpec, key: AttemptPlace, known: BatchResource, home: str
     ) -> ForeignAttempt:
-        marker = marker_of(known.mark, key)
-        return ForeignAttempt(key, marker, spec, record.owner, home, known, self._name, socket.gethostname())
-
-
-def _home_of(owner: str) -> str:
-    """Return the home of a user; empty for one that is not known here."""
-    try:
-        return home_of(pwd.getpwnam(owner))
-    except KeyError:
-        return ""
+        marker, base = marker_of(known.mark, key), base_directory(known, record.owner).replace("~", home, 1)
+        machine = socket.gethostname()
+        return ForeignAttempt(key, marker, spec, record.owner, home, base, known, self._name, machine)
 
 
 def _is_held(record: JobRecord) -> bool:
     return bool(record.holds) and record.state is JobState.HANDED
-
-
-def _stopped_keys(cluster: ClusterState, event: e.InstancesStopping) -> Iterator[AttemptPlace]:
-    run = cluster.jobs[event.job].run
-    live = run.tasks[event.task - 1].live if run is not None else {}
-    for instance in event.instances:
-        if instance in live:
-            yield AttemptPlace(event.job, event.task, instance, live[instance].attempt)
-
-
-def _live_keys(cluster: ClusterState, jobs: Sequence[JobId]) -> Iterator[AttemptPlace]:
-    for job in jobs:
-        run = cluster.jobs[job].run
-        for index, progress in enumerate(run.tasks if run is not None else ()):
-            for instance, live in sorted(progress.live.items()):
-                yield AttemptPlace(job, index + 1, instance, live.attempt)
-
-
-def _live_of(cluster: ClusterState, key: AttemptPlace) -> tuple[JobRecord | None, LiveAttempt | None]:
-    record = cluster.jobs.get(JobId(key.job))
-    if (
-        record is None
-        or record.run is None
-        or not (record.state.is_active or record.state is JobState.ENDING)
-    ):
-        return None, None
-    live = record.run.tasks[key.task - 1].live.get(key.instance)
-    return record, live if live is not None and live.attempt == key.attempt else None
-
-
-def _commands(one: HandOffNews, resource: str) -> Iterator[Command]:
-    job, place = JobId(one.job), PLACE_MARK + resource
-    if one.id and one.kind != "waits":
-        ids = (InstanceHandOff(one.task, one.instance, one.attempt, one.id),)
-        yield ReportHanded(resource=resource, job=job, handed=ids)
-    if one.kind == "started" and one.at is not None:
-        begun = (e.InstanceStart(one.task, one.instance, one.attempt, one.at),)
-        yield ReportStarted(node=place, job=job, begun=begun)
-    if one.kind == "ended" and one.outcome is not None:
-        report = AttemptReport(task=one.task, instance=one.instance, attempt=one.attempt, outcome=one.outcome)
-        yield ReportEnded(node=place, job=job, reports=(report,))

@@ -235,6 +235,7 @@ class OptionalServices:
             self._secret_of,
             lambda: context.predicted_starts,
             self._past,
+            context.state,
         )
 
     def _secret_of(self, record: JobRecord) -> str:

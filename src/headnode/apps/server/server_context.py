@@ -24,6 +24,7 @@ from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCoverage
 from headnode.apps.server.waiting_reasons import (
+    TransfersAt,
     awaits_files,
     filter_reasons,
     hold_reasons,
@@ -352,26 +353,27 @@ class ServerContext:
     def goes_elsewhere(self, record: JobRecord) -> bool:
         """Return whether a job is at a resource or waits to go to one, and not for own nodes."""
         index = self.cluster.resource_index
-        if record.is_elsewhere or record.id in index.outbound:
-            return True
-        return record.id in index.choosing and is_elsewhere(self.cluster.spec(record).resource)
+        chooses = record.id in index.choosing and is_elsewhere(self.cluster.spec(record).resource)
+        return chooses or record.is_elsewhere or record.id in index.outbound
 
     def reasons_elsewhere(self, record: JobRecord) -> list[Reason]:
         """Return why a job does not run that is at a resource, or goes to one."""
         if record.state is JobState.HANDED:
-            held = hold_reasons(record)
-            words = self.hand_off.reason(record) if self.hand_off is not None else ""
-            held += [Reason(Why.RESOURCE, words)] if words else []
-            return held + self.reasons_of_places(record)
+            there = self.hand_off.reasons_to_wait(record) if self.hand_off is not None else []
+            return [*hold_reasons(record), *there, *self.reasons_of_places(record)]
         wanted = self.cluster.resource_index.outbound.get(record.id)
         known = self.cluster.resource_index.named.get(wanted or "")
+        if wanted is not None and known is None:
+            return [Reason(Why.RESOURCE, f"there is no resource {wanted!r} any more")]
         if wanted is None or known is None:
-            if wanted is not None:
-                return [Reason(Why.RESOURCE, f"there is no resource {wanted!r} any more")]
             return self.reasons_of_places(record) if self.goes_elsewhere(record) else []
-        there = self.cluster.resource_index.handed.get(wanted, 0)
-        words = f"{known.name} has {there} tasks of Headnode; its limit is {known.most_jobs}"
+        handed = self.cluster.resource_index.handed.get(wanted, 0)
+        words = f"{known.name} has {handed} tasks of Headnode; its limit is {known.most_jobs}"
         return [Reason(Why.RESOURCE, words, known.name), *self.reasons_of_places(record)]
+
+    def transferring(self, record: JobRecord) -> Mapping[str, TransfersAt]:
+        """Return the places of a job, which know how far its files are."""
+        return self.hand_off.transfers if record.is_elsewhere and self.hand_off is not None else self.links
 
     def missing_to_resume(self, record: JobRecord) -> list[Reason]:
         """Return what others have now of the processors that a suspended job waits for, node by node."""

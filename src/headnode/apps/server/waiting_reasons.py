@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import log
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.owner_limits import is_limit, is_spent
@@ -28,6 +27,15 @@ MOST_HOSTS = 3  # of which files come that are told one by one
 MOST_FILES_LOOKED_AT = 100  # for the hosts of a task
 MOST_ARRIVALS = 100  # jobs whose files come that are in a prediction
 MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
+
+
+class TransfersAt(Protocol):
+    """A place, such as a node, that knows how far the files of its attempts are."""
+
+    @property
+    def transfers(self) -> Mapping[tuple[JobId, int, int], AttemptTransfers]:
+        """How far they are, by job, task and instance."""
+        ...
 
 
 def filter_reasons(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
@@ -161,7 +169,9 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]
 
 
-def staging_reason(links: Mapping[str, NodeLink], record: JobRecord, spec: JobSpec, now: Instant) -> Reason:
+def staging_reason(
+    links: Mapping[str, TransfersAt], record: JobRecord, spec: JobSpec, now: Instant
+) -> Reason:
     """Return how many files a job waits for, at which rate they come, and whether it holds processors."""
     from headnode.apps.readable_values import duration  # imported with the first such job
 
@@ -230,6 +240,17 @@ def awaits_files(record: JobRecord) -> bool:
     return record.state is JobState.RUNNING and bool(lives) and all(live.staging == "in" for live in lives)
 
 
+def waits_for_files(record: JobRecord) -> bool:
+    """Return True if a job was suspended by the system, or is not handed over, until files are copied."""
+    run = record.run
+    if run is None:
+        return False
+    if record.state is JobState.HANDED:
+        lives = [live for progress in run.tasks for live in progress.live.values()]
+        return bool(lives) and all(live.staging == "in" for live in lives)
+    return record.state is JobState.SUSPENDED and run.suspension is not None and run.suspension.staging
+
+
 class FilesArrive(NamedTuple):
     """When the input files of a job are there at the rate so far.  None: that is not known.
 
@@ -240,7 +261,7 @@ class FilesArrive(NamedTuple):
     whole: Instant | None
 
 
-def files_arrive(links: Mapping[str, NodeLink], record: JobRecord, now: Instant) -> FilesArrive:
+def files_arrive(links: Mapping[str, TransfersAt], record: JobRecord, now: Instant) -> FilesArrive:
     """Return when the files will be there for which a job waits."""
     ends = [None if said is None else _arrival(said, now) for _, said in _transfers_in(links, record)]
     known = [end for end in ends if end is not None]
@@ -260,7 +281,7 @@ def _arrival(said: AttemptTransfers, now: Instant) -> Instant | None:
     return Instant(now + (now - said.at) * (said.of_size - said.size) / said.size)
 
 
-def arrivals(links: Mapping[str, NodeLink], cluster: ClusterState, now: Instant) -> list[QueueArrival]:
+def arrivals(links: Mapping[str, TransfersAt], cluster: ClusterState, now: Instant) -> list[QueueArrival]:
     """Return the jobs that have released their processors until files are there, and when that will be."""
     found = []
     for job in sorted(cluster.detached)[:MOST_ARRIVALS]:
@@ -282,7 +303,7 @@ def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:
 
 
 def _transfers_in(
-    links: Mapping[str, NodeLink], record: JobRecord
+    links: Mapping[str, TransfersAt], record: JobRecord
 ) -> list[tuple[int, AttemptTransfers | None]]:
     """Return the task of each attempt whose files come, and how far they are if its node has said so."""
     found: list[tuple[int, AttemptTransfers | None]] = []
@@ -296,7 +317,7 @@ def _transfers_in(
     return found
 
 
-def with_transfers(links: Mapping[str, NodeLink], record: JobRecord, shown: TaskObject) -> TaskObject:
+def with_transfers(links: Mapping[str, TransfersAt], record: JobRecord, shown: TaskObject) -> TaskObject:
     """Return a task or instance with how far the transfers of its files are, if they go on."""
     if record.run is None or not record.run.stages:
         return shown

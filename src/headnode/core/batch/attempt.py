@@ -1,11 +1,12 @@
 """What one attempt is in another scheduler: what it asks for, and the script that runs there."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from headnode.core.batch.dialect import AttemptPlace, Submission
 from headnode.core.batch.job_script import OUTPUT, Program, attempt_script
+from headnode.core.batch.staged_files import SCRATCH
 from headnode.core.launching.environment import LaunchContext, is_schedulers
 from headnode.core.launching.recipe import Recipe, recipe
 from headnode.core.model.job import JobSpec, UnitType
@@ -26,13 +27,17 @@ def unit_size(spec: JobSpec) -> int:
 
 
 class ForeignAttempt(NamedTuple):
-    """An attempt at a resource; `scheduler` is the head's machine, `home` that of the owner."""
+    """An attempt at a resource; `scheduler` is the head's machine, `home` that of the owner.
+
+    `base` is the directory of all attempts of the owner there.
+    """
 
     key: AttemptPlace
     marker: str
     spec: JobSpec
     owner: str
     home: str
+    base: str
     resource: BatchResource
     cluster: str
     scheduler: str
@@ -73,6 +78,7 @@ class ForeignAttempt(NamedTuple):
             scheduler=self.scheduler,
             base={"HOME": self.home, "USER": self.owner, "LOGNAME": self.owner},
             scripts="",
+            scratch=self.scratch,
         )
         task, place = self.spec.tasks[self.key.task - 1], ((self.resource.place, ()),)
         return recipe(around, self.key.task, task, place, self.key.instance, self.key.attempt)
@@ -105,7 +111,24 @@ class ForeignAttempt(NamedTuple):
         )
         return attempt_script(self.marker, self.resource.system, program)
 
-    def outputs(self, base: str) -> tuple[str, str, str]:
+    @property
+    def scratch(self) -> str:
+        """The directory of its staged files."""
+        return f"{self.base}/{self.marker}/{SCRATCH}"
+
+    @property
+    def stages(self) -> bool:
+        """Whether files are staged for it."""
+        return self.spec.tasks[self.key.task - 1].stages
+
+    def transfers(self, **how: Any) -> dict[str, Any]:
+        """Return what is transferred for it; `how` is told to the process."""
+        from headnode.core.launching.staging import transfer_plan
+
+        task = self.spec.tasks[self.key.task - 1]
+        return transfer_plan(self.spec, task, self.recipe().transfers, **how)
+
+    def outputs(self) -> tuple[str, str, str]:
         """Return the files of standard output and error, and the one that has what is not redirected."""
-        made, rest = self.recipe(), f"{base}/{self.marker}/{OUTPUT}"
+        made, rest = self.recipe(), f"{self.base}/{self.marker}/{OUTPUT}"
         return made.stdout or rest, made.stderr or made.stdout or rest, rest

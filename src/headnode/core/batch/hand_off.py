@@ -7,7 +7,7 @@ counts as lost because it is not listed.
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from headnode.core.batch.dialect import (
     AttemptPlace,
@@ -21,24 +21,26 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.job_script import read_exit
 from headnode.core.batch.phases import THERE, Fact, ForeignPhase
-from headnode.core.batch.tracked import Files, HandOffNews, Tracked, ended_as, news_of, reported
+from headnode.core.batch.staged_attempts import StagedAttempts
+from headnode.core.batch.staged_files import TransferResult
+from headnode.core.batch.tracked import (
+    Files,
+    HandOffNews,
+    HandOffPatience,
+    Tracked,
+    ended_as,
+    news_of,
+    reported,
+)
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, Seconds
-
-
-class HandOffPatience(NamedTuple):
-    """How long is waited, in seconds."""
-
-    poll: Seconds = Seconds(30.0)  # between two polls, at least
-    settle: Seconds = Seconds(90.0)  # for a submission that gave no answer
-    lost: Seconds = Seconds(600.0)  # for what is gone
-    exit_file: Seconds = Seconds(60.0)  # for the exit file of what is over
-    accounting: Seconds = Seconds(15.0)  # for the used time and memory of what is over
-
 
 FIRST_REST, LONGEST_REST = 5.0, 300.0  # seconds before a submission is tried again
 GOOD_ANSWERS: Final = 3  # that lack an attempt before it counts as lost, or as not queued
 MANY: Final = 3  # attempts there: an answer with none of them is not believed at once
+NOT_LISTED_NOW: Final = (
+    *(ForeignPhase.INTENDED, ForeignPhase.SUBMITTING, ForeignPhase.CLEARING, ForeignPhase.OVER),
+)
 AT_A_TIME: Final = 200  # attempts whose files or history are asked for in one command
 
 
@@ -51,6 +53,7 @@ class HandOffTable:
         self._by_marker: dict[str, Tracked] = {}
         self._intended: dict[AttemptPlace, Tracked] = {}  # all in that phase
         self._wishes: dict[AttemptPlace, Tracked] = {}  # all that are to be changed there, and some others
+        self.staged = StagedAttempts()
         self._empty_since: Instant | None = None
 
     def add(
@@ -63,8 +66,12 @@ class HandOffTable:
         may_be_there: bool,
         now: Instant,
         limit: int | None = None,
+        has_results: bool | None = None,
     ) -> None:
-        """Track an attempt; `job` is its id there, if that is known, `limit` its time limit in seconds."""
+        """Track an attempt; `job` is its id there, if that is known, `limit` its time limit in seconds.
+
+        `has_results`: whether there are results to take away; None if it stages no files.
+        """
         if key in self.attempts:
             return
         phase = (
@@ -76,6 +83,8 @@ class HandOffTable:
         self._wishes[key] = one
         if phase is ForeignPhase.INTENDED:
             self._intended[key] = one
+        if has_results is not None:
+            self.staged.add(one, has_results=has_results)
 
     def change(self, key: AttemptPlace, *, held: bool, limit: int | None) -> None:
         """The attempt is to be held there or not, and to have this time limit in seconds."""
@@ -95,6 +104,7 @@ class HandOffTable:
         found = self.attempts.pop(key, None)
         self._intended.pop(key, None)
         self._wishes.pop(key, None)
+        self.staged.drop(key)
         if found is not None:
             self._by_marker.pop(found.marker, None)
 
@@ -109,7 +119,7 @@ class HandOffTable:
 
     def to_submit(self, now: Instant) -> list[Tracked]:
         """Return the attempts to submit now."""
-        intended = self._intended.values()
+        intended = (each for each in self._intended.values() if each.staged is None or each.staged.are_there)
         return [each for each in intended if not each.stop and not each.held and each.retry_at <= now]
 
     def to_act(self, now: Instant) -> dict[ForeignAction, list[Tracked]]:
@@ -135,17 +145,33 @@ class HandOffTable:
 
     def owners(self) -> list[str]:
         """Return the users whose jobs are listed."""
-        there = (
-            e for e in self.attempts.values() if e.phase not in (ForeignPhase.INTENDED, ForeignPhase.OVER)
-        )
-        return sorted({each.owner for each in there})
+        away = (ForeignPhase.INTENDED, ForeignPhase.CLEARING, ForeignPhase.OVER)
+        return sorted({each.owner for each in self.attempts.values() if each.phase not in away})
 
     # What has become known.
 
     def never_there(self, now: Instant) -> list[HandOffNews]:
-        """End what was canceled before it was submitted."""
-        found = [each for each in self._intended.values() if each.stop]
-        return [self._over(each, AttemptOutcome("never-ran"), now) for each in found]
+        """End what was canceled before it was submitted, or has no input."""
+        news: list[HandOffNews] = []
+        for one in list(self._intended.values()):
+            failure = one.staged.failure if one.staged is not None else ""
+            if one.stop:
+                news += self._over(one, AttemptOutcome("never-ran"), now)
+            elif failure:
+                news += self._over(one, AttemptOutcome("not-staged", ended=now, message=failure), now)
+        return news
+
+    def cleared(self, key: AttemptPlace, result: TransferResult, now: Instant) -> list[HandOffNews]:
+        """Taking away the results of an attempt has ended, or only removing its files."""
+        over = self.staged.cleared(key, result)
+        if over is None:
+            return []
+        self._enter(over[0], Fact.SETTLED, now)
+        return [news_of(over[0], "ended", id=over[0].id, outcome=over[1])]
+
+    def waits_for_files(self, key: AttemptPlace, why: str) -> list[HandOffNews]:
+        """The files of an attempt cannot be transferred now, for this reason."""
+        return self._waits(self.attempts[key], why) if key in self.attempts else []
 
     def sent(self, key: AttemptPlace, now: Instant) -> None:
         """Its submission begins."""
@@ -161,9 +187,8 @@ class HandOffTable:
             one.id = answer.id
             return [news_of(one, "handed", id=answer.id)]
         if answer.kind == "refused":
-            self._enter(one, Fact.REFUSED, now)
             words = f"{self.title} refused it: {printable(answer.message)}"
-            return [news_of(one, "ended", outcome=AttemptOutcome("not-started", message=words))]
+            return self._over(one, AttemptOutcome("not-started", message=words), now, Fact.REFUSED)
         self._enter(one, Fact.NO_ANSWER, now)
         self._forget_absence(one)
         one.retry_at = Instant(now + min(FIRST_REST * 2**one.tries, LONGEST_REST))
@@ -199,7 +224,7 @@ class HandOffTable:
         blind = bool(others) and not self._has_any(rows)
         found: list[HandOffNews] = []
         for one in list(self.attempts.values()):
-            if one.phase in (ForeignPhase.INTENDED, ForeignPhase.SUBMITTING, ForeignPhase.OVER):
+            if one.phase in NOT_LISTED_NOW:
                 continue
             row = rows.get((one.marker, one.owner))
             if row is not None:
@@ -300,7 +325,7 @@ class HandOffTable:
             self._enter(one, Fact.HAS_RUN, now)
             return []
         if one.stop:
-            return [self._over(one, AttemptOutcome("never-ran"), now)]
+            return self._over(one, AttemptOutcome("never-ran"), now)
         self._enter(one, Fact.NOTTHERE, now)
         self._forget_absence(one)
         return []
@@ -314,12 +339,12 @@ class HandOffTable:
                 continue
             if one.report is not None:
                 one.row = row
-                found.append(self._over(one, reported(one, self.title, now), now))
+                found += self._over(one, reported(one, self.title, now), now)
             elif one.phase is ForeignPhase.MISSING and one.without_exit is not None:
                 found += self._ended_as(one, row, one.without_exit, now)
         for one in self.attempts.values():
             if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
-                found.append(self._over(one, reported(one, self.title, now), now))
+                found += self._over(one, reported(one, self.title, now), now)
         return found
 
     def _ended_as(self, one: Tracked, row: ForeignJob, files: Files, now: Instant) -> list[HandOffNews]:
@@ -327,7 +352,7 @@ class HandOffTable:
         ran = files.has_started or one.said_started
         news = self._started(one, one.in_our_time(row.started, now, now)[0] or now) if ran else []
         outcome = ended_as(one, self.title, row, ran=ran, now=now)._replace(usage=row.usage)
-        return [*news, self._over(one, outcome, now)]
+        return news + self._over(one, outcome, now)
 
     def _lost(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
         patience = self.patience.lost if one.cancels is None else self.patience.exit_file
@@ -335,14 +360,24 @@ class HandOffTable:
             return []
         if one.stop:
             ran = files.has_started or one.said_started
-            return [self._over(one, AttemptOutcome("stopped" if ran else "never-ran"), now)]
+            return self._over(one, AttemptOutcome("stopped" if ran else "never-ran"), now)
         words = (
             f"{self.title} has not listed job {one.id or one.marker} for {one.absent_for:.0f} seconds, has "
             "no record of its end, and the job left no exit file"
         )
-        return [self._over(one, AttemptOutcome("lost", message=words), now)]
+        return self._over(one, AttemptOutcome("lost", message=words), now)
 
-    def _over(self, one: Tracked, outcome: AttemptOutcome, now: Instant) -> HandOffNews:
-        self._enter(one, Fact.SETTLED, now)
+    def _over(
+        self, one: Tracked, outcome: AttemptOutcome, now: Instant, fact: Fact = Fact.SETTLED
+    ) -> list[HandOffNews]:
+        """Say how an attempt ended; of one with staged files only when these are away.
+
+        One that is lost may run on: its files stay.
+        """
         one.report = None
-        return news_of(one, "ended", id=one.id, outcome=outcome)
+        if one.staged is not None and outcome.kind != "lost":
+            self._enter(one, Fact.LEAVES_FILES, now)
+            one.staged.judged(outcome)
+            return []
+        self._enter(one, fact, now)
+        return [news_of(one, "ended", id=one.id, outcome=outcome)]

@@ -15,6 +15,7 @@ class ForeignPhase(StrEnum):
     HANDED = "handed"  # it is there, under a known id
     MISSING = "missing"  # it was there, and is not listed any more
     ENDED = "ended"  # it is listed as over; its exit file may still come
+    CLEARING = "clearing"  # its outcome is known; its results are taken away and its files removed
     OVER = "over"  # its outcome is known
 
 
@@ -29,12 +30,14 @@ class Fact(StrEnum):
     LISTED_AS_OVER = "listed as over"
     NOT_LISTED = "not listed"
     HAS_RUN = "has run"  # its script has left a file, and it is not listed
+    LEAVES_FILES = "leaves files"  # its outcome is known, and files were staged for it
     NOTTHERE = "not there"  # good answers lack it for long enough, and its script has not started
     SETTLED = "settled"  # its outcome is known
 
 
 _P, _F = ForeignPhase, Fact
 THERE: Final = (_P.HANDED, _P.MISSING, _P.ENDED)
+BEFORE: Final = (_P.INTENDED, _P.SUBMITTING, _P.DOUBTFUL)
 PHASES: Final[Mapping[tuple[ForeignPhase, Fact], ForeignPhase]] = MappingProxyType(
     {
         (_P.INTENDED, _F.SENT): _P.SUBMITTING,
@@ -47,6 +50,8 @@ PHASES: Final[Mapping[tuple[ForeignPhase, Fact], ForeignPhase]] = MappingProxyTy
         (_P.DOUBTFUL, _F.HAS_RUN): _P.MISSING,
         (_P.DOUBTFUL, _F.NOTTHERE): _P.INTENDED,
         (_P.DOUBTFUL, _F.SETTLED): _P.OVER,
+        **{(phase, _F.LEAVES_FILES): _P.CLEARING for phase in (*BEFORE, *THERE)},
+        (_P.CLEARING, _F.SETTLED): _P.OVER,
         **{(phase, _F.LISTED): _P.HANDED for phase in THERE},
         **{(phase, _F.LISTED_AS_OVER): _P.ENDED for phase in THERE},
         **{(phase, _F.SETTLED): _P.OVER for phase in THERE},

@@ -15,23 +15,37 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.job_script import TAKEN, ExitReport
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
+from headnode.core.batch.staged_files import StagedFiles, TransferProgress
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import NOT_MEASURED, AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, Seconds
 
+NewsKind = Literal["handed", "waits", "staging", "started", "ended"]
+
 
 class HandOffNews(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What has become known of one attempt: it was handed over, waits there, started or ended."""
+    """What has become known of one attempt: its files move, it was handed over, waits, started or ended."""
 
     job: int
     task: int
     instance: int
     attempt: int
-    kind: Literal["handed", "waits", "started", "ended"]
+    kind: NewsKind
     id: str = ""
     reason: str = ""
     at: Instant | None = None
     outcome: AttemptOutcome | None = None
+    progress: TransferProgress | None = None
+
+
+class HandOffPatience(NamedTuple):
+    """How long is waited, in seconds."""
+
+    poll: Seconds = Seconds(30.0)  # between two polls, at least
+    settle: Seconds = Seconds(90.0)  # for a submission that gave no answer
+    lost: Seconds = Seconds(600.0)  # for what is gone
+    exit_file: Seconds = Seconds(60.0)  # for the exit file of what is over
+    accounting: Seconds = Seconds(15.0)  # for the used time and memory of what is over
 
 
 class Files(NamedTuple):
@@ -47,7 +61,7 @@ class Tracked:
     __slots__ = (
         "absent_for", "absent_since", "acted", "cancels", "failures", "good_answers", "held", "held_there",
         "id", "key", "limit", "limit_there", "marker", "not_before", "owner", "phase", "reason", "report",
-        "reported", "retry_at", "row", "said_started", "since", "stop", "tries", "without_exit",
+        "reported", "retry_at", "row", "said_started", "since", "staged", "stop", "tries", "without_exit",
     )  # fmt: skip
 
     def __init__(
@@ -75,11 +89,12 @@ class Tracked:
         self.said_started = False
         self.without_exit: Files | None = None  # seen when an exit file would have been there
         self.reason = ""
+        self.staged: StagedFiles | None = None
 
     @property
     def is_to_change(self) -> bool:
         """Whether it is to be canceled, or is not known to be held and limited as it should."""
-        if self.phase is ForeignPhase.OVER:
+        if self.phase in (ForeignPhase.CLEARING, ForeignPhase.OVER):
             return False
         return self.stop or self.held is not self.held_there or self.limit != self.limit_there
 
@@ -208,14 +223,15 @@ _OUTCOMES: Final[Mapping[ForeignEnding, Ending]] = {
 
 def news_of(
     one: Tracked,
-    kind: Literal["handed", "waits", "started", "ended"],
+    kind: NewsKind,
     *,
     id: str = "",  # noqa: A002  (the field's name)
     reason: str = "",
     at: Instant | None = None,
     outcome: AttemptOutcome | None = None,
+    progress: TransferProgress | None = None,
 ) -> HandOffNews:
-    return HandOffNews(*one.key, kind=kind, id=id, reason=reason, at=at, outcome=outcome)
+    return HandOffNews(*one.key, kind=kind, id=id, reason=reason, at=at, outcome=outcome, progress=progress)
 
 
 def by_owner(attempts: Iterable[Tracked]) -> dict[str, Sequence[Tracked]]:

@@ -145,6 +145,7 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     state_directory: str = ""  # of the head: `hn` in a task finds it there
     scripts: str = ""  # where the scripts of its tasks are
+    scratch: str = ""  # the directory of staged files, if it has its name from another scheduler
     agent: str = ""  # socket of the agent, by which `hn` reaches a head on another machine
 
     @property

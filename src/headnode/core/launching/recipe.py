@@ -289,6 +289,8 @@ class RecipeBuilder:
 
     def _private(self, parent: str, variables: dict[str, str]) -> str:
         """Return the directory of one attempt: below the task's, or where temporary files go."""
+        if self._around.scratch:
+            return self._around.scratch
         name = f"headnode-{variables[TASK_MARKER]}-{self._around.marker[:_MARKER_LENGTH]}"
         return posixpath.join(parent or variables.get("TMPDIR") or TEMPORARY, name)
 

@@ -121,7 +121,7 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
     if any(task.kind not in (TaskType.BASIC, TaskType.SWEEP) for task in spec.tasks):
         yield "tasks other than basic tasks and sweeps", "tasks"
     if any(task.stages for task in spec.tasks):
-        yield "staged files: its tasks use directories that exist there", "tasks"
+        yield from _obstacles_to_staging(spec, known)
     if any(task.distribution is not None and task.distribution.geometry for task in spec.tasks):
         yield "a distribution with a geometry", "tasks"
     for field in _OURS_OF_JOBS:
@@ -142,6 +142,14 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
         yield from _obstacles_of_grid_engine(spec, known)
     if known.system is ResourceSystem.PBS:
         yield from _obstacles_of_pbs(spec)
+
+
+def _obstacles_to_staging(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
+    if known.host:
+        yield f"staged files: its commands run on {known.host}, where Headnode can copy none", "tasks"
+    files = (file for task in spec.tasks for file in (*task.stage_in, *task.stage_out))
+    if any(file.path.startswith("/") for file in files):
+        yield "absolute paths of staged files: only paths below the directory of the task", "tasks"
 
 
 def _obstacles_to_gpus(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:

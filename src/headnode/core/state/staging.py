@@ -14,9 +14,10 @@ from headnode.core.state.task_graph import TaskGraph
 def keep_limit(cluster: ClusterState, record: JobRecord, run: JobRun, at: Instant) -> None:
     """Count the time in which nothing of a job runs but transfers: its run time limit stands still.
 
-    A suspension counts as a whole when it is over (`end_suspension`).
+    A suspension counts as a whole when it is over (`end_suspension`).  Before the first of a job has started
+    at a resource, no limit counts.
     """
-    if not run.stages or (run.suspension is not None and run.suspension.allocation):
+    if not run.stages or run.started is None or (run.suspension is not None and run.suspension.allocation):
         return
     lives = _lives(run)
     only_transfers = bool(lives) and all(live.staging for live in lives)

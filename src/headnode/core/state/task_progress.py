@@ -106,7 +106,8 @@ def instances_handed(cluster: ClusterState, event: InstancesHanded) -> None:
     for each in event.handed:
         live = _live(started_run(record).tasks[each.task - 1], event.job, each.task, each.instance)
         instance_target(live.state, event, live.state)
-        live.foreign = each.id
+        live.foreign, live.staging = each.id, "" if live.staging == "in" else live.staging
+    keep_limit(cluster, record, started_run(record), event.at)
 
 
 def instances_stopping(cluster: ClusterState, event: e.InstancesStopping) -> None:

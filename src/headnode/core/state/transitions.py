@@ -131,7 +131,7 @@ _STAYING: Mapping[JobState, tuple[type, ...]] = {
         j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, e.JobPlaced, j.InstancesCanceled,
         j.InstancesRequeued, j.ProgressSet, j.TasksCanceled),
     JobState.HANDED: (
-        j.JobModified, j.JobHeld, j.JobReleased, j.InstancesDispatched, e.InstancesHanded,
+        j.JobModified, j.JobHeld, j.JobReleased, j.InstancesDispatched, j.InstancesStaging, e.InstancesHanded,
         j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
         j.ProgressSet, j.TasksCanceled),
     JobState.RUNNING: (

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headnode.apps.server.api.job_briefs import Brief, begun_of, task_counts
+from headnode.apps.server.waiting_reasons import waits_for_files
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
@@ -122,12 +123,6 @@ def detailed_job(
 def hold_object(hold: JobHold) -> HoldObject:
     """Return a hold: its name, who set it and when, and why."""
     return HoldObject(hold.name, hold.by, hold.at, hold.message)
-
-
-def waits_for_files(record: JobRecord) -> bool:
-    """Return True if a job is suspended by the system until files for its tasks are copied."""
-    suspension = record.run.suspension if record.run is not None else None
-    return record.state is JobState.SUSPENDED and suspension is not None and suspension.staging
 
 
 def suspended_since(record: JobRecord) -> Instant | None:

@@ -143,7 +143,7 @@ def _instances(
     for instance in page:
         row = rows.get(instance)
         one = show.instance_object(found.record, found.spec, number, instance, row, pending)
-        shown.append(with_transfers(context.links, found.record, one))
+        shown.append(with_transfers(context.transferring(found.record), found.record, one))
     return TasksAnswer(shown, page[-1] if len(chosen) > limit else None)
 
 
@@ -178,7 +178,7 @@ def _task(context: ServerContext, found: FoundJob, number: int) -> TaskObject:
     if found.spec.tasks[number - 1].kind is TaskType.BASIC:
         row = context.lookups.archive.instance(found.record.id, number, 1)
     shown = show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
-    return with_transfers(context.links, found.record, shown)
+    return with_transfers(context.transferring(found.record), found.record, shown)
 
 
 def _pending(context: ServerContext, found: FoundJob, number: int) -> str:
@@ -198,7 +198,7 @@ def _task_answer(
     row = context.lookups.archive.instance(found.record.id, request.task, request.instance)
     pending = _pending(context, found, request.task)
     shown = show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
-    return task, with_transfers(context.links, found.record, shown)
+    return task, with_transfers(context.transferring(found.record), found.record, shown)
 
 
 def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:

@@ -1,0 +1,275 @@
+"""The processes that transfer files of attempts, each as the user of its job, and how many run at once.
+
+All resources share the bounds of this machine.  No user has more than half of its transfers, so that slow
+storage of one leaves room for others; the next is one of the user who has the fewest.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from headnode.adapters.batch.commands import PATH, CommandUser
+from headnode.adapters.batch.orders import FilesToStage
+from headnode.adapters.own_python import module_command
+from headnode.core.batch.dialect import AttemptPlace
+from headnode.core.batch.staged_files import TransferProgress, TransferResult
+from headnode.core.model.outcome import TransferUsage
+from headnode.core.model.quantities import Instant
+from headnode.core.model.staging import host_of
+
+MODULE = "headnode.adapters.staging.attempt_transfer"
+MOST_DEATHS = 20  # of the processes of one attempt in one direction, until it fails
+REST_AWAY = 15.0  # seconds until a directory that is away is tried again
+LONGEST_LINE = 1 << 16  # bytes
+MOST_LINES, LINES_IN_A_SECOND = 100, 10  # of a process; ours says how far it is once in a second
+MOST_WORDS = 4000  # characters of a failure
+_LARGEST = 1 << 53
+
+Direction = Literal["in", "out", ""]
+"""The way files go; empty: they are only removed."""
+
+
+class TransferNews(NamedTuple):
+    """Who is told of one run; each is called in any thread."""
+
+    progress: Callable[[TransferProgress], None]
+    waits: Callable[[str], None]
+    over: Callable[[TransferResult], None]
+
+
+class ForeignTransfer:
+    """The transfers of one attempt in one direction, by one process after the other."""
+
+    def __init__(
+        self, key: AttemptPlace, account: CommandUser, direction: Direction, staged: FilesToStage,
+        news: TransferNews,
+    ) -> None:  # fmt: skip
+        self.key, self.account, self.direction, self.staged = key, account, direction, staged
+        self.news = news
+        self.files = {"in": staged.incoming, "out": staged.outgoing, "": []}[direction]
+        self.hosts = {host_of(file["url"]) for file in self.files} - {""}
+        self.began = Instant(time.time())
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.stopped = False
+        self.retry_at = 0.0  # on the monotonic clock
+        self.deaths = 0
+        self.result: TransferResult | None = None
+        self._told = ""  # what it waits for
+
+    @property
+    def job(self) -> int:
+        """The job, of which not too many attempts transfer at once."""
+        return self.key.job
+
+    @property
+    def place(self) -> str:
+        """Where the files are."""
+        order = self.staged.order
+        return f"{order['base']}/{order['marker']}/{order['scratch']}"
+
+    def wait_for(self, what: str) -> None:
+        """Say that it waits for others."""
+        if self.direction and self.files and self._told != what:
+            self._told = what
+            of_files = len(self.files)
+            self.news.progress(TransferProgress(self.direction, self.began, 0, of_files, waits_for=what))
+
+    def failed(self, why: str) -> None:
+        """Its files cannot be transferred."""
+        self.result = TransferResult("failed", why, place=self.place)
+
+    def run(self) -> None:
+        """Start a process, and hear it to its end."""
+        order = {**self.staged.order, "direction": self.direction, "files": self.files}
+        with contextlib.ExitStack() as opened:
+            memory = os.memfd_create("order", os.MFD_CLOEXEC)
+            opened.callback(os.close, memory)
+            with os.fdopen(os.dup(memory), "wb") as file:
+                file.write(json.dumps(order).encode())
+            os.lseek(memory, 0, os.SEEK_SET)
+            process = _start(self.account, self.staged.state, memory)
+        self._process = process
+        if self.stopped:
+            self.kill()
+        with process:
+            self._hear_all(process)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            self.kill()  # a program that it started may be there still
+            with self._lock:
+                self._process = None  # its number may be that of another one from now on
+
+    def kill(self) -> None:
+        """Kill the process, with what it has started."""
+        with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._process is not None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _hear_all(self, process: "subprocess.Popen[bytes]") -> None:
+        """Hear a process to its end; one that says more than ours would is killed."""
+        began, lines = time.monotonic(), 0
+        while process.stdout is not None and (line := process.stdout.readline(LONGEST_LINE)):
+            lines += 1
+            if lines > MOST_LINES + LINES_IN_A_SECOND * (time.monotonic() - began):
+                self.kill()
+                return
+            with contextlib.suppress(ValueError):
+                self._hear(json.loads(line))
+
+    def _hear(self, said: Any) -> None:
+        """Take in a line of a process that its user may have replaced."""
+        match said:
+            case ["moved", int(files), int(of_files), int(size), int(of_size), str(waits_for)]:
+                self._moved((_count(files), _count(of_files), _count(size), _count(of_size), waits_for[:256]))
+            case ["done", float(took_in), int(size_in), float(took_out), int(size_out)]:
+                usage = TransferUsage(
+                    _seconds(took_in), _count(size_in), _seconds(took_out), _count(size_out)
+                )
+                self.result = TransferResult("done", usage=usage)
+            case ["failed", str(why)]:
+                self.failed(why[:MOST_WORDS])
+            case ["later", str(why)]:
+                self.retry_at = time.monotonic() + REST_AWAY
+                self.news.waits(why[:MOST_WORDS])
+
+    def _moved(self, how_far: tuple[int, int, int, int, str]) -> None:
+        if self.direction and self.files:
+            self.news.progress(TransferProgress(self.direction, self.began, *how_far))
+
+
+def _count(said: int) -> int:
+    return min(max(0, said), _LARGEST)
+
+
+def _seconds(said: float) -> float:
+    return said if 0.0 <= said < _LARGEST else 0.0  # also not a number
+
+
+def _start(account: CommandUser, state: str, order: int) -> "subprocess.Popen[bytes]":
+    """Start a transfer process as a user; nothing of its order is in its arguments.
+
+    Raises:  OSError, SubprocessError.
+    """
+    own = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "LANG": "C.UTF-8"}
+    environment = {**own, "PATH": PATH, "HEADNODE_STATE": state}
+    groups = None
+    if account.uid is not None and account.gid is not None:
+        groups = os.getgrouplist(account.name, account.gid)
+    return subprocess.Popen(
+        module_command(MODULE, str(order), environment=environment),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(order,),
+        cwd="/",
+        env=environment,
+        user=account.uid,
+        group=account.gid,
+        extra_groups=groups,
+        umask=0o022,
+        start_new_session=True,
+    )
+
+
+class TransferQueue:
+    """All transfers of this machine for attempts at resources."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[ForeignTransfer] = []
+        self._running: list[ForeignTransfer] = []
+
+    def begin(self, transfer: ForeignTransfer) -> None:
+        """Transfer files of an attempt, as soon as there is room."""
+        with self._lock:
+            self._waiting.append(transfer)
+        self.fill()
+
+    def stop(self, transfer: ForeignTransfer) -> None:
+        """End a transfer; its result says so if it was in time."""
+        with self._lock:
+            transfer.stopped = True
+            waits = transfer in self._waiting
+            if waits:
+                self._waiting.remove(transfer)
+        if waits:
+            transfer.news.over(TransferResult("stopped"))
+        else:
+            transfer.kill()
+
+    def fill(self) -> None:
+        """Start what has room; what waits says so."""
+        with self._lock:
+            while (transfer := self._next()) is not None:
+                self._waiting.remove(transfer)
+                self._running.append(transfer)
+                threading.Thread(target=self._carry_out, args=(transfer,), daemon=True).start()
+            waiting = [(each, self._blocked(each)) for each in self._waiting if not each.deaths]
+        for each, what in waiting:
+            if what:
+                each.wait_for(what)
+
+    def _next(self) -> ForeignTransfer | None:
+        """Return the transfer to start now: of the user with the fewest, the first."""
+        now = time.monotonic()
+        counts = Counter(each.account.name for each in self._running)
+        due = [each for each in self._waiting if each.retry_at <= now and not self._blocked(each)]
+        return min(due, key=lambda each: counts[each.account.name], default=None)
+
+    def _blocked(self, wanted: ForeignTransfer) -> str:
+        """Return what a transfer waits for: a host, or a slot; empty if it has room."""
+        staged, running = wanted.staged, self._running
+        of_user = sum(each.account.name == wanted.account.name for each in running)
+        of_job = sum(each.job == wanted.job for each in running)
+        most_of_user = max(1, staged.per_node // 2)
+        if len(running) >= staged.per_node or of_user >= most_of_user or of_job >= staged.per_job:
+            return "a free slot"
+        used = Counter(host for each in running for host in each.hosts)
+        return next((host for host in sorted(wanted.hosts) if used[host] >= staged.per_storage), "")
+
+    def _carry_out(self, transfer: ForeignTransfer) -> None:
+        before = time.monotonic()
+        try:
+            transfer.run()
+        except (OSError, subprocess.SubprocessError) as error:
+            transfer.failed(_why_not_started(error))
+        result = _end_of(transfer, before)
+        with self._lock:
+            self._running.remove(transfer)
+            if result is None and not transfer.stopped:
+                self._waiting.append(transfer)
+        if transfer.stopped and result is None:
+            result = TransferResult("stopped")
+        if result is not None:
+            transfer.news.over(result)
+        self.fill()
+
+
+def _why_not_started(error: Exception) -> str:
+    if isinstance(error, (FileNotFoundError, PermissionError)):
+        return (
+            "no file can be transferred: the user of the job cannot run Headnode's Python on the machine of "
+            f"the head: {error}; make it readable and executable for all"
+        )
+    return f"the process that transfers its files cannot be started: {error}"
+
+
+def _end_of(transfer: ForeignTransfer, began: float) -> TransferResult | None:
+    """Return how it went; None if it was stopped, or is to be tried again."""
+    if transfer.result is not None or transfer.stopped:
+        return transfer.result
+    if transfer.retry_at > began:
+        return None
+    transfer.deaths += 1
+    if transfer.deaths > MOST_DEATHS:
+        transfer.failed(f"the process that transfers its files died {transfer.deaths} times")
+        return transfer.result
+    transfer.retry_at = time.monotonic() + min(0.1 * 2.0**transfer.deaths, 30.0)
+    return None
