@@ -1,4 +1,4 @@
-"""Files of attempts elsewhere: nothing is submitted before its input is there, nothing ends before they are away."""
+"""Files of attempts elsewhere: nothing is submitted without its input, nothing ends before they are away."""
 
 import pytest
 

@@ -143,7 +143,8 @@ class HandOff:
         if not waits_for_files(record):
             return [Reason(Why.RESOURCE, words)] if words else []
         spec, now = self._engine.cluster.spec(record), self._engine.clock.now()
-        return [staging_reason(self.transfers, record, spec, now), Reason(Why.RESOURCE, words)]
+        files = staging_reason(self.transfers, record, spec, now)
+        return [Reason(files.why, f"{files.text}; {words}")]
 
     def _reason_in_words(self, record: JobRecord) -> str:
         if record.run is None:

@@ -227,6 +227,8 @@ class TaskReason(msgspec.Struct, frozen=True):
 
 def task_reasons(cluster: ClusterState, record: JobRecord, index: int) -> list[TaskReason]:
     """Return every reason why queued instances of a task wait; none when nothing of it is queued."""
+    if record.state is JobState.HANDED and record.run is not None and not record.run.tasks[index].queued:
+        return []
     if record.state is not JobState.RUNNING or record.run is None:
         return [TaskReason("job", f"its job is {record.state.value}")] if not record.state.is_final else []
     graph = cluster.graph(record.id)

@@ -169,6 +169,8 @@ def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) ->
         under = f" with alternative {alternative(job)} of its request" if job.get("alternative") else ""
         return f"{who} has been running for {since}{under}."
     if any(reason["kind"] == "staging" for reason in told["reasons"]):
+        if state == "Queued":
+            return f"{who} is staging: it is handed over when its files are there."
         return f"{who} is staging: it starts when its files are there and processors of its nodes are free."
     return f"{who} is {state.lower()}{_when(told, now)}."
 
