@@ -1,5 +1,6 @@
-"""Transfers of attempts elsewhere share one machine: bounds, turns, and processes that are not what they should be."""
+"""Transfers of attempts elsewhere share one machine: bounds, turns, and liars in place of a process."""
 
+import json
 import os
 import stat
 import threading
@@ -60,7 +61,14 @@ def transfer(
     order = {"base": "/base", "marker": "m", "scratch": "files"}
     files = [{"url": f"https://{host}/x"} for host in hosts]
     most = {"per_job": 10, "per_node": 10, "per_storage": 10, **bounds}
-    staged = FilesToStage(order=order, incoming=files, outgoing=[], state="/state", **most)
+    staged = FilesToStage(
+        order=order,
+        incoming=json.dumps(files).encode(),
+        outgoing=b"[]",
+        has_results=False,
+        state="/state",
+        **most,
+    )
     news = TransferNews(told.progress.append, told.waits.append, told.over)
     account = CommandUser(user, None, None, "/")
     return ForeignTransfer(AttemptPlace(job, 1, 1, 1), account, "in", staged, news)

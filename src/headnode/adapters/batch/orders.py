@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode.core.batch.dialect import AttemptPlace, Submission
 from headnode.core.batch.site import SiteSnapshot
@@ -19,8 +20,9 @@ class FilesToStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     order: dict[str, Any]  # `AttemptFilesOrder`, without a direction and files
-    incoming: list[dict[str, Any]]
-    outgoing: list[dict[str, Any]]
+    incoming: bytes  # the files of each direction, as JSON: there may be many
+    outgoing: bytes
+    has_results: bool
     per_job: int
     per_node: int
     per_storage: int
@@ -47,6 +49,16 @@ class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     problem: str = ""
     secret: str = ""  # for its directory: what only the owner may read
     staged: FilesToStage | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it has."""
+        return len(self.script) + (len(self.staged.incoming + self.staged.outgoing) if self.staged else 0)
+
+    def without_input(self) -> "HandOffOrder":
+        """Return it without what nobody needs once it is there."""
+        staged = None if self.staged is None else replace(self.staged, incoming=b"[]")
+        return replace(self, script="", secret="", staged=staged)
 
 
 class HandOffChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

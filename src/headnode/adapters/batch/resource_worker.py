@@ -121,7 +121,7 @@ class ResourceWorker:
                 may_be_there=order.may_be_there,
                 now=now,
                 limit=order.wanted.limit,
-                has_results=bool(order.staged.outgoing) if order.staged is not None else None,
+                has_results=order.staged.has_results if order.staged is not None else None,
             )
             self._table.change(order.key, held=order.held, limit=order.wanted.limit)
             if order.stop:
@@ -275,7 +275,7 @@ class ResourceWorker:
             news: list[HandOffNews] = []
             for marker, order in orders.items():
                 if answers[marker].kind == "queued" and order.key in self._orders:  # nobody needs it again
-                    self._orders[order.key] = replace(order, script="", secret="")
+                    self._orders[order.key] = order.without_input()
                 news += self._table.submitted(order.key, answers[marker], now)
             self._tell(news)
 

@@ -53,8 +53,8 @@ class ForeignTransfer:
     ) -> None:  # fmt: skip
         self.key, self.account, self.direction, self.staged = key, account, direction, staged
         self.news = news
-        self.files = {"in": staged.incoming, "out": staged.outgoing, "": []}[direction]
-        self.hosts = {host_of(file["url"]) for file in self.files} - {""}
+        files = self._files()
+        self.count, self.hosts = len(files), {host_of(file["url"]) for file in files} - {""}
         self.began = Instant(time.time())
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,12 +75,18 @@ class ForeignTransfer:
         order = self.staged.order
         return f"{order['base']}/{order['marker']}/{order['scratch']}"
 
+    def _files(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(
+            {"in": self.staged.incoming, "out": self.staged.outgoing, "": b"[]"}[self.direction]
+        )
+        return found
+
     def wait_for(self, what: str) -> None:
         """Say that it waits for others."""
-        if self.direction and self.files and self._told != what:
+        if self.direction and self.count and self._told != what:
             self._told = what
-            of_files = len(self.files)
-            self.news.progress(TransferProgress(self.direction, self.began, 0, of_files, waits_for=what))
+            said = TransferProgress(self.direction, self.began, 0, self.count, waits_for=what)
+            self.news.progress(said)
 
     def failed(self, why: str) -> None:
         """Its files cannot be transferred."""
@@ -88,7 +94,7 @@ class ForeignTransfer:
 
     def run(self) -> None:
         """Start a process, and hear it to its end."""
-        order = {**self.staged.order, "direction": self.direction, "files": self.files}
+        order = {**self.staged.order, "direction": self.direction, "files": self._files()}
         with contextlib.ExitStack() as opened:
             memory = os.memfd_create("order", os.MFD_CLOEXEC)
             opened.callback(os.close, memory)
@@ -140,7 +146,7 @@ class ForeignTransfer:
                 self.news.waits(why[:MOST_WORDS])
 
     def _moved(self, how_far: tuple[int, int, int, int, str]) -> None:
-        if self.direction and self.files:
+        if self.direction and self.count:
             self.news.progress(TransferProgress(self.direction, self.began, *how_far))
 
 

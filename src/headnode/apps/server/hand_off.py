@@ -58,7 +58,7 @@ from headnode.protocol.job_answers import OutputBytesAnswer
 log = logging.getLogger("headnode.handoff")
 
 AFTER_TROUBLE = 2.0  # seconds until the process is started again, or the journal tried again
-ORDERS_AT_ONCE = 50  # each may have a script of a megabyte
+ORDERS_AT_ONCE, LARGEST_ROUND = 50, 16 << 20  # bytes; each may have a large script and many files
 _Answer = HandOffAnswer | AttemptFileAnswer
 
 
@@ -216,8 +216,7 @@ class HandOff:
     async def _say_all(self) -> None:
         while self._has_news():
             cluster = self._engine.cluster
-            keys = list(self._orders)[:ORDERS_AT_ONCE]
-            orders = tuple(order for key in keys if (order := self._order(cluster, key)) is not None)
+            keys, orders = self._next_orders(cluster)
             resources = tuple(cluster.resource_index.named.values()) if self._resources_changed else None
             told = len(keys) == len(self._orders)  # a change comes after the order that it is for
             changes = tuple(self._changes(cluster)) if told else ()
@@ -229,6 +228,19 @@ class HandOff:
                 self._orders.pop(key, None)
                 self._fresh.discard(key)
             await self._ask(HandOffRound(0, resources, orders, changes, stops, drops, looks))
+
+    def _next_orders(self, cluster: ClusterState) -> tuple[list[AttemptPlace], tuple[HandOffOrder, ...]]:
+        """Return the attempts to tell in one round, and their orders: not too much at a time."""
+        keys, orders, size = [], list[HandOffOrder](), 0
+        for key in list(self._orders)[:ORDERS_AT_ONCE]:
+            keys.append(key)
+            order = self._order(cluster, key)
+            if order is not None:
+                orders.append(order)
+                size += order.size
+            if size > LARGEST_ROUND:
+                break
+        return keys, tuple(orders)
 
     def _changes(self, cluster: ClusterState) -> Iterator[HandOffChange]:
         """Yield what is to change of the attempts of changed jobs, and forget that they changed."""

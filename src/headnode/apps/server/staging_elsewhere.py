@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from headnode.adapters.batch.orders import FilesToStage
 from headnode.adapters.nodes.event_dispatch import storage_shares, transfer_rules
 from headnode.adapters.wire.agent_messages import AttemptTransfers
@@ -30,10 +32,12 @@ def files_to_stage(attempt: ForeignAttempt, cluster: ClusterState, state: Path) 
         at_once=rules.per_host,
     )
     incoming, outgoing = plan.pop("in"), plan.pop("out")
+    encode = msgspec.json.encode
     return FilesToStage(
         order=plan,
-        incoming=incoming,
-        outgoing=outgoing,
+        incoming=encode(incoming),
+        outgoing=encode(outgoing),
+        has_results=bool(outgoing),
         per_job=rules.at_once,
         per_node=rules.per_node,
         per_storage=rules.per_storage,
