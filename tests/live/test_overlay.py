@@ -269,3 +269,5 @@ def test_a_login_node_without_slurm_is_no_place_for_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFound, match="sbatch is not in PATH"):
         check_site("slurm")
+    with pytest.raises(NotFound, match="qsub is not in PATH"):
+        check_site("gridengine")

@@ -15,7 +15,7 @@ from testbed.real_peers import RealPeer, free_ports, started_or_skip
 LIBRARIES = Path("/usr/lib/gridengine")
 SHARE = Path("/usr/share/gridengine")
 PACKAGES = ("gridengine-master", "gridengine-exec", "gridengine-client")
-PROGRAMS = ("qsub", "qstat", "qacct", "qdel", "qhold", "qrls", "qalter")
+PROGRAMS = ("qsub", "qstat", "qacct", "qdel", "qhold", "qrls", "qalter", "qhost", "qconf")
 HOST = """hostname localhost
 load_scaling NONE
 complex_values NONE

@@ -22,7 +22,7 @@ from headnode.adapters.batch.orders import (
     ResourceStatus,
 )
 from headnode.adapters.batch.resource_worker import ResourceWorker
-from headnode.adapters.batch.site_poller import SitePoller
+from headnode.adapters.batch.site_poller import SITE_READERS, SitePoller
 from headnode.adapters.batch.staging_processes import TransferQueue
 from headnode.adapters.wire.child_end import end_on_fault, end_with, messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
@@ -78,18 +78,18 @@ class HandOffProcess:
     def _want_site(self, name: str) -> None:
         """Ask for the queue of a resource that can show it, for as long as the head wants to know."""
         known = self._resources.get(name)
-        if known is not None and known.system is ResourceSystem.SLURM and name not in self._sites:
+        if known is not None and known.system in SITE_READERS and name not in self._sites:
             self._sites[name] = SitePoller(known, self._news.put)
         if name in self._sites:
             self._sites[name].want()
 
     def _know(self, resource: BatchResource) -> None:
         self._resources[resource.key] = resource
-        if resource.key in self._sites and resource.system is not ResourceSystem.SLURM:
+        if resource.key in self._sites and self._sites[resource.key].system is not resource.system:
             self._sites.pop(resource.key).end()
-        elif resource.key in self._sites:
+        if resource.key in self._sites:
             self._sites[resource.key].change(resource)
-        elif resource.overlay:
+        elif resource.overlay and resource.system in SITE_READERS:
             self._sites[resource.key] = SitePoller(resource, self._news.put)
         known = self._workers.get(resource.key)
         if known is not None and known.system is resource.system:

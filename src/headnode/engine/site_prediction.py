@@ -37,7 +37,7 @@ from headnode.engine.prediction import (
 SHORT_WAIT = 60.0  # seconds: a site starts jobs in passes that are as far apart
 MOST_ELEMENTS = 100  # of an array that are simulated
 MOST_KNOWN = 50_000  # ended jobs whose ids are remembered, so that each teaches once
-_ENDED_BY_OTHERS = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"})
+_ENDED_BY_OTHERS = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED", "failed 100"})
 
 
 class SiteSituation(NamedTuple):

@@ -4,12 +4,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.batch.commands import own_account, run_command
-from headnode.core.batch import slurm_site
+from headnode.core.batch import gridengine_site, slurm_site
 from headnode.core.batch.dialect import CommandResult
 from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SiteSnapshot
 from headnode.core.model.quantities import Instant, Seconds
@@ -23,7 +24,31 @@ USUAL, SELDOM, RARE = 2, 20, 120  # times the poll interval: queue and nodes; if
 WANTED = 600.0  # seconds for which a site is polled more often after somebody has asked
 FIRST_HISTORY = "now-1day"
 OVERLAP = 300.0  # seconds that are asked for again: rows of accounting come late
+SITE_READERS: dict[ResourceSystem, "SiteReader"] = {
+    ResourceSystem.SLURM: slurm_site,
+    ResourceSystem.GRID_ENGINE: gridengine_site,
+}
+"""The schedulers whose queue and nodes can be shown."""
 LARGEST_SNAPSHOT = 8 * 1024 * 1024  # bytes
+
+
+class SiteReader(Protocol):
+    """The commands that show a scheduler as a whole, and what their answers mean; a module has these.
+
+    `IN_UTC`: whether times are said to it in UTC.
+    """
+
+    @property
+    def IN_UTC(self) -> bool: ...
+    @property
+    def FACTS_WORDS(self) -> Sequence[str]: ...
+    def read_facts(self, said: CommandResult) -> SiteFacts | None: ...
+    def queue_words(self, word: str) -> Sequence[str]: ...
+    def read_queue(self, said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None: ...
+    def nodes_words(self, word: str) -> Sequence[str]: ...
+    def read_nodes(self, said: CommandResult, word: str) -> tuple[SiteNode, ...] | None: ...
+    def history_words(self, since: str) -> Sequence[str]: ...
+    def read_history(self, said: CommandResult) -> tuple[SiteJob, ...] | None: ...
 
 
 class SitePoller:
@@ -34,6 +59,8 @@ class SitePoller:
 
     def __init__(self, resource: BatchResource, tell: Callable[[SiteSnapshot], None]) -> None:
         self._resource, self._tell = resource, tell
+        self._reader = SITE_READERS[resource.system]
+        self.system = resource.system
         self._wakes = threading.Event()
         self._wanted_until = time.monotonic() + WANTED
         self._was_asked = True
@@ -89,17 +116,19 @@ class SitePoller:
         self._was_asked = False
         now = Instant(time.time())
         if began >= self._facts_due:
-            facts = slurm_site.read_facts(self._run(slurm_site.FACTS_WORDS))
+            facts = self._reader.read_facts(self._run(self._reader.FACTS_WORDS))
             self._facts, self._facts_due = facts or self._facts, began + self._resource.poll * RARE
         word = secrets.token_hex(8)  # nobody who names a job can know it
-        said = self._run(slurm_site.queue_words(word))
-        queue = slurm_site.read_queue(said, word)
+        words = self._reader.queue_words(word)
+        said = self._run(words)
+        queue = self._reader.read_queue(said, word)
         if queue is None:
-            return self._failed(f"squeue: {said.complaint}")
-        said = self._run(slurm_site.nodes_words(word))
-        nodes = slurm_site.read_nodes(said, word)
+            return self._failed(f"{_program(words)}: {said.complaint}")
+        words = self._reader.nodes_words(word)
+        said = self._run(words)
+        nodes = self._reader.read_nodes(said, word)
         if nodes is None:
-            return self._failed(f"sinfo: {said.complaint}")
+            return self._failed(f"{_program(words)}: {said.complaint}")
         self._failures = 0
         found = SiteSnapshot(
             resource=self._resource.key,
@@ -125,8 +154,8 @@ class SitePoller:
         if self._last.problem or time.monotonic() < self._history_due:
             return ()
         self._history_due = time.monotonic() + self._resource.poll * SELDOM
-        since = time.localtime(time.time() - OVERLAP)
-        found = slurm_site.read_history(self._run(slurm_site.history_words(self._history_since)))
+        since = (time.gmtime if self._reader.IN_UTC else time.localtime)(time.time() - OVERLAP)
+        found = self._reader.read_history(self._run(self._reader.history_words(self._history_since)))
         self._has_history = found is not None
         if found is None:
             self._history_due = time.monotonic() + self._resource.poll * RARE
@@ -135,8 +164,13 @@ class SitePoller:
         return found
 
     def _run(self, words: Sequence[str]) -> CommandResult:
-        variable = ResourceSystem.SLURM.settings_variable
+        variable = self._resource.system.settings_variable
         return run_command(self._resource, variable, own_account(), words, seconds=LONGEST_COMMAND)
+
+
+def _program(words: Sequence[str]) -> str:
+    """Return the program that a command runs, without the variables before it."""
+    return next(word for word in words if word != "env" and "=" not in word)
 
 
 def bounded(snapshot: SiteSnapshot) -> SiteSnapshot:

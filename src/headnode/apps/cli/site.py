@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     Told = Mapping[str, Any]
 
-SYSTEMS = ("slurm",)
+SYSTEMS = {
+    "slurm": ("Slurm", "SLURM_CONF", ("sbatch", "squeue", "sinfo", "scontrol")),
+    "gridengine": ("Grid Engine", "SGE_ROOT", ("qsub", "qstat", "qhost", "qconf")),
+}
+"""The systems over which a head may run: name, variable of the configuration, and programs."""
 PATIENCE = 20.0  # seconds for the first answer of the site
 PAUSE = 0.2
 USUAL_PLACES = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -26,34 +30,36 @@ USUAL_PLACES = ("/usr/local/bin", "/usr/bin", "/bin")
 def check_site(over: str) -> None:
     """Refuse a site over which no head can run here.
 
-    Raises:  BadRequest ``usage``; NotFound ``no-slurm``.
+    Raises:  BadRequest ``usage``; NotFound ``no-slurm``, ``no-gridengine``.
     """
     if over not in SYSTEMS:
         raise usage(f"a head cannot run over {over!r}", f"choose from: {', '.join(SYSTEMS)}")
-    missing = [name for name in ("sbatch", "squeue", "sinfo", "scontrol") if shutil.which(name) is None]
+    missing = [name for name in SYSTEMS[over][2] if shutil.which(name) is None]
     if missing:
         from headnode.core.model.errors import NotFound
 
         raise NotFound(
-            code="no-slurm",
+            code=f"no-{over}",
             what=f"{missing[0]} is not in PATH",
-            fix="do this on a login node of the site; it may need: module load slurm",
+            fix=f"do this on a login node of the site; it may need: module load {over}",
         )
 
 
-def set_overlay(client: Client) -> str:
-    """Make the Slurm of this machine the place where jobs go; return what is found there.
+def set_overlay(client: Client, over: str) -> str:
+    """Make the scheduler of this machine the place where jobs go; return what is found there.
 
     Raises:  what the head refuses.
     """
-    fields: dict[str, Any] = {"name": "slurm", "system": "slurm", "overlay": True}
-    place = os.path.dirname(os.path.realpath(shutil.which("sbatch") or ""))  # noqa: PTH120 (pathlib costs 6 ms)
+    _, variable, programs = SYSTEMS[over]
+    fields: dict[str, Any] = {"name": over, "system": over, "overlay": True}
+    found = os.path.realpath(shutil.which(programs[0]) or "")
+    place = os.path.dirname(found)  # noqa: PTH120 (pathlib costs 6 ms)
     if place not in USUAL_PLACES:
         fields["programs"] = place
-    if os.environ.get("SLURM_CONF"):
-        fields["settings"] = os.environ["SLURM_CONF"]
+    if os.environ.get(variable):
+        fields["settings"] = os.environ[variable]
     client.ask("set_resource", **fields)
-    return _in_words(_first_answer(client))
+    return _in_words(_first_answer(client), over)
 
 
 def _first_answer(client: Client) -> "Told":
@@ -71,18 +77,20 @@ def _first_answer(client: Client) -> "Told":
         time.sleep(PAUSE)
 
 
-def _in_words(site: "Told") -> str:
+def _in_words(site: "Told", over: str) -> str:
+    title = SYSTEMS[over][0]
     if site["problem"]:
-        return (
-            f"The Slurm of this site does not answer: {printable(site['problem'])}. Jobs wait until it does."
-        )
+        said = printable(site["problem"])
+        return f"The {title} of this site does not answer: {said}. Jobs wait until it does."
     default = next((each for each in site["partitions"] if each["default"]), None)
     where = "; it has no default partition: name one with hn resource add slurm --queue NAME"
+    if over == "gridengine":
+        where = "; tasks with several processors need hn resource add gridengine --parallel NAME"
     if default is not None:
         limit = "no time limit" if default["run_time"] is None else f"at most {duration(default['run_time'])}"
         where = f"; jobs go to its partition {printable(default['name'])} ({limit})"
     queue = f"{counted(site['running'], 'job')} running, {site['waiting']} waiting"
-    name = f"Slurm {printable(site['version'])} of {printable(site['cluster'])}"
+    name = " of ".join(filter(None, (f"{title} {printable(site['version'])}", printable(site["cluster"]))))
     return (
         f"It runs over {name}: {queue}{where}.\n"
         "\n"

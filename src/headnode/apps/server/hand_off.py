@@ -154,7 +154,7 @@ class HandOff:
         for index, progress in enumerate(record.run.tasks):
             for instance, live in progress.live.items():
                 said = self.reasons.get(AttemptPlace(record.id, index + 1, instance, live.attempt), "")
-                if known is not None and known.system is ResourceSystem.SLURM:
+                if known is not None and known.system is not ResourceSystem.PBS:
                     said = reason_in_words(said)
                 if not live.foreign:
                     return f"it is being handed over to {name}" + (f": {said}" if said else "")

@@ -27,9 +27,9 @@ from headnode.core.model.resource_system import ResourceSystem
 _ID = re.compile(r"\d+")
 _LISTED = re.compile(r'<job_list state="\w+">(.*?)</job_list>', re.DOTALL)
 _CELL = re.compile(r"<(\w+)>([^<]*)</\1>")
-_WHOLE: Final = "</job_info>"
-_RUNNING: Final = frozenset("rtsST")
-_RECORDS: Final = re.compile(r"^={20,}\s*$", re.MULTILINE)
+WHOLE_ANSWER: Final = "</job_info>"
+RUNNING_LETTERS: Final = frozenset("rtsST")
+ACCOUNTING_RECORDS: Final = re.compile(r"^={20,}\s*$", re.MULTILINE)
 _DAYS: Final = "14"
 _NO_DIRECTIVES: Final = "#no-directives-of-scripts "
 _REFUSALS: Final = re.compile(
@@ -75,7 +75,7 @@ class GridEngine(Dialect):
 
     def polled(self, said: CommandResult) -> Rows | None:
         """What has ended is not listed."""
-        if said.status != 0 or not said.out.rstrip().endswith(_WHOLE):
+        if said.status != 0 or not said.out.rstrip().endswith(WHOLE_ANSWER):
             return None
         return rows_of(_listed(said.out))
 
@@ -115,22 +115,22 @@ def _listed(text: str) -> Iterator[ForeignJob]:
         cells = dict(_CELL.findall(found[1]))
         job, name, letters = cells.get("JB_job_number", ""), cells.get("JB_name", ""), cells.get("state", "")
         if MARKER.fullmatch(name) and _ID.fullmatch(job):
-            state = ForeignState.RUNNING if _RUNNING & set(letters) else ForeignState.WAITING
+            state = ForeignState.RUNNING if RUNNING_LETTERS & set(letters) else ForeignState.WAITING
             yield ForeignJob(
                 job,
                 name,
                 state,
                 letters,
-                _reason(letters),
+                reason_of(letters),
                 is_held="h" in letters,
                 owner=cells.get("JB_owner", ""),
             )
 
 
-def _reason(letters: str) -> str:
+def reason_of(letters: str) -> str:
     """Say what the letters of a state mean.
 
-    >>> _reason("Eqw"), _reason("qw")
+    >>> reason_of("Eqw"), reason_of("qw")
     ('it is in state Eqw: an administrator there must clear the error', 'qw')
     """
     if "E" in letters:
@@ -139,7 +139,7 @@ def _reason(letters: str) -> str:
 
 
 def _accounted(text: str) -> Iterator[ForeignJob]:
-    for record in _RECORDS.split(text):
+    for record in ACCOUNTING_RECORDS.split(text):
         cells = dict(([*line.split(None, 1), ""])[:2] for line in record.splitlines() if line.strip())
         name, failed = cells.get("jobname", "").strip(), _STATUS.match(cells.get("failed", ""))
         status = _STATUS.match(cells.get("exit_status", ""))

@@ -5,19 +5,23 @@ explain and to predict only.  What becomes of our own jobs is decided by `hand_o
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import inf
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.batch.dialect import ForeignState
+from headnode.core.batch.dialect import ForeignState, printable
 from headnode.core.model.quantities import Instant, Seconds
 
 LONGEST_TEXT: Final = 64  # characters of a name that a user chose
 MOST_JOBS: Final = 20_000  # jobs of one answer that are kept
 MOST_NODES: Final = 20_000
 MOST_ENDED: Final = 5_000  # ended jobs of one answer that are kept
+
+
+plain = partial(printable, most=LONGEST_TEXT)
 
 
 class SiteJob(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -105,6 +109,11 @@ class SiteSnapshot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     took: Seconds = Seconds(0.0)
     problem: str = ""
     has_accounting: bool = False
+
+
+def importance(job: SiteJob) -> tuple[bool, bool, int]:
+    """Return which jobs are kept of too many: those that run, then those of the highest priority."""
+    return job.state is not ForeignState.RUNNING, job.state is not ForeignState.WAITING, -job.priority
 
 
 _WAITS_LEARNED: Final = 500  # jobs whose waits are learned from

@@ -1,4 +1,4 @@
-"""Why a job waits in Slurm, in plain words.
+"""Why a job waits in Slurm, in plain words; and in Grid Engine, which has one word for it.
 
 Source:  Slurm, squeue(1), "JOB REASON CODES"; resource_limits.html.
 """
@@ -44,6 +44,7 @@ _WORDS: Final = {
     "QOSTimeLimit": "its QOS has reached its limit of time",
     "BurstBufferResources": "it waits for burst buffer space",
     "BurstBufferStageIn": "its burst buffer is being filled",
+    "qw": "it waits for its turn, and for free slots of a queue",
 }
 _LIMIT = re.compile(
     r"(Assoc|QOS)(Max|Grp)(C(?:pu|PU)Minutes|Cpu|CPU|GRES|Mem|Node|Jobs?|Submit|Wall|Billing|BB|Lic\w*)?(.*)"
@@ -53,7 +54,7 @@ _OF: Final = {
     "node": "nodes", "job": "jobs", "jobs": "jobs", "submit": "submitted jobs", "wall": "run time",
     "billing": "billing units",
 }  # fmt: skip
-_CAN_START: Final = frozenset({"", "None", "Priority", "Resources", "Prolog", "SchedDefer", "Cleaning"})
+_CAN_START: Final = frozenset({"", "None", "Priority", "Resources", "Prolog", "SchedDefer", "Cleaning", "qw"})
 _BY_NODES: Final = "nodes required for job are down"
 
 

@@ -8,14 +8,13 @@ Source:  Slurm, squeue(1), sinfo(1), scontrol(1), sacct(1); answers of Slurm 22.
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from heapq import nsmallest
 from math import inf
 from typing import Final
 
 from msgspec.structs import replace
 
-from headnode.core.batch.dialect import CommandResult, ForeignState, printable, seconds_since_1970
+from headnode.core.batch.dialect import CommandResult, ForeignState, seconds_since_1970
 from headnode.core.batch.site import (
     LONGEST_TEXT,
     MOST_ENDED,
@@ -25,11 +24,13 @@ from headnode.core.batch.site import (
     SiteJob,
     SiteNode,
     SitePartition,
+    importance,
+    plain,
 )
 from headnode.core.batch.slurm import FIELDS, STATES
 from headnode.core.model.quantities import Seconds
 
-plain = partial(printable, most=LONGEST_TEXT)
+IN_UTC: Final = False
 _EPOCH: Final = ("env", "SLURM_TIME_FORMAT=%s")
 _JOB_CELLS: Final = "iuTrQPVSelCDmhNfaj"
 _NODE_CELLS: Final = "NRTCmf"
@@ -54,11 +55,7 @@ def read_queue(said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int
     jobs = [job for job in map(_job, rows) if job is not None]
     if len(jobs) <= MOST_JOBS:
         return tuple(jobs), 0
-    return tuple(nsmallest(MOST_JOBS, jobs, key=_importance)), len(jobs) - MOST_JOBS
-
-
-def _importance(job: SiteJob) -> tuple[bool, bool, int]:
-    return job.state is not ForeignState.RUNNING, job.state is not ForeignState.WAITING, -job.priority
+    return tuple(nsmallest(MOST_JOBS, jobs, key=importance)), len(jobs) - MOST_JOBS
 
 
 def _rows(text: str, word: str, cells: int) -> Iterator[list[str]]:

@@ -211,11 +211,11 @@ def set_resource(cluster: ClusterState, command: SetResource, now: Instant) -> l
 
 def _check_overlay(resources: Mapping[str, BatchResource], wish: BatchResource) -> None:
     other = overlay_of(resources)
-    if wish.overlay and wish.system is not ResourceSystem.SLURM:
+    if wish.overlay and wish.system is ResourceSystem.PBS:
         raise BadRequest(
             code="resource-overlay",
             what=f"the queue of {wish.system.value} cannot be shown",
-            fix="a head can run over Slurm only; send jobs to the resource by name: /resource:NAME",
+            fix="a head can run over Slurm or Grid Engine; send jobs to the resource by name: /resource:NAME",
         )
     if wish.overlay and other is not None and other.key != wish.key:
         raise WrongState(

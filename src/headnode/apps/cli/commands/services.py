@@ -175,7 +175,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     if running:
         said, told = _console(asked, directory)
         if over is not None:
-            said, settings["nodes"] = said + _over(client), asked.text("nodes")
+            said, settings["nodes"] = said + _over(client, over), asked.text("nodes")
         out.said(_runs_already(running) + said, running | told, running["cluster"])
         for lost in [name for name, given in settings.items() if given is not None]:
             out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
@@ -190,16 +190,16 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
         raise
     said, told = _console(asked, directory)
     if over is not None:
-        said = _over(client) + said
+        said = _over(client, over) + said
     out.text(_welcome(started, directory, needs_node=over is None) + said, started | told)
     return 0
 
 
-def _over(client: Client) -> str:
+def _over(client: Client, over: str) -> str:
     """Make the head an overlay of the site; return what people read about it."""
     from headnode.apps.cli.site import set_overlay
 
-    return f"\n{set_overlay(client)}\n"
+    return f"\n{set_overlay(client, over)}\n"
 
 
 def _console(asked: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
@@ -328,8 +328,9 @@ COMMANDS = (
             ),
             CliOption(
                 "over",
-                "slurm",
-                "Run no node here, send jobs to the Slurm of this site, and show its queue and nodes",
+                "SYSTEM",
+                "Run no node here, send jobs to the slurm or gridengine of this site, and show its queue and "
+                "nodes",
             ),
             CliOption("web", "", "Start the gateway too, and print an address that opens the console"),
             CliOption(

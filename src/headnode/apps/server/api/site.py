@@ -75,7 +75,7 @@ def _site(context: ServerContext) -> tuple[SiteForecast, SiteSnapshot]:
         raise NotFound(
             code="no-site",
             what="this head does not run over another scheduler",
-            fix="start one that does: hn up --over slurm",
+            fix="start one that does: hn up --over slurm, or hn up --over gridengine",
         )
     context.hand_off.want_site(known.key)
     forecast = context.hand_off.site.forecast
