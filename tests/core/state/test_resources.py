@@ -444,13 +444,13 @@ def test_a_template_comes_before_the_overlay() -> None:
     assert decode_spec(world.record(world.submit(ONE)).spec).resource == "other"
 
 
-def test_one_slurm_is_under_the_overlay() -> None:
+def test_one_slurm_or_grid_engine_is_under_the_overlay() -> None:
     world = with_resource(resource=OVER)
     with pytest.raises(WrongState, match="over the resource 'Peer' already"):
         world.do(SetResource(by=ROOT, resource=replace(OVER, name="other", mark="0a1b2c3e")))
     world.do(SetResource(by=ROOT, resource=replace(OVER, most_jobs=5)))
-    with pytest.raises(BadRequest, match="over Slurm only"):
-        World().do(SetResource(by=ROOT, resource=replace(OVER, system=ResourceSystem.GRID_ENGINE)))
+    with pytest.raises(BadRequest, match="over Slurm or Grid Engine"):
+        World().do(SetResource(by=ROOT, resource=replace(OVER, system=ResourceSystem.PBS)))
 
 
 def test_all_room_is_used_by_jobs_that_were_handed_over_together() -> None:

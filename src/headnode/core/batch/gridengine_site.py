@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from heapq import nsmallest
-from html import unescape
 from math import inf
 from typing import Final
 
@@ -78,9 +77,22 @@ def _on_one_more_host(known: SiteJob, job: SiteJob) -> SiteJob:
     return replace(known, nodes=nodes, node_count=known.node_count + 1)
 
 
+def _unescaped(text: str) -> str:
+    """Return the text of a cell; Grid Engine 8.1.9 writes ``%lt;`` for ``<``.
+
+    >>> _unescaped("a%lt;b&amp;c&amp;lt;")
+    'a<b&c&lt;'
+    """
+    return _ENTITY.sub(lambda found: _ENTITIES[found[1]], text)
+
+
+_ENTITIES: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_ENTITY = re.compile(r"[&%](lt|gt|amp|quot|apos);")
+
+
 def _jobs(text: str, queues: tuple[str, ...], host: str) -> Iterator[SiteJob]:
     for part in _JOB_LIST.findall(text):
-        cells = [(tag, name, unescape(value)) for tag, name, value in _CELL.findall(part)]
+        cells = [(tag, name, _unescaped(value)) for tag, name, value in _CELL.findall(part)]
         job = _job(cells, queues, host)
         if job is not None:
             yield job
@@ -195,7 +207,7 @@ _CLOSED: Final = frozenset("auACdDsSEo")
 def _node(name: str, part: str) -> SiteNode | None:
     queues: dict[str, dict[str, str]] = {}
     for queue, key, value in _OF_QUEUE.findall(part):
-        queues.setdefault(plain(unescape(queue)), {})[key] = value
+        queues.setdefault(plain(_unescaped(queue)), {})[key] = value
     if not queues:
         return None
     opened = {each: said for each, said in queues.items() if not _CLOSED & set(said.get("state_string", ""))}
