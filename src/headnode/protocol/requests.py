@@ -214,10 +214,7 @@ class ExportJobRequest(JobIdRequest, frozen=True):
 
 
 class RunOnNodesRequest(VerbRequest, frozen=True):
-    """run_on_nodes.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean.
-
-    `timeout` in seconds, on each node; None: as long as it takes.  `user` None means the asker.
-    """
+    """run_on_nodes.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean."""
 
     command: CommandLine  # for the shell
     nodes: Word = ""  # a node set
@@ -246,6 +243,10 @@ class ShellRequest(JobIdRequest, frozen=True):
     rows: Cells = 0  # without a size there is no terminal
     columns: Cells = 0
     kind: Name = ""  # TERM
+    in_task: bool = False  # as a part of the first task that runs, on its first node
+    holds: bool = False  # runs nothing: an interactive job that runs until canceled ends after the connection
+    directory: PathText = ""  # of the command
+    environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = {}
 
 
 class WatchJobsRequest(VerbRequest, frozen=True):

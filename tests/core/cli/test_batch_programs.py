@@ -12,6 +12,7 @@ from headnode.apps.cli.batch_programs import (
     accounting_fields,
     qsub,
     sacct,
+    salloc,
     sbatch,
     scancel,
     scontrol,
@@ -57,6 +58,7 @@ RECORDED = Path(__file__).parents[4] / "shared/recorded"
 TABLES = {
     "squeue": squeue.OPTIONS,
     "sacct": sacct.OPTIONS,
+    "salloc": salloc.OPTIONS,
     "scancel": scancel.OPTIONS,
     "scontrol": scontrol.OPTIONS,
     "seff": seff.OPTIONS,

@@ -231,7 +231,8 @@ class Launch(Message, frozen=True, tag="Launch"):
     """First node: launch this command; repeated until `LaunchAck`.  The head adds the place.
 
     The head itself sends it with a route from no node: with task 0 for a command beside the tasks of a job,
-    else to open a terminal for a task that waits for it.  Without a command it launches the login shell.
+    with the place of a task for a command of that task on its first node, else to open a terminal for a
+    task that waits for it.  Without a command it launches the login shell.
     """
 
     route: Route

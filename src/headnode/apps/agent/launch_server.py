@@ -92,9 +92,9 @@ class TaskTerminals:
             waiting[1].close()
 
 
-def at_terminal(route: m.Route) -> bool:
-    """Return whether the route is for a client at the terminal of a task."""
-    return route.first == HEAD and route.task > 0
+def at_terminal(launch: Launch) -> bool:
+    """Return whether a client comes to the terminal of a task; a command for a task has the task's place."""
+    return launch.route.first == HEAD and launch.route.task > 0 and not launch.placement
 
 
 def size_in_words(terminal: m.TerminalSize | None) -> str:
@@ -117,9 +117,10 @@ _KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
 class _Served:
     """A command that was launched here.  After its end, processes that it started may still run."""
 
-    def __init__(self, route: Route, stream: LaunchStream, uid: int) -> None:
-        self.route, self.uid = route, uid
-        self.terminal: TerminalSize | None = None
+    def __init__(self, launch: Launch, stream: LaunchStream, uid: int) -> None:
+        self.route, self.uid = launch.route, uid
+        self.terminal: TerminalSize | None = launch.terminal
+        self.at_terminal = at_terminal(launch)
         self.stream: LaunchStream | None = stream
         self.connected: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
 
@@ -180,16 +181,15 @@ class LaunchServer:
             return
         stream = LaunchStream(self._services.say, route, back=True)
         try:
-            if at_terminal(route):
+            if at_terminal(launch):
                 uid = self._terminals.user(route)
             else:
                 uid = self._services.start_launched(launch)
         except (OSError, HeadnodeError) as error:
             self._services.say(LaunchData(route, True, 0, "failed", str(error).encode()))
             return
-        served = self._served[route.number] = _Served(route, stream, uid)
-        served.terminal = launch.terminal
-        if at_terminal(route):
+        served = self._served[route.number] = _Served(launch, stream, uid)
+        if served.at_terminal:
             self._terminals.visit(route, served.connected)
         stream.acknowledge()
         self._begin(self._serve(served, stream))
@@ -207,7 +207,7 @@ class LaunchServer:
         with contextlib.suppress(TimeoutError, BadRequest, ConnectionError):
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await asyncio.shield(served.connected)
-            if at_terminal(route):  # one that the shepherd starts knows its size already
+            if served.at_terminal:  # one that the shepherd starts knows its size already
                 writer.write(frame(wire.WINDOW + size_in_words(served.terminal).encode()))
             telling = self._begin(self._tell(reader, stream))
             others = [self._begin(self._feed(stream, writer)), self._begin(stream.until_failed())]

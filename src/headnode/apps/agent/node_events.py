@@ -230,10 +230,11 @@ class JobStarts:
         Raises:  OSError, Unavailable when that cannot be.
         """
         tended, orders = self._ready(self._table.job(launch.route.job), launch.route.task)
-        environment, directory = orders.launched(launch)
+        environment, directory = orders.launched(launch, self._parts.launching)
         terminal = size_in_words(launch.terminal)
         number, bounds = launch.route.number, orders.bounds_for(launch)
-        outpost = step_name(environment[TASK_MARKER]) if launch.route.task else ""
+        elsewhere = launch.route.task and launch.route.first  # else it is beside the tasks on their node
+        outpost = step_name(environment[TASK_MARKER]) if elsewhere else ""
         limits = orders.limits_for(launch)
         said = shepherd_protocol.launch_message(
             number, launch.command, environment, directory, terminal, bounds, outpost, limits

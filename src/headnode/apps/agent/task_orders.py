@@ -31,6 +31,7 @@ from headnode.core.launching.environment import (
 from headnode.core.launching.gpus import processors_of_gpu
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
+from headnode.core.model.job_checks import is_allocation
 from headnode.core.model.node import NodeFacts, bound_to
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
@@ -173,7 +174,7 @@ class TaskOrders:
     ) -> bytes:
         """Return the message that runs them as these recipes say; `processors`: instead of their own."""
         spec = self._tasks[task - 1]
-        if self._around.spec.interactive:
+        if self._around.spec.interactive and not is_allocation(self._around.spec):
             recipes = [self._in_terminal(recipe, spec, launching) for recipe in recipes]
         shared = recipes[0].environment
         items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
@@ -234,16 +235,21 @@ class TaskOrders:
         argv = recipe.argv if spec.command.strip() else ()
         return msgspec.structs.replace(recipe, argv=(launching.terminal(self._uid), *argv))
 
-    def launched(self, launch: Launch) -> tuple[dict[str, str], str]:
+    def launched(self, launch: Launch, launching: LaunchRouter) -> tuple[dict[str, str], str]:
         """Return the variables and the directory of a command that an attempt of another node launches here.
 
         The task's own, then those of the launcher, then the scheduler's as they are on this node.
+        A command that the head launches for a client can launch others, as the task can.
+        Raises:  OSError; Unavailable ``launcher``.
         """
         route = launch.route
         if not route.task:
             return self._beside(launch)
         preparation = self._preparation(route.task, self._tasks[route.task - 1], launch.placement)
-        own = preparation.recipe(route.instance, route.attempt).environment
+        recipe = preparation.recipe(route.instance, route.attempt)
+        if not route.first:
+            recipe = self._with_launcher(recipe, self._tasks[route.task - 1], launch.placement, launching)
+        own = recipe.environment
         sent = {name: value for name, value in launch.environment.items() if not is_schedulers(name)}
         schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
         gpus = self._gpu_variables([(route.task, route.instance, route.attempt)], launch.placement)

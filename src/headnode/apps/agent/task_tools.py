@@ -124,8 +124,9 @@ class LaunchPlaces:
         hosts.mkdir(mode=0o711, exist_ok=True)
         paths = [hosts / f"{task}.{kind}" for kind in _KINDS]
         for path, text in zip(paths, host_files(place, distribution), strict=True):
-            path.write_text(text, encoding="utf-8")
-            path.chmod(0o644)
+            if not path.exists() or path.read_text(encoding="utf-8") != text:  # an mpiexec may read it now
+                path.write_text(text, encoding="utf-8")
+                path.chmod(0o644)
         return launcher_variables(str(folder / PROGRAM), self.secret(task), *(str(path) for path in paths))
 
     @property

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Run = Callable[[Arguments, Client, Output], int]
 
-SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol", "sprio", "seff")
+SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sprio", "seff")
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls")
 OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from headnode.adapters.files.copied_tables import CURSORS, DELEGATIONS
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.job_checks import is_allocation
+from headnode.core.model.quantities import JobId
 from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -22,6 +24,7 @@ from headnode.engine.engine import Effects
 from headnode.engine.ports import EventSource, Past
 
 if TYPE_CHECKING:
+    from headnode.apps.server.abandoned_allocations import AbandonedAllocations
     from headnode.apps.server.api.delegations import DelegationCleaner
     from headnode.apps.server.bank_desk import BankDesk
     from headnode.apps.server.elastic import ElasticNodes
@@ -93,6 +96,7 @@ class LastingWork:
 
 
 LOOK: Final = 60.0  # seconds
+SOON: Final = 5.0  # seconds
 
 
 class Service(Protocol):
@@ -141,6 +145,13 @@ class OptionalService(Generic[ServiceType]):
         await self.made.keep()
 
 
+class SoughtService(OptionalService[ServiceType]):
+    """A service of which no event shows that it is needed, and a look costs too much for each."""
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Look now and then, and not at each event."""
+
+
 class OptionalEventService(OptionalService[EventServiceType]):
     """A service that gets the events, from those on that show that it is needed."""
 
@@ -167,10 +178,7 @@ class OptionalServices:
         engine, state = context.engine, context.state
         self._cursors = state / CURSORS.file
         has_cursors = self._cursors.exists()  # those of former hooks are to be forgotten
-
-        def is_set(parameter: str) -> bool:
-            return bool(engine.settings.text(parameter))
-
+        is_set = self._is_set
         self.bank = OptionalEventService(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
         self.hand_off = OptionalEventService(
             self._hand_off, lambda: bool(engine.cluster.resource_index.named)
@@ -184,15 +192,20 @@ class OptionalServices:
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: self._sets(TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER))
         self.records = OptionalService(self._records, lambda: self._sets(PURGE_JOBS_AFTER))
+        self.allocations = SoughtService(self._allocations, self._has_allocations, SOON)
         self.standbys = OptionalEventService(self._standbys, lambda: bool(engine.cluster.standbys))
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
             "choice of places": self.places, "webhooks": self.webhooks, "delegations": self.delegations,
             "elastic pools": self.elastic, "licence counts": self.licences, "old output": self.output,
-            "old records": self.records, "standby heads": self.standbys,
+            "old records": self.records, "abandoned allocations": self.allocations,
+            "standby heads": self.standbys,
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
+
+    def _is_set(self, parameter: str) -> bool:
+        return bool(self._context.engine.settings.text(parameter))
 
     def _sets(self, *parameters: str) -> bool:
         """Whether one of these parameters is above 0."""
@@ -269,6 +282,19 @@ class OptionalServices:
         from headnode.apps.server.licence_counts import LicenceCounts
 
         return LicenceCounts(self._context)
+
+    def _allocations(self) -> "AbandonedAllocations":
+        from headnode.apps.server.abandoned_allocations import AbandonedAllocations
+
+        return AbandonedAllocations(self._context, self._held_jobs)
+
+    def _has_allocations(self) -> bool:
+        return bool(self._context.deserted or self._held_jobs())
+
+    def _held_jobs(self) -> list[JobId]:
+        """Return the running jobs that end with their client."""
+        cluster = self._context.cluster
+        return [job for job in cluster.running if is_allocation(cluster.graph(job).spec)]
 
     def _records(self) -> "JobPurge":
         from headnode.apps.server.retention import JobPurge

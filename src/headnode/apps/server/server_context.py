@@ -219,7 +219,8 @@ class ServerContext:
         self.predicted_starts = PredictedStarts(engine, past, lambda: self.links)
         self.state, self.name = state, name
         self.started, self.going_down = engine.clock.now(), False  # it goes down: a client has the promise
-        self.attended: set[JobId] = set()  # interactive jobs with a connected client
+        self.attended: Counter[JobId] = Counter()  # interactive jobs, and how many clients each has
+        self.deserted: set[JobId] = set()  # queued allocations whose client has gone
         self.feed = EventFeed(engine)
         self.webhook_problems: dict[str, str] = {}  # by hook: why the last post was not taken
         self.failed_parts: dict[str, str] = {}  # by part of the head: what happened to it

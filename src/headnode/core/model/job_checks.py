@@ -65,6 +65,11 @@ def check_interactive(spec: JobSpec) -> None:
         )
 
 
+def is_allocation(spec: JobSpec) -> bool:
+    """Whether a job holds processors for a client that runs elsewhere, and ends with it."""
+    return spec.interactive and spec.run_until_canceled
+
+
 MOST_ALTERNATIVES = 32  # of one job
 
 
@@ -210,7 +215,9 @@ def _check_limits(spec: JobSpec) -> None:
     check_holds(spec.holds)
     if spec.signal:
         _check_signal(spec)
-    if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
+    sized = spec.minimum is not None and spec.maximum is not None
+    alone = len(spec.tasks) == 1 and spec.tasks[0].kind is TaskType.BASIC  # the job has the size of its task
+    if spec.run_until_canceled and not (sized or alone):
         THE_JOB.refuse(
             "run-until-canceled",
             "a job that runs until it is canceled needs a minimum and a maximum",

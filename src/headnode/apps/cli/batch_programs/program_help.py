@@ -17,6 +17,7 @@ _PURPOSES = {
     "sinfo": ("[OPTIONS]", "List partitions and nodes."),
     "sacct": ("[OPTIONS]", "List jobs with their ends, exit codes and used resources."),
     "srun": ("[OPTIONS] PROGRAM [ARGUMENT...]", "Run a program in a new job, or in the job around it."),
+    "salloc": ("[OPTIONS] [PROGRAM [ARGUMENT...]]", "Get processors for a program that runs here."),
     "scontrol": ("[OPTIONS] KEYWORD [ARGUMENT...]", "Show or change jobs, nodes and partitions."),
     "sprio": ("[OPTIONS]", "List the priorities of the jobs that wait."),
     "seff": ("[OPTIONS] JOB[_ELEMENT]", "Show what a job used of the processors and memory that it had."),

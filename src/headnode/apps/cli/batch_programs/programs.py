@@ -73,7 +73,7 @@ def wants_help(program: str, words: "Sequence[str]") -> bool:
     >>> wants_help("sbatch", ["-h"]), wants_help("squeue", ["-h"]), wants_help("sbatch", ["x.sh", "--help"])
     (True, False, False)
     """
-    if program in ("sbatch", "srun", "sacct", "scontrol") and list(words[:1]) == ["-h"]:
+    if program in ("sbatch", "srun", "salloc", "sacct", "scontrol") and list(words[:1]) == ["-h"]:
         return True
     if program.startswith("q"):
         return list(words[:1]) in (["--help"], ["-help"])

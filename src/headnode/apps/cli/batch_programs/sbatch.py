@@ -54,10 +54,7 @@ _SUBMIT_LIMITS = {
     "project": "AssocGrpSubmitJobsLimit",
     "group": "QOSGrpSubmitJobsLimit",
 }
-_ABOVE_SUBMIT_LIMIT = (
-    "Batch job submission failed: Job violates accounting/QOS policy "
-    "(job submit limit, user's size and/or time limits)"
-)
+_ABOVE_SUBMIT_LIMIT = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 _UNREADABLE_VALUES = ("--time", "--mem", "--mem-per-cpu", "--begin", "--deadline", "--time-min", "--tmp")
 _WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
 
@@ -174,6 +171,7 @@ def submitted(
     *,
     quiet: bool = False,
     terms: "dict[str, str] | None" = None,
+    failed: str = "Batch job submission failed",
 ) -> int:
     """Submit a job, and tell on standard error what has no effect; return its number.
 
@@ -182,28 +180,30 @@ def submitted(
     try:
         answer = client.ask("submit_job", terms=terms, **request)
     except errors_of_ours() as refused:
-        raise in_words_of_slurm(refused) from None
+        raise in_words_of_slurm(refused, failed) from None
     for finding in answer["report"]:
         if finding.get("kind") in ("not-supported", "approximated") and not quiet:
             sys.stderr.write(f"{program}: warning: {finding['where']}: {finding['what']}\n")
     return int(answer["job"])
 
 
-def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
-    """Return the refusal of a job as sbatch says it: 255 for what it cannot read, 1 for what cannot be."""
+def in_words_of_slurm(
+    refused: "HeadnodeError", failed: str = "Batch job submission failed"
+) -> ProgramRefusal:
+    """Return the refusal of a job as sbatch says it: 255 for what it cannot read, 1 for what cannot be.
+
+    `failed`: what the program says first.
+    """
     from headnode.apps.client.failures import is_away
 
     if is_away(refused):
-        return ProgramRefusal(f"Batch job submission failed: {NOT_REACHED}", refused.what, refused.fix)
+        return ProgramRefusal(f"{failed}: {NOT_REACHED}", refused.what, refused.fix)
     if refused.code == "limit":
-        return ProgramRefusal(
-            _SUBMIT_LIMITS[limited_scope(refused)], _ABOVE_SUBMIT_LIMIT, refused.what, refused.fix
-        )
+        limit = _SUBMIT_LIMITS[limited_scope(refused)]
+        return ProgramRefusal(limit, f"{failed}: {_ABOVE_SUBMIT_LIMIT}", refused.what, refused.fix)
     option = refused.path[-1] if refused.path else ""
     unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
-    return ProgramRefusal(
-        f"Batch job submission failed: {refused.what}", refused.fix, status=UNREADABLE if unreadable else 1
-    )
+    return ProgramRefusal(f"{failed}: {refused.what}", refused.fix, status=UNREADABLE if unreadable else 1)
 
 
 def limited_scope(refused: "HeadnodeError") -> str:

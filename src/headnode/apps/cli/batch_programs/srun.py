@@ -13,6 +13,7 @@ from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
     acted_on,
+    errors_of_ours,
     ignored,
     read_words,
     refused,
@@ -85,8 +86,8 @@ def run(words: "Sequence[str]", client: Client) -> int:
         )
     if not asked.words:
         raise ProgramRefusal("No command given to execute.", prefix="fatal: ")
-    job = asked.text("jobid") or ""
     own = os.environ.get("HEADNODE_JOB", "")
+    job = asked.text("jobid") or ("" if own else _job_around())
     if own and job in ("", own):
         from headnode.apps.cli.batch_programs.steps import run_step
 
@@ -96,11 +97,43 @@ def run(words: "Sequence[str]", client: Client) -> int:
     return _as_job(asked, client)
 
 
+def _job_around() -> str:
+    """Return the job whose command we are, as of salloc; empty if there is none."""
+    return os.environ.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOBID") or ""
+
+
 def _in_job_of_others(job: str, asked: ProgramWords, client: Client) -> int:
-    """Run the program on the first node of a running job."""
+    """Run the program as a step of a running job."""
     if not (job.isascii() and job.isdigit() and len(job) < 19):
         raise ProgramRefusal(f'Invalid numeric value "{job[:40]}" for --jobid.', status=UNREADABLE)
-    return _converse(client, {"job": int(job), "command": _command(asked)}, asked)
+    directory = asked.text("chdir") or (current_directory() if client.shares_directories else "")
+    question = {
+        "job": int(job),
+        "in_task": True,
+        "command": _step_command(asked),
+        "directory": directory,
+        "environment": variables_for_tasks(EVERYTHING),
+    }
+    try:
+        return _converse(client, question, asked)
+    except errors_of_ours() as refused:
+        if refused.code not in ("no-such-job", "job-over"):
+            raise
+        known = f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified"
+        hint = f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {job}"
+        raise ProgramRefusal(known, hint, prefix="bare") from None
+
+
+def _step_command(asked: ProgramWords) -> str:
+    """Return the command line of a step of a running job.
+
+    Without a number of tasks it has as many as the allocation of salloc around it; one on each node if there
+    is none.
+    """
+    if asked.has("pty") or "SLURM_NTASKS" in os.environ or asked.has("ntasks") or asked.has("nodes"):
+        return _command(asked, alone=asked.has("pty"))
+    everywhere = _command(asked, alone=False, more=' --nodes="$SLURM_NNODES"')
+    return f"unset SLURM_NTASKS; {everywhere}"
 
 
 def _as_job(asked: ProgramWords, client: Client) -> int:
@@ -120,15 +153,19 @@ def _as_job(asked: ProgramWords, client: Client) -> int:
         return _converse(client, {"job": job}, asked)
 
 
-def _command(asked: ProgramWords) -> str:
-    """Return the command line: the program itself, or `hn` as srun where there is more than one task."""
-    if _is_alone(asked):
+def _command(asked: ProgramWords, *, alone: bool | None = None, more: str = "") -> str:
+    """Return the command line: the program itself, or `hn` as srun where there is more than one task.
+
+    `more`: further options, for the shell on the node.
+    """
+    if _is_alone(asked) if alone is None else alone:
         from headnode.apps.cli.batch_programs.step_tasks import start_or_fail
 
         return start_or_fail(asked.words)
     step = [f"--{name}={value}" if value else f"--{name}" for name, value in asked.given if name in _LAYOUT]
     own = quoted_line([os.path.realpath(sys.argv[0])])
-    words = quoted_line(["compat", "run", "srun", *step, "--", *asked.words])
+    given = quoted_line(["compat", "run", "srun", *step])
+    words = f"{given}{more} {quoted_line(['--', *asked.words])}"
     return f"if [ -x {own} ]; then exec {own} {words}; else exec hn {words}; fi"
 
 
@@ -139,7 +176,7 @@ def _is_alone(asked: ProgramWords) -> bool:
 
 
 def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -> int:
-    from headnode.apps.cli.commands.job_shell import join_terminal, terminal_size
+    from headnode.apps.cli.commands.job_shell import TerminalClosed, join_terminal, terminal_size
 
     rows, columns, kind = terminal_size() if asked.has("pty") else (0, 0, "")
     says = os.dup(2)  # what srun says itself is not in the files of the program
@@ -160,6 +197,8 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
                 return _told_end(ended, str(answer["node"]), asked, says)
             elif answer.get("done"):
                 return _told_end(answer, "", asked, says)
+    except TerminalClosed as left:  # by a signal, or from the keyboard: the program ends with the connection
+        return left.status
     finally:
         os.dup2(says, 2)
         os.close(says)

@@ -141,6 +141,9 @@ def _read_letters(
         if table[name].takes == "always":
             _keep(found, name, text or _value(f"-{letter}", left, status), table)
             return
+        if table[name].takes == "by =":  # a value that may be left out is written behind the letter
+            _keep(found, name, text, table)
+            return
         _keep(found, name, "", table)
 
 

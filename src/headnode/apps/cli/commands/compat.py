@@ -167,7 +167,7 @@ COMMANDS = (
         example="hn compat install ~/bin --only slurm",
         notes=(
             "They are links to hn. Those of HPC Pack and Compute Cluster Server are job, task, node, cluscfg "
-            "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun and scontrol.",
+            "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun, salloc and scontrol.",
             "The cluster parameter CommandSentences selects the wording that they print: HPCPack or CCS.",
             "job /? lists every option and its effect; so do the others.",
         ),

@@ -1,11 +1,13 @@
-"""Terminals: that of an interactive job, or a new one beside the tasks of another job.
+"""Terminals: that of an interactive job, or a new one beside the tasks of another job; and allocations.
 
-An interactive job lives no longer than the connection that waits for it, or uses its terminal.
+An interactive job lives no longer than the connection that waits for it, or uses its terminal.  An
+allocation waits for its client to connect again: `apps/server/abandoned_allocations`.
 """
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterator
 
 from headnode.adapters.nodes.streams import BESIDE, SessionKey
 from headnode.adapters.wire import agent_messages as m
@@ -14,9 +16,11 @@ from headnode.apps.server.api.streams import NOT_RUN, ClientStream, CommandEnd, 
 from headnode.apps.server.api.verbs import VerbAccess, VerbUsers, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
+from headnode.core.model.job_checks import is_allocation
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.state import stop as c
+from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
@@ -53,12 +57,16 @@ async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> St
             what="the size or type of the terminal is not valid",
             fix="set TERM and the size of the terminal",
         )
-    visit = _TerminalVisit(context, by, request)
-    if found.spec.interactive and found.record.id not in context.attended:
+    visit, allocation = _TerminalVisit(context, by, request), is_allocation(found.spec)
+    if request.holds:
+        if not allocation:
+            raise _no_allocation(found.record)
+        return visit.hold
+    if found.spec.interactive and not allocation and found.record.id not in context.attended:
         return visit.attend
     if found.record.state is not JobState.RUNNING or not _places(context, found.record.id):
         raise _not_running(found.record)
-    return visit.sit_beside
+    return visit.sit_in_task if request.in_task or allocation else visit.sit_beside
 
 
 def _not_running(record: JobRecord) -> WrongState:
@@ -66,6 +74,16 @@ def _not_running(record: JobRecord) -> WrongState:
         code="not-running",
         what=f"job {record.id} is {record.state.value}: there is no terminal where it does not run",
         fix=f"wait until it runs: hn job explain {record.id}",
+    )
+
+
+def _no_allocation(record: JobRecord) -> BadRequest:
+    return BadRequest(
+        code="no-allocation",
+        what=f"job {record.id} does not end with its client: it is not an interactive job that runs until "
+        "it is canceled",
+        fix="leave out `holds`",
+        path=("holds",),
     )
 
 
@@ -88,21 +106,34 @@ class _TerminalVisit:
         """
         if self._job in self._context.attended:
             raise _not_running(self._context.lookups.job(self._job).record)
-        self._context.attended.add(self._job)
         try:
-            place = await self._wait(client)
-            if place is None:
-                return
-            if isinstance(place, CommandEnd):
-                await self._tell_end(client, place)
-                return
-            ended = await self._sit(client, *place)
-            if ended is not None:
-                await self._is_over(_PROGRAM_END_PATIENCE if ended.known else _JOB_END_PATIENCE)
-                await self._tell_end(client, ended)
+            with self._attending():
+                await self._attend(client)
         finally:
-            self._context.attended.discard(self._job)
-            await self._cancel()
+            await self._cancel("its terminal was closed")
+
+    @contextlib.contextmanager
+    def _attending(self) -> Iterator[None]:
+        attended = self._context.attended
+        attended[self._job] += 1
+        try:
+            yield
+        finally:
+            attended[self._job] -= 1
+            if not attended[self._job]:
+                del attended[self._job]
+
+    async def _attend(self, client: ClientStream) -> None:
+        place = await self._wait(client)
+        if place is None:
+            return
+        if isinstance(place, CommandEnd):
+            await self._tell_end(client, place)
+            return
+        ended = await self._sit(client, *place)
+        if ended is not None:
+            await self._is_over(_PROGRAM_END_PATIENCE if ended.known else _JOB_END_PATIENCE)
+            await self._tell_end(client, ended)
 
     async def sit_beside(self, client: ClientStream) -> None:
         """Run a new terminal, or a command, for the client on the first node of a running job."""
@@ -110,6 +141,58 @@ class _TerminalVisit:
         ended = await self._sit(client, node, BESIDE)
         if ended is not None:
             await self._tell_end(client, ended)
+
+    async def sit_in_task(self, client: ClientStream) -> None:
+        """Run a new terminal, or a command, for the client as a part of the first task that runs.
+
+        Raises:  WrongState ``not-running`` if none does.
+        """
+        place = self._task_place()
+        if place is None:
+            raise _not_running(self._context.lookups.job(self._job).record)
+        placement, attempt = place
+        ended = await self._sit(client, placement[0][0], attempt, placement)
+        if ended is not None:
+            await self._tell_end(client, ended)
+
+    async def hold(self, client: ClientStream) -> None:
+        """Say when an allocation has its nodes, and when it ends; it ends some time after its client."""
+        with self._attending():
+            self._context.deserted.discard(self._job)
+            ended = await self._wait(client)
+            if ended is not None and not isinstance(ended, CommandEnd):
+                await client.say(ShellPlace(ended[0]))
+                ended = await self._until_over(client)
+            if isinstance(ended, CommandEnd):
+                await self._tell_end(client, ended)
+        if self._job in self._context.cluster.jobs:
+            self._context.deserted.add(self._job)
+
+    async def _until_over(self, client: ClientStream) -> CommandEnd | None:
+        """Wait until an allocation is over; None if the client goes first."""
+        gone, ended = asyncio.ensure_future(client.hear()), asyncio.ensure_future(self._keeper_over())
+        warning = asyncio.ensure_future(self._warn(client))
+        try:
+            await asyncio.wait((gone, ended), return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                return None
+            await self._cancel("nothing of it runs any more")
+            await self._is_over(_PROGRAM_END_PATIENCE)
+            return CommandEnd(NOT_RUN, known=False)
+        finally:
+            for each in (gone, ended, warning):
+                each.cancel()
+            await asyncio.gather(gone, ended, warning, return_exceptions=True)
+
+    async def _keeper_over(self) -> None:
+        """Wait until the task of an allocation, which does nothing, has ended."""
+        signal = self._context.watchers.watch([self._job])
+        try:
+            while self._task_place() is not None or self._is_suspended():
+                await signal.wait()
+                signal.take()
+        finally:
+            self._context.watchers.leave([self._job], signal)
 
     # Waiting.
 
@@ -156,6 +239,21 @@ class _TerminalVisit:
                 return live.placement[0][0], (1, instance, live.attempt)
         return None
 
+    def _task_place(self) -> tuple[NodeCores, SessionKey] | None:
+        """Return the first attempt that runs, and its nodes."""
+        record = self._context.cluster.jobs.get(self._job)
+        if record is None or record.run is None or record.state not in ACTIVE:
+            return None
+        for number, progress in enumerate(record.run.tasks, 1):
+            for instance, live in progress.live.items():
+                if live.started is not None:
+                    return live.placement, (number, instance, live.attempt)
+        return None
+
+    def _is_suspended(self) -> bool:
+        record = self._context.cluster.jobs.get(self._job)
+        return record is not None and record.state is JobState.SUSPENDED
+
     def _waits(self) -> WaitingJob:
         """Return the job as lists show it: why it waits, and when it is expected to start."""
         found = self._context.lookups.job(self._job)
@@ -165,13 +263,16 @@ class _TerminalVisit:
 
     # Sitting there.
 
-    async def _sit(self, client: ClientStream, node: str, attempt: SessionKey) -> CommandEnd | None:
+    async def _sit(
+        self, client: ClientStream, node: str, attempt: SessionKey, placement: NodeCores = ()
+    ) -> CommandEnd | None:
         terminal = None
         if self._wish.rows and self._wish.columns:
             terminal = m.TerminalSize(self._wish.rows, self._wish.columns, self._wish.kind)
 
         def launch(route: m.Route) -> m.Launch:
-            return m.Launch(route, self._wish.command, "", {}, terminal=terminal)
+            wish = self._wish
+            return m.Launch(route, wish.command, wish.directory, wish.environment, placement, terminal)
 
         stream = self._context.sessions.begin(node, self._job, attempt, launch)
         warning = asyncio.ensure_future(self._warn(client))
@@ -241,8 +342,8 @@ class _TerminalVisit:
             problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
         await client.say(CommandExit(ended.code, problem, state))
 
-    async def _cancel(self) -> None:
-        """End the job after its client has gone, if it is not over."""
+    async def _cancel(self, why: str) -> None:
+        """End the job, if it is not over."""
         if self._job not in self._context.cluster.jobs:
             return
         try:
@@ -251,10 +352,10 @@ class _TerminalVisit:
                     by=self._by,
                     job=self._job,
                     outcome="canceled",
-                    message="its terminal was closed",
+                    message=why,
                     force=False,
                     graceful=False,
                 )
             )
         except HeadnodeError as error:
-            log.info("job %d, whose terminal was closed, is not canceled: %s", self._job, error)
+            log.info("job %d is not canceled, though %s: %s", self._job, why, error)

@@ -1,0 +1,142 @@
+"""The connection of ``salloc`` with its job: the head ends the job some time after it is gone.
+
+A head that is away is asked again until it is back; the job goes on meanwhile.
+Source:  docs/contracts/01-local-protocol.md, "Conversations".
+"""
+
+import os
+import select
+import time
+
+from headnode.apps.cli.batch_programs.words import errors_of_ours
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.client.conversation import ClientConversation
+    from headnode.core.model.errors import HeadnodeError
+
+PAUSE = 1.0  # seconds between two attempts to reach the head
+END_PATIENCE = 5.0  # seconds to wait for the end of the job, which the head has promised
+_NOT_OF_COMMANDS = frozenset(
+    f"SLURM_{name}" for name in ("CPUS_ON_NODE", "JOB_USER", "LOCALID", "NODEID", "PROCID", "RESTART_COUNT")
+)
+"""Variables of a program on a node; the command of salloc is on none."""
+
+
+class HeldJob:
+    """A job that holds processors for us.  `node` is its first node once it has any."""
+
+    def __init__(self, client: Client, job: int) -> None:
+        self.job, self.node, self.queued, self.over = job, "", False, False
+        self.notices: list[str] = []
+        self._client, self._retry_at = client, 0.0
+        self._conversation: ClientConversation | None = None
+
+    def look(self, patience: float | None, others: "tuple[int, ...]" = ()) -> "list[int]":
+        """Wait until the head says something; return which of other descriptors became readable.
+
+        Unit:    seconds (`patience`; None waits for ever).
+        """
+        self._connect()
+        conversation = self._conversation
+        if conversation is None:
+            left = max(0.0, self._retry_at - time.monotonic())
+            return _readable(others, left if patience is None else min(left, patience))
+        if conversation.pending:
+            self._hear(conversation)
+            return _readable(others, 0.0)
+        ready = _readable((conversation.fileno(), *others), patience)
+        if conversation.fileno() in ready:
+            ready.remove(conversation.fileno())
+            self._hear(conversation)
+        return ready
+
+    def _connect(self) -> None:
+        if self._conversation is not None or self.over or time.monotonic() < self._retry_at:
+            return
+        try:
+            self._conversation = self._client.begin("shell", job=self.job, holds=True)
+        except errors_of_ours() as trouble:
+            self._lost(trouble)
+
+    def _hear(self, conversation: "ClientConversation") -> None:
+        try:
+            answer = conversation.hear()
+        except errors_of_ours() as trouble:
+            self._lost(trouble)
+            return
+        if "waits" in answer:
+            self.queued = answer["waits"]["state"] == "Queued"
+        elif "node" in answer:
+            self.node = str(answer["node"])
+        elif "notice" in answer:
+            self.notices.append(str(answer["notice"]))
+        elif answer.get("done"):
+            self.over = True
+
+    def _lost(self, trouble: "HeadnodeError") -> None:
+        """The connection is gone: try again, unless the head has refused it since the job is over."""
+        from headnode.apps.client.failures import is_away
+
+        self.close()
+        self._retry_at = time.monotonic() + PAUSE
+        self.over = self.over or not is_away(trouble)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._conversation is not None:
+            self._conversation.close()
+            self._conversation = None
+
+    def variables(self) -> "dict[str, str]":
+        """Return the variables of Slurm that a command with this allocation has.
+
+        Raises:  HeadnodeError.
+        """
+        found = dict(line.partition("=")[::2] for line in self._output("env -0").split("\0"))
+        return {
+            name: value
+            for name, value in found.items()
+            if name.startswith("SLURM_") and name not in _NOT_OF_COMMANDS
+        }
+
+    def _output(self, command: str) -> str:
+        """Return what a command prints that runs as a part of the job."""
+        from headnode.apps.client.conversation import from_base64
+
+        conversation, told = self._client.begin("shell", job=self.job, in_task=True, command=command), b""
+        try:
+            while not (answer := conversation.hear()).get("done"):
+                told += from_base64(answer.get("out", ""))
+        finally:
+            conversation.close()
+        return told.decode(errors="surrogateescape")
+
+    def end(self, status: int) -> None:
+        """End the job after its command, which ended with this exit status.
+
+        Raises:  HeadnodeError.
+        """
+        message = f"the command of salloc ended with exit status {status}"
+        self._client.ask("cancel_job" if status else "finish_job", job=self.job, message=message, force=True)
+        until = time.monotonic() + END_PATIENCE
+        while not self.over and (left := until - time.monotonic()) > 0:
+            self.look(left)
+
+
+def _readable(files: "tuple[int, ...]", patience: float | None) -> "list[int]":
+    poller = select.poll()
+    for file in files:
+        poller.register(file, select.POLLIN)
+    return [file for file, _ in poller.poll(None if patience is None else patience * 1000)]
+
+
+def shell_of_user() -> str:
+    """Return the login shell of the user."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return os.environ.get("SHELL") or "/bin/sh"

@@ -1,0 +1,240 @@
+"""salloc: steps run in its allocation, and the job ends when the command does, however salloc ends."""
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batch_programs import Programs
+
+from heads import RealHead, real_head
+
+PATIENCE = 60.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("allocations"), nodes=2, processors=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(slurm: Programs, tmp_path: Path) -> Iterator[None]:
+    yield
+    slurm.run("scancel -u $(id -u)", tmp_path)
+    slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
+
+
+def begun(slurm: Programs, where: Path, *words: str) -> "subprocess.Popen[str]":
+    """Start salloc beside the test, with its output in pipes."""
+    return subprocess.Popen(
+        ["salloc", *words],
+        executable=str(slurm.folder / "salloc"),
+        cwd=where,
+        env=slurm.environment(where),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def named(slurm: Programs, name: str, where: Path) -> str:
+    """Return the states of the jobs of a name."""
+    return slurm.said(f"squeue -h -n {name} -o %t", where)
+
+
+def runs(slurm: Programs, name: str, where: Path) -> None:
+    """Wait until a job of this name runs."""
+    slurm.head.until(lambda: named(slurm, name, where) == "R")
+
+
+def test_a_command_here_runs_steps_on_the_nodes_of_its_job(slurm: Programs, tmp_path: Path) -> None:
+    step = 'srun sh -c "echo \\$SLURM_PROCID \\$SLURM_LOCALID \\$SLURM_NODEID \\$MINE \\$PWD"'
+    done = slurm.run(f"salloc -n 3 -N 2 sh -c 'echo $$ >pid; MINE=5 {step}; exit 3'", tmp_path)
+    assert done.returncode == 3
+    assert sorted(done.stdout.splitlines()) == [
+        f"0 0 0 5 {tmp_path}",
+        f"1 1 0 5 {tmp_path}",
+        f"2 0 1 5 {tmp_path}",
+    ]
+    job = done.stderr.split()[-1]
+    assert done.stderr.splitlines() == [
+        f"salloc: Granted job allocation {job}",
+        f"salloc: Relinquishing job allocation {job}",
+    ]
+    assert slurm.said("squeue -h", tmp_path) == ""
+
+
+def test_a_command_has_the_variables_that_real_salloc_sets(slurm: Programs, tmp_path: Path) -> None:
+    said = slurm.said("salloc -Q -n 2 -N 1 -J mine env", tmp_path)
+    found = dict(line.partition("=")[::2] for line in said.splitlines() if line.startswith("SLURM_"))
+    wanted = {
+        "SLURM_JOBID", "SLURM_JOB_CPUS_PER_NODE", "SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_NODELIST",
+        "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_NODELIST", "SLURM_NPROCS", "SLURM_NTASKS",
+        "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST", "SLURM_TASKS_PER_NODE", "SLURM_CLUSTER_NAME",
+    }  # fmt: skip
+    assert wanted <= found.keys()
+    assert (found["SLURM_NTASKS"], found["SLURM_JOB_NUM_NODES"], found["SLURM_JOB_NAME"]) == (
+        "2",
+        "1",
+        "mine",
+    )
+    assert {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"} & found.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("salloc true", 0, "Relinquishing job allocation"),
+        ("salloc sh -c 'kill -9 $$'", 137, "Relinquishing job allocation"),
+        ("salloc nosuchprogram", 1, 'error: _fork_command: Unable to find command "nosuchprogram"'),
+        ("salloc --nosuch", 255, "unrecognized option '--nosuch'"),
+        ("salloc --test-only true", 255, "unrecognized option '--test-only'"),
+        ("salloc -D /nonexistent true", 1, "error: chdir(/nonexistent): No such file or directory"),
+        ("salloc -p nosuch true", 1, "error: Job submit/allocate failed: "),
+        ("salloc -t 90s true", 255, "error: Job submit/allocate failed: "),
+        ("salloc -F nodes true", 1, "error: --nodefile is not supported here"),
+        ("salloc --kill-command=nosuch true", 255, "error: Invalid signal for --kill-command: nosuch"),
+        ("srun --jobid=999999 true", 1, "Unable to confirm allocation for job 999999: Invalid job id"),
+    ],
+)
+def test_it_ends_as_the_command_does_and_refuses_in_the_words_of_slurm(
+    slurm: Programs, tmp_path: Path, command: str, status: int, said: str
+) -> None:
+    done = slurm.run(command, tmp_path)
+    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+    assert slurm.said("squeue -h", tmp_path) == ""
+
+
+def test_variables_are_options_and_the_command_line_counts_more(slurm: Programs, tmp_path: Path) -> None:
+    show = "squeue -h -j \\$SLURM_JOB_ID -o '%l %P'"
+    assert slurm.said(f'SALLOC_TIMELIMIT=7 salloc -Q sh -c "{show}"', tmp_path) == "7:00 all"
+    assert slurm.said(f'SALLOC_TIMELIMIT=7 salloc -Q -t 9 sh -c "{show}"', tmp_path) == "9:00 all"
+
+
+def test_a_step_that_is_larger_than_the_allocation_is_refused(slurm: Programs, tmp_path: Path) -> None:
+    done = slurm.run("salloc -n 1 srun -n 2 true", tmp_path)
+    assert done.returncode == 1
+    assert "More processors requested than permitted" in done.stderr
+
+
+def test_no_shell_leaves_an_allocation_that_steps_join_by_its_number(slurm: Programs, tmp_path: Path) -> None:
+    done = slurm.run("salloc --no-shell -J keep -n 2 -N 2", tmp_path)
+    assert done.returncode == 0
+    job = done.stderr.split()[-1]
+    assert slurm.said(f"srun --jobid={job} sh -c 'echo $SLURM_NODEID' | sort", tmp_path) == "0\n1"
+    assert slurm.said(f"SLURM_JOB_ID={job} srun -n 1 echo here", tmp_path) == "here"
+    assert named(slurm, "keep", tmp_path) == "R"
+
+
+def test_immediate_gives_up_and_leaves_no_job(slurm: Programs, tmp_path: Path) -> None:
+    slurm.said("sbatch -J all --exclusive -N 2 --wrap 'sleep 300'", tmp_path)
+    runs(slurm, "all", tmp_path)
+    done = slurm.run("salloc -I -J late true", tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Job submit/allocate failed: Requested partition configuration not available now" in done.stderr
+    slurm.head.until(lambda: named(slurm, "late", tmp_path) == "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_while_it_waits_takes_the_job_out_of_the_queue(
+    slurm: Programs, tmp_path: Path, number: signal.Signals
+) -> None:
+    waiting = begun(slurm, tmp_path, "-J", "late", "-b", "now+1hour", "true")
+    assert waiting.stderr is not None
+    first = [waiting.stderr.readline() for _ in range(2)]
+    assert first[0].startswith("salloc: Pending job allocation ")
+    assert first[1].endswith(" queued and waiting for resources\n")
+    waiting.send_signal(number)
+    _, rest = waiting.communicate(timeout=PATIENCE)
+    if number != signal.SIGKILL:
+        assert waiting.returncode == 1
+        assert rest.splitlines()[-1] == "salloc: Job aborted due to signal"
+    until = time.monotonic() + PATIENCE
+    while named(slurm, "late", tmp_path):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
+def test_the_job_of_a_salloc_that_was_killed_ends(slurm: Programs, tmp_path: Path) -> None:
+    killed = begun(slurm, tmp_path, "-J", "gone", "sleep", "30")
+    runs(slurm, "gone", tmp_path)
+    killed.kill()
+    until = time.monotonic() + PATIENCE
+    while named(slurm, "gone", tmp_path):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+    killed.communicate(timeout=PATIENCE)
+    assert "its client has been away for 30 s" in str(slurm.head.ask("jobs", states=["Canceled"], limit=1))
+
+
+@pytest.mark.parametrize(("kill", "said"), [((), ""), (("-K",), "TERM"), (("--kill-command=USR1",), "USR1")])
+def test_a_job_that_is_canceled_is_revoked_and_the_command_goes_on_unless_it_is_to_be_killed(
+    slurm: Programs, tmp_path: Path, kill: tuple[str, ...], said: str
+) -> None:
+    traps = 'trap "echo TERM" TERM; trap "echo USR1" USR1; touch ready; while [ ! -e go ]; do sleep 0.1; done'
+    revoked = begun(slurm, tmp_path, "-J", "shot", *kill, "bash", "-c", f"{traps}; exit 4")
+    slurm.head.until((tmp_path / "ready").exists)
+    slurm.said("scancel -n shot", tmp_path)
+    slurm.head.until(lambda: named(slurm, "shot", tmp_path) == "")
+    assert revoked.stderr is not None
+    lines = [revoked.stderr.readline() for _ in range(2)]
+    assert lines[1].endswith(" has been revoked.\n")
+    (tmp_path / "go").touch()
+    out, rest = revoked.communicate(timeout=PATIENCE)
+    assert (revoked.returncode, out.strip()) == (4, said)
+    assert "Relinquishing" not in rest
+
+
+def test_an_allocation_outlives_its_head_while_salloc_does(slurm: Programs, tmp_path: Path) -> None:
+    wait = "touch ready; while [ ! -e go ]; do sleep 0.1; done; srun -n 2 echo step; exit 5"
+    held = begun(slurm, tmp_path, "-J", "held", "-n", "2", "bash", "-c", wait)
+    slurm.head.until((tmp_path / "ready").exists)
+    slurm.head.kill()
+    slurm.head.start_again()
+    slurm.head.until(lambda: named(slurm, "held", tmp_path) == "R")
+    (tmp_path / "go").touch()
+    out, err = held.communicate(timeout=PATIENCE)
+    assert (held.returncode, out) == (5, "step\nstep\n"), err
+    assert "Relinquishing" in err
+    assert named(slurm, "held", tmp_path) == ""
+
+
+def test_a_salloc_that_is_killed_while_the_head_is_away_leaves_no_job(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    lost = begun(slurm, tmp_path, "-J", "lost", "sleep", "1")
+    runs(slurm, "lost", tmp_path)
+    slurm.head.kill()
+    lost.kill()
+    slurm.head.start_again()
+    until = time.monotonic() + PATIENCE
+    while named(slurm, "lost", tmp_path):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+    lost.communicate(timeout=PATIENCE)
+
+
+def test_a_terminal_that_is_closed_ends_the_shell_and_the_job(slurm: Programs, tmp_path: Path) -> None:
+    process, terminal = pty.fork()
+    if not process:
+        os.chdir(tmp_path)
+        os.execve(str(slurm.folder / "salloc"), ["salloc", "-J", "seat"], slurm.environment(tmp_path))
+    runs(slurm, "seat", tmp_path)
+    os.write(terminal, b"srun echo st''ep\n")
+    seen = b""
+    while b"step" not in seen:
+        seen += os.read(terminal, 4096)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) in (1, 129)
+    slurm.head.until(lambda: named(slurm, "seat", tmp_path) == "")
