@@ -301,12 +301,11 @@ class ServerContext:
         """Return the first reason why a job waits; None when it does not."""
         if not (record.state.is_queued or record.state in _WAITING):
             return None
+        plan = self.engine.last_plan
         reasons = self.reasons_elsewhere(record) or self.reasons_outside_queue(record)
-        reasons = reasons or self.missing_to_resume(record)
-        reasons = reasons or preemption_reasons(self.engine.last_plan, record)
+        reasons = reasons or self.missing_to_resume(record) or preemption_reasons(plan, record)
         if reasons:
             return reasons[0]
-        plan = self.engine.last_plan
         wait = plan.waits.get(self.cluster.request(record)) if plan is not None else None
         if wait is None or not wait.reasons:
             return Reason(Why.POLICY, "waits for the next scheduling pass")
