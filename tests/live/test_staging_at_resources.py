@@ -1,7 +1,9 @@
 """Files come before a job is handed over, and go after it has ended there, once, whatever is killed."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,15 +135,24 @@ def kill(head: RealHead, victim: str, directory: Path) -> None:
         head.kill()
         head.start_again()
         return
-    words = (b"headnode.apps.handoff",) if victim == "hand-off" else (MODULE, str(directory).encode())
-    mine = [each for each in processes(*words) if victim == "transfer" or parent_of(each) == head.process.pid]
+    mine = victims(head, victim, directory)
     assert mine
     for process in mine:
         os.kill(process, signal.SIGKILL)
 
 
+def victims(head: RealHead, victim: str, directory: Path) -> list[int]:
+    if victim == "transfer":
+        return transfers(directory)
+    return [each for each in processes(b"headnode.apps.handoff") if parent_of(each) == head.process.pid]
+
+
 def parent_of(process: int) -> int:
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    """Return the parent of a process; 0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 @pytest.mark.parametrize("victim", ["transfer", "hand-off", "head"])
@@ -311,3 +322,29 @@ def test_files_that_the_resource_would_not_see_are_refused(
     add(head, peer, tmp_path, **place)
     with pytest.raises(BadRequest, match="staged files"):
         staged(head, storage, tmp_path / "ran", **fields)
+
+
+def test_a_sweep_is_whole_and_runs_once_though_processes_are_killed_at_random(
+    head: RealHead, peer: PbsPeer, storage: FaultyStorage, tmp_path: Path
+) -> None:
+    dice, numbers = random.Random(7), range(1, 21)
+    for number in numbers:
+        storage.put(f"in.{number}", str(number).encode() * 50_000)
+    job = head.submit(
+        f"sh -c 'echo $CCP_TASKINSTANCEID >> {tmp_path}/ran; cp data made'",
+        terms={"resource": "old"},
+        parametric="1-20",
+        rerunnable="false",
+        stagein=f"{storage.url}/in.*=data",
+        stageout=f"made={storage.url}/out.*",
+    )
+    for _ in range(12):
+        head.until(lambda: transfers(tmp_path) or head.ask("job", job=job)["job"]["state"] != "Queued")
+        for process in victims(head, dice.choice(["transfer", "hand-off"]), tmp_path):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+    assert end_of(head, job)[0] == "Finished"
+    for number in numbers:
+        assert (storage.directory / f"out.{number}").read_bytes() == str(number).encode() * 50_000
+    assert sorted((tmp_path / "ran").read_text().split(), key=int) == [str(number) for number in numbers]
+    assert len(peer.names()) == len(set(peer.names())) == len(numbers)
