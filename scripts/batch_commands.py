@@ -172,7 +172,14 @@ def slurm_tables(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
             side.submit(SLURM_ENDED)
             side.submit(SLURM_JOBS)
         time.sleep(6.0)  # what can run runs, and Slurm has written it down
-        for title in ("squeue, sinfo, scontrol, scancel", "sbatch", "srun", "salloc", "sacct"):
+        for title in (
+            "squeue, sinfo, scontrol, scancel",
+            "sbatch",
+            "srun",
+            "salloc",
+            "sacct",
+            "sacctmgr and sshare",
+        ):
             if title == "sacct":
                 time.sleep(4.0)
             say(f"\n### {title}\n\n{HEADING.format('Slurm')}")

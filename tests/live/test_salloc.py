@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import time
@@ -238,3 +239,20 @@ def test_a_terminal_that_is_closed_ends_the_shell_and_the_job(slurm: Programs, t
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) in (1, 129)
     slurm.head.until(lambda: named(slurm, "seat", tmp_path) == "")
+
+
+def test_steps_of_a_salloc_inside_of_a_job_are_those_of_its_own_allocation(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    inner = "salloc -Q -n 1 sh -c 'echo $SLURM_JOB_ID >inner; srun printenv HEADNODE_JOB >step'"
+    slurm.said(f"sbatch --wait -n 1 -o out.txt --wrap {shlex.quote(inner)}", tmp_path)
+    assert (tmp_path / "inner").read_text() == (tmp_path / "step").read_text() != ""
+
+
+def test_the_end_of_the_time_is_told_and_the_allocation_revoked(slurm: Programs, tmp_path: Path) -> None:
+    held = begun(slurm, tmp_path, "-J", "short", "-t", "1", "-K", "sleep", "300")
+    _, err = held.communicate(timeout=3 * PATIENCE)
+    job = err.split()[4]
+    assert f"salloc: the time limit of job {job} ends in" in err
+    assert f"salloc: Job allocation {job} has been revoked." in err.splitlines()
+    assert held.returncode == 143

@@ -57,6 +57,24 @@ def test_snakemake_s_slurm_executor_runs_a_workflow(
     )
 
 
+@needs("snakemake_executor_plugin_slurm")
+def test_snakemake_s_slurm_executor_runs_jobs_of_an_account_that_sacctmgr_knows(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "Snakefile").write_text(WORKFLOW)
+    words = ("-m", "snakemake", "--executor", "slurm", "--jobs", "4")
+    soon = ("--slurm-init-seconds-before-status-checks", "2", "--default-resources")
+    slurm.head.ask("set_parameters", values={"ProjectLimits": "chem:jobs=50"})
+    run(slurm, tmp_path, *words, *soon, "slurm_account=chem")
+    assert (tmp_path / "sum.txt").read_text() == "6\n"
+    said = slurm.said("sacct -X -n -P -S now-1hour -A chem -o Account,State", tmp_path)
+    assert said.split() == ["chem|COMPLETED"] * 4
+    (tmp_path / "sum.txt").unlink()
+    environment = slurm.environment(tmp_path)
+    told = run_python((*words, *soon, "slurm_account=phys"), environment, tmp_path, status=1)
+    assert "The given account phys appears to be invalid" in told
+
+
 SUBMITIT = """
 import submitit
 

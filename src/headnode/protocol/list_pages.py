@@ -26,6 +26,7 @@ LIST_PAGES: Final[Mapping[str, Bound]] = {
     "parameter_history": PAST_PAGE,
     "tasks": TASK_PAGE,
     "limits": OWNER_PAGE,
+    "usage": OWNER_PAGE,
     "events": EVENT_PAGE,
     "watch_events": EVENT_PAGE,
     "job_states": EVENT_PAGE,

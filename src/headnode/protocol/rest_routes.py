@@ -332,15 +332,10 @@ _CLUSTER: Final = (
     _get("/cluster", "cluster", r.VerbRequest, c.ClusterAnswer, "Show the cluster"),
     _post("/cluster/stop", "stop_head", r.StopHeadRequest, c.DownAnswer, "End the head"),
     _get("/ping", "ping", r.VerbRequest, c.PingAnswer, "Show which head answers"),
-    _get(
-        "/defaults",
-        "submission_defaults",
-        r.VerbRequest,
-        c.DefaultsAnswer,
-        "Show the defaults of submitted jobs",
-    ),
+    _get("/defaults", "submission_defaults", r.VerbRequest, c.DefaultsAnswer, "Show the defaults of jobs"),
     _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
     _get("/limits", "limits", u.ListLimitsRequest, u.LimitsAnswer, "List limits, with what is in use"),
+    _get("/usage", "usage", u.ListUsageRequest, u.UsageAnswer, "List what users and projects have used"),
     _patch(
         "/parameters",
         "set_parameters",

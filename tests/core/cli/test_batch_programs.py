@@ -12,6 +12,7 @@ from headnode.apps.cli.batch_programs import (
     accounting_fields,
     qsub,
     sacct,
+    sacctmgr,
     salloc,
     sbatch,
     scancel,
@@ -21,6 +22,7 @@ from headnode.apps.cli.batch_programs import (
     sprio,
     squeue,
     srun,
+    sshare,
 )
 from headnode.apps.cli.batch_programs.changes import terms_of
 from headnode.apps.cli.batch_programs.columns import letters, lines, named
@@ -59,11 +61,13 @@ TABLES = {
     "squeue": squeue.OPTIONS,
     "sacct": sacct.OPTIONS,
     "salloc": salloc.OPTIONS,
+    "sacctmgr": sacctmgr.OPTIONS,
     "scancel": scancel.OPTIONS,
     "scontrol": scontrol.OPTIONS,
     "seff": seff.OPTIONS,
     "sinfo": sinfo.OPTIONS,
     "sprio": sprio.OPTIONS,
+    "sshare": sshare.OPTIONS,
     "srun": srun.OPTIONS,
 }
 

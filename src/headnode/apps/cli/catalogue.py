@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
     Run = Callable[[Arguments, Client, Output], int]
 
-SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sprio", "seff")
-PBS = ("qsub", "qstat", "qdel", "qhold", "qrls")
-OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine"}
+SLURM = (
+    *("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sprio", "seff"),
+    *("sacctmgr", "sshare"),
+)
+PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
+OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
 """Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (

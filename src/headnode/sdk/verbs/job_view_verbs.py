@@ -16,7 +16,7 @@ from headnode.protocol.requests import (
     SubmitJobRequest,
     WatchJobsRequest,
 )
-from headnode.protocol.user_answers import LimitsAnswer, ListLimitsRequest
+from headnode.protocol.user_answers import LimitsAnswer, ListLimitsRequest, ListUsageRequest, UsageAnswer
 from headnode.sdk.verbs.verb_methods import updates_of, verb_of
 
 
@@ -223,4 +223,16 @@ class JobViewVerbs:
 
         after: `more` of the page before
         limit: users, projects and groups
+        """
+
+    @verb_of(ListUsageRequest)
+    def usage(self, *, after: str = "", limit: int = 1000) -> UsageAnswer:
+        """Show what the jobs of the requesting user have used of each project, as policies by usage count it.
+
+        To operators and administrators: of all users.
+
+        For everybody.
+
+        after: `more` of the page before
+        limit: accounts
         """

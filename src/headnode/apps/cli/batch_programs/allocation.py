@@ -29,8 +29,8 @@ class HeldJob:
 
     def __init__(self, client: Client, job: int) -> None:
         self.job, self.node, self.queued, self.over = job, "", False, False
-        self.notices: list[str] = []
-        self._client, self._retry_at = client, 0.0
+        self.notices: list[str] = []  # sentences for the user that were not shown yet
+        self._client, self._retry_at, self._refused = client, 0.0, ""
         self._conversation: ClientConversation | None = None
 
     def look(self, patience: float | None, others: "tuple[int, ...]" = ()) -> "list[int]":
@@ -76,12 +76,15 @@ class HeldJob:
             self.over = True
 
     def _lost(self, trouble: "HeadnodeError") -> None:
-        """The connection is gone: try again, unless the head has refused it since the job is over."""
+        """The connection is gone, or refused: try again, unless the job is over."""
         from headnode.apps.client.failures import is_away
 
         self.close()
         self._retry_at = time.monotonic() + PAUSE
-        self.over = self.over or not is_away(trouble)
+        self.over = self.over or trouble.code in ("job-over", "no-such-job")
+        if not self.over and not is_away(trouble) and trouble.what != self._refused:
+            self._refused = trouble.what
+            self.notices.append(trouble.what)
 
     def close(self) -> None:
         """Hang up."""

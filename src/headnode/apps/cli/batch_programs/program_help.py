@@ -21,11 +21,15 @@ _PURPOSES = {
     "scontrol": ("[OPTIONS] KEYWORD [ARGUMENT...]", "Show or change jobs, nodes and partitions."),
     "sprio": ("[OPTIONS]", "List the priorities of the jobs that wait."),
     "seff": ("[OPTIONS] JOB[_ELEMENT]", "Show what a job used of the processors and memory that it had."),
+    "sacctmgr": ("[OPTIONS] show ENTITY [FIELD=VALUE...] [format=FIELD,...]", "Show accounts and users."),
+    "sshare": ("[OPTIONS]", "List what users and accounts have used."),
     "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
     "qstat": ("[OPTIONS] [JOB...]", "List jobs."),
     "qdel": ("[OPTIONS] JOB...", "End jobs."),
     "qhold": ("[OPTIONS] JOB...", "Hold jobs until they are released."),
     "qrls": ("[OPTIONS] JOB...", "Release jobs that are held."),
+    "qalter": ("[OPTIONS] JOB...", "Change jobs, with the options of qsub."),
+    "qacct": ("-j [JOB|NAME] [OPTIONS]", "Show jobs that have ended, with what they used."),
     "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
     "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
 }
@@ -37,7 +41,12 @@ _OF_QSTAT = {
     "pbs": "-f -F -x -H -t -u -a -r -i -s -n -1 -w -Q -q -B",
     "gridengine": "-f -ne -u -s -j -g -xml -ext -urg -pri",
 }
-_OF_ONE = {"pbsnodes": "-a -l -S -j -v -F -o -r -C", "qhost": "-h -j -q -u -ncb"}
+_OF_ONE = {
+    "pbsnodes": "-a -l -S -j -v -F -o -r -C",
+    "qhost": "-h -j -q -u -ncb",
+    "qacct": "-j -t -o -b -e -d",
+}
+_OF_QALTER = {"pbs": "-A -M -N -P -a -h -l -m -p -q", "gridengine": "-A -M -N -P -a -h -l -m -p -u"}
 _OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}
 _OF_HOLDS = {"pbs": "-h", "gridengine": "-h -u"}
 
@@ -81,6 +90,8 @@ def _listed(kind: str, options: "Iterable[str]") -> str:
 def _options_of_others(program: str, system: str) -> "list[str]":
     if program in ("qhold", "qrls"):
         return _OF_HOLDS[system].split()
+    if program == "qalter":
+        return _OF_QALTER[system].split()
     if program in _OF_ONE:
         return _OF_ONE[program].split()
     if program != "qsub":

@@ -55,16 +55,27 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
         print(f"pbs_version = {VERSION}")
         return 0
     if program in OF_ONE:
-        return int(_module("pbsnodes" if program == "pbsnodes" else "grid_hosts").run(words, client))
+        of_one = {"pbsnodes": "pbsnodes", "qhost": "grid_hosts", "qacct": "qacct"}[program]
+        return int(_module(of_one).run(words, client))
     if program == "qstat":
         return int(_module(f"qstat_{system}").run(words, client))
+    if program == "qalter":
+        return int(_module("qalter").run(words, client, system))
     if program in ("qhold", "qrls"):
         return int(_module("qhold").run(program, words, client, system))
     qsub = _module("qsub")
     return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
 
 
-_WHOLE_LINE = ("squeue", "scancel", "sinfo", "sacct", "sprio", "seff")  # every word is an option or a name
+_WHOLE_LINE = (
+    "squeue",
+    "scancel",
+    "sinfo",
+    "sacct",
+    "sprio",
+    "seff",
+    "sshare",
+)  # every word is an option or a name
 
 
 def wants_help(program: str, words: "Sequence[str]") -> bool:

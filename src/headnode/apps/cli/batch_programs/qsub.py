@@ -64,14 +64,17 @@ def read_line(words: "Sequence[str]", system: str) -> QsubLine:
         if word == "--":
             line.own["b"] = "y"
             break
-        name, value = _option(word, left, system)
+        name, value = option_of(word, left, system)
         _take(line, name, value)
     line.words = left
     return line
 
 
-def _option(word: str, left: "list[str]", system: str) -> "tuple[str, list[str]]":
-    """Return the name of an option and its values, which are taken from `left`."""
+def option_of(word: str, left: "list[str]", system: str) -> "tuple[str, list[str]]":
+    """Return the name of an option and its values, which are taken from `left`.
+
+    Raises:  ProgramRefusal with status 2 for an unknown option.
+    """
     name, glued = word[1:], ""
     if system == "pbs" and len(name) > 1:
         name, glued = name[0], name[1:]

@@ -163,6 +163,14 @@ def _write(text: str) -> None:
         os.write(2, text.encode(errors="surrogateescape"))
 
 
+def _tell_notices(asked: ProgramWords, allocation: HeldJob) -> None:
+    """Say what the head has said, but that the job is being ended: that is said in the words of Slurm."""
+    for notice in allocation.notices:
+        if "is being ended" not in notice:
+            _say(asked, notice)
+    allocation.notices.clear()
+
+
 class _WaitingAllocation:
     """A job that was submitted, and is to run.  `allocation` is None with ``--no-shell``."""
 
@@ -200,6 +208,7 @@ class _WaitingAllocation:
         """Return ``queued``, ``starts``, ``granted`` or ``over``, after a change or so many seconds."""
         if self.allocation is not None:
             self.allocation.look(patience)
+            _tell_notices(self._asked, self.allocation)
             if self.allocation.over:
                 return "over"
             if self.allocation.node:
@@ -268,10 +277,7 @@ class _Command:
         ended = os.pidfd_open(process.pid)
         try:
             while ended not in self._allocation.look(None, (ended,)):
-                for notice in self._allocation.notices:
-                    if "time limit" in notice:
-                        _say(self._asked, notice)
-                self._allocation.notices.clear()
+                _tell_notices(self._asked, self._allocation)
                 if self._allocation.over and not self._revoked:
                     self._revoked = True
                     _say(self._asked, f"Job allocation {self._allocation.job} has been revoked.")

@@ -87,8 +87,8 @@ def run(words: "Sequence[str]", client: Client) -> int:
     if not asked.words:
         raise ProgramRefusal("No command given to execute.", prefix="fatal: ")
     own = os.environ.get("HEADNODE_JOB", "")
-    job = asked.text("jobid") or ("" if own else _job_around())
-    if own and job in ("", own):
+    job = asked.text("jobid") or _job_around() or own  # salloc may be typed in a job
+    if own and job == own:
         from headnode.apps.cli.batch_programs.steps import run_step
 
         return run_step(asked)

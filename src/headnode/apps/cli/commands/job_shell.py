@@ -85,6 +85,7 @@ def _job(asked: Arguments, client: Client, out: Output) -> "tuple[int, bool]":
             )
         return job_id([named]), False
     terms = {"jobname": "shell", **job_terms(asked), "interactive": "true"}
+    terms.pop("rununtilcanceled", None)  # it ends with its program; else it would be an allocation
     task = {"rerunnable": "false", **only_task_terms(asked, asked.words or [""])}
     apply_shell(task, asked, client)
     job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])

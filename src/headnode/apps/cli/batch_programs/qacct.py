@@ -1,0 +1,173 @@
+"""``qacct -j`` of Grid Engine: jobs and elements that have ended, with what they used.
+
+What is not measured here is 0, as for Grid Engine where a node does not measure it.
+Source:  Grid Engine 8.1, qacct(1), accounting(5), and what Grid Engine 8.1.9 prints.
+"""
+
+import sys
+import time
+from fnmatch import fnmatchcase
+
+from headnode.apps.cli.batch_programs.gridengine_rows import QUEUE
+from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of, typed_numbers
+from headnode.apps.cli.batch_programs.values import FIELDS, elapsed, exit_code
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_RULE = "=" * 62
+_ENDED = ("Finished", "Failed", "Canceled")
+_NONE = ("ixrss", "ismrss", "idrss", "isrss")
+_COUNTS = (
+    "minflt",
+    "majflt",
+    "nswap",
+    "inblock",
+    "oublock",
+    "msgsnd",
+    "msgrcv",
+    "nsignals",
+    "nvcsw",
+    "nivcsw",
+)
+_NARROW = ("taskid", "qsub_time", "start_time", "end_time", "failed")
+_FAILED = "100 : assumedly after job"
+_USAGE = "see qacct --help"
+_OPTIONS = {"j": "job", "t": "tasks", "o": "owner", "u": "owner", "P": "project", "d": "days"}
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Show jobs that have ended, oldest first."""
+    asked = _read(words)
+    if "job" not in asked:
+        raise ProgramRefusal("sums are not supported here: write -j, or use: hn job list --all", _USAGE)
+    source, shown = JobSource(client), 0
+    for row in _rows(asked, source):
+        if row.ended is not None and _is_meant(row, asked):
+            sys.stdout.write("".join(f"{line}\n" for line in lines_of(row)))
+            shown += 1
+    name = asked["job"]
+    if name and not shown:
+        what = "id" if name.isdigit() else "name"
+        raise ProgramRefusal(f"error: job {what} {name} not found", prefix="bare")
+    return 0
+
+
+def _read(words: "Sequence[str]") -> "dict[str, str]":
+    """Return what is asked for; the value of an option may be left out.
+
+    Raises:  ProgramRefusal.
+    """
+    found, left = dict[str, str](), list(words)
+    while left:
+        word = left.pop(0)
+        if word[:1] != "-" or word[1:] not in _OPTIONS:
+            raise ProgramRefusal(f"{word} is not supported here", _USAGE)
+        value = left.pop(0) if left and not left[0].startswith("-") else ""
+        found[_OPTIONS[word[1:]]] = value
+    if "tasks" in found:
+        if not found.get("job"):
+            raise ProgramRefusal("-t option requires -j option with a job", _USAGE)
+        typed_numbers(found["tasks"])
+    days = found.get("days", "1")
+    if not (days.isascii() and days.isdigit() and len(days) < 6):
+        raise ProgramRefusal(f"-d {days[:20]} is no number of days", _USAGE)
+    return found
+
+
+def _rows(asked: "dict[str, str]", source: JobSource) -> "Iterator[BatchRow]":
+    name = asked["job"]
+    if name.isascii() and name.isdigit() and len(name) < 19:
+        jobs = source.listed([int(name)])
+    else:
+        since = time.time() - 86400 * int(asked["days"]) if "days" in asked else None
+        owner = asked.get("owner") or None
+        jobs = list(source.pages((*_ENDED, "Running"), owner=owner, name=name, since=since))[::-1]
+    for job in jobs:
+        yield from rows_of(source, job, expand=True)
+
+
+def _is_meant(row: BatchRow, asked: "dict[str, str]") -> bool:
+    name, owner, project = asked["job"], asked.get("owner"), asked.get("project")
+    by_name = not name or name.isdigit() or fnmatchcase(FIELDS["name"](row) or "", name)
+    element = "tasks" not in asked or row.number in typed_numbers(asked["tasks"])
+    of_owner = not owner or row.job["owner"] == owner
+    return by_name and element and of_owner and (not project or row.job["project"] == project)
+
+
+def lines_of(row: BatchRow) -> "list[str]":
+    """Return the lines of a job or an element."""
+    table = {name: value if name in _NARROW else f"{value:<20}" for name, value in _about(row).items()}
+    table |= _used(row)
+    return [_RULE, *(f"{name:<13}{value}" for name, value in table.items())]
+
+
+def _about(row: BatchRow) -> "dict[str, str]":
+    """Return what the job was, and how it ended."""
+    code, number = exit_code(row)
+    spoiled = row.started is None or row.state in ("NODE_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
+    return {
+        "qname": QUEUE,
+        "hostname": FIELDS["batchhost"](row) or "UNKNOWN",
+        "group": FIELDS["group"](row) or "",
+        "owner": str(row.job["owner"]),
+        "project": row.job["project"] or "NONE",
+        "department": "defaultdepartment",
+        "jobname": FIELDS["name"](row) or "",
+        "jobnumber": str(row.id),
+        "taskid": "undefined" if row.number is None else str(row.number),
+        "account": row.job["project"] or "sge",
+        "priority": "0",
+        "qsub_time": _date(row.job["submitted"] or row.job["created"]),
+        "start_time": _date(row.started),
+        "end_time": _date(row.ended),
+        "granted_pe": "NONE",
+        "slots": FIELDS["cpus"](row) or "1",
+        "failed": _FAILED if spoiled or number else "0    ",
+        "exit_status": str(128 + number if number else code),
+    }
+
+
+def _used(row: BatchRow) -> "dict[str, str]":
+    """Return what the job used."""
+    course = row.course
+    user, system = (float(course.get(f"{kind}_time") or 0) for kind in ("user", "system"))
+    peak = _size(int(course.get("peak_memory") or 0))
+    return {
+        "ru_wallclock": f"{elapsed(row):.0f}s",
+        "ru_utime": f"{user:.3f}s",
+        "ru_stime": f"{system:.3f}s",
+        "ru_maxrss": peak,
+        **{f"ru_{name}": "0.000B" for name in _NONE},
+        **{f"ru_{name}": f"{0:<20}" for name in _COUNTS},
+        "cpu": f"{user + system:.3f}s",
+        "mem": "0.000Bs",
+        "io": "0.000B",
+        "iow": "0.000s",
+        "maxvmem": peak,
+        "arid": "undefined",
+        "ar_sub_time": "undefined",
+        "category": "NONE",
+    }
+
+
+def _date(at: float | None) -> str:
+    return "-/-" if at is None else time.strftime("%a %b %e %H:%M:%S %Y", time.localtime(at))
+
+
+def _size(kilobytes: float) -> str:
+    """Write an amount of memory.
+
+    >>> _size(3072), _size(0)
+    ('3.000MB', '0.000B')
+    """
+    if not kilobytes:
+        return "0.000B"
+    for unit in "KMG":
+        if kilobytes < 1024:
+            return f"{kilobytes:.3f}{unit}B"
+        kilobytes /= 1024
+    return f"{kilobytes:.3f}TB"

@@ -1,0 +1,234 @@
+"""``sacctmgr``, as far as it only shows: users, accounts, associations, QOS and the cluster.
+
+Source:  Slurm 22.05, sacctmgr(1).
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.associations import Accounts, TableField, fields_of, table
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, ignored, read_words
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from headnode.core.model.owner_limits import Limits
+
+    Row = dict[str, str]
+    Conditions = Mapping[str, set[str]]
+
+OPTIONS = {
+    **acted_on("associations/s! help/h! noheader/n! parsable/p! parsable2/P! version/V! usage!"),
+    **ignored("immediate/i! oneliner/o! quiet/Q! readonly/r! verbose/v!", "nothing is changed"),
+}
+_LIMITS = (
+    ("grpjobs", "GrpJobs", 7), ("grptres", "GrpTRES", 13), ("grpsubmit", "GrpSubmit", 9),
+    ("grpwall", "GrpWall", 11), ("grptresmins", "GrpTRESMins", 13), ("maxjobs", "MaxJobs", 7),
+    ("maxtres", "MaxTRES", 13), ("maxtrespernode", "MaxTRESPerNode", 14), ("maxsubmit", "MaxSubmit", 9),
+    ("maxwall", "MaxWall", 11), ("maxtresmins", "MaxTRESMins", 13), ("qos", "QOS", 20),
+    ("defaultqos", "Def QOS", 9), ("grptresrunmins", "GrpTRESRunMins", 13),
+)  # fmt: skip
+_PLACE = (
+    ("cluster", "Cluster", 10), ("account", "Account", 10), ("user", "User", 10),
+    ("partition", "Partition", 10), ("share", "Share", 9), ("priority", "Priority", 10),
+)  # fmt: skip
+_OF_USER = (
+    ("user", "User", 10), ("defaultaccount", "Def Acct", 10), ("adminlevel", "Admin", 9),
+    ("cluster", "Cluster", 10), ("account", "Account", 10), ("partition", "Partition", 10),
+    ("share", "Share", 9), ("priority", "Priority", 10), ("maxjobs", "MaxJobs", 7),
+    ("maxnodes", "MaxNodes", 8), ("maxcpus", "MaxCPUs", 8), ("maxsubmit", "MaxSubmit", 9),
+    ("maxwall", "MaxWall", 11), ("maxcpumins", "MaxCPUMins", 11), ("qos", "QOS", 20),
+    ("defaultqos", "Def QOS", 9),
+)  # fmt: skip
+_OF_ACCOUNT = (
+    ("account", "Account", 10), ("description", "Descr", 20), ("organization", "Org", 20),
+    ("cluster", "Cluster", 10), ("parentname", "ParentName", 10), ("user", "User", 10),
+    ("share", "Share", 9), ("priority", "Priority", 10), ("grpjobs", "GrpJobs", 7),
+    ("grpnodes", "GrpNodes", 8), ("grpcpus", "GrpCPUs", 8), ("grpmem", "GrpMem", 7),
+    ("grpsubmit", "GrpSubmit", 9), ("grpwall", "GrpWall", 11), ("grpcpumins", "GrpCPUMins", 11),
+    ("maxjobs", "MaxJobs", 7), ("maxnodes", "MaxNodes", 8), ("maxcpus", "MaxCPUs", 8),
+    ("maxsubmit", "MaxSubmit", 9), ("maxwall", "MaxWall", 11), ("maxcpumins", "MaxCPUMins", 11),
+    ("qos", "QOS", 20), ("defaultqos", "Def QOS", 9),
+)  # fmt: skip
+_OF_QOS = (
+    ("name", "Name", 10), ("priority", "Priority", 10), ("gracetime", "GraceTime", 10),
+    ("preempt", "Preempt", 10), ("preemptexempttime", "PreemptExemptTime", 19),
+    ("preemptmode", "PreemptMode", 11), ("flags", "Flags", 40), ("usagethreshold", "UsageThres", 10),
+    ("usagefactor", "UsageFactor", 11), ("grptres", "GrpTRES", 13), ("grptresmins", "GrpTRESMins", 13),
+    ("grptresrunmins", "GrpTRESRunMins", 13), ("grpjobs", "GrpJobs", 7), ("grpsubmit", "GrpSubmit", 9),
+    ("grpwall", "GrpWall", 11), ("maxtres", "MaxTRES", 13), ("maxtrespernode", "MaxTRESPerNode", 14),
+    ("maxtresmins", "MaxTRESMins", 13), ("maxwall", "MaxWall", 11), ("maxtrespu", "MaxTRESPU", 13),
+    ("maxjobspu", "MaxJobsPU", 9), ("maxsubmitpu", "MaxSubmitPU", 11), ("maxtrespa", "MaxTRESPA", 13),
+    ("maxjobspa", "MaxJobsPA", 9), ("maxsubmitpa", "MaxSubmitPA", 11), ("mintres", "MinTRES", 13),
+)  # fmt: skip
+_OF_CLUSTER = (
+    ("cluster", "Cluster", 10), ("controlhost", "ControlHost", 15), ("controlport", "ControlPort", 12),
+    ("rpc", "RPC", 5), ("share", "Share", 9), ("grpjobs", "GrpJobs", 7), ("grptres", "GrpTRES", 13),
+    ("grpsubmit", "GrpSubmit", 9), ("maxjobs", "MaxJobs", 7), ("maxtres", "MaxTRES", 13),
+    ("maxsubmit", "MaxSubmit", 9), ("maxwall", "MaxWall", 11), ("qos", "QOS", 20),
+    ("defaultqos", "Def QOS", 9),
+)  # fmt: skip
+_ENTITIES = ("account", "association", "cluster", "qos", "user")
+_OF_OTHERS = {
+    "account": "hn cluster params ProjectLimits=NAME:jobs=50; a job names its account, which needs no entry",
+    "association": "hn cluster params UserLimits=NAME:jobs=10",
+    "cluster": "hn cluster params",
+    "qos": "hn template import FILE",
+    "user": "hn cluster params UserLimits=NAME:jobs=10, or Administrators=NAME; users need no entry",
+}
+_CHANGES = ("add", "create", "delete", "modify", "remove", "update")
+_NOT_HERE = (
+    "No valid entity in list command",
+    'Input line must include "Account", "Association", "Cluster",',
+    '"QOS", or "User"',
+)
+_FLAGS = ("where", "withassoc", "withcoordinator", "wopinfo", "woplimits", "wolimits", "tree", "set")
+_NAMES = {
+    "account": ("account", "accounts", "acct", "accts"), "user": ("user", "users"),
+    "cluster": ("cluster", "clusters"), "name": ("name", "names"), "format": ("format",),
+    "partition": ("partition", "partitions"),
+}  # fmt: skip
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Show something.  What changes something is refused with the command that does it."""
+    asked = read_words(words, OPTIONS)
+    command, *rest = asked.words or [""]
+    low = command.lower()
+    if low in _CHANGES:
+        raise _change(low, rest)
+    if low not in ("show", "list"):
+        raise ProgramRefusal(f"invalid keyword: {command[:40]}", prefix="bare")
+    entity = _entity(rest[0] if rest else "")
+    conditions, format_of, with_associations = _conditions(entity, rest[1:])
+    with_associations = with_associations or asked.has("associations")
+    fields, usual, rows = _TABLES[entity]
+    known = tuple(TableField(*field) for field in fields)
+    chosen = known[: len(known) if with_associations or not usual else usual]
+    if format_of:
+        chosen = tuple(fields_of(format_of, known, "Unknown field '{}'"))
+    found = [row for row in rows(Accounts(client), with_associations) if _meets(row, conditions)]
+    style = "|" if asked.has("parsable2") else "||" if asked.has("parsable") else ""
+    sys.stdout.write(table(chosen, found, style=style, heading=not asked.has("noheader")))
+    return 0
+
+
+def _change(word: str, rest: "Sequence[str]") -> ProgramRefusal:
+    """Return the refusal of a change, with what does it here."""
+    named = rest[0].lower() if rest else ""
+    entity = next((one for one in _ENTITIES if len(named) > 1 and one.startswith(named.rstrip("s"))), "")
+    use = _OF_OTHERS.get(entity, "hn help")
+    return ProgramRefusal(f"{word} is not supported here; use: {use}")
+
+
+def _entity(word: str) -> str:
+    """Return what is to be shown.
+
+    Raises:  ProgramRefusal.
+    """
+    low = word.lower().rstrip("s") or word.lower()
+    low = "account" if low == "acct" else "qos" if low in ("q", "qo") else low
+    for one in _ENTITIES:
+        if low and one.startswith(low) and (len(low) > 1 or low == "u"):
+            return one
+    raise ProgramRefusal(*_NOT_HERE, prefix="bare")
+
+
+def _conditions(entity: str, words: "Sequence[str]") -> "tuple[dict[str, set[str]], str, bool]":
+    """Return which rows are wanted, the format, and whether associations are.
+
+    Raises:  ProgramRefusal.
+    """
+    wanted, format_of, associations = dict[str, set[str]](), "", False
+    for word in words:
+        key, equals, value = word.partition("=")
+        low = key.lower()
+        if not equals and low in _FLAGS:
+            associations = associations or low == "withassoc"
+            continue
+        if not equals and entity == "association":
+            raise ProgramRefusal(f"Invalid value for AssocId ({word[:40]})")
+        meant = next((name for name, spellings in _NAMES.items() if low in spellings), "")
+        if not equals:
+            meant, value = "name", word
+        if not meant:
+            raise ProgramRefusal(f" Unknown condition: {word[:80]}", prefix="bare")
+        if meant == "format":
+            format_of = value
+            continue
+        field = entity if meant == "name" and entity not in ("qos", "association") else meant
+        wanted.setdefault(field, set()).update(filter(None, value.split(",")))
+    return wanted, format_of, associations
+
+
+def _meets(row: "Row", wanted: "Conditions") -> bool:
+    return all(row.get(field, "") in values for field, values in wanted.items())
+
+
+def _limits_of(limits: "Limits") -> "Row":
+    """Return limits as those of a group of jobs."""
+    found = {str(amount.value): number for amount, number in limits.items() if number is not None}
+    names = (("processors", "cpu"), ("gpus", "gres/gpu"))
+    return {
+        "grpjobs": str(found.get("jobs", "")),
+        "grpsubmit": str(found.get("submitted", "")),
+        "grpcpus": str(found.get("processors", "")),
+        "grptres": ",".join(f"{name}={found[amount]}" for amount, name in names if amount in found),
+    }
+
+
+def _associations(known: Accounts, _all: bool = True) -> "list[Row]":
+    limits, qos = known.limits("ProjectLimits"), ",".join(known.templates())
+    every = {"cluster": known.cluster, "share": "1", "qos": qos}
+    rows: list[Row] = []
+    for row in known.tree():
+        own = limits.get(row.account) or limits.get("*") or {}
+        rows.append(
+            {**every, "account": row.account, "user": row.user} | ({} if row.user else _limits_of(own))
+        )
+    return rows
+
+
+def _users(known: Accounts, with_associations: bool) -> "list[Row]":
+    found: list[Row] = []
+    every = _associations(known) if with_associations else []
+    for user in known.users:
+        own = [row.account for row in known.of_users if row.user == user]
+        level = "Administrator" if user in known.administrators else "None"
+        one = {"user": user, "defaultaccount": own[0] if len(own) == 1 else "", "adminlevel": level}
+        mine = [row for row in every if row["user"] == user]
+        found += [row | one for row in mine] or [one]
+    return found
+
+
+def _accounts(known: Accounts, with_associations: bool) -> "list[Row]":
+    if with_associations:
+        return [{"description": row["account"], **row} for row in _associations(known)]
+    return [{"account": name, "description": name} for name in known.names]
+
+
+def _qos(known: Accounts, _all: bool) -> "list[Row]":
+    limits = _limits_of(known.limits("UserLimits").get("*") or {})
+    of_users = {
+        "maxjobspu": limits["grpjobs"],
+        "maxsubmitpu": limits["grpsubmit"],
+        "maxtrespu": limits["grptres"],
+    }
+    usual = {"priority": "0", "gracetime": "00:00:00", "preemptmode": "cluster", "usagefactor": "1.000000"}
+    return [{"name": name, **usual, **of_users} for name in known.templates()]
+
+
+def _clusters(known: Accounts, _all: bool) -> "list[Row]":
+    qos = ",".join(known.templates())
+    return [{"cluster": known.cluster, "name": known.cluster, "share": "1", "qos": qos}]
+
+
+_TABLES: "dict[str, tuple[Sequence[tuple[str, str, int]], int, Callable[[Accounts, bool], list[Row]]]]" = {
+    "account": (_OF_ACCOUNT, 3, _accounts),
+    "association": ((*_PLACE, *_LIMITS), 0, _associations),
+    "cluster": (_OF_CLUSTER, 0, _clusters),
+    "qos": (_OF_QOS, 0, _qos),
+    "user": (_OF_USER, 3, _users),
+}
+"""The fields of each, how many of them are there without associations (0: all), and its rows."""

@@ -1,0 +1,105 @@
+"""``sshare``: what users and accounts have used.  All have the same share here.
+
+Source:  Slurm 22.05, sshare(1).
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.associations import Accounts, Association, TableField, fields_of, table
+from headnode.apps.cli.batch_programs.rows import refuse_other_clusters
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, read_words
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headnode.apps.cli.batch_programs.words import ProgramWords
+
+OPTIONS = {
+    **acted_on(
+        "accounts/A all/a! helpformat/e! long/l! noheader/n! format/o parsable/p! parsable2/P! partition/m! "
+        "users/u Users/U! version/V! help! usage!"
+    ),
+    **ignored("clusters/M verbose/v!", "there is one cluster"),
+}
+_FIELDS = tuple(
+    TableField(name.lower(), name, width)
+    for name, width in (
+        ("Account", -20), ("User", 10), ("Partition", 12), ("RawShares", 10), ("NormShares", 11),
+        ("RawUsage", 11), ("NormUsage", 11), ("EffectvUsage", 13), ("FairShare", 10), ("LevelFS", 10),
+        ("GrpTRESMins", 30), ("TRESRunMins", 30), ("Cluster", 10), ("GrpTRESRaw", 30), ("ID", 6),
+    )
+)  # fmt: skip
+_USUAL = "account,user,rawshares,normshares,rawusage,effectvusage,fairshare"
+_LONG = _USUAL.replace("effectv", "normusage,effectv") + ",levelfs,grptresmins,tresrunmins"
+_WITH_PARTITION = _USUAL.replace("user,", "user,partition,")
+ROOT = "root"
+"""The account above all others."""
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """List shares and usage."""
+    asked = read_words(words, OPTIONS)
+    if asked.has("helpformat"):
+        _print_fields()
+        return 0
+    refuse_other_clusters(asked, client)
+    usual = _LONG if asked.has("long") else _WITH_PARTITION if asked.has("partition") else _USUAL
+    refuse = 'sshare: error: Invalid field requested: "{}"'
+    fields = fields_of(asked.text("format") or usual, _FIELDS, refuse)
+    style = "|" if asked.has("parsable2") else "||" if asked.has("parsable") else ""
+    rows = _rows(asked, Accounts(client))
+    sys.stdout.write(table(fields, rows, style=style, heading=not asked.has("noheader")))
+    return 0
+
+
+def _print_fields() -> None:
+    names = sorted((one.heading for one in _FIELDS), key=str.lower)
+    for at in range(0, len(names), 4):
+        print("".join(f"{name:18}" for name in names[at : at + 4]).rstrip())
+
+
+def _rows(asked: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":
+    """Return the lines: the whole cluster, then each account with its users."""
+    accounts, named = set(asked.parts("accounts")), set(asked.parts("users"))
+    users = named or (set[str]() if asked.has("all") else {known.user})
+    count = max(1, len(known.names) + bool(known.without_account))
+    found: list[dict[str, str]] = []
+    if not asked.has("Users") and (not accounts or ROOT in accounts):
+        found.append(_row(Association(ROOT, "", known.total), known, 1.0, indent=0) | {"rawshares": ""})
+    if not asked.has("Users") and (not accounts or ROOT in accounts):  # else tools take it for an account
+        found += [
+            _row(row, known, 1 / count, root=True) for row in known.without_account if _meant(row, users)
+        ]
+    for row in known.tree():
+        if (accounts and row.account not in accounts) or not _meant(row, users):
+            continue
+        siblings = sum(other.account == row.account for other in known.of_users)
+        found.append(_row(row, known, 1 / count / (siblings if row.user else 1)))
+    if not asked.has("Users"):
+        return found
+    return [row | {"account": row["account"].strip()} for row in found if row["user"]]
+
+
+def _meant(row: Association, users: "set[str]") -> bool:
+    return not row.user or not users or row.user in users
+
+
+def _row(
+    row: Association, known: Accounts, share: float, *, root: bool = False, indent: int = 1
+) -> "dict[str, str]":
+    """Return the values of a line; `share`: of the cluster, which the account or user has."""
+    part = row.used / known.total if known.total else 0.0
+    depth = indent + bool(row.user and not root)
+    return {
+        "account": " " * depth + (ROOT if root else row.account),
+        "user": row.user,
+        "rawshares": "1",
+        "normshares": f"{share:.6f}",
+        "rawusage": f"{row.used:.0f}",
+        "normusage": f"{part:.6f}",
+        "effectvusage": f"{part:.6f}",
+        "fairshare": f"{2 ** (-part / share):.6f}" if row.user else "",
+        "cluster": known.cluster,
+    }

@@ -1,0 +1,135 @@
+"""qalter of PBS and of Grid Engine changes jobs that wait; qacct shows those that have ended."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batch_programs import Programs
+
+from heads import RealHead, real_head
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("changes"), processors=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def engine(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("engine"), "--only", "qsub", "--qsub", "gridengine")
+
+
+@pytest.fixture(scope="module")
+def pbs(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("pbs"), "--only", "qsub", "--qsub", "pbs")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(head: RealHead, engine: Programs, tmp_path: Path) -> Iterator[None]:
+    yield
+    engine.run("qdel -u root", tmp_path)
+    head.until(lambda: not engine.said("qstat", tmp_path))
+
+
+def shown(head: RealHead, job: str) -> dict[str, object]:
+    found: dict[str, object] = head.ask("job", job=int(job))["job"]
+    return found
+
+
+def test_qalter_of_grid_engine_changes_a_job_and_says_so(
+    head: RealHead, engine: Programs, tmp_path: Path
+) -> None:
+    job = engine.said("qsub -terse -h -N first -b y true", tmp_path)
+    said = engine.said(f"qalter -N other -p 512 -l h_rt=90 -A chem -M a@b.c {job}", tmp_path)
+    assert [line.split("@", 1)[0] for line in said.splitlines()] == [
+        "root", f"modified job name of job {job}", f"modified hard resource list of job {job}",
+        f"modified account of job {job}", f"modified mail list of job {job}",
+    ]  # fmt: skip
+    found = shown(head, job)
+    values = [found[key] for key in ("name", "priority", "run_time", "project")]
+    assert values == ["other", 3000, 120.0, "chem"]
+    assert engine.said(f"qalter -h n {job}", tmp_path) == f"modified hold of job {job}"
+    head.wait(int(job))
+
+
+def test_qalter_of_pbs_changes_a_job_and_says_nothing(head: RealHead, pbs: Programs, tmp_path: Path) -> None:
+    name = pbs.said("echo true | qsub -h -N first", tmp_path)
+    assert pbs.said(f"qalter -N other -p -512 -l walltime=00:10:00 -P bio {name}", tmp_path) == ""
+    job = name.partition(".")[0]
+    found = shown(head, job)
+    values = [found[key] for key in ("name", "priority", "run_time", "project")]
+    assert values == ["other", 1000, 600.0, "bio"]
+    assert pbs.said(f"qalter -h n {name}", tmp_path) == ""
+    head.wait(int(job))
+
+
+@pytest.mark.parametrize(
+    ("system", "words", "status", "said"),
+    [
+        ("gridengine", "-o file 999999", 1, "-o is not supported here for a job that was submitted"),
+        ("gridengine", "-hold_jid 3 999999", 1, "-hold_jid is not supported here"),
+        ("gridengine", "-pe smp 2 999999", 1, "-pe is not supported here"),
+        ("gridengine", "-p 2000 999999", 7, 'invalid priority "2000"'),
+        ("gridengine", "-N x 999999", 1, 'denied: job "999999" does not exist'),
+        ("gridengine", "-N x 1.2", 4, "works only on jobs and not on tasks"),
+        ("gridengine", "-nosuch", 2, 'invalid option argument "-nosuch"'),
+        ("pbs", "-l select=2 999999", 1, "-l is not supported here"),
+        ("pbs", "-l walltime=x 999999", 1, "Illegal attribute or resource value"),
+        ("pbs", "-W depend=afterok:1 999999", 1, "-W is not supported here"),
+        ("pbs", "-p 2000 999999", 2, 'invalid priority "2000"'),
+        ("pbs", "-N x 999999", 153, "Unknown Job Id 999999"),
+        ("pbs", "-x", 2, "invalid option -- 'x'"),
+        ("pbs", "", 2, "no job was named"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_and_changes_nothing(
+    engine: Programs, pbs: Programs, tmp_path: Path, system: str, words: str, status: int, said: str
+) -> None:
+    programs = engine if system == "gridengine" else pbs
+    done = programs.run(f"qalter {words}", tmp_path)
+    assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done
+
+
+def test_an_ended_job_is_not_changed(head: RealHead, pbs: Programs, tmp_path: Path) -> None:
+    name = pbs.said("echo true | qsub", tmp_path)
+    head.wait(int(name.partition(".")[0]))
+    done = pbs.run(f"qalter -N late {name}", tmp_path)
+    assert (done.returncode, done.stderr) == (35, f"qalter: Job has finished {name}\n")
+
+
+def fields(text: str) -> list[dict[str, str]]:
+    """Return the values of each job that qacct shows."""
+    return [
+        {line[:13].strip(): line[13:].strip() for line in part.splitlines() if line}
+        for part in text.split("=" * 62 + "\n")[1:]
+    ]
+
+
+def test_qacct_shows_jobs_and_elements_with_their_ends(
+    head: RealHead, engine: Programs, tmp_path: Path
+) -> None:
+    good = engine.said("qsub -terse -A chem -N good -b y -o /dev/null -j y true", tmp_path)
+    bad = engine.said("qsub -terse -N bad -b y -o /dev/null -j y sh -c 'kill -9 $$'", tmp_path)
+    array = engine.said("qsub -terse -t 1-3 -N many -b y -o /dev/null -j y true", tmp_path).partition(".")[0]
+    for job in (good, bad, array):
+        head.wait(int(job))
+    (one,) = fields(engine.said(f"qacct -j {good}", tmp_path))
+    keys = ("jobname", "jobnumber", "taskid", "account", "failed", "exit_status", "slots", "owner")
+    assert [one[key] for key in keys] == ["good", good, "undefined", "chem", "0", "0", "1", "root"]
+    (killed,) = fields(engine.said("qacct -j bad", tmp_path))
+    assert (killed["exit_status"], killed["failed"]) == ("137", "100 : assumedly after job")
+    elements = fields(engine.said(f"qacct -j {array}", tmp_path))
+    assert [each["taskid"] for each in elements] == ["1", "2", "3"]
+    (second,) = fields(engine.said(f"qacct -j {array} -t 2", tmp_path))
+    assert second["taskid"] == "2"
+    mine = fields(engine.said("qacct -o root -d 1 -j", tmp_path))
+    assert [each["jobname"] for each in mine][-5:] == ["good", "bad", "many", "many", "many"]
+
+
+def test_a_job_that_has_not_ended_has_no_account_yet(engine: Programs, tmp_path: Path) -> None:
+    job = engine.said("qsub -terse -h -b y true", tmp_path)
+    done = engine.run(f"qacct -j {job}", tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"error: job id {job} not found\n")
+    assert engine.run("qacct -t 1", tmp_path).returncode == 1
+    assert "write -j" in engine.run("qacct", tmp_path).stderr
