@@ -192,7 +192,8 @@ def test_a_head_goes_on_with_the_files_of_a_release(release: Path, tmp_path: Pat
         rebuild(path, path.with_suffix(".db"))
         path.unlink()
     outbox = Outbox(state / "notices.db")
-    assert [(each.address, each.notice.kind) for each in outbox.waiting(5)] == [("ada@example.org", "ended")]
+    waiting, _ = outbox.waiting((0, ""), 5)
+    assert [(each.address, each.notice.kind) for each in waiting] == [("ada@example.org", "ended")]
     outbox.close()
     assert HookCursors(state / "webhooks.db").number("http://127.0.0.1:1/") == 8
     head = RealHead(state, nodes=0)
