@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from batch_programs import Programs
 
+from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
 PATIENCE = 60.0  # seconds
@@ -256,3 +257,15 @@ def test_the_end_of_the_time_is_told_and_the_allocation_revoked(slurm: Programs,
     assert f"salloc: the time limit of job {job} ends in" in err
     assert f"salloc: Job allocation {job} has been revoked." in err.splitlines()
     assert held.returncode == 143
+
+
+def test_only_an_allocation_is_held_and_only_a_running_job_takes_steps(head: RealHead) -> None:
+    job = head.submit("sleep 60", terms={"hold": "true"})
+    for fields, code in (({"holds": True}, "no-allocation"), ({"in_task": True}, "not-running")):
+        conversation = head.client.begin("shell", job=job, command="true", **fields)
+        try:
+            with pytest.raises(HeadnodeError) as refused:
+                conversation.hear()
+        finally:
+            conversation.close()
+        assert refused.value.code == code

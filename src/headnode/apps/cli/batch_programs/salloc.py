@@ -55,7 +55,11 @@ _VARIABLES = {
     "SALLOC_BELL": "bell", "SALLOC_NO_BELL": "no-bell",
 }  # fmt: skip
 """Options by variables; those of the command line count more."""
-_KEEPER = "#!/bin/sh\n# This script was created by salloc: it keeps the processors.\nexec sleep infinity\n"
+_KEEPER = """#!/bin/sh
+# This script was created by salloc: it keeps the processors.  Signals are for the steps.
+trap '' HUP INT QUIT ALRM USR1 USR2
+exec sleep infinity
+"""
 _FAILED = "Job submit/allocate failed"
 _TOO_LATE = "Requested partition configuration not available now"
 _TOLD_AFTER = 0.5  # seconds in the queue after which salloc says so

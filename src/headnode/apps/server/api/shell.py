@@ -35,6 +35,7 @@ _WARNINGS = (
     60.0,
     10.0,
 )  # seconds before the end of its time when who sits there is told
+_START_PATIENCE = 20.0  # seconds for the first task of a running job to start
 _PROGRAM_END_PATIENCE = 30.0  # seconds for a job to be over when its program is
 _JOB_END_PATIENCE = 5.0  # seconds to wait for the end of the job if the end of its program is unknown
 _LARGEST = 9999  # rows or columns
@@ -147,13 +148,27 @@ class _TerminalVisit:
 
         Raises:  WrongState ``not-running`` if none does.
         """
-        place = self._task_place()
+        place = await self._started_task()
         if place is None:
             raise _not_running(self._context.lookups.job(self._job).record)
         placement, attempt = place
         ended = await self._sit(client, placement[0][0], attempt, placement)
         if ended is not None:
             await self._tell_end(client, ended)
+
+    async def _started_task(self) -> tuple[NodeCores, SessionKey] | None:
+        """Return the first attempt that runs; wait for it a while, since the job has just begun to."""
+        signal = self._context.watchers.watch([self._job])
+        try:
+            async with asyncio.timeout(_START_PATIENCE):
+                while (place := self._task_place()) is None and self._job in self._context.cluster.jobs:
+                    await signal.wait()
+                    signal.take()
+                return place
+        except TimeoutError:
+            return None
+        finally:
+            self._context.watchers.leave([self._job], signal)
 
     async def hold(self, client: ClientStream) -> None:
         """Say when an allocation has its nodes, and when it ends; it ends some time after its client."""
