@@ -43,7 +43,7 @@ def test_captured_output_holds_both_streams_without_a_limit(scene: Scene) -> Non
     assert scene.head.result(1).exit_code == 0
     assert scene.captured(1).read_bytes() == b"x" * 5_000_000 + b"complaint\n"
     assert scene.captured(1).stat().st_mode & 0o777 == 0o600
-    assert scene.captured(1).parents[1].stat().st_mode & 0o777 == 0o700
+    assert scene.captured(1).parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_an_empty_captured_file_does_not_stay(scene: Scene) -> None:
