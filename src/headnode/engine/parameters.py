@@ -166,12 +166,13 @@ _DECLARED = (
         doc="after how many tasks in a row that cannot start on a node, and can elsewhere, the node is "
         "drained; 0: never"),
     Parameter(HALF_LIFE_PARAMETER, default=str(HALF_LIFE), unit="s", least=60, most=3_153_600_000,
-        doc="the time after which past processor-seconds count half, in policies that share by usage"),
+        doc="the time after which past processor-seconds count half, in policies that share by usage and "
+        "in limits of processor-minutes"),
     Parameter("Licences",
         "licences of the whole cluster, counted by the scheduler: feature:number,feature:number"),
     Parameter(LimitScope.USER.parameter,
         "what each user may have at once: *:jobs=10,processors=64,gpus=4,submitted=500;ann:jobs=20; "
-        "@staff: each member of a group"),
+        "@staff: each member of a group; or use: *:processor-minutes=60000,processor-minutes-per-job=9000"),
     Parameter(LimitScope.PROJECT.parameter,
         "what all jobs of a project may have at once, in the same form: *:processors=256;chem:jobs=50"),
     Parameter(LimitScope.GROUP.parameter,
