@@ -151,7 +151,7 @@ def marked(marker: bytes) -> set[int]:
     return {process for process in picture() if has_marker(process, marker)}
 
 
-def send(processes: Iterable[int], what: signal.Signals) -> None:
+def send(processes: Iterable[int], what: int) -> None:
     """Send a signal to each; one that is gone already, or that is not ours any more, is passed over."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):

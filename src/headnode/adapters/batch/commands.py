@@ -79,17 +79,16 @@ def run_command(
     inner = {"PATH": f"{resource.programs}:{PATH}" if resource.programs else PATH, HAND_OFF: "1"}
     if resource.settings:
         inner[variable] = resource.settings
-    own = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "LANG": "C.UTF-8"}
     limited = ["timeout", "-s", "KILL", f"{seconds:.0f}", *words]
     if resource.host:
         far = shlex.join(["env", *(f"{name}={value}" for name, value in inner.items()), *limited])
         ssh = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=15", "--", resource.host, far]
         limited, inner = ["timeout", "-s", "KILL", f"{seconds:.0f}", *ssh], {"PATH": PATH}
     with contextlib.ExitStack() as opened:
-        source = _input(stdin, opened)
+        source = input_file(stdin, opened)
         out, err = (_OutputPipe(most, opened) for most in (LARGEST_OUTPUT, LARGEST_COMPLAINT))
         try:
-            process = _start(limited, account, own | inner, (source, out.end, err.end))
+            process = start_as(account, limited, inner, (source, out.end, err.end))
         except (OSError, subprocess.SubprocessError) as error:
             return CommandResult(None, "", f"it cannot be started: {error}")
         for pipe in (out, err):
@@ -98,7 +97,7 @@ def run_command(
         return _result(process, out, err, seconds)
 
 
-def _input(data: bytes, opened: contextlib.ExitStack) -> int:
+def input_file(data: bytes, opened: contextlib.ExitStack) -> int:
     """Return a descriptor that reads the data: a pipe would block where nobody reads."""
     if not data:
         source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -131,9 +130,20 @@ class _OutputPipe:
         return len(self.said) <= self._most
 
 
-def _start(
-    words: Sequence[str], account: CommandUser, environment: dict[str, str], streams: tuple[int, int, int]
+def start_as(
+    account: CommandUser,
+    words: Sequence[str],
+    environment: dict[str, str],
+    streams: tuple[int, int, int],
+    keeps: tuple[int, ...] = (),
 ) -> "subprocess.Popen[bytes]":
+    """Start a command as a user, as the leader of a group, with the user's variables and these.
+
+    streams:  standard input, output and error, as `subprocess` takes them
+    keeps:    further descriptors that it inherits
+    Raises:   OSError, subprocess.SubprocessError.
+    """
+    own = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "LANG": "C.UTF-8"}
     groups = None
     if account.uid is not None and account.gid is not None:
         groups = os.getgrouplist(account.name, account.gid)
@@ -142,8 +152,9 @@ def _start(
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],
+        pass_fds=keeps,
         cwd="/",
-        env=environment,
+        env=own | environment,
         user=account.uid,
         group=account.gid,
         extra_groups=groups,

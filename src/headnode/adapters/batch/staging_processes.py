@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from headnode.adapters.batch.commands import PATH, CommandUser
+from headnode.adapters.batch.commands import PATH, CommandUser, input_file, start_as
 from headnode.adapters.batch.orders import FilesToStage
 from headnode.adapters.own_python import module_command
 from headnode.core.batch.dialect import AttemptPlace
@@ -96,12 +96,8 @@ class ForeignTransfer:
         """Start a process, and hear it to its end."""
         order = {**self.staged.order, "direction": self.direction, "files": self._files()}
         with contextlib.ExitStack() as opened:
-            memory = os.memfd_create("order", os.MFD_CLOEXEC)
-            opened.callback(os.close, memory)
-            with os.fdopen(os.dup(memory), "wb") as file:
-                file.write(json.dumps(order).encode())
-            os.lseek(memory, 0, os.SEEK_SET)
-            process = _start(self.account, self.staged.state, memory)
+            file = input_file(json.dumps(order).encode(), opened)
+            process = _start(self.account, self.staged.state, file)
         self._process = process
         if self.stopped:
             self.kill()
@@ -163,25 +159,10 @@ def _start(account: CommandUser, state: str, order: int) -> "subprocess.Popen[by
 
     Raises:  OSError, SubprocessError.
     """
-    own = {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "LANG": "C.UTF-8"}
-    environment = {**own, "PATH": PATH, "HEADNODE_STATE": state}
-    groups = None
-    if account.uid is not None and account.gid is not None:
-        groups = os.getgrouplist(account.name, account.gid)
-    return subprocess.Popen(
-        module_command(MODULE, str(order), environment=environment),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        pass_fds=(order,),
-        cwd="/",
-        env=environment,
-        user=account.uid,
-        group=account.gid,
-        extra_groups=groups,
-        umask=0o022,
-        start_new_session=True,
-    )
+    environment = {"PATH": PATH, "HEADNODE_STATE": state}
+    words = module_command(MODULE, str(order), environment=environment)
+    streams = subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL
+    return start_as(account, words, environment, streams, keeps=(order,))
 
 
 class TransferQueue:

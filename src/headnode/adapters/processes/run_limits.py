@@ -5,7 +5,6 @@ Standard library only: this is loaded by the shepherd factory."""
 import heapq
 import math
 import os
-import signal
 from collections.abc import Iterable, Iterator
 
 from headnode.adapters import process_tree
@@ -105,7 +104,7 @@ def send_signal(
         for step in steps:
             own = step.processes(picture) - set(step.parents)  # not ours, which carry their streams
             found |= _targets(0, own, target)
-    process_tree.send(found & picture.keys(), signal.Signals(number))
+    process_tree.send(found & picture.keys(), number)
     return len(found & picture.keys())
 
 

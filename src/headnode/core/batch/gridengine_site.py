@@ -28,9 +28,9 @@ from headnode.core.batch.site import (
     SiteNode,
     SitePartition,
     importance,
+    megabytes,
     plain,
 )
-from headnode.core.batch.slurm_site import megabytes
 from headnode.core.model.quantities import Instant, Seconds
 
 IN_UTC: Final = True

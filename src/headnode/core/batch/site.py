@@ -4,6 +4,7 @@ All of it comes from commands whose answers others influence: a job may have any
 explain and to predict only.  What becomes of our own jobs is decided by `hand_off` alone.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
@@ -153,3 +154,17 @@ def _alive(jobs: Sequence[SiteJob], at: Instant) -> Iterator[SiteJob]:
             yield replace(
                 job, state=ForeignState.WAITING, word="PENDING", started=None, ended=None, reason="Priority"
             )
+
+
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)[nc]?\+?")
+_SIZES: Final = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+
+
+def megabytes(text: str) -> int:
+    """Return an amount of memory in MB; 0 for what is none.
+
+    >>> megabytes("4000M"), megabytes("2.5G"), megabytes("1000"), megabytes("N/A")
+    (4000, 2560, 1000, 0)
+    """
+    found = _MEMORY.fullmatch(text)
+    return 0 if found is None else round(float(found[1]) * _SIZES[found[2] or "M"])

@@ -25,6 +25,7 @@ from headnode.core.batch.site import (
     SiteNode,
     SitePartition,
     importance,
+    megabytes,
     plain,
 )
 from headnode.core.batch.slurm import FIELDS, STATES
@@ -104,20 +105,6 @@ _LONGEST_NODE_SET: Final = 4096
 
 def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
-
-
-_SIZES: Final = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)[nc]?\+?")
-
-
-def megabytes(text: str) -> int:
-    """Return an amount of memory in MB; 0 for what is none.
-
-    >>> megabytes("4000M"), megabytes("2.5G"), megabytes("1000"), megabytes("N/A")
-    (4000, 2560, 1000, 0)
-    """
-    found = _MEMORY.fullmatch(text)
-    return 0 if found is None else round(float(found[1]) * _SIZES[found[2] or "M"])
 
 
 _TIME = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,2}){0,2})")
