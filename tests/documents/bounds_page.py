@@ -51,6 +51,7 @@ from headnode.core.model.bounds import (
     PAST_PAGE,
     PATH,
     PATTERN,
+    PRIORITY_WEIGHT,
     PROCESSORS,
     REPORT,
     REQUEST,
@@ -73,6 +74,7 @@ from headnode.core.model.bounds import (
     SCRIPT,
     SCRIPT_OPTIONS,
     SECRET,
+    SHARE,
     SHORT_LIST,
     SIGNAL,
     SIZE,
@@ -127,7 +129,19 @@ from headnode.core.model.bounds import (
 BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
     (
         "Numbers",
-        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, OWNER_LIMIT, MINUTES_LIMIT, TIME),
+        (
+            INTEGER,
+            CODE,
+            SIZE,
+            SWEEP,
+            INSTANCES,
+            RUN_TIME,
+            OWNER_LIMIT,
+            MINUTES_LIMIT,
+            PRIORITY_WEIGHT,
+            SHARE,
+            TIME,
+        ),
     ),
     (
         "Texts",

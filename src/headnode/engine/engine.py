@@ -16,7 +16,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, JobId, Seconds
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
-from headnode.core.scheduling.policies import OrdersQueue, plan_easy, reordering
+from headnode.core.scheduling.policies import OrdersQueue, Policy, plan_easy, reordering
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.advance_job import AdvanceJob
 from headnode.core.state.apply_events import apply_event, pass_time
@@ -33,6 +33,7 @@ from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
 from headnode.engine.batch_write import BatchSteps, JournalWrite, carry_out_batch
+from headnode.engine.chosen_policy import chosen_policy, planned_again, planning_method
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.preemption import (
     Rebalancing,
@@ -89,7 +90,6 @@ def _on(job: RunningJob, nodes: dict[str, NodeView]) -> RunningJob:
 
 log = logging.getLogger("headnode.engine")
 
-Policy = Callable[[View], Plan]
 Answer = tuple[Event, ...] | Refused | Unavailable
 """What became of a command: the events it caused, or why not."""
 
@@ -123,7 +123,7 @@ class Engine:
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
-        self._planned_by = ("", "")  # the policy that made the last plan, and the mode
+        self._planned_by = ("", "", "")  # how the last plan was made
         self._rebalancing = Rebalancing()
         self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
@@ -279,7 +279,7 @@ class Engine:
         began, before = self.clock.now(), len(facts)
         plan = self.last_plan = self.plan(now)
         self._rebalancing.done(self.cluster, now)
-        self._planned_by = self._policy_and_mode()
+        self._planned_by = planning_method(self.settings)
         self._view_builder.freed, self._agenda.children_released = False, False
         for command in gate_plan(self.offers, self._with_tries(plan, now), self.cluster, now):
             answer = self._apply_command(command, now, facts)
@@ -320,8 +320,8 @@ class Engine:
         A policy that orders the queue sees a job that is not in it yet as `also`.
         """
         settings = self.settings
-        policy = self.policies[settings.text("SchedulingPolicy")]
-        before = self.last_plan if self._policy_and_mode() == self._planned_by else None
+        policy = chosen_policy(self.policies, settings)
+        before = self.last_plan if planning_method(settings) == self._planned_by else None
         if before is not None:  # its waits hold on to the view it was made from, and that to the plan before
             before = replace(before, waits={})
         seen = self._view_builder.view(
@@ -332,25 +332,26 @@ class Engine:
         balancing = self._rebalancing.shown(self.cluster, now)
         return seen if balancing is None else replace(seen, balancing=balancing)
 
+    def owners(self, now: Instant) -> View:
+        """Return what a policy would see that orders the queue: jobs by owner, and what owners have used."""
+        return self._view_builder.view(now, owners=True)
+
     def nodes_alone(self, now: Instant) -> View:
         """Return the nodes and licences of `view`, without its jobs."""
         return self._view_builder.nodes_alone(now)
 
-    def _policy_and_mode(self) -> tuple[str, str]:
-        return self._settings.text("SchedulingPolicy"), self._settings.text("SchedulingMode")
-
     def order(self) -> Callable[[View], View]:
         """Return what puts a view with changed jobs into the order of the chosen policy."""
-        return reordering(self.policies[self.settings.text("SchedulingPolicy")])
+        return reordering(chosen_policy(self.policies, self.settings))
 
     def policy(self) -> Policy:
         """Return the policy that is chosen, as the mode has it that a view is of."""
-        return partial(plan_in_mode, self.policies[self.settings.text("SchedulingPolicy")])
+        return partial(plan_in_mode, chosen_policy(self.policies, self.settings))
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrained_view(self.view(now), self.offers, self.cluster)
-        return plan_of_cluster(view, self.policy(), self.cluster)
+        return planned_again(plan_of_cluster(view, self.policy(), self.cluster), view, self.settings)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""

@@ -9,6 +9,13 @@ import msgspec
 
 from headnode.core.model.node import AFFINITIES
 from headnode.core.model.owner_limits import LimitScope
+from headnode.core.model.priority_factors import (
+    MAX_AGE,
+    MAX_AGE_PARAMETER,
+    PROJECT_SHARES,
+    USER_SHARES,
+    WEIGHTS_PARAMETER,
+)
 from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
@@ -168,6 +175,17 @@ _DECLARED = (
     Parameter(HALF_LIFE_PARAMETER, default=str(HALF_LIFE), unit="s", least=60, most=3_153_600_000,
         doc="the time after which past processor-seconds count half, in policies that share by usage and "
         "in limits of processor-minutes"),
+    Parameter(WEIGHTS_PARAMETER,
+        "how waiting jobs of the same priority are ordered: fair-share=1000,age=500,size=100; empty: by "
+        "submission"),
+    Parameter(MAX_AGE_PARAMETER, default=str(MAX_AGE), unit="s", least=60, most=3_153_600_000,
+        doc="the time after submission from which a job has all of the weight of age"),
+    Parameter(PROJECT_SHARES,
+        "how much of the cluster each project should get, compared with others: chem:3;physics:1; those "
+        "without an entry: *:1"),
+    Parameter(USER_SHARES,
+        "how much each user should get, compared with other users of the same project, or without one: "
+        "ann:2;chem/bob:3;*:1"),
     Parameter("Licences",
         "licences of the whole cluster, counted by the scheduler: feature:number,feature:number"),
     Parameter(LimitScope.USER.parameter,

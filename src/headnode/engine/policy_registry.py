@@ -211,5 +211,6 @@ def _copy(view: View) -> View:
         running=tuple(view.running),
         licences=MappingProxyType(dict(view.licences)),
         usage=MappingProxyType(dict(view.usage)),
+        waiting_since=MappingProxyType(dict(view.waiting_since)),
         ground=None,
     )

@@ -16,6 +16,12 @@ from headnode.core.model.owner_limits import (
     LimitScope,
     read_owner_limits,
 )
+from headnode.core.model.priority_factors import (
+    SHARE_PARAMETERS,
+    WEIGHTS_PARAMETER,
+    read_shares,
+    read_weights,
+)
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.notices import read_hook_address
 from headnode.engine.parameters import PARAMETERS, Parameter
@@ -35,6 +41,11 @@ class Settings:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The values that were set, by the names of their parameters."""
+        return self._values
 
     def text(self, name: str) -> str:
         """Return the value of a parameter as text."""
@@ -136,6 +147,14 @@ def _check_bounds(known: Parameter, value: str) -> None:
 
 def _check_licences(_known: Parameter, value: str) -> None:
     read_licences(value)
+
+
+def _check_weights(_known: Parameter, value: str) -> None:
+    read_weights(value)
+
+
+def _check_shares(known: Parameter, value: str) -> None:
+    read_shares(value, known.name)
 
 
 def _check_limits(known: Parameter, value: str) -> None:
@@ -263,6 +282,8 @@ def _wrong(known: Parameter, value: str, fix: str) -> BadRequest:
 _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     "Licences": _check_licences,
     **dict.fromkeys(LIMIT_PARAMETERS, _check_limits),
+    WEIGHTS_PARAMETER: _check_weights,
+    **dict.fromkeys(SHARE_PARAMETERS, _check_shares),
     "SubmissionFilterProgram": _check_filters,
     "ActivationFilterProgram": _check_filters,
     "Administrators": _check_people,

@@ -85,6 +85,7 @@ class ViewBuilder:
             freed=self.freed,
             ground=KnownNodes(self._nodes, node_table),
             usage=self.cluster.usage.used(now) if owners else {},
+            waiting_since=self._submissions() if owners else {},
         )
 
     def nodes_alone(self, now: Instant) -> View:
@@ -129,6 +130,11 @@ class ViewBuilder:
                 divided.setdefault((record.owner, job_names(record.spec).project), []).append(turn)
             for (owner, project), found in divided.items():
                 yield WaitingClass(request, found, owner, project)
+
+    def _submissions(self) -> dict[JobId, Instant]:
+        jobs, asked = self.cluster.jobs, self.cluster.queue.by_request
+        records = (jobs[turn.job] for turns in asked.values() for turn in turns)
+        return {record.id: record.submitted or record.created for record in records}
 
     def look_at_jobs(self, now: Instant) -> None:
         """Draw the running jobs that are not as they were, and those that want to grow."""

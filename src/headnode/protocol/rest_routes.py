@@ -12,11 +12,14 @@ from typing import Any, Final, NamedTuple
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
 from headnode.protocol import event_answers as v
+from headnode.protocol import explanations as w
 from headnode.protocol import job_answers as e
 from headnode.protocol import job_signals as s
 from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
+from headnode.protocol import shares as h
+from headnode.protocol import site_answers as t
 from headnode.protocol import stream_frames as f
 from headnode.protocol import user_answers as u
 
@@ -151,7 +154,7 @@ _JOBS: Final = (
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
     _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
     _get(f"{_JOB}/states", "job_states", v.JobStatesRequest, v.JobStatesAnswer, "Show each state and why"),
-    _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, e.Explanation, "Show why and when"),
+    _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, w.Explanation, "Show why and when"),
     _put(
         f"{_JOB}/file",
         "replace_job",
@@ -301,8 +304,8 @@ _CLUSTER: Final = (
         c.RemovedAnswer,
         "Remove a resource",
     ),
-    _get("/site/jobs", "site_jobs", e.SiteJobsRequest, e.SiteJobsAnswer, "List the jobs of the site"),
-    _get("/site/nodes", "site_nodes", r.VerbRequest, e.SiteNodesAnswer, "List the nodes of the site"),
+    _get("/site/jobs", "site_jobs", t.SiteJobsRequest, t.SiteJobsAnswer, "List the jobs of the site"),
+    _get("/site/nodes", "site_nodes", r.VerbRequest, t.SiteNodesAnswer, "List the nodes of the site"),
     _get("/elastic-pools", "elastic_pools", r.VerbRequest, x.ElasticPoolsAnswer, "List the elastic pools"),
     _post(
         "/elastic-pools",
@@ -335,7 +338,8 @@ _CLUSTER: Final = (
     _get("/defaults", "submission_defaults", r.VerbRequest, c.DefaultsAnswer, "Show the defaults of jobs"),
     _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
     _get("/limits", "limits", u.ListLimitsRequest, u.LimitsAnswer, "List limits, with what is in use"),
-    _get("/usage", "usage", u.ListUsageRequest, u.UsageAnswer, "List what users and projects have used"),
+    _get("/shares", "shares", h.ListSharesRequest, h.SharesAnswer, "List shares, with what is used of them"),
+    _get("/priorities", "priorities", h.ListPrioritiesRequest, h.PrioritiesAnswer, "List what orders jobs"),
     _patch(
         "/parameters",
         "set_parameters",

@@ -95,32 +95,6 @@ class LimitsAnswer(VerbAnswer, frozen=True):
     more: str | None  # to pass as `after`; null: there are no more
 
 
-class OwnerUsageObject(VerbAnswer, frozen=True):
-    """What the jobs of a user and a project have used."""
-
-    user: str
-    project: str  # "" for jobs without one
-    used: float  # processor-seconds; older ones count less
-
-
-class ListUsageRequest(VerbRequest, frozen=True):
-    """usage."""
-
-    after: Word = ""  # `more` of the page before
-    limit: int = 1000  # accounts
-
-
-class UsageAnswer(VerbAnswer, frozen=True):
-    """usage."""
-
-    every: bool  # of all users; false: of the requesting user
-    total: float  # processor-seconds of all users
-    half_life: float  # seconds after which usage counts half
-    projects: list[str]  # that have limits of their own, whether anyone used them or not
-    accounts: list[OwnerUsageObject]
-    more: str | None  # to pass as `after`; null: there are no more
-
-
 class AuditAnswer(VerbAnswer, frozen=True):
     """audit_log."""
 

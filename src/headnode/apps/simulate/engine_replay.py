@@ -19,6 +19,7 @@ from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values
 from headnode.apps.simulate.submissions import BY_NUMBERS, LogOwners, ReplaySubmissions, groups_in_log
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.owner_limits import LimitScope
+from headnode.core.model.priority_factors import PROJECT_SHARES, WEIGHTS_PARAMETER
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import User
@@ -187,7 +188,9 @@ class EngineReplay:
         Raises:  BadRequest when it refuses a node.
         """
         self.workload = workload
-        by_project = LimitScope.PROJECT.parameter in dict(parameters)
+        named = dict(parameters)
+        by_project = LimitScope.PROJECT.parameter in named or PROJECT_SHARES in named
+        by_project |= WEIGHTS_PARAMETER in named and owners is not BY_NUMBERS  # as they were in the history
         self.submissions = ReplaySubmissions(workload, machine, asking, owners, by_project=by_project)
         self._keeps_sizes = asking.keeps_sizes
         self._submits = [*workload.submits, inf]

@@ -9,6 +9,13 @@ from headnode.core.formats.swf import Remark
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobRequest
 from headnode.core.model.owner_limits import EVERY, GROUP_MARK, LimitScope
+from headnode.core.model.priority_factors import (
+    PROJECT_SHARES,
+    USER_SHARES,
+    WEIGHTS_PARAMETER,
+    read_weights,
+    shares_of,
+)
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.view import with_limits
@@ -113,6 +120,24 @@ def limit_notes(workload: Workload, indexes: Sequence[LimitIndex], owners: LogOw
             yield from _missing(scope.parameter, LimitScope.GROUP, members, column, name)
 
 
+def share_notes(workload: Workload, parameters: Sequence[Values], owners: LogOwners) -> Iterator[str]:
+    """Yield sentences about shares of users and projects without jobs.
+
+    Raises:  BadRequest ``simulation-limits`` if the log names no users, or no groups, but has to.
+    """
+    shares = [shares_of(dict(values)) for values in parameters]
+    weighted = any(read_weights(dict(values).get(WEIGHTS_PARAMETER, "")) for values in parameters)
+    users = [name.rpartition("/")[2] for each in shares for name in each.users]
+    projects = [name for each in shares for name in each.projects]
+    for parameter, scope, entries in (
+        (USER_SHARES if users else WEIGHTS_PARAMETER, LimitScope.USER, users),
+        (PROJECT_SHARES, LimitScope.PROJECT, projects),
+    ):
+        if entries or (weighted and scope is LimitScope.USER):
+            column, name = _owners_in(workload, owners, scope)
+            yield from _missing(parameter, scope, list(dict.fromkeys(entries)), column, name)
+
+
 def _owners_in(
     workload: Workload, owners: LogOwners, scope: LimitScope
 ) -> tuple[Sequence[str], Callable[[str], str]]:
@@ -134,7 +159,7 @@ def _missing(
     if missing:
         example = next(iter(sorted(names - {SOMEBODY, ""})))
         yield (
-            f"{parameter} limits {', '.join(missing)}, and no job of the log is of such a {scope}; "
+            f"{parameter} names {', '.join(missing)}, and no job of the log is of such a {scope}; "
             f"a {scope} of this log is, for example, {example!r}"
         )
 

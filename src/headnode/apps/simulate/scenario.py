@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import LIMIT_PARAMETERS, LimitedAmount, read_owner_limits
+from headnode.core.model.priority_factors import ORDER_PARAMETERS, PriorityFactor
 from headnode.core.model.quantities import HIGHEST, LOWEST, Priority, parse_priority
 from headnode.core.model.workload import Workload
 
@@ -18,6 +19,7 @@ SIMULATED = (
     "RebalancingInterval",
     "PreemptionBalancedMode",
     "UsageHalfLife",
+    *ORDER_PARAMETERS,
     *LIMIT_PARAMETERS,
 )
 """The parameters that decide which of the jobs of a log starts when."""
@@ -145,7 +147,7 @@ def _check_limits(name: str, value: str) -> None:
 
 
 def split_variants(text: str) -> list[str]:
-    """Divide what is compared at its commas; those between the limits of a user or project stay.
+    """Divide what is compared at its commas; those between limits or weights stay.
 
     >>> split_variants("fcfs,easy+UserLimits=*:jobs=2,processors=8,easy")
     ['fcfs', 'easy+UserLimits=*:jobs=2,processors=8', 'easy']
@@ -182,7 +184,7 @@ def _not_simulated(name: str) -> BadRequest:
     )
 
 
-_AMOUNTS = frozenset(amount.value for amount in LimitedAmount)
+_AMOUNTS = frozenset((*LimitedAmount, *PriorityFactor))
 NORMAL = Priority(2000)
 _COLUMNS = {"queue": "queues", "group": "groups", "user": "users", "size": "processors"}
 _DIGITS = 18  # of a number of a queue, group or user

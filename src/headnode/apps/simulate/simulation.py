@@ -13,6 +13,7 @@ from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values,
 from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import LIMIT_PARAMETERS
+from headnode.core.model.priority_factors import ORDER_PARAMETERS
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES as PRODUCTION
 from headnode.core.scheduling.policies import OrdersQueue, Policy
@@ -169,7 +170,7 @@ class Simulation(NamedTuple):
     def is_about_preemption(self) -> bool:
         """Whether anything but policies and limits was chosen."""
         names = {name for outcome in self.outcomes for name, _ in outcome.variant.parameters}
-        return not names <= LIMIT_PARAMETERS.keys() or self.scene.asking != AS_LOGGED
+        return not names <= {*LIMIT_PARAMETERS, *ORDER_PARAMETERS} or self.scene.asking != AS_LOGGED
 
 
 def simulate(
@@ -189,7 +190,7 @@ def simulate(
     began = time.perf_counter()
     log = _read(path, scene, chosen)
     scene.asking.check(log.workload)
-    notes = _limit_notes(log, chosen, scene)
+    notes = _owner_notes(log, chosen, scene)
     reading = time.perf_counter() - began
     outcomes = []
     for variant in chosen:
@@ -242,14 +243,17 @@ def _limited(chosen: Sequence[Variant]) -> list[Variant]:
     return [variant for variant in chosen if not LIMIT_PARAMETERS.keys().isdisjoint(dict(variant.parameters))]
 
 
-def _limit_notes(log: SwfLog, chosen: Sequence[Variant], scene: ReplaySetup) -> tuple[str, ...]:
-    if not _limited(chosen):
+def _owner_notes(log: SwfLog, chosen: Sequence[Variant], scene: ReplaySetup) -> tuple[str, ...]:
+    """Return sentences about limits and shares of users and projects without jobs in the log."""
+    named = {name for variant in chosen for name, _ in variant.parameters}
+    if named.isdisjoint((*LIMIT_PARAMETERS, *ORDER_PARAMETERS)):
         return ()
-    from headnode.apps.simulate.replay_limits import limit_indexes, limit_notes
+    from headnode.apps.simulate.replay_limits import limit_indexes, limit_notes, share_notes
     from headnode.apps.simulate.submissions import BY_NUMBERS
 
-    limits = limit_indexes([variant.parameters for variant in chosen])
-    return tuple(limit_notes(log.workload, limits, scene.owners or BY_NUMBERS))
+    parameters, owners = [variant.parameters for variant in chosen], scene.owners or BY_NUMBERS
+    limits = limit_indexes(parameters)
+    return (*limit_notes(log.workload, limits, owners), *share_notes(log.workload, parameters, owners))
 
 
 def _replayed(

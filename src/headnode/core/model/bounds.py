@@ -45,6 +45,10 @@ OWNER_LIMIT = Bound(
 MINUTES_LIMIT = Bound(
     "a limit of processor-minutes", 10**13, "processor-minutes", "a million processors, 19 years", least=0
 )
+PRIORITY_WEIGHT = Bound(
+    "a weight of a factor of the priority", 10**9, "", "sums of products stay exact", least=-(10**9)
+)
+SHARE = Bound("a share of a user or a project", 10**6, "", "only their ratios count", least=0)
 TIME = Bound("points of time", 253402300799, "seconds since 1970", "the year 9999", least=0)
 
 # Texts

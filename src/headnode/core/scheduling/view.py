@@ -114,6 +114,9 @@ class View(msgspec.Struct, frozen=True, gc=False):
     ground: KnownNodes | None = None  # the node table of an earlier pass on these nodes
     balancing: Balancing | None = None  # in balanced mode: how, and what jobs could use and give
     usage: Mapping[tuple[str, str], float] = {}  # by owner and project, if the policy orders the queue
+    waiting_since: Mapping[
+        JobId, Instant
+    ] = {}  # when queued jobs were submitted, if the policy orders the queue
     positions: Mapping[JobId, QueuePosition] | None = None  # of jobs in the order of such a policy
 
     def position(self, turn: QueuePosition) -> QueuePosition:

@@ -24,7 +24,6 @@ from headnode.protocol.cluster_answers import (
     TemplateAnswer,
     TemplatesAnswer,
 )
-from headnode.protocol.job_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
 from headnode.protocol.requests import (
     AuditLogRequest,
     JobIdRequest,
@@ -47,6 +46,7 @@ from headnode.protocol.resource_answers import (
     ResourcesAnswer,
     SetResourceRequest,
 )
+from headnode.protocol.site_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     DelegatedCredential,

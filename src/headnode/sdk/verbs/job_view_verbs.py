@@ -8,7 +8,8 @@ from typing import Any
 from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
 from headnode.protocol.cluster_answers import QueueAnswer, QueueRequest
 from headnode.protocol.event_answers import EventsAnswer, EventsRequest, JobStatesAnswer, JobStatesRequest
-from headnode.protocol.job_answers import CheckAnswer, EfficiencyAnswer, EfficiencyRequest, Explanation
+from headnode.protocol.explanations import Explanation
+from headnode.protocol.job_answers import CheckAnswer, EfficiencyAnswer, EfficiencyRequest
 from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,
@@ -16,7 +17,8 @@ from headnode.protocol.requests import (
     SubmitJobRequest,
     WatchJobsRequest,
 )
-from headnode.protocol.user_answers import LimitsAnswer, ListLimitsRequest, ListUsageRequest, UsageAnswer
+from headnode.protocol.shares import ListPrioritiesRequest, ListSharesRequest, PrioritiesAnswer, SharesAnswer
+from headnode.protocol.user_answers import LimitsAnswer, ListLimitsRequest
 from headnode.sdk.verbs.verb_methods import updates_of, verb_of
 
 
@@ -225,14 +227,25 @@ class JobViewVerbs:
         limit: users, projects and groups
         """
 
-    @verb_of(ListUsageRequest)
-    def usage(self, *, after: str = "", limit: int = 1000) -> UsageAnswer:
-        """Show what the jobs of the requesting user have used of each project, as policies by usage count it.
+    @verb_of(ListSharesRequest)
+    def shares(self, *, after: str = "", limit: int = 1000) -> SharesAnswer:
+        """Show the shares of the requesting user and of the projects of its jobs, with what is used of them.
 
-        To operators and administrators: of all users.
+        To operators and administrators: of all users and projects.
 
         For everybody.
 
         after: `more` of the page before
-        limit: accounts
+        limit: users, in each of their projects
+        """
+
+    @verb_of(ListPrioritiesRequest)
+    def priorities(self, *, after: int = 0, limit: int = 10000) -> PrioritiesAnswer:
+        """Show the priorities of waiting jobs, and what orders them within these.
+
+        Cost: O(jobs), as a scheduling pass.
+
+        For everybody.
+
+        after: only jobs with larger numbers
         """

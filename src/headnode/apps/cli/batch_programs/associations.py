@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from headnode.core.model.owner_limits import Limits
 
 
+_UNUSED = {"shares": 1, "part": 0.0, "used": 0.0, "effective": 0.0, "fair_share": 0.0}
+"""What is shown of an account that nobody has used, and a user who has not used it."""
+
+
 class Association:
-    """An account, or a user in it.  `used` in processor-seconds, of which older ones count less."""
+    """An account, or a user in it, with its share and what was used of it, as the verb `shares` has them."""
 
-    __slots__ = ("account", "used", "user")
+    __slots__ = ("account", "share", "user")
 
-    def __init__(self, account: str, user: str, used: float) -> None:
-        self.account, self.user, self.used = account, user, used
+    def __init__(self, account: str, user: str, share: "Mapping[str, Any] | None" = None) -> None:
+        self.account, self.user = account, user
+        self.share: Mapping[str, Any] = share or _UNUSED
 
 
 class Accounts:
@@ -34,16 +39,19 @@ class Accounts:
         self.total, after = 0.0, ""
         found: list[dict[str, Any]] = []
         while True:
-            answer = client.ask("usage", after=after)
-            found += answer["accounts"]
-            self.total, known, after = float(answer["total"]), answer["projects"], answer["more"] or ""
+            answer = client.ask("shares", after=after)
+            found += answer["users"]
+            self.total, after = float(answer["total"]), answer["more"] or ""
             if not after:
                 break
-        used = {(each["project"], each["user"]): float(each["used"]) for each in found}
-        for project in known:  # which any user may name
-            used.setdefault((project, self.user), 0.0)
-        self.users = sorted({self.user, *(user for _, user in used)})
-        rows = [Association(project, user, seconds) for (project, user), seconds in sorted(used.items())]
+        self._projects = {each["project"]: each for each in answer["projects"]}
+        shares: dict[tuple[str, str], dict[str, Any] | None] = {
+            (each["project"], each["user"]): each for each in found
+        }
+        for project in answer["known"]:  # which any user may name
+            shares.setdefault((project, self.user), None)
+        self.users = sorted({self.user, *(user for _, user in shares)})
+        rows = [Association(project, user, share) for (project, user), share in sorted(shares.items())]
         self.of_users = [row for row in rows if row.account]
         self.without_account = [row for row in rows if not row.account]
 
@@ -57,7 +65,7 @@ class Accounts:
         found: list[Association] = []
         for name in self.names:
             users = [row for row in self.of_users if row.account == name]
-            found += [Association(name, "", sum(row.used for row in users)), *users]
+            found += [Association(name, "", self._projects.get(name)), *users]
         return found
 
     def limits(self, parameter: str) -> "Mapping[str, Limits]":

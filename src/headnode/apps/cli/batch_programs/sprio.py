@@ -1,4 +1,4 @@
-"""``sprio``: the priorities of the jobs that wait.  A priority here has no parts but its own value.
+"""``sprio``: the priorities of the jobs that wait, and the weighted factors that order jobs of one priority.
 
 Source:  Slurm 22.05, sprio(1).
 """
@@ -30,9 +30,9 @@ OPTIONS = {
     **refused("sort/S", "the jobs are in the order of their numbers"),
 }
 LETTERS = {
-    "a": ("none", "AGE"), "A": ("none", "AGE"), "b": ("none", "ASSOC"), "B": ("none", "ASSOC"),
-    "c": ("cluster", "CLUSTER"), "f": ("none", "FAIRSHARE"), "F": ("none", "FAIRSHARE"),
-    "i": ("jobid", "JOBID"), "j": ("none", "JOBSIZE"), "J": ("none", "JOBSIZE"), "N": ("none", "NICE"),
+    "a": ("normal age", "AGE"), "A": ("age", "AGE"), "b": ("none", "ASSOC"), "B": ("none", "ASSOC"),
+    "c": ("cluster", "CLUSTER"), "f": ("normal fair_share", "FAIRSHARE"), "F": ("fair_share", "FAIRSHARE"),
+    "i": ("jobid", "JOBID"), "j": ("normal size", "JOBSIZE"), "J": ("size", "JOBSIZE"), "N": ("none", "NICE"),
     "p": ("none", "PARTITION"), "P": ("none", "PARTITION"), "q": ("none", "QOS"), "Q": ("none", "QOS"),
     "r": ("partition", "PARTITION"), "S": ("none", "SITE"), "t": ("none", "TRES"), "T": ("none", "TRES"),
     "u": ("user", "USER"), "y": ("normal", "PRIORITY"), "Y": ("priority", "PRIORITY"),
@@ -43,9 +43,43 @@ _LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.
 _HIGHEST = 4000
 
 
-def _show(field: str) -> "Callable[[BatchRow], str]":
+_FACTORS = {"fair_share": ("f", "F"), "age": ("a", "A"), "size": ("j", "J")}
+"""The letters of the normalized and of the weighted factor, by its name in the answers of the head."""
+
+
+class _Factors:
+    """The weights of the factors, and for each waiting job what they make of it."""
+
+    def __init__(self, client: Client) -> None:
+        self.scores: dict[int, dict[str, float]] = {}
+        after = 0
+        while True:
+            answer = client.ask("priorities", after=after)
+            self.weights: dict[str, int] = answer["weights"]
+            self.scores |= {each["job"]: each["score"] for each in answer["jobs"] if each["score"]}
+            after = answer["more"] or 0
+            if not after:
+                return
+
+    def columns(self, *, normal: bool) -> str:
+        """Return the columns of the factors with a weight, which Slurm shows without being asked."""
+        names = [name for name in ("age", "fair_share", "size") if self.weights[name]]
+        return "".join(f" %.10{_FACTORS[name][0 if normal else 1]}" for name in names)
+
+    def value(self, job: int, name: str) -> float:
+        """Return a weighted factor of a job."""
+        return self.scores.get(job, {}).get(name, 0.0)
+
+
+def _show(field: str, factors: _Factors) -> "Callable[[BatchRow], str]":
     if field == "none":
         return lambda _: "0"
+    kind, _, name = field.rpartition(" ")
+    if name in _FACTORS:
+        weight = factors.weights[name]
+        if kind:
+            return lambda row: f"{factors.value(row.job['id'], name) / (weight or 1):.7f}"
+        return lambda row: f"{factors.value(row.job['id'], name):.0f}"
     if field == "normal":
         return lambda row: f"{row.job['priority'] / _HIGHEST:.8f}"
     if field == "cluster":
@@ -53,17 +87,28 @@ def _show(field: str) -> "Callable[[BatchRow], str]":
     return lambda row: FIELDS[field](row) or ""
 
 
+def _weight(field: str, factors: _Factors) -> "Callable[[object], str]":
+    """Return what the line of the weights has in a column."""
+    if field == "jobid":
+        return lambda _: "Weights"
+    weight = factors.weights.get(field.rpartition(" ")[2])
+    return lambda _: "" if weight is None else str(weight)
+
+
 def run(words: "Sequence[str]", client: Client) -> int:
     """List the priorities of waiting jobs."""
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
     usual = _LONG if asked.has("long") else _NORMAL if asked.has("norm") else _USUAL
-    columns: list[Column[Any]] = letters(
-        "sprio", asked.text("format") or os.environ.get("SPRIO_FORMAT") or usual, LETTERS, _show
-    )
+    factors = _Factors(client)
+    if usual is not _LONG:
+        usual += factors.columns(normal=asked.has("norm"))
+    text = asked.text("format") or os.environ.get("SPRIO_FORMAT") or usual
     if asked.has("weights"):
-        sys.stdout.write(lines(columns, [], heading=not asked.has("noheader")))
+        weights: list[Column[Any]] = letters("sprio", text, LETTERS, lambda field: _weight(field, factors))
+        sys.stdout.write(lines(weights, [None], heading=not asked.has("noheader")))
         return 0
+    columns: list[Column[Any]] = letters("sprio", text, LETTERS, lambda field: _show(field, factors))
     ids, users, partitions = (asked.parts(name) for name in ("jobs", "user", "partition"))
     source = JobSource(client)
     jobs = source.listed(job_numbers(ids)) if ids else source.pages(("Queued",), owner=None)

@@ -1,4 +1,4 @@
-"""``sshare``: what users and accounts have used.  All have the same share here.
+"""``sshare``: the shares of users and accounts, and what they have used.
 
 Source:  Slurm 22.05, sshare(1).
 """
@@ -64,19 +64,15 @@ def _rows(asked: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":
     """Return the lines: the whole cluster, then each account with its users."""
     accounts, named = set(asked.parts("accounts")), set(asked.parts("users"))
     users = named or (set[str]() if asked.has("all") else {known.user})
-    count = max(1, len(known.names) + bool(known.without_account))
     found: list[dict[str, str]] = []
     if not asked.has("Users") and (not accounts or ROOT in accounts):
-        found.append(_row(Association(ROOT, "", known.total), known, 1.0, indent=0) | {"rawshares": ""})
+        whole = {"shares": 1, "part": 1.0, "used": known.total, "effective": 1.0, "fair_share": 0.0}
+        found.append(_row(Association(ROOT, "", whole), known, indent=0) | {"rawshares": ""})
     if not asked.has("Users") and (not accounts or ROOT in accounts):  # else tools take it for an account
-        found += [
-            _row(row, known, 1 / count, root=True) for row in known.without_account if _meant(row, users)
-        ]
+        found += [_row(row, known, root=True) for row in known.without_account if _meant(row, users)]
     for row in known.tree():
-        if (accounts and row.account not in accounts) or not _meant(row, users):
-            continue
-        siblings = sum(other.account == row.account for other in known.of_users)
-        found.append(_row(row, known, 1 / count / (siblings if row.user else 1)))
+        if (not accounts or row.account in accounts) and _meant(row, users):
+            found.append(_row(row, known))
     if not asked.has("Users"):
         return found
     return [row | {"account": row["account"].strip()} for row in found if row["user"]]
@@ -86,20 +82,19 @@ def _meant(row: Association, users: "set[str]") -> bool:
     return not row.user or not users or row.user in users
 
 
-def _row(
-    row: Association, known: Accounts, share: float, *, root: bool = False, indent: int = 1
-) -> "dict[str, str]":
-    """Return the values of a line; `share`: of the cluster, which the account or user has."""
-    part = row.used / known.total if known.total else 0.0
-    depth = indent + bool(row.user and not root)
+def _row(row: Association, known: Accounts, *, root: bool = False, indent: int = 1) -> "dict[str, str]":
+    """Return the values of a line."""
+    share, depth = row.share, indent + bool(row.user and not root)
+    level = share["part"] / share["effective"] if share["effective"] else float("inf")
     return {
         "account": " " * depth + (ROOT if root else row.account),
         "user": row.user,
-        "rawshares": "1",
-        "normshares": f"{share:.6f}",
-        "rawusage": f"{row.used:.0f}",
-        "normusage": f"{part:.6f}",
-        "effectvusage": f"{part:.6f}",
-        "fairshare": f"{2 ** (-part / share):.6f}" if row.user else "",
+        "rawshares": str(share["shares"]),
+        "normshares": f"{share['part']:.6f}",
+        "rawusage": f"{share['used']:.0f}",
+        "normusage": f"{share['used'] / known.total if known.total else 0.0:.6f}",
+        "effectvusage": f"{share['effective']:.6f}",
+        "fairshare": f"{share['fair_share']:.6f}" if row.user else "",
+        "levelfs": f"{level:.6f}",
         "cluster": known.cluster,
     }

@@ -13,6 +13,8 @@ from headnode.apps.cli.screens.cluster import (
     NO_PREDICTIONS,
     PARAM_COLUMNS,
     PREDICTION_COLUMNS,
+    SHARE_COLUMNS,
+    SHARE_NUMBERS,
     change_row,
     cluster_view,
     history_view,
@@ -21,6 +23,7 @@ from headnode.apps.cli.screens.cluster import (
     param_row,
     prediction_rows,
     prediction_trailer,
+    share_row,
 )
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
@@ -171,6 +174,31 @@ def limits(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
+def shares(asked: Arguments, client: Client, out: Output) -> int:
+    """List the shares of users and projects, with what they have used."""
+    found: list[dict[str, Any]] = []
+    projects: list[dict[str, Any]] = []
+    told, after = client.ask("shares"), ""
+    while True:
+        found, projects, after = [*found, *told["users"]], told["projects"], told["more"] or ""
+        if not after:
+            break
+        told = client.ask("shares", after=after)
+    every = sorted([*projects, *found], key=lambda each: (not each["project"], each["project"], each["user"]))
+    names = set(asked.words)
+    shown = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
+    if not told["weighted"]:
+        out.note("Waiting jobs are not ordered by shares: PriorityWeights has no fair-share.")
+    if not shown and names:
+        out.note("These users and projects have no jobs and no usage, or you may not see them.")
+    elif not shown:
+        out.note("No user and no project has jobs or usage yet.")
+    if shown or not out.for_people:
+        rows = [share_row(each) for each in shown]
+        out.show_table(RecordTable("Project", rows, shown, columns=SHARE_COLUMNS, right=SHARE_NUMBERS))
+    return 0
+
+
 def _show_changes(asked: Arguments, client: Client, out: Output) -> int:
     wrong = next((word for word in asked.words if "=" in word), None)
     if wrong is not None:
@@ -271,6 +299,20 @@ COMMANDS = (
             "NAME is a user, project or group; without one, all that you may see are listed. "
             "Operators and administrators see those of all users, projects and groups.",
             "Limits are the cluster parameters UserLimits, ProjectLimits and GroupLimits.",
+        ),
+    ),
+    CliCommand(
+        "shares",
+        "[NAME]...",
+        "List the shares of users and projects, and what they have used of them",
+        shares,
+        options=(FORMAT,),
+        example="hn cluster shares climate",
+        notes=(
+            "NAME is a user or project; without one, all that you may see are listed. "
+            "Operators and administrators see those of all users and projects.",
+            "Shares are the cluster parameters UserShares and ProjectShares. They order waiting jobs if "
+            "PriorityWeights has fair-share.",
         ),
     ),
     CliCommand(

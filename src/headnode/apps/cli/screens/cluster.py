@@ -211,6 +211,23 @@ def limit_row(use: "Mapping[str, Any]") -> dict[str, str]:
     }
 
 
+SHARE_COLUMNS = ("Project", "User", "Share", "Of Cluster", "Hours Used", "Of Usage", "Fair Share")
+SHARE_NUMBERS = SHARE_COLUMNS[2:]
+
+
+def share_row(share: "Mapping[str, Any]") -> dict[str, str]:
+    """Return the share of a project, or of a user in it, with what is used of it in processor-hours."""
+    return {
+        "Project": share["project"],
+        "User": share["user"] or "(all)",
+        "Share": str(share["shares"]),
+        "Of Cluster": f"{100 * share['part']:.1f} %",
+        "Hours Used": f"{share['used'] / 3600:.1f}",
+        "Of Usage": f"{100 * share['effective']:.1f} %",
+        "Fair Share": f"{share['fair_share']:.3f}",
+    }
+
+
 def no_limits(told: "Mapping[str, Any]", *, named: bool = False) -> str:
     """Return why there are no limits to show."""
     if not told["exist"]:

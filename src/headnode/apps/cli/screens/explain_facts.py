@@ -116,6 +116,7 @@ def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
         "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
         "submitted": _ago(job["submitted"], now),
         "turn": _turn(told),
+        "score": _score(told),
         "files": _files_by(told, now),
         "expected": _expected(told, now),
         "promised": _promised(told),
@@ -166,6 +167,16 @@ def _turn(told: "Told") -> str:
     more = told["ahead"] - len(told["jobs_ahead"])
     some = f": {named}" + (f" and {more} more" if more else "") if named else ""
     return f"{counted(told['ahead'], 'job')} ahead of it in the queue{some}"
+
+
+def _score(told: "Told") -> str:
+    """Return what orders the job within its priority."""
+    score = told.get("score")
+    if not score or not _waits(told):
+        return ""
+    parts = {"fair share": score["fair_share"], "age": score["age"], "size": score["size"]}
+    named = " + ".join(f"{name} {value:.1f}" for name, value in parts.items() if value)
+    return f"{sum(parts.values()):.1f} = {named or '0'}; of a priority the largest goes first"
 
 
 def _is_elsewhere(told: "Told") -> bool:

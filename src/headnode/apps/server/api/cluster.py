@@ -26,8 +26,9 @@ from headnode.core.state.events import ParameterSet
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
+from headnode.engine.chosen_policy import check_one_order
 from headnode.engine.policy_registry import PolicyRegistry
-from headnode.engine.settings import check_parameter, parameters_with
+from headnode.engine.settings import Settings, check_parameter, parameters_with
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import (
     BackupAnswer,
@@ -162,6 +163,8 @@ async def set_parameters(
 
     there_are = parameters_with(context.engine.policies)
     known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
+    wanted = {parameter.name: value or "" for parameter, value in known}
+    check_one_order(context.engine.policies, Settings({**context.engine.settings.values, **wanted}))
     await check_programs(context, {parameter.name: value for parameter, value in known})
     for parameter, value in known:
         if parameter.name in LIMIT_PARAMETERS and value:

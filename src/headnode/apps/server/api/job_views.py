@@ -40,7 +40,7 @@ from headnode.protocol.answers import (
     ListedJob,
     PredictionObject,
 )
-from headnode.protocol.job_answers import DeadlineObject
+from headnode.protocol.explanations import DeadlineObject
 from headnode.protocol.requests import ListJobsRequest
 
 

@@ -21,15 +21,11 @@ from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_request import job_names
-from headnode.core.state.owner_usage import HALF_LIFE_PARAMETER
 from headnode.core.state.transitions import JobState
 from headnode.protocol.user_answers import (
     LimitsAnswer,
     LimitUse,
     ListLimitsRequest,
-    ListUsageRequest,
-    OwnerUsageObject,
-    UsageAnswer,
 )
 
 _SCOPES: Final = tuple(LimitScope)  # in the order of the list
@@ -59,27 +55,6 @@ async def limits(context: ServerContext, by: User, request: ListLimitsRequest) -
     shown = [use for scope, name in page for use in _uses(cluster, _SCOPES[scope], name, counted, spent)]
     more = ",".join(map(str, page[-1])) if len(page) < len(ordered) else None
     return LimitsAnswer(by.oversees, exist=True, limits=shown, more=more)
-
-
-@verb(READS)
-async def usage(context: ServerContext, by: User, request: ListUsageRequest) -> UsageAnswer:
-    """Show what the jobs of the requesting user have used of each project, as policies by usage count it.
-
-    To operators and administrators: of all users.
-    """
-    cluster, after = context.cluster, tuple(request.after.partition(",")[::2])
-    used = cluster.usage.used(context.now())
-    seen = sorted(key for key in used if (by.oversees or key[0] == by.name) and key > after)
-    page = seen[: min(max(1, request.limit), OWNER_PAGE.most)]
-    projects = cluster.limit_index.entries[LimitScope.PROJECT]
-    return UsageAnswer(
-        every=by.oversees,
-        total=sum(used.values()),
-        half_life=float(context.engine.settings.number(HALF_LIFE_PARAMETER)),
-        projects=sorted(name for name in projects if name != EVERY),
-        accounts=[OwnerUsageObject(*key, used[key]) for key in page],
-        more=",".join(page[-1]) if len(page) < len(seen) else None,
-    )
 
 
 def _place(owner: tuple[LimitScope, str]) -> tuple[int, str]:

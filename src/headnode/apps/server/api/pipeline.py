@@ -54,6 +54,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "site",
         "elastic",
         "limits",
+        "shares",
         "standby",
     ),
 )

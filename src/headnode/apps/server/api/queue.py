@@ -14,7 +14,8 @@ from headnode.core.model.user import User
 from headnode.protocol import requests as w
 from headnode.protocol.answers import ProcessorCount
 from headnode.protocol.cluster_answers import QueueAnswer, QueuedJob, QueueRequest
-from headnode.protocol.job_answers import CheckAnswer, Explanation
+from headnode.protocol.explanations import Explanation
+from headnode.protocol.job_answers import CheckAnswer
 
 
 @verb(READS)

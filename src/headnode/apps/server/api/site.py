@@ -16,7 +16,8 @@ from headnode.core.state.resources import ids_there, overlay_of
 from headnode.engine.prediction import ExpectedStart
 from headnode.engine.site_prediction import SiteForecast, ahead_of, turn_of
 from headnode.protocol.answers import ExpectedStartObject
-from headnode.protocol.job_answers import (
+from headnode.protocol.requests import VerbRequest
+from headnode.protocol.site_answers import (
     SiteExplanation,
     SiteJobObject,
     SiteJobsAnswer,
@@ -26,7 +27,6 @@ from headnode.protocol.job_answers import (
     SiteObject,
     SitePartitionObject,
 )
-from headnode.protocol.requests import VerbRequest
 
 MOST_AHEAD = 5
 

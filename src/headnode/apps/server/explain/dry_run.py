@@ -31,10 +31,9 @@ from headnode.apps.server.explain.explain_job import (
     helpful_changes,
     latest_start,
     outside_queue,
-    queue_standing,
-    reason_object,
     would_be_handed,
 )
+from headnode.apps.server.explain.queue_standing import queue_standing, reason_object
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.job import JobSpec, dependencies
@@ -56,7 +55,8 @@ from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 from headnode.protocol import requests as w
 from headnode.protocol.answers import JobObject
-from headnode.protocol.job_answers import CheckAnswer, Explanation, PredictedJob
+from headnode.protocol.explanations import Explanation
+from headnode.protocol.job_answers import CheckAnswer, PredictedJob
 
 MOST_PREDICTED = 20  # jobs of one file
 

@@ -1,9 +1,6 @@
 """Why a job waits, when it will start, and what would let it: the policy itself is asked again."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-from msgspec.structs import replace
+from collections.abc import Callable
 
 from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
@@ -23,84 +20,33 @@ from headnode.apps.server.explain.applicable_changes import (
     snapshot_with,
     start_by_limits,
 )
+from headnode.apps.server.explain.queue_standing import allocation_object, queue_standing, reason_object
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.apps.server.waiting_reasons import decay_told, preemption_reasons, reserved_for_others
+from headnode.apps.server.waiting_reasons import preemption_reasons
 from headnode.core.model.errors import Refused
-from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import FOREVER, Instant, JobId, format_priority
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.user import User
 from headnode.core.scheduling.explain.change_words import changes_in_words
 from headnode.core.scheduling.explain.changes import ChangeLimits, Subject, planned_start
 from headnode.core.scheduling.explain.counterfactual import Suggestion
-from headnode.core.scheduling.node_table import node_objection, rules_of
-from headnode.core.scheduling.plan import Reason, Shares, Why
-from headnode.core.scheduling.reasons import explain
-from headnode.core.scheduling.view import View, first_ahead
+from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import submit as c
 from headnode.core.state.decide import decide
-from headnode.core.state.job_request import request_of
 from headnode.core.state.resources import with_resource
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import STATE_NAMES, JobState
-from headnode.protocol.answers import ExpectedStartObject, ProcessorCount
-from headnode.protocol.job_answers import (
-    BlockingReservation,
+from headnode.protocol.answers import ExpectedStartObject
+from headnode.protocol.explanations import (
     Explanation,
     HelpfulChange,
-    JobAhead,
-    NodeHolder,
     ReasonObject,
     RefusalObject,
-    ReservedStart,
     WaitingTask,
 )
 
-MOST_HOLDERS = 5  # of one node that are named; of the others their number is told
-MOST_BUSY_NODES = 50  # of one explanation whose holders are named
-
-
-def holders_of(
-    context: ServerContext, view: View, request: JobRequest, reasons: Sequence[Reason]
-) -> dict[str, tuple[list[NodeHolder], int]]:
-    """Return by node the jobs that hold processors there, the largest first, and how many more there are.
-
-    Only nodes of the reasons that would serve the request if they were free.
-    Cost:  O(nodes + shares of running jobs).
-    """
-    busy = _busy_nodes(view, request, reasons)
-    found: dict[str, list[NodeHolder]] = {name: [] for name in busy}
-    owners = context.cluster.jobs
-    for running in view.running if busy else ():
-        for node, processors in running.allocation:
-            if node in found:
-                owner = owners[running.job].owner if running.job in owners else ""
-                until = known_instant(running.end)
-                found[node].append(NodeHolder(running.job, processors, until, owner))
-    return {node: (_largest(jobs), max(0, len(jobs) - MOST_HOLDERS)) for node, jobs in found.items()}
-
-
-def _busy_nodes(view: View, request: JobRequest, reasons: Sequence[Reason]) -> list[str]:
-    rules = rules_of(request)
-    busy: list[str] = []
-    for reason in reasons:
-        node = view.nodes.get(reason.what) if reason.why is Why.NODE and len(busy) < MOST_BUSY_NODES else None
-        if node is not None and not node.closed and node.jobs and not node_objection(rules, node.facts):
-            busy.append(reason.what)
-    return busy
-
-
-def _largest(jobs: list[NodeHolder]) -> list[NodeHolder]:
-    """Return the first of the holders; those that have ended since then are left out."""
-    first = sorted(jobs, key=lambda each: (-each.processors, each.job))[:MOST_HOLDERS]
-    return [each for each in first if each.owner]
-
-
-Ahead = TypeVar("Ahead", bound=JobAhead)
-
 MOST_TASKS = 20
-MOST_AHEAD = 5  # jobs ahead that are told one by one
 
 
 async def explanation_of(context: ServerContext, by: User, job: int) -> Explanation:
@@ -141,6 +87,7 @@ def empty_explanation(context: ServerContext) -> Object:
         "reasons": [],
         "ahead": 0,
         "jobs_ahead": [],
+        "score": None,
         "planned_start": None,
         "would_start": [],
         "reservation": None,
@@ -212,82 +159,6 @@ async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
         context, snapshot, room_of_draft(spec, by), way
     )
     return answer | await latest_start(context, snapshot)
-
-
-def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
-    """Return the standing of a queued job: what blocks it, the jobs before it, its reservation."""
-    view, plan, subject = snapshot.view, snapshot.plan, snapshot.subject
-    outcome = planned_start(plan, view, subject)
-    first, ahead = first_ahead(view, subject.turn, MOST_AHEAD)
-    own = next((kept for kept in plan.reservations if kept.job == subject.job), None)
-    reasons = () if outcome.now else _with_reserved(context, subject, explain(view, plan, subject.request))
-    return {
-        "reasons": _reason_objects(context, snapshot, reasons),
-        "ahead": ahead,
-        "jobs_ahead": [_job_ahead(JobAhead, context, turn.job) for turn in first],
-        "planned_start": known_instant(outcome.at),
-        "would_start": allocation_object(outcome.starts),
-        "reservation": None
-        if own is None
-        else ReservedStart(known_instant(own.at), allocation_object(own.allocation)),
-        "blocked_by": _blocking_reservation(context, snapshot, reasons),
-    }
-
-
-def _reason_objects(
-    context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
-) -> list[ReasonObject]:
-    """Return the reasons as clients get them, those about busy nodes with the jobs that hold them."""
-    request, view = snapshot.subject.request, snapshot.view
-    holders = holders_of(context, view, request, reasons)
-    told = []
-    for reason in reasons:
-        jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
-        shown = reason_object(decay_told(context.cluster, request, reason, view))
-        told.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
-    return told
-
-
-def _with_reserved(
-    context: ServerContext, subject: Subject, reasons: tuple[Reason, ...]
-) -> tuple[Reason, ...]:
-    """Return the reasons with what filters keep for others, where what is free is too little."""
-    if not any(reason.why in (Why.PROCESSORS, Why.NODE, Why.LICENCES) for reason in reasons):
-        return reasons
-    general = [reason for reason in reasons if reason.why is not Why.NODE]
-    nodes = [reason for reason in reasons if reason.why is Why.NODE]
-    return (*general, *reserved_for_others(context.cluster, context.engine.offers, subject.job), *nodes)
-
-
-def _blocking_reservation(
-    context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
-) -> BlockingReservation | None:
-    """Return the reservation of another job that is in the way: the one the policy names, or the first."""
-    others = [kept for kept in snapshot.plan.reservations if kept.job != snapshot.subject.job]
-    named = {reason.what for reason in reasons if reason.why in (Why.RESERVATION, Why.POLICY, Why.PRIORITY)}
-    kept = next((kept for kept in others if str(kept.job) in named), None)
-    if kept is None:
-        return None
-    at, nodes = known_instant(kept.at), allocation_object(kept.allocation)
-    return _job_ahead(BlockingReservation, context, kept.job, at=at, nodes=nodes)
-
-
-def _job_ahead(kind: type[Ahead], context: ServerContext, job: JobId, **more: Any) -> Ahead:
-    found = context.lookups.job(job)  # it may have ended since the snapshot was taken
-    record, spec = found.record, found.spec
-    request = request_of(spec)
-    return kind(
-        job=job,
-        owner=record.owner,
-        name=spec.name,
-        priority=record.priority,
-        priority_name=format_priority(record.priority),
-        minimum=request.minimum,
-        maximum=request.maximum,
-        unit=request.unit.value,
-        run_time=None if request.run_time == FOREVER else request.run_time,
-        **more,
-    )
 
 
 async def helpful_changes(
@@ -365,16 +236,6 @@ def would_be_handed(resource: str) -> Reason:
     """Return what would become of a job for a resource."""
     words = f"it would be handed over to {resource}, whose scheduler decides when it starts"
     return Reason(Why.RESOURCE, words, resource)
-
-
-def reason_object(reason: Reason) -> ReasonObject:
-    """Return a reason as clients get it."""
-    return ReasonObject(reason.why.value, reason.text, reason.what)
-
-
-def allocation_object(shares: Shares) -> list[ProcessorCount]:
-    """Return an allocation as clients get it."""
-    return [ProcessorCount(node, processors) for node, processors in shares]
 
 
 def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[WaitingTask]:

@@ -1,0 +1,88 @@
+"""The verbs about what users and projects have used of their shares, and how that orders waiting jobs."""
+
+from headnode.apps.server.api.verbs import READS, verb
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bounds import OWNER_PAGE, PAST_PAGE
+from headnode.core.model.owner_limits import EVERY, LimitScope
+from headnode.core.model.priority_factors import JobScore, PriorityFactor, shares_of
+from headnode.core.model.user import User
+from headnode.core.scheduling.fair_share import FairShare
+from headnode.core.scheduling.weighted_order import share_tree
+from headnode.core.state.job_request import job_names
+from headnode.core.state.owner_usage import HALF_LIFE_PARAMETER
+from headnode.engine.chosen_policy import order_in_use
+from headnode.protocol.shares import (
+    FactorWeights,
+    ListPrioritiesRequest,
+    ListSharesRequest,
+    PrioritiesAnswer,
+    PriorityScore,
+    ShareObject,
+    SharesAnswer,
+    WaitingJobPriority,
+)
+
+
+@verb(READS)
+async def shares(context: ServerContext, by: User, request: ListSharesRequest) -> SharesAnswer:
+    """Show the shares of the requesting user and of the projects of its jobs, with what is used of them.
+
+    To operators and administrators: of all users and projects.
+    """
+    engine, cluster, after = context.engine, context.cluster, tuple(request.after.partition(",")[::2])
+    order = order_in_use(engine.policies, engine.settings)
+    tree = share_tree(shares_of(engine.settings.values), engine.owners(context.now()), charged=False)
+    own = sorted(key for key in tree.owners() if by.oversees or key[0] == by.name)
+    seen = [key for key in own if key > after]
+    page = seen[: min(max(1, request.limit), OWNER_PAGE.most)]
+    of_projects = shares_of(engine.settings.values).projects
+    known = {*cluster.limit_index.entries[LimitScope.PROJECT], *of_projects} - {EVERY}
+    named = tree.projects() if by.oversees else sorted({project for _, project in own if project})
+    return SharesAnswer(
+        every=by.oversees,
+        weighted=order is not None and bool(order.weights.get(PriorityFactor.FAIR_SHARE)),
+        total=sum(cluster.usage.used(context.now()).values()),
+        half_life=float(engine.settings.number(HALF_LIFE_PARAMETER)),
+        known=sorted(known),
+        projects=[_object(tree.of_project(name)) for name in named[: OWNER_PAGE.most]],
+        users=[_object(tree.of(key)) for key in page],
+        more=",".join(page[-1]) if len(page) < len(seen) else None,
+    )
+
+
+@verb(READS)
+async def priorities(context: ServerContext, by: User, request: ListPrioritiesRequest) -> PrioritiesAnswer:  # noqa: ARG001
+    """Show the priorities of waiting jobs, and what orders them within these.
+
+    Cost:  O(jobs), as a scheduling pass.
+    """
+    engine, cluster = context.engine, context.cluster
+    order = order_in_use(engine.policies, engine.settings)
+    weights = {} if order is None else order.weights
+    scores = {} if order is None else order.scores(engine.view(context.now()))
+    waiting = sorted(turn.job for turns in cluster.queue.by_request.values() for turn in turns)
+    seen = [job for job in waiting if job > request.after]
+    page = seen[: min(max(1, request.limit), PAST_PAGE.most)]
+    return PrioritiesAnswer(
+        weights=FactorWeights(*(weights.get(factor, 0) for factor in PriorityFactor)),
+        jobs=[
+            WaitingJobPriority(
+                job,
+                cluster.jobs[job].owner,
+                job_names(cluster.jobs[job].spec).project,
+                cluster.jobs[job].priority,
+                score_object(scores.get(job)),
+            )
+            for job in page
+        ],
+        more=page[-1] if len(page) < len(seen) else None,
+    )
+
+
+def score_object(score: JobScore | None) -> PriorityScore | None:
+    """Return what orders a job, as clients get it."""
+    return None if score is None else PriorityScore(score.fair_share, score.age, score.size)
+
+
+def _object(of: FairShare) -> ShareObject:
+    return ShareObject(of.user, of.project, of.shares, of.part, of.used, of.effective, of.factor)
