@@ -10,9 +10,10 @@ class ShareObject(VerbAnswer, frozen=True):
     user: str  # "" for all of a project
     project: str  # "" for jobs without one
     shares: int  # the number that was set; those who share the cluster, or a project, compare theirs
-    part: float  # of the cluster, which it should get: 0 to 1
+    part: float  # of the cluster, which it should get among those with jobs now: 0 to 1
     used: float  # processor-seconds; older ones count less
-    effective: float  # the part of all usage that counts: of a user in a project also some of other users
+    used_part: float  # of what those with jobs now have used
+    level: float | None  # what was used, by the share: 1 is as much as its part, of a user in a project there
     fair_share: float  # 1: nothing was used, 1/2: as much as its part, 0: far more
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headnode.core.model.owner_limits import Limits
 
 
-_UNUSED = {"shares": 1, "part": 0.0, "used": 0.0, "effective": 0.0, "fair_share": 0.0}
+_UNUSED = {"shares": 1, "part": 0.0, "used": 0.0, "used_part": 0.0, "level": 0.0, "fair_share": 0.0}
 """What is shown of an account that nobody has used, and a user who has not used it."""
 
 

@@ -66,7 +66,14 @@ def _rows(asked: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":
     users = named or (set[str]() if asked.has("all") else {known.user})
     found: list[dict[str, str]] = []
     if not asked.has("Users") and (not accounts or ROOT in accounts):
-        whole = {"shares": 1, "part": 1.0, "used": known.total, "effective": 1.0, "fair_share": 0.0}
+        whole = {
+            "shares": 1,
+            "part": 1.0,
+            "used": known.total,
+            "used_part": 1.0,
+            "level": None,
+            "fair_share": 0.0,
+        }
         found.append(_row(Association(ROOT, "", whole), known, indent=0) | {"rawshares": ""})
     if not asked.has("Users") and (not accounts or ROOT in accounts):  # else tools take it for an account
         found += [_row(row, known, root=True) for row in known.without_account if _meant(row, users)]
@@ -85,7 +92,7 @@ def _meant(row: Association, users: "set[str]") -> bool:
 def _row(row: Association, known: Accounts, *, root: bool = False, indent: int = 1) -> "dict[str, str]":
     """Return the values of a line."""
     share, depth = row.share, indent + bool(row.user and not root)
-    level = share["part"] / share["effective"] if share["effective"] else float("inf")
+    level = share["level"] and 1 / share["level"]
     return {
         "account": " " * depth + (ROOT if root else row.account),
         "user": row.user,
@@ -93,8 +100,8 @@ def _row(row: Association, known: Accounts, *, root: bool = False, indent: int =
         "normshares": f"{share['part']:.6f}",
         "rawusage": f"{share['used']:.0f}",
         "normusage": f"{share['used'] / known.total if known.total else 0.0:.6f}",
-        "effectvusage": f"{share['effective']:.6f}",
+        "effectvusage": f"{share['used_part']:.6f}",
         "fairshare": f"{share['fair_share']:.6f}" if row.user else "",
-        "levelfs": f"{level:.6f}",
+        "levelfs": "inf" if level == 0 else f"{level or 0:.6f}",
         "cluster": known.cluster,
     }

@@ -223,7 +223,7 @@ def share_row(share: "Mapping[str, Any]") -> dict[str, str]:
         "Share": str(share["shares"]),
         "Of Cluster": f"{100 * share['part']:.1f} %",
         "Hours Used": f"{share['used'] / 3600:.1f}",
-        "Of Usage": f"{100 * share['effective']:.1f} %",
+        "Of Usage": f"{100 * share['used_part']:.1f} %",
         "Fair Share": f"{share['fair_share']:.3f}",
     }
 

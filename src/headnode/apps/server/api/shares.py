@@ -85,4 +85,13 @@ def score_object(score: JobScore | None) -> PriorityScore | None:
 
 
 def _object(of: FairShare) -> ShareObject:
-    return ShareObject(of.user, of.project, of.shares, of.part, of.used, of.effective, of.factor)
+    return ShareObject(
+        of.user,
+        of.project,
+        of.shares,
+        of.part,
+        of.used,
+        of.used_part,
+        of.level if of.part else None,
+        of.factor,
+    )
