@@ -31,9 +31,8 @@ class SharesAnswer(VerbAnswer, frozen=True):
     weighted: bool  # waiting jobs are ordered by it; false: by priority and submission, or by a plug-in
     total: float  # processor-seconds of all users
     half_life: float  # seconds after which usage counts half
-    known: list[str]  # projects with limits or shares of their own, whether anyone used them or not
-    projects: list[ShareObject]
-    users: list[ShareObject]
+    projects: list[ShareObject]  # also those with limits or shares of their own that nobody has used
+    users: list[ShareObject]  # the requesting user also in each project with limits or shares of its own
     more: str | None  # to pass as `after`; null: there are no more
 
 

@@ -80,7 +80,7 @@ _WORDS = {
     ),
     "task": (("view", "task"), ("output", "task_output"), ("cancel finish requeue modify", "task")),
     "node": (("list", "node_list"), ("view listcores approve pause drain resume remove invite set", "node")),
-    "cluster": (("view limits params envs history audit", "cluster"),),
+    "cluster": (("view limits shares params envs history audit", "cluster"),),
     "journal": (("check", "backup"),),
     "standby": (("invite join list takeover remove", "standby"),),
     "reservation": (("new list view modify cancel", "reservation"),),

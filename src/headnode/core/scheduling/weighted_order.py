@@ -3,7 +3,7 @@
 Running jobs, and those that go first, are charged in advance, so that users take turns also within one pass.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -141,10 +141,11 @@ class WeightedOrder(NamedTuple):
             yield _Waiting(turn.minus_priority, -age - size, turn, age, size, charge)
 
 
-def share_tree(shares: Shares, view: View, *, charged: bool) -> ShareTree:
+def share_tree(shares: Shares, view: View, *, charged: bool, also: Collection[Owner] = ()) -> ShareTree:
     """Return who shares the cluster, and who of them has jobs now.
 
     charged:  running jobs count as if they had run on for an hour, or to their end
+    also:     who might have jobs; if nobody has any now, all are compared who ever had, and these
     """
     used, active = dict(view.usage), {(each.owner, each.project) for each in view.queue}
     for job in view.running:
@@ -152,7 +153,7 @@ def share_tree(shares: Shares, view: View, *, charged: bool) -> ShareTree:
         owner = (job.owner, job.project)
         used[owner] = used.get(owner, 0.0) + processors * min(max(0.0, job.end - view.now), CHARGED)
         active.add(owner)
-    return ShareTree(shares, used, active, least=_NodeSizes(view).all_processors * CHARGED)
+    return ShareTree(shares, used, active or {*used, *also}, least=_NodeSizes(view).all_processors * CHARGED)
 
 
 class _NodeSizes:

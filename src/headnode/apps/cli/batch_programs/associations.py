@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from headnode.core.model.owner_limits import Limits
 
 
-_UNUSED = {"shares": 1, "part": 0.0, "used": 0.0, "used_part": 0.0, "level": 0.0, "fair_share": 0.0}
-"""What is shown of an account that nobody has used, and a user who has not used it."""
+_HIDDEN = {"shares": 1, "part": 0.0, "used": 0.0, "used_part": 0.0, "level": None, "fair_share": 0.0}
+"""What is shown of an account that other users have used, and the user has not."""
 
 
 class Association:
@@ -25,7 +25,7 @@ class Association:
 
     def __init__(self, account: str, user: str, share: "Mapping[str, Any] | None" = None) -> None:
         self.account, self.user = account, user
-        self.share: Mapping[str, Any] = share or _UNUSED
+        self.share: Mapping[str, Any] = share or _HIDDEN
 
 
 class Accounts:
@@ -45,11 +45,7 @@ class Accounts:
             if not after:
                 break
         self._projects = {each["project"]: each for each in answer["projects"]}
-        shares: dict[tuple[str, str], dict[str, Any] | None] = {
-            (each["project"], each["user"]): each for each in found
-        }
-        for project in answer["known"]:  # which any user may name
-            shares.setdefault((project, self.user), None)
+        shares = {(each["project"], each["user"]): each for each in found}
         self.users = sorted({self.user, *(user for _, user in shares)})
         rows = [Association(project, user, share) for (project, user), share in sorted(shares.items())]
         self.of_users = [row for row in rows if row.account]

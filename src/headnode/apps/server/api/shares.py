@@ -31,19 +31,21 @@ async def shares(context: ServerContext, by: User, request: ListSharesRequest) -
     """
     engine, cluster, after = context.engine, context.cluster, tuple(request.after.partition(",")[::2])
     order = order_in_use(engine.policies, engine.settings)
-    tree = share_tree(shares_of(engine.settings.values), engine.owners(context.now()), charged=False)
-    own = sorted(key for key in tree.owners() if by.oversees or key[0] == by.name)
+    wanted = shares_of(engine.settings.values)
+    known = {*cluster.limit_index.entries[LimitScope.PROJECT], *wanted.projects} - {EVERY}
+    open_to_all = {(by.name, project) for project in known}  # any user may name them
+    tree = share_tree(wanted, engine.owners(context.now()), charged=False, also=open_to_all)
+    own = sorted(open_to_all | {key for key in tree.owners() if by.oversees or key[0] == by.name})
     seen = [key for key in own if key > after]
     page = seen[: min(max(1, request.limit), OWNER_PAGE.most)]
-    of_projects = shares_of(engine.settings.values).projects
-    known = {*cluster.limit_index.entries[LimitScope.PROJECT], *of_projects} - {EVERY}
-    named = tree.projects() if by.oversees else sorted({project for _, project in own if project})
+    seen_by_members = {project for user, project in tree.owners() if by.oversees or user == by.name}
+    unused = {project for project in known if not tree.of_project(project).used}
+    named = sorted((seen_by_members | unused) - {""})
     return SharesAnswer(
         every=by.oversees,
         weighted=order is not None and bool(order.weights.get(PriorityFactor.FAIR_SHARE)),
         total=sum(cluster.usage.used(context.now()).values()),
         half_life=float(engine.settings.number(HALF_LIFE_PARAMETER)),
-        known=sorted(known),
         projects=[_object(tree.of_project(name)) for name in named[: OWNER_PAGE.most]],
         users=[_object(tree.of(key)) for key in page],
         more=",".join(page[-1]) if len(page) < len(seen) else None,
