@@ -23,7 +23,7 @@ from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES, OrderedPolicy
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.transitions import JobState
-from headnode.engine.chosen_policy import check_one_order, order_in_use
+from headnode.engine.policy_registry import check_one_order, order_in_use
 
 FAIR = {"PriorityWeights": "fair-share=1000"}
 

@@ -33,7 +33,7 @@ from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
 from headnode.engine.batch_write import BatchSteps, JournalWrite, carry_out_batch
-from headnode.engine.chosen_policy import chosen_policy, planned_again, planning_method
+from headnode.engine.policy_registry import chosen_policy, planned_again, planning_method
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.preemption import (
     Rebalancing,

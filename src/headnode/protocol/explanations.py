@@ -5,9 +5,11 @@ Times are seconds since 1970.  The comment of a field is what the page of the pr
 
 from msgspec import UNSET, UnsetType
 
+from headnode.core.formats.fidelity import FidelityReport
 from headnode.protocol.answers import (
     DependencyObject,
     ExpectedStartObject,
+    JobObject,
     ProcessorCount,
     VerbAnswer,
 )
@@ -87,16 +89,6 @@ class HelpfulChange(VerbAnswer, frozen=True):
     command: str  # makes the change; empty if the job must be submitted again with the options
 
 
-class DeadlineObject(VerbAnswer, frozen=True):
-    """The deadline of a job, and the seconds by which it would start too late; 0 or less means in time."""
-
-    at: float
-    last_start: float
-    by_limits: float | None  # for the promised start
-    expected: float | None  # for the median of the expected start
-    at_worst: float | None  # for the ninth of ten
-
-
 class WaitingTask(VerbAnswer, frozen=True):
     """A task of a running job that waits."""
 
@@ -105,6 +97,16 @@ class WaitingTask(VerbAnswer, frozen=True):
     instance: int  # the first that waits
     waiting: int
     reasons: list[ReasonObject]
+
+
+class DeadlineObject(VerbAnswer, frozen=True):
+    """The deadline of a job, and the seconds by which it would start too late; 0 or less means in time."""
+
+    at: float
+    last_start: float
+    by_limits: float | None  # for the promised start
+    expected: float | None  # for the median of the expected start
+    at_worst: float | None  # for the ninth of ten
 
 
 class Explanation(VerbAnswer, frozen=True):
@@ -131,3 +133,20 @@ class Explanation(VerbAnswer, frozen=True):
     tasks: list[WaitingTask]  # the first 20 waiting tasks of a running job
     dependencies: list[DependencyObject]  # if the job was created
     site: SiteExplanation | None  # why it waits at the site under the overlay
+
+
+class PredictedJob(VerbAnswer, frozen=True):
+    """What would become of a job."""
+
+    job: JobObject
+    explanation: Explanation
+
+
+class CheckAnswer(VerbAnswer, frozen=True):
+    """check_job."""
+
+    report: FidelityReport
+    job: JobObject | UnsetType = UNSET  # of one job
+    explanation: Explanation | UnsetType = UNSET  # of one job
+    jobs: list[PredictedJob] | UnsetType = UNSET  # of a file with several jobs, the first 20
+    count: int | UnsetType = UNSET  # of a file with several jobs: how many

@@ -12,28 +12,9 @@ from msgspec import UNSET, Meta, UnsetType
 from headnode.core.formats.fidelity import FidelityReport
 from headnode.protocol.answers import (
     InstanceCounts,
-    JobObject,
     VerbAnswer,
 )
-from headnode.protocol.explanations import Explanation
 from headnode.protocol.requests import JobIdRequest, Name, Names, UnixTime, VerbRequest
-
-
-class PredictedJob(VerbAnswer, frozen=True):
-    """What would become of a job."""
-
-    job: JobObject
-    explanation: Explanation
-
-
-class CheckAnswer(VerbAnswer, frozen=True):
-    """check_job."""
-
-    report: FidelityReport
-    job: JobObject | UnsetType = UNSET  # of one job
-    explanation: Explanation | UnsetType = UNSET  # of one job
-    jobs: list[PredictedJob] | UnsetType = UNSET  # of a file with several jobs, the first 20
-    count: int | UnsetType = UNSET  # of a file with several jobs: how many
 
 
 class SubmissionRefusal(VerbAnswer, frozen=True):

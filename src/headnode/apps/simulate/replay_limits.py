@@ -8,7 +8,7 @@ from headnode.apps.simulate.submissions import SOMEBODY, LogOwners, idle_nodes, 
 from headnode.core.formats.swf import Remark
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobRequest
-from headnode.core.model.owner_limits import EVERY, GROUP_MARK, LimitScope
+from headnode.core.model.owner_limits import EVERY, GROUP_MARK, LIMIT_PARAMETERS, LimitScope
 from headnode.core.model.priority_factors import (
     PROJECT_SHARES,
     USER_SHARES,
@@ -155,11 +155,12 @@ def _missing(
     if not column:
         raise _no_owners(parameter, scope)
     names = {name(number) for number in set(column)}
+    does = "limits" if parameter in LIMIT_PARAMETERS else "names"
     missing = [repr(entry) for entry in entries if entry != EVERY and entry not in names]
     if missing:
         example = next(iter(sorted(names - {SOMEBODY, ""})))
         yield (
-            f"{parameter} names {', '.join(missing)}, and no job of the log is of such a {scope}; "
+            f"{parameter} {does} {', '.join(missing)}, and no job of the log is of such a {scope}; "
             f"a {scope} of this log is, for example, {example!r}"
         )
 

@@ -105,7 +105,7 @@ class ShareTree:
         return {project: _Level(*sums, least[project]) for project, sums in members.items()}
 
     def account(self, owner: Owner) -> "SharedAccount":
-        """Return what a user has used in a project, or of the cluster without one, and how much is its part."""
+        """Return what a user has used, of its project or of the cluster, and how much is its part."""
         user, project = owner
         level = self._in_project[project] if project else self._cluster
         part, _ = level.parts(self._shares.of_user(user, project), 0.0, active=owner in self._active)

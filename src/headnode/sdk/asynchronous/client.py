@@ -20,8 +20,8 @@ from headnode.protocol.answers import (
     WatchedJob,
 )
 from headnode.protocol.cluster_answers import ClusterObject
-from headnode.protocol.explanations import Explanation
-from headnode.protocol.job_answers import CheckAnswer, EfficiencyObject, SubmissionRefusal
+from headnode.protocol.explanations import CheckAnswer, Explanation
+from headnode.protocol.job_answers import EfficiencyObject, SubmissionRefusal
 from headnode.protocol.job_signals import SignalJobAnswer
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.asynchronous.session import AsyncSession, job_number

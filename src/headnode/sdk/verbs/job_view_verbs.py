@@ -8,8 +8,8 @@ from typing import Any
 from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
 from headnode.protocol.cluster_answers import QueueAnswer, QueueRequest
 from headnode.protocol.event_answers import EventsAnswer, EventsRequest, JobStatesAnswer, JobStatesRequest
-from headnode.protocol.explanations import Explanation
-from headnode.protocol.job_answers import CheckAnswer, EfficiencyAnswer, EfficiencyRequest
+from headnode.protocol.explanations import CheckAnswer, Explanation
+from headnode.protocol.job_answers import EfficiencyAnswer, EfficiencyRequest
 from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,

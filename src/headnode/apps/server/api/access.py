@@ -33,7 +33,6 @@ from headnode.core.state.permissions import (
 )
 from headnode.core.state.tokens import LOGIN_LIFETIME
 from headnode.protocol import requests as w
-from headnode.protocol.job_answers import SubmitJobsAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,
@@ -88,6 +87,8 @@ def audited_answer(answer: object) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
     names = ("job", "jobs", "owner", "token")
     told = {name: getattr(answer, name, None) for name in names}
+    from headnode.protocol.job_answers import SubmitJobsAnswer  # with the first request of a client
+
     if isinstance(answer, SubmitJobsAnswer):
         refused = [(n, each.refused.code) for n, each in enumerate(answer.submissions) if each.refused]
         told["refused"] = [f"{number}: {code}" for number, code in refused] or None

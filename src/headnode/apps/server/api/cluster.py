@@ -26,8 +26,7 @@ from headnode.core.state.events import ParameterSet
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
-from headnode.engine.chosen_policy import check_one_order
-from headnode.engine.policy_registry import PolicyRegistry
+from headnode.engine.policy_registry import PolicyRegistry, check_one_order
 from headnode.engine.settings import Settings, check_parameter, parameters_with
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import (

@@ -18,7 +18,6 @@ from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import awaits_files, kind_of_wait, why_unpredictable
 from headnode.core.model.bounds import HISTORY_PAGE, PAGE, PAGE_BYTES
-from headnode.core.model.job import JobSpec
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
@@ -26,7 +25,6 @@ from headnode.core.state import job_events as e
 from headnode.core.state.events import BankNoted, Event, JobPlaced
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.job_record import JobRecord
-from headnode.core.state.job_request import last_start
 from headnode.core.state.place_choice import places_in_words
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import Prediction
@@ -40,7 +38,6 @@ from headnode.protocol.answers import (
     ListedJob,
     PredictionObject,
 )
-from headnode.protocol.explanations import DeadlineObject
 from headnode.protocol.requests import ListJobsRequest
 
 
@@ -108,32 +105,6 @@ def prediction_object(prediction: Prediction | None) -> PredictionObject | None:
         p50=prediction.p50,
         p90=prediction.p90,
         started=prediction.started,
-    )
-
-
-def deadline_object(
-    spec: JobSpec, expected: ExpectedStartObject | None, not_before: float | None
-) -> DeadlineObject | None:
-    """Return a job's deadline, and by how many seconds it would be late; None for a job without one.
-
-    A job is taken to run as long as its limit lets it, without one not at all.
-    `by_limits` follows from the promised start, or from `not_before`, `expected` and `at_worst` from those
-    expected half of the time and nine times of ten.  None: no such start is known; 0 or less: it would be
-    in time.
-    """
-    latest = last_start(spec)
-    if latest is None or spec.end_by is None:
-        return None
-
-    def late(start: float | None) -> float | None:
-        return None if start is None else start - latest
-
-    return DeadlineObject(
-        at=spec.end_by,
-        last_start=latest,
-        by_limits=late((expected.promise if expected else None) or not_before),
-        expected=late(expected.p50 if expected else None),
-        at_worst=late(expected.p90 if expected else None),
     )
 
 

@@ -14,8 +14,7 @@ from headnode.core.model.user import User
 from headnode.protocol import requests as w
 from headnode.protocol.answers import ProcessorCount
 from headnode.protocol.cluster_answers import QueueAnswer, QueuedJob, QueueRequest
-from headnode.protocol.explanations import Explanation
-from headnode.protocol.job_answers import CheckAnswer
+from headnode.protocol.explanations import CheckAnswer, Explanation
 
 
 @verb(READS)

@@ -10,7 +10,7 @@ from headnode.core.scheduling.fair_share import FairShare
 from headnode.core.scheduling.weighted_order import share_tree
 from headnode.core.state.job_request import job_names
 from headnode.core.state.owner_usage import HALF_LIFE_PARAMETER
-from headnode.engine.chosen_policy import order_in_use
+from headnode.engine.policy_registry import order_in_use
 from headnode.protocol.shares import (
     FactorWeights,
     ListPrioritiesRequest,

@@ -17,7 +17,6 @@ from headnode.apps.server.api.job_submission import (
     users_named,
     with_terms,
 )
-from headnode.apps.server.api.job_views import deadline_object
 from headnode.apps.server.api.jobs import refuse_description, refuse_submitted
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
@@ -27,6 +26,7 @@ from headnode.apps.server.explain.applicable_changes import (
     snapshot_with,
 )
 from headnode.apps.server.explain.explain_job import (
+    deadline_object,
     empty_explanation,
     helpful_changes,
     latest_start,
@@ -55,8 +55,7 @@ from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 from headnode.protocol import requests as w
 from headnode.protocol.answers import JobObject
-from headnode.protocol.explanations import Explanation
-from headnode.protocol.job_answers import CheckAnswer, PredictedJob
+from headnode.protocol.explanations import CheckAnswer, Explanation, PredictedJob
 
 MOST_PREDICTED = 20  # jobs of one file
 

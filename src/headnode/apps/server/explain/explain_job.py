@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
-from headnode.apps.server.api.job_views import deadline_object, expected_start
+from headnode.apps.server.api.job_views import expected_start
 from headnode.apps.server.api.site import site_explanation
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
@@ -25,6 +25,7 @@ from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import preemption_reasons
 from headnode.core.model.errors import Refused
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.user import User
@@ -34,11 +35,13 @@ from headnode.core.scheduling.explain.counterfactual import Suggestion
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import submit as c
 from headnode.core.state.decide import decide
+from headnode.core.state.job_request import last_start
 from headnode.core.state.resources import with_resource
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import STATE_NAMES, JobState
 from headnode.protocol.answers import ExpectedStartObject
 from headnode.protocol.explanations import (
+    DeadlineObject,
     Explanation,
     HelpfulChange,
     ReasonObject,
@@ -101,6 +104,32 @@ def empty_explanation(context: ServerContext) -> Object:
         "dependencies": [],
         "site": None,
     }
+
+
+def deadline_object(
+    spec: JobSpec, expected: ExpectedStartObject | None, not_before: float | None
+) -> DeadlineObject | None:
+    """Return a job's deadline, and by how many seconds it would be late; None for a job without one.
+
+    A job is taken to run as long as its limit lets it, without one not at all.
+    `by_limits` follows from the promised start, or from `not_before`, `expected` and `at_worst` from those
+    expected half of the time and nine times of ten.  None: no such start is known; 0 or less: it would be
+    in time.
+    """
+    latest = last_start(spec)
+    if latest is None or spec.end_by is None:
+        return None
+
+    def late(start: float | None) -> float | None:
+        return None if start is None else start - latest
+
+    return DeadlineObject(
+        at=spec.end_by,
+        last_start=latest,
+        by_limits=late((expected.promise if expected else None) or not_before),
+        expected=late(expected.p50 if expected else None),
+        at_worst=late(expected.p90 if expected else None),
+    )
 
 
 async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:

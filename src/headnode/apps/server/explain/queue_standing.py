@@ -98,7 +98,7 @@ def _score(context: ServerContext, snapshot: PolicySnapshot) -> PriorityScore | 
     if snapshot.view.positions is None:
         return None
     from headnode.apps.server.api.shares import score_object  # few clusters have weights
-    from headnode.engine.chosen_policy import order_in_use
+    from headnode.engine.policy_registry import order_in_use
 
     order = order_in_use(context.engine.policies, context.engine.settings)
     return None if order is None else score_object(order.scores(snapshot.view).get(snapshot.subject.job))
