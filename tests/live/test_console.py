@@ -8,6 +8,7 @@ from html import unescape
 import httpx
 import pytest
 from gateways import RealGateway, real_gateway
+from lxml.html import fromstring
 
 from heads import RealHead, real_head
 
@@ -508,6 +509,25 @@ def test_settings_change_what_was_changed_in_this_form_only(head: RealHead, brow
     assert 'name="param-HeartbeatInterval" value="7"' in again.text
     assert 'name="param-SchedulingDepth" value="many"' in again.text
     head.ask("set_parameters", values={"SchedulingDepth": None, "HeartbeatInterval": None})
+
+
+def test_pages_show_the_shares_and_the_score_of_a_waiting_job(browser: httpx.Client, head: RealHead) -> None:
+    values = {"PriorityWeights": "fair-share=1000,age=10", "ProjectShares": "chem:3"}
+    head.ask("set_parameters", values=values)
+    jobs = []
+    try:
+        for _ in range(2):
+            terms = {"projectname": "chem", "numprocessors": "2", "runtime": "600"}
+            jobs.append(head.ask("submit_job", tasks=[{"command": "sleep 600"}], terms=terms)["job"])
+        for page in ("/settings", "/people"):
+            section = fromstring(browser.get(page).text).get_element_by_id("shares")
+            shown = " ".join(" ".join(section.itertext()).split())
+            assert re.search(r"chem \(all\) 3 \d+\.\d % \d+\.\d \d+\.\d % [01]\.\d{3}", shown), shown
+        assert re.search(r"Its score is \d+\.\d = fair share \d+\.\d", browser.get(f"/jobs/{jobs[1]}").text)
+    finally:
+        head.ask("set_parameters", values=dict.fromkeys(values))
+        for job in jobs:
+            head.ask("cancel_job", job=job)
 
 
 def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(

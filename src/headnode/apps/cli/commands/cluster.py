@@ -23,6 +23,7 @@ from headnode.apps.cli.screens.cluster import (
     param_row,
     prediction_rows,
     prediction_trailer,
+    share_place,
     share_row,
 )
 from headnode.apps.cli.table import RecordTable
@@ -184,7 +185,7 @@ def shares(asked: Arguments, client: Client, out: Output) -> int:
         if not after:
             break
         told = client.ask("shares", after=after)
-    every = sorted([*projects, *found], key=lambda each: (not each["project"], each["project"], each["user"]))
+    every = sorted([*projects, *found], key=share_place)
     names = set(asked.words)
     shown = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
     if not told["weighted"]:

@@ -215,6 +215,11 @@ SHARE_COLUMNS = ("Project", "User", "Share", "Of Cluster", "Hours Used", "Of Usa
 SHARE_NUMBERS = SHARE_COLUMNS[2:]
 
 
+def share_place(share: "Mapping[str, Any]") -> tuple[bool, str, str]:
+    """Return the place in a list: each project before its users, and then the users without one."""
+    return not share["project"], share["project"], share["user"]
+
+
 def share_row(share: "Mapping[str, Any]") -> dict[str, str]:
     """Return the share of a project, or of a user in it, with what is used of it in processor-hours."""
     return {

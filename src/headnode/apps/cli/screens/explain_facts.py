@@ -116,7 +116,7 @@ def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
         "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
         "submitted": _ago(job["submitted"], now),
         "turn": _turn(told),
-        "score": _score(told),
+        "score": score_in_words(told),
         "files": _files_by(told, now),
         "expected": _expected(told, now),
         "promised": _promised(told),
@@ -169,7 +169,7 @@ def _turn(told: "Told") -> str:
     return f"{counted(told['ahead'], 'job')} ahead of it in the queue{some}"
 
 
-def _score(told: "Told") -> str:
+def score_in_words(told: "Told") -> str:
     """Return what orders the job within its priority."""
     score = told.get("score")
     if not score or not _waits(told):

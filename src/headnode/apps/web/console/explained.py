@@ -1,7 +1,7 @@
 """Why a job waits and what would help, for pages: the sentences are those of ``hn job explain``."""
 
 from headnode.apps.cli.screens import explain
-from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, places
+from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, places, score_in_words
 from headnode.apps.readable_values import counted, duration
 from headnode.apps.web.console.site_queue import queue_row
 from headnode.apps.web.console.visit import Model, Told
@@ -25,6 +25,7 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
         ],
         "ahead": told["ahead"],
         "jobs_ahead": told["jobs_ahead"],
+        "score": score_in_words(told),
         "there": _there(told),
         "would_start": places(told["would_start"]) if told["would_start"] else "",
         "when": _when(told, now),

@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.cluster import limit_row
-from headnode.apps.web.console.settings import page_of_limits
+from headnode.apps.web.console.settings import page_of_limits, page_of_shares
 from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
@@ -43,6 +43,7 @@ async def show_people(visit: Visit) -> Model:
         "title": "People",
         "limits": [limit_row(use) for use in limits["limits"]],
         "more_limits": limits["more"],
+        "shares": await page_of_shares(visit),
         "tokens": tokens,
         "people": people,
         "mapping": mapping,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.cli.screens.cluster import change_row, limit_row, no_limits
+from headnode.apps.cli.screens.cluster import change_row, limit_row, no_limits, share_place, share_row
 from headnode.apps.web.console.policy_lab import SIMULATED, verdict_on
 from headnode.apps.web.console.visit import (
     ConsoleAction,
@@ -26,7 +26,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 
 CHANGES_SHOWN: Final = 200
 SUBJECTS: Final = (
-    ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|UsageHalfLife")),
+    ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|UsageHalfLife|Shares$")),
     ("Licences", re.compile("Licence")),
     ("Limits of users, projects and groups", re.compile("Limits$")),
     ("Filters", re.compile("Filter|DefaultHoldDuration")),
@@ -46,6 +46,13 @@ OF_SCHEDULING: Final = frozenset(("SchedulingPolicy", *SIMULATED))
 async def page_of_limits(visit: Visit) -> Model:
     """Return the limits of as many owners as a page has, from the place in the address."""
     return await visit.ask("limits", after=visit.query.get("after", ""), limit=LIMITS_SHOWN)
+
+
+async def page_of_shares(visit: Visit) -> list[Model]:
+    """Return the shares of projects and users, each project before its users; none without weights."""
+    told = await visit.ask("shares", limit=LIMITS_SHOWN)
+    found = [*told["projects"], *told["users"]] if told["weighted"] else []
+    return [dict(share_row(each)) for each in sorted(found, key=share_place)]
 
 
 async def show_settings(visit: Visit) -> Model:
@@ -74,6 +81,7 @@ async def show_settings(visit: Visit) -> Model:
         "limits": [limit_row(use) for use in limits["limits"]],
         "more_limits": limits["more"],
         "no_limits": no_limits(limits),
+        "shares": await page_of_shares(visit),
         "changes": [change_row(change) | {"at": change["at"]} for change in changes[::-1]],
         "errors": {},
         "filled": {},
