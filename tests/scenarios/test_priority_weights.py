@@ -17,10 +17,13 @@ from test_fair_share_policy import (
 )
 
 from headnode.core.model.errors import WrongState
+from headnode.core.model.job import UnitType
+from headnode.core.model.node import NodeFacts
 from headnode.core.model.priority_factors import WEIGHTS_PARAMETER
 from headnode.core.model.quantities import Priority, Seconds
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES, OrderedPolicy
+from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.transitions import JobState
 from headnode.engine.policy_registry import check_one_order, order_in_use
@@ -153,6 +156,22 @@ def test_the_queue_is_put_in_order_again_though_nothing_happens() -> None:
     cluster.clock.advance(Seconds(301.0))
     cluster.engine.tick()
     assert cluster.engine.last_plan is not made
+
+
+@pytest.mark.parametrize(("weight", "first"), [("0", "ann"), ("8", "bob")])
+def test_a_user_of_gpus_has_used_more_if_gpus_have_a_weight(weight: str, first: str) -> None:
+    cluster = weighted(4, PriorityWeights="fair-share=1000", UsageGpuWeight=weight)
+    cluster.do(RegisterNode(facts=NodeFacts(name="g", processors=4, gpus=4), approved=True))
+    gpus = {"unit": UnitType.GPU, "processors_per_gpu": 1}
+    cluster.submit(ANN, processors=2, **gpus)
+    cluster.submit(BOB, processors=3)
+    minutes(cluster, 1)
+    cluster.submit(EVE, processors=8, run_time=Seconds(MINUTE))
+    jobs = {name: cluster.submit(by, processors=8) for name, by in (("ann", ANN), ("bob", BOB))}
+    if first == "bob":
+        jobs = dict(reversed(jobs.items()))
+    minutes(cluster, 1)
+    assert [name for name, job in jobs.items() if cluster.state(job) is JobState.RUNNING] == [first]
 
 
 def test_a_restart_changes_no_turn() -> None:

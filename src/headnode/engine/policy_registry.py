@@ -24,6 +24,7 @@ from headnode.core.scheduling.plan import Grow, LazyReasons, Plan, Reason, Reser
 from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, OrderedPolicy, OrdersQueue, Policy
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View, WaitingClass
+from headnode.core.state.owner_usage import gpu_weight
 from headnode.engine.ports import Clock
 from headnode.engine.settings import Settings
 
@@ -243,7 +244,8 @@ def weighted_order(settings: Settings) -> "WeightedOrder | None":
         return None
     from headnode.core.scheduling.weighted_order import WeightedOrder  # few clusters have weights
 
-    return WeightedOrder(weights, shares_of(settings.values), Seconds(settings.number(MAX_AGE_PARAMETER)))
+    max_age = Seconds(settings.number(MAX_AGE_PARAMETER))
+    return WeightedOrder(weights, shares_of(settings.values), max_age, gpu_weight(settings.values))
 
 
 def order_in_use(policies: Mapping[str, Policy], settings: Settings) -> "WeightedOrder | None":

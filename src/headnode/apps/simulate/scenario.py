@@ -59,6 +59,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("Administrators", "Operators", "SiteKeyRoles"), _PEOPLE),
         "StandbyWait": "a simulation has no standby heads",
         "NodeGroups": "groups without nodes run no jobs",
+        "UsageGpuWeight": "logs do not contain the GPUs of jobs",
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }
 )

@@ -85,11 +85,12 @@ class _Project:
 
 
 class WeightedOrder(NamedTuple):
-    """How a cluster orders its queue.  `max_age` in seconds."""
+    """How a cluster orders its queue.  `max_age` in seconds; a GPU counts as `gpu_weight` processors more."""
 
     weights: Weights
     shares: Shares
     max_age: Seconds
+    gpu_weight: float = 0.0
 
     def keys(self, view: View) -> Mapping[JobId, SortKey]:
         """Return the key of each queued job: its priority, then its score, the largest first."""
@@ -111,7 +112,7 @@ class WeightedOrder(NamedTuple):
         for each in view.queue:
             queues.setdefault((each.owner, each.project), []).extend(self._waiting(view, each, sizes))
         weight = self.weights.get(PriorityFactor.FAIR_SHARE, 0)
-        tree = share_tree(self.shares, view, charged=True)
+        tree = share_tree(self.shares, view, charged=self.gpu_weight)
         projects = dict[Owner, list[_User]]()
         for (user, project), jobs in queues.items():
             jobs.sort(reverse=True)  # the last goes first
@@ -136,7 +137,7 @@ class WeightedOrder(NamedTuple):
     def _waiting(self, view: View, each: WaitingClass, sizes: "_NodeSizes") -> Iterator[_Waiting]:
         processors = sizes.processors(each.request)
         size = self.weights.get(PriorityFactor.SIZE, 0) * min(1.0, processors / sizes.all_processors)
-        charge = processors * min(each.request.run_time, CHARGED)
+        charge = _with_gpus(processors, each.request, self.gpu_weight) * min(each.request.run_time, CHARGED)
         weight = self.weights.get(PriorityFactor.AGE, 0)
         for turn in each.turns:
             waits = max(0.0, view.now - view.waiting_since.get(turn.job, view.now))
@@ -144,19 +145,29 @@ class WeightedOrder(NamedTuple):
             yield _Waiting(turn.minus_priority, -age - size, turn, age, size, charge)
 
 
-def share_tree(shares: Shares, view: View, *, charged: bool, also: Collection[Owner] = ()) -> ShareTree:
+def share_tree(
+    shares: Shares, view: View, *, charged: float | None, also: Collection[Owner] = ()
+) -> ShareTree:
     """Return who shares the cluster, and who of them has jobs now.
 
-    charged:  running jobs count as if they had run on for an hour, or to their end
+    charged:  running jobs count as if they had run on for an hour, or to their end, each GPU as so many
+              processors more; None: they do not
     also:     who might have jobs; if nobody has any now, all are compared who ever had, and these
     """
     used, active = dict(view.usage), {(each.owner, each.project) for each in view.queue}
     for job in view.running:
-        processors = sum(count for _node, count in job.allocation) if charged else 0
         owner = (job.owner, job.project)
-        used[owner] = used.get(owner, 0.0) + processors * min(max(0.0, job.end - view.now), CHARGED)
         active.add(owner)
+        if charged is not None:
+            held = _with_gpus(sum(count for _node, count in job.allocation), job.request, charged)
+            used[owner] = used.get(owner, 0.0) + held * min(max(0.0, job.end - view.now), CHARGED)
     return ShareTree(shares, used, active or {*used, *also}, least=_NodeSizes(view).all_processors * CHARGED)
+
+
+def _with_gpus(processors: float, request: JobRequest, weight: float) -> float:
+    """Return as how many processors those of a job count, with the GPUs that come with them."""
+    each = request.processors_per_gpu
+    return processors + weight * processors / each if each and weight else processors
 
 
 class _NodeSizes:

@@ -294,7 +294,7 @@ class ClusterState:
         for name, until in wake_ups(run, self.parameters).items():
             self.agenda.wake_ups.set((record.id, name), until)
         self.agenda.dirty_jobs.add(record.id)
-        self.usage.count(record, self.spec(record).project)
+        self.usage.count(record, self.spec(record).project, self._granted[record.id])
 
     def open_elsewhere(self, record: JobRecord) -> None:
         """Update the indexes for a job that was handed over; it holds nothing here."""

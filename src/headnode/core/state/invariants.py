@@ -213,9 +213,11 @@ def _check_usage(cluster: ClusterState) -> None:
     wanted = {}
     for job in cluster.running:
         record = cluster.jobs[job]
-        held = 0 if record.run is None else sum(map(len, record.run.allocation.values()))
-        if held:
-            wanted[job] = ((record.owner, cluster.spec(record).project), held)
+        nodes = [] if record.run is None else [*map(len, record.run.allocation.values())]
+        each = cluster.given(record).processors_per_gpu
+        if any(nodes):
+            gpus = sum(count // each for count in nodes) if each else 0
+            wanted[job] = ((record.owner, cluster.spec(record).project), sum(nodes), gpus)
     _must(cluster.usage.held() == wanted, f"usage counts {cluster.usage.held()}, should count {wanted}")
 
 

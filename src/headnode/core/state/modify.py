@@ -360,7 +360,7 @@ def _extend_run(cluster: ClusterState, record: JobRecord, run: JobRun, spec: Job
     graph.spec = spec
     graph.work_out()
     cluster.remember_request(record, spec)
-    cluster.usage.count(record, spec.project)
+    cluster.usage.count(record, spec.project, cluster.request(record))
     if run.started is not None:
         suspension.set_limits(run, spec)
         cluster.agenda.set_deadline(record.id, run.deadline)

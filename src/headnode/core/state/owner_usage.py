@@ -1,20 +1,23 @@
-"""What the owners and projects of jobs have used: processor-seconds that count less as they get older.
+"""What the owners and projects of jobs have used: processor-seconds and GPU-seconds that count less as they
+get older.
 
 An account is brought up to date when a job of it gets or loses processors, so its cost does not depend on how
 long jobs run or how many there are.  With a half-life of a week, what was used a week ago counts half.
 Source: Slurm, "Multifactor Priority Plugin", PriorityDecayHalfLife.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import expm1, inf, log
 
 import msgspec
 
+from headnode.core.model.job import JobRequest, gpus_with
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_record import JobRecord
 
 HALF_LIFE_PARAMETER = "UsageHalfLife"
+GPU_WEIGHT_PARAMETER = "UsageGpuWeight"
 HALF_LIFE = 604_800  # seconds, where the parameter is not set
 MOST_ACCOUNTS = 20_000  # names of projects are free text; beyond these the least used accounts are dropped
 
@@ -51,6 +54,11 @@ def seconds_until(room: float, used: float, reserved: float, held: int, decay_ti
     return high
 
 
+def gpu_weight(parameters: Mapping[str, str]) -> float:
+    """Return as how many processors more a GPU counts, where those who have used less go first."""
+    return float(parameters.get(GPU_WEIGHT_PARAMETER) or 0.0)
+
+
 class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
     """The processor-seconds used by the jobs of one owner and project until `at`, less their decay."""
 
@@ -58,15 +66,18 @@ class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
     project: str
     used: float
     at: Instant
+    gpus: float = 0.0  # GPU-seconds
 
 
 class _LiveAccount(msgspec.Struct):
-    """An account with the processors that its jobs hold now, which follow from their allocations."""
+    """An account with the processors and GPUs that its jobs hold now, which follow from their allocations."""
 
     key: UsageKey
     used: float
     at: Instant
     held: int = 0
+    gpus: float = 0.0
+    gpus_held: int = 0
 
 
 class OwnerUsage:
@@ -75,12 +86,14 @@ class OwnerUsage:
     def __init__(self, accounts: list[UsageAccount], half_life: float) -> None:
         self.now = Instant(0.0)
         self._time = half_life / log(2)  # seconds in which usage decays to 1/e
-        found = (_LiveAccount((each.owner, each.project), each.used, each.at) for each in accounts)
+        found = (
+            _LiveAccount((each.owner, each.project), each.used, each.at, gpus=each.gpus) for each in accounts
+        )
         self._accounts = {each.key: each for each in found}
         self._of_owner: dict[str, list[_LiveAccount]] = {}
         self._of_project: dict[str, list[_LiveAccount]] = {}
         self._index(self._accounts.values())
-        self._jobs: dict[JobId, tuple[_LiveAccount, int]] = {}  # the processors of each job
+        self._jobs: dict[JobId, tuple[_LiveAccount, int, int]] = {}  # the processors and GPUs of each job
 
     # Reading
 
@@ -110,47 +123,65 @@ class OwnerUsage:
         yield from ((LimitScope.USER, owner) for owner in self._of_owner)
         yield from ((LimitScope.PROJECT, project) for project in self._of_project if project)
 
-    def used(self, now: Instant) -> dict[UsageKey, float]:
-        """Return the processor-seconds of every owner and project until now."""
-        return {key: self._used(account, now) for key, account in self._accounts.items()}
+    def used(self, now: Instant, gpu_weight: float = 0.0) -> dict[UsageKey, float]:
+        """Return the processor-seconds of every owner and project until now; a GPU counts as so many more."""
+        if not gpu_weight:
+            return {key: self._used(account, now) for key, account in self._accounts.items()}
+        return {
+            key: self._used(account, now) + gpu_weight * self._gpus_used(account, now)
+            for key, account in self._accounts.items()
+        }
 
     def accounts(self) -> list[UsageAccount]:
         """Return what a snapshot keeps."""
-        return [UsageAccount(*each.key, used=each.used, at=each.at) for each in self._accounts.values()]
+        return [UsageAccount(*each.key, each.used, each.at, each.gpus) for each in self._accounts.values()]
 
-    def held(self) -> dict[JobId, tuple[UsageKey, int]]:
-        """Return the processors that are counted for each job, with its account."""
-        return {job: (account.key, count) for job, (account, count) in self._jobs.items()}
+    def held(self) -> dict[JobId, tuple[UsageKey, int, int]]:
+        """Return the processors and GPUs that are counted for each job, with its account."""
+        return {job: (account.key, count, gpus) for job, (account, count, gpus) in self._jobs.items()}
 
     def _used(self, account: _LiveAccount, now: Instant) -> float:
         """Return what was used until `account.at`, less its decay, and what was held since.
 
         Usage tends to what is held, times `_time`: then as much decays as is used.
         """
-        if now <= account.at:
-            return account.used
-        decayed = -expm1((account.at - now) / self._time)
-        return account.used + (account.held * self._time - account.used) * decayed
+        return self._until(account.used, account.held, account.at, now)
+
+    def _gpus_used(self, account: _LiveAccount, now: Instant) -> float:
+        return self._until(account.gpus, account.gpus_held, account.at, now)
+
+    def _until(self, used: float, held: int, at: Instant, now: Instant) -> float:
+        return used if now <= at else used + (held * self._time - used) * -expm1((at - now) / self._time)
 
     # For `apply_event` only
 
-    def count(self, record: JobRecord, project: str) -> None:
-        """Count from now on the processors that a job holds, for its owner and project and for itself."""
+    def count(self, record: JobRecord, project: str, granted: JobRequest | None = None) -> None:
+        """Count from now on what a job holds, for its owner and project and for itself.
+
+        granted:  the request that it was started with, if it has processors
+        """
         run = record.run
         held = 0 if run is None else sum(map(len, run.allocation.values()))
+        each = granted.processors_per_gpu if held and granted is not None else 0
+        gpus = (
+            sum(gpus_with(len(of_node), each) for of_node in run.allocation.values()) if each and run else 0
+        )
         if run is not None:
             run.usage.hold(held, max(self.now, run.started or self.now))  # no event was read at a start
         known = self._jobs.pop(record.id, None)
         if known is not None:
-            self._add(known[0], -known[1])
+            self._add(known[0], -known[1], -known[2])
         if held:
             account = self._account((record.owner, project))
-            self._jobs[record.id] = (account, held)
-            self._add(account, held)
+            self._jobs[record.id] = (account, held, gpus)
+            self._add(account, held, gpus)
 
-    def _add(self, account: _LiveAccount, processors: int) -> None:
+    def _add(self, account: _LiveAccount, processors: int = 0, gpus: int = 0) -> None:
+        if account.gpus or account.gpus_held:
+            account.gpus = self._gpus_used(account, self.now)
         account.used, account.at = self._used(account, self.now), max(self.now, account.at)
         account.held += processors
+        account.gpus_held += gpus
 
     def _account(self, key: UsageKey) -> _LiveAccount:
         found = self._accounts.get(key)
@@ -175,17 +206,19 @@ class OwnerUsage:
         if len(accounts) < MOST_ACCOUNTS:
             return
         idle = [
-            (not key[1], self._used(each, self.now), key) for key, each in accounts.items() if not each.held
+            (not key[1], self._used(each, self.now), self._gpus_used(each, self.now), key)
+            for key, each in accounts.items()
+            if not each.held
         ]
         idle.sort()
-        for _, used, (owner, project) in idle:
+        for _, used, gpus, (owner, project) in idle:
             if len(accounts) <= MOST_ACCOUNTS - MOST_ACCOUNTS // 10:
                 break
             del accounts[owner, project]
             if project:
                 kept = accounts.setdefault((owner, ""), _LiveAccount((owner, ""), 0.0, self.now))
-                self._add(kept, 0)
-                kept.used += used
+                self._add(kept)
+                kept.used, kept.gpus = kept.used + used, kept.gpus + gpus
         self._of_owner.clear()
         self._of_project.clear()
         self._index(self._accounts.values())
@@ -193,7 +226,7 @@ class OwnerUsage:
     def set_half_life(self, half_life: float) -> None:
         """Set the half-life of the usage from now on, in seconds."""
         for account in self._accounts.values():
-            self._add(account, 0)
+            self._add(account)
         self._time = half_life / log(2)
 
     def shift(self, by: Seconds) -> None:

@@ -334,6 +334,7 @@ def _allocation_changed(
 ) -> None:
     cluster.graph(event.job).take_stock()
     cluster.update_releasing(cluster.job(event.job))
-    cluster.usage.count(cluster.job(event.job), cluster.graph(event.job).spec.project)
+    record = cluster.job(event.job)
+    cluster.usage.count(record, cluster.graph(event.job).spec.project, cluster.request(record))
     cluster.agenda.dirty_jobs.add(event.job)
     cluster.agenda.pass_needed = True

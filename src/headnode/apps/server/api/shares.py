@@ -34,7 +34,8 @@ async def shares(context: ServerContext, by: User, request: ListSharesRequest) -
     wanted = shares_of(engine.settings.values)
     known = {*cluster.limit_index.entries[LimitScope.PROJECT], *wanted.projects} - {EVERY}
     open_to_all = {(by.name, project) for project in known}  # any user may name them
-    tree = share_tree(wanted, engine.owners(context.now()), charged=False, also=open_to_all)
+    view = engine.owners(context.now())
+    tree = share_tree(wanted, view, charged=None, also=open_to_all)
     own = sorted(open_to_all | {key for key in tree.owners() if by.oversees or key[0] == by.name})
     seen = [key for key in own if key > after]
     page = seen[: min(max(1, request.limit), OWNER_PAGE.most)]
@@ -44,7 +45,7 @@ async def shares(context: ServerContext, by: User, request: ListSharesRequest) -
     return SharesAnswer(
         every=by.oversees,
         weighted=order is not None and bool(order.weights.get(PriorityFactor.FAIR_SHARE)),
-        total=sum(cluster.usage.used(context.now()).values()),
+        total=sum(view.usage.values()),
         half_life=float(engine.settings.number(HALF_LIFE_PARAMETER)),
         projects=[_object(tree.of_project(name)) for name in named[: OWNER_PAGE.most]],
         users=[_object(tree.of(key)) for key in page],

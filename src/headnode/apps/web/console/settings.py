@@ -26,7 +26,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 
 CHANGES_SHOWN: Final = 200
 SUBJECTS: Final = (
-    ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|UsageHalfLife|Shares$")),
+    ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|^Usage|Shares$")),
     ("Licences", re.compile("Licence")),
     ("Limits of users, projects and groups", re.compile("Limits$")),
     ("Filters", re.compile("Filter|DefaultHoldDuration")),
