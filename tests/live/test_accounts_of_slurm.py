@@ -75,6 +75,8 @@ def test_sshare_and_sprio_have_the_shares_and_the_weighted_factors(slurm: Progra
         held = [slurm.said("sbatch --parsable -A bio -n 2 --wrap 'sleep 99'", tmp_path) for _ in range(3)]
         rows = slurm.said("sshare -aPn -A bio,chem -o account,rawshares,normshares", tmp_path).splitlines()
         assert [row for row in rows if not row.startswith("  ")] == [" bio|1|1.000000", " chem|3|0.750000"]
+        shares = slurm.said("sacctmgr -nP show assoc account=chem format=user,share", tmp_path)
+        assert shares.splitlines() == ["|3", "root|1"]
         lines = slurm.said("sprio -w", tmp_path).splitlines()
         assert lines[0].split() == ["JOBID", "PARTITION", "PRIORITY", "SITE", "AGE", "FAIRSHARE"]
         assert lines[1].split() == ["Weights", "50", "1000"]
@@ -94,6 +96,8 @@ def test_sshare_and_sprio_have_the_shares_and_the_weighted_factors(slurm: Progra
         ("add account x", "hn cluster params ProjectLimits="),
         ("-i modify user where name=ada set maxjobs=5", "hn cluster params UserLimits="),
         ("delete qos long", "hn template import"),
+        ("-i modify account chem set fairshare=3", "hn cluster params ProjectShares="),
+        ("-i modify user ada set Fairshare=3", "hn cluster params UserShares="),
     ],
 )
 def test_what_changes_something_is_refused_with_the_command_that_does_it(

@@ -119,6 +119,8 @@ def _change(word: str, rest: "Sequence[str]") -> ProgramRefusal:
     named = rest[0].lower() if rest else ""
     entity = next((one for one in _ENTITIES if len(named) > 1 and one.startswith(named.rstrip("s"))), "")
     use = _OF_OTHERS.get(entity, "hn help")
+    if any(each.lower().startswith("fairshare") for each in rest):
+        use = f"hn cluster params {'UserShares' if entity == 'user' else 'ProjectShares'}=NAME:3"
     return ProgramRefusal(f"{word} is not supported here; use: {use}")
 
 
@@ -180,12 +182,13 @@ def _limits_of(limits: "Limits") -> "Row":
 
 def _associations(known: Accounts, _all: bool = True) -> "list[Row]":
     limits, qos = known.limits("ProjectLimits"), ",".join(known.templates())
-    every = {"cluster": known.cluster, "share": "1", "qos": qos}
+    every = {"cluster": known.cluster, "qos": qos}
     rows: list[Row] = []
     for row in known.tree():
         own = limits.get(row.account) or limits.get("*") or {}
         rows.append(
-            {**every, "account": row.account, "user": row.user} | ({} if row.user else _limits_of(own))
+            {**every, "account": row.account, "user": row.user, "share": str(row.share["shares"])}
+            | ({} if row.user else _limits_of(own))
         )
     return rows
 
