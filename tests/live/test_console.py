@@ -77,6 +77,11 @@ def press(browser: httpx.Client, path: str, /, **fields: str) -> httpx.Response:
     return browser.post(path, data=fields, follow_redirects=True)
 
 
+def test_the_page_of_a_job_has_its_signal(head: RealHead, browser: httpx.Client) -> None:
+    job = head.submit("true", terms={"runtime": "10m", "signal": "USR1@120"})
+    assert "USR1, 120 s before the limit, to all processes" in browser.get(f"/jobs/{job}").text
+
+
 def test_the_page_of_a_job_has_what_it_requested_and_used(head: RealHead, browser: httpx.Client) -> None:
     job = head.submit("true", numprocessors="2", terms={"runtime": "60"})
     head.wait(job)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from batch_programs import Programs
 
 import headnode
 from headnode.core.model.errors import HeadnodeError
@@ -40,6 +41,22 @@ def test_a_job_gets_its_signal_before_its_run_time_limit_is_over(head: RealHead,
     ended = head.wait(job)
     assert (ended["state"], head.task(job)["exit_code"]) == ("Failed", 7)
     assert ended["ended"] - ended["started"] >= 2, "it came too early"
+
+
+def test_what_shows_a_job_shows_its_signal(
+    head: RealHead, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    programs = Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
+    job = programs.said("sbatch --parsable -H -t 10 --signal B:USR1@120 --wrap true", tmp_path)
+    other = programs.said("sbatch --parsable -H -t 10 --wrap true", tmp_path)
+    shown = ": USR1, 120 s before the limit, to the first process of each task\n"
+    for command in ("hn job view", "hn job view --detailed"):
+        said = programs.said(f"{command} {job}", tmp_path)
+        assert said.count("Signal") == said.count(shown) == 1
+    assert "Signal=B:USR1@120" in programs.said(f"scontrol show job {job}", tmp_path)
+    for command in ("hn job view", "scontrol show job"):
+        assert "Signal" not in programs.said(f"{command} {other}", tmp_path)
+    programs.said(f"scancel {job} {other}", tmp_path)
 
 
 def test_a_job_without_a_signal_is_ended_by_its_limit(head: RealHead, tmp_path: Path) -> None:

@@ -74,13 +74,14 @@ _JOB = (
     "Power=!",
     "TresPerNode=gres",
     "TresPerJob=gresofjob",
+    "Signal=signal",
 )
 """The lines of a job: a key and its field, or behind ``!`` a text; fields in braces are put in."""
 _NOTHING = {
     "StartTime": "Unknown", "EndTime": "Unknown", "Deadline": "N/A", "NodeList": "", "AccrueTime": "Unknown",
     "EligibleTime": "Unknown",
 }  # fmt: skip
-_ONLY_IF_THERE = ("BatchHost=", "Comment=", "TresPerNode=", "TresPerJob=")
+_ONLY_IF_THERE = ("BatchHost=", "Comment=", "TresPerNode=", "TresPerJob=", "Signal=")
 
 
 def version() -> str:

@@ -355,6 +355,7 @@ FIELDS: "Mapping[str, Value]" = {
     "restarts": lambda row: str(row.source.detail(row.id)["requeues"]),
     "start": lambda row: date(row.started),
     "startorexpected": lambda row: date(expected_start(row)),
+    "signal": _text("signal"),
     "state": lambda row: row.state,
     "stateshort": lambda row: SHORT_STATES.get(row.state, row.state),
     "stderr": lambda row: _file(row, "standard_error") or _file(row, "standard_output"),

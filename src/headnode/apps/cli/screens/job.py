@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     Job = Mapping[str, Any]
 
 STAGING = "staging in"  # the head's word for a job that only waits for its files
-_TITLES = ("name", "project", "priority", "unit", "minimum", "maximum", "run_time", "tasks")
+_TITLES = ("name", "project", "priority", "unit", "minimum", "maximum", "run_time", "signal", "tasks")
 _TIMES = ("hold_until", "end_by")
+_RECEIVERS = {
+    "all": "all processes",
+    "program": "the first process of each task",
+    "steps": "the steps of srun",
+}
 _MOST_TASKS = 4  # of an alternative, told one by one
 
 
@@ -154,7 +159,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Alternative": alternative(job),
         "Allocated Processors": str(job["allocated"] or ""),
         **_nodes(job),
-        "Run Time": time_limit(job["run_time"]),
+        **_limit(job),
         "Create Time": instant(job["created"]),
         "Submit Time": instant(job["submitted"]),
         "Submit Host": job.get("submit_host") or "",
@@ -184,6 +189,18 @@ def _course(job: "Job") -> dict[str, str]:
         "Pending Reason": job["pending_reason"],
         "Message": job["message"],
     }
+
+
+def _limit(job: "Job") -> dict[str, str]:
+    """Return the run time limit of a job, and the signal that it gets before."""
+    told = {"Run Time": time_limit(job["run_time"])}
+    if text := (job.get("spec") or {}).get("signal"):
+        from headnode.core.model.signals import read_limit_signal, signal_name
+
+        asked = read_limit_signal(text)
+        receiver = _RECEIVERS[asked.target]
+        told["Signal"] = f"{signal_name(asked.number)}, {asked.before:g} s before the limit, to {receiver}"
+    return told
 
 
 def _bank(told: "Mapping[str, Any]") -> dict[str, str]:
