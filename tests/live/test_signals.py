@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,13 @@ import pytest
 from batch_programs import Programs
 
 import headnode
+from headnode.apps.cli.batch_programs.programs import run_as
+from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
+from testbed.other_users import being, open_to_all
 
+NOBODY = 65534
 SOURCE = Path(headnode.__file__).parents[1]
 CATCHES = "trap 'exit {code}' {signal}; : > {folder}/ready; while :; do sleep 0.05; done"
 
@@ -186,3 +191,72 @@ def test_steps_on_two_nodes_get_the_signal_and_srun_goes_on_with_them(head: Real
         head.until(lambda got=got: got.exists() and set(got.read_text().split()) == {"0", "1", "2", "3"})
     (tmp_path / "end").touch()
     assert head.wait(job)["state"] == "Finished"
+
+
+@pytest.fixture(scope="module")
+def pbs(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("pbs"), "--only", "qsub")
+
+
+def test_qsig_signals_jobs_and_elements_of_arrays(head: RealHead, pbs: Programs, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one.sh").write_text(catching(tmp_path / "one"))
+    name = pbs.said("qsub one.sh", tmp_path)
+    job = int(name.partition(".")[0])
+    until_there(head, tmp_path / "one" / "ready")
+    assert pbs.said(f"qsig -s 0 {name}", tmp_path) == ""
+    assert head.ask("job", job=job)["job"]["state"] == "Running"
+    assert pbs.said(f"qsig -s SIGUSR1 {name}", tmp_path) == ""
+    assert head.wait(job)["state"] == "Failed"
+    assert head.task(job)["exit_code"] == 7
+    (tmp_path / "many.sh").write_text(catching(tmp_path, code=9).replace("ready", "ready$PBS_ARRAY_INDEX"))
+    array = pbs.said("qsub -J 3-4 many.sh", tmp_path)
+    number = int(array.partition("[")[0])
+    until_there(head, tmp_path / "ready3", tmp_path / "ready4")
+    pbs.said(f"qsig -sUSR1 {number}[4]", tmp_path)
+    head.until(lambda: head.task(number, 1, 2)["state"] == "Failed")
+    assert head.task(number, 1, 2)["exit_code"] == 9
+    assert head.task(number, 1, 1)["state"] == "Running"
+    pbs.said(f"qsig {array}", tmp_path)
+    assert head.wait(number)["state"] == "Failed"
+    assert head.task(number, 1, 1)["signal"] == 15
+
+
+def test_qsig_suspends_and_resumes_for_operators_only(
+    head: RealHead, pbs: Programs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = submit(head, {"command": catching(tmp_path)}, suspendable=True)
+    until_there(head, tmp_path / "ready")
+    pbs.said(f"qsig -s suspend {job}", tmp_path)
+    head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Suspended")
+    pbs.said(f"qsig -s resume {job}", tmp_path)
+    head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Running")
+    open_to_all(head.state)
+    for word in ("suspend", "USR1"):
+        with being(NOBODY), closing(Client(str(head.state))) as client:
+            assert run_as("qsig", ["-s", word, str(job)], client) == 159
+        assert capsys.readouterr().err.startswith(f"qsig: Unauthorized Request  {job}\n")
+    assert head.ask("job", job=job)["job"]["state"] == "Running"
+    head.ask("cancel_job", job=job, force=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("", 2, "no job was named"),
+        ("-x 1", 2, "invalid option -- 'x'"),
+        ("-s NOSUCH {waits}", 165, "Unknown/illegal signal name {waits}"),
+        ("999999.x", 153, "Unknown Job Id 999999.x"),
+        ("-s 0 {waits}", 168, "Request invalid for state of job {waits}"),
+        ("{waits}", 168, "Request invalid for state of job {waits}"),
+        ("-s suspend {waits}", 168, "Request invalid for state of job {waits}"),
+        ("-s suspend {waits}[3]", 168, "name the whole job"),
+    ],
+)
+def test_qsig_says_why_a_signal_was_not_sent(
+    pbs: Programs, tmp_path: Path, words: str, status: int, said: str
+) -> None:
+    waits = pbs.said("echo true | qsub -h", tmp_path).partition(".")[0]
+    done = pbs.run("qsig " + words.format(waits=waits), tmp_path)
+    assert (done.returncode, said.format(waits=waits) in done.stderr) == (status, True), done
+    pbs.said(f"qdel {waits}", tmp_path)

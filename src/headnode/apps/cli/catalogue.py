@@ -19,7 +19,7 @@ SLURM = (
     *("sacctmgr", "sshare"),
 )
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
-OF_ONE = {"pbsnodes": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
+OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
 """Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (

@@ -30,6 +30,7 @@ _PURPOSES = {
     "qrls": ("[OPTIONS] JOB...", "Release jobs that are held."),
     "qalter": ("[OPTIONS] JOB...", "Change jobs, with the options of qsub."),
     "qacct": ("-j [JOB|NAME] [OPTIONS]", "Show jobs that have ended, with what they used."),
+    "qsig": ("[-s SIGNAL|suspend|resume] JOB...", "Send a signal to running jobs."),
     "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
     "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
 }
@@ -43,6 +44,7 @@ _OF_QSTAT = {
 }
 _OF_ONE = {
     "pbsnodes": "-a -l -S -j -v -F -o -r -C",
+    "qsig": "-s",
     "qhost": "-h -j -q -u -ncb",
     "qacct": "-j -t -o -b -e -d",
 }

@@ -55,8 +55,7 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
         print(f"pbs_version = {VERSION}")
         return 0
     if program in OF_ONE:
-        of_one = {"pbsnodes": "pbsnodes", "qhost": "grid_hosts", "qacct": "qacct"}[program]
-        return int(_module(of_one).run(words, client))
+        return int(_module("grid_hosts" if program == "qhost" else program).run(words, client))
     if program == "qstat":
         return int(_module(f"qstat_{system}").run(words, client))
     if program == "qalter":

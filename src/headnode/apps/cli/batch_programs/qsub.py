@@ -276,7 +276,7 @@ def delete(words: "Sequence[str]", client: Client, system: str) -> int:
 
 
 def _delete_one(target: str, source: JobSource, system: str) -> int:
-    job, numbers = _address(target, system)
+    job, numbers = job_address(target, system)
     if job is None:
         print(f"The job {target} of user(s) {own_user()} does not exist")
         return 1
@@ -295,7 +295,7 @@ def _delete_one(target: str, source: JobSource, system: str) -> int:
     return 0
 
 
-def _address(target: str, system: str) -> "tuple[int | None, str]":
+def job_address(target: str, system: str) -> "tuple[int | None, str]":
     """Return the job and the numbers of its array of ``12``, ``12.3-4``, ``12[3].server``."""
     if system == "pbs":
         job, _, rest = target.partition(".")[0].partition("[")
@@ -310,11 +310,19 @@ def _stop(source: JobSource, job: int, numbers: str) -> None:
     if not numbers:
         source.client.ask("cancel_job", job=job)
         return
+    for task in elements_of(source, job, numbers, ("Queued", "Running")):
+        source.client.ask("cancel_task", job=job, task=task["task"], instance=task["instance"])
+
+
+def elements_of(source: JobSource, job: int, numbers: str, states: "Sequence[str]") -> "list[dict[str, Any]]":
+    """Return the elements of an array with these numbers that are in one of the states."""
     wanted = typed_numbers(numbers)
-    for listed in source.listed([job]):
-        for number, task in zip(numbers_of(listed["array"]), source.tasks(job), strict=False):
-            if number in wanted and task["state"] in ("Queued", "Running"):
-                source.client.ask("cancel_task", job=job, task=task["task"], instance=task["instance"])
+    return [
+        task
+        for listed in source.listed([job])
+        for number, task in zip(numbers_of(listed["array"]), source.tasks(job), strict=False)
+        if number in wanted and task["state"] in states
+    ]
 
 
 def _not_there(target: str, refused: HeadnodeError, system: str) -> int:
