@@ -260,3 +260,16 @@ def test_qsig_says_why_a_signal_was_not_sent(
     done = pbs.run("qsig " + words.format(waits=waits), tmp_path)
     assert (done.returncode, said.format(waits=waits) in done.stderr) == (status, True), done
     pbs.said(f"qdel {waits}", tmp_path)
+
+
+def test_notify_of_grid_engine_sends_usr2_before_the_run_time_limit(
+    head: RealHead, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    engine = Programs(head, tmp_path_factory.mktemp("sge"), "--only", "qsub", "--qsub", "gridengine")
+    (tmp_path / "job.sh").write_text("#$ -notify -h -l h_rt=300\n" + catching(tmp_path, signal="USR2"))
+    job = int(engine.said("qsub -terse job.sh", tmp_path))
+    head.ask("modify_job", job=job, terms={"runtime": "62s"})
+    engine.said(f"qrls {job}", tmp_path)
+    ended = head.wait(job)
+    assert (ended["state"], head.task(job)["exit_code"]) == ("Failed", 7)
+    assert ended["ended"] - ended["started"] < 50

@@ -16,7 +16,13 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import FOREVER, Seconds
-from headnode.core.model.signals import LONGEST_TIME, LimitSignal, read_limit_signal, signal_number
+from headnode.core.model.signals import (
+    LONGEST_TIME,
+    USUAL_TIME,
+    LimitSignal,
+    read_limit_signal,
+    signal_number,
+)
 from headnode.core.model.task import ARRAY_INDEX, Distribution, TaskSpec, TaskType, substitute
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z")
@@ -52,6 +58,7 @@ class BatchDraft:
         self.scattered = False  # each process has a node of its own
         self.packed = False  # all processors are on one node
         self.soft_limit: tuple[OptionPlace, Seconds] | None = None  # when Grid Engine sends SIGUSR1
+        self.notify: OptionPlace | None = None  # Grid Engine sends SIGUSR2 before SIGKILL
         self.warning: tuple[OptionPlace, str] | None = None  # what LSF does before the run time limit
         self.warning_time: tuple[OptionPlace, Seconds] | None = None  # how long before it
         self.gpus = GpuDraft()
@@ -78,7 +85,6 @@ class BatchDraft:
 
     def settle_signal(self) -> None:
         """Settle which signal comes before the run time limit, after all options have been read."""
-        not_sent = None
         if self.soft_limit is not None:
             place, soft = self.soft_limit
             before = self.run_time - soft
@@ -87,6 +93,28 @@ class BatchDraft:
                 place.tell(Fidelity.TRANSLATED, f"SIGUSR1 comes {before:g} s before the run time limit")
             else:
                 place.tell(Fidelity.NOT_SUPPORTED, "no signal is sent: h_rt is not a little longer")
+        if self.notify is not None:
+            self._settle_notice(self.notify)
+        self._settle_warning()
+
+    def _settle_notice(self, place: OptionPlace) -> None:
+        """Settle which signal of ``-notify`` is sent: that of the run time limit, if the job has no other.
+
+        Grid Engine sends SIGUSR2 at the limit, and kills after the time of its queue; its default is 60 s.
+        """
+        others = "none comes before qdel (SIGTERM) and before a suspension"
+        if "signal" in self.job:
+            place.tell(Fidelity.NOT_SUPPORTED, f"the job has another signal: s_rt; {others}")
+        elif USUAL_TIME < self.run_time < FOREVER:
+            self.job["signal"] = str(LimitSignal(signal_number("USR2"), USUAL_TIME))
+            what = f"SIGUSR2 comes {USUAL_TIME:g} s before the run time limit, not at it; {others}"
+            place.tell(Fidelity.APPROXIMATED, what)
+        else:
+            place.tell(Fidelity.NOT_SUPPORTED, f"no signal is sent without h_rt above 60 s; {others}")
+
+    def _settle_warning(self) -> None:
+        """Settle which signal LSF sends before the run time limit."""
+        not_sent = None
         if self.warning is not None and self.warning_time is not None:
             place, action = self.warning
             try:

@@ -193,6 +193,11 @@ def read_soft_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.soft_limit = place, _seconds(draft, place, text)
 
 
+def read_notify(draft: BatchDraft, place: OptionPlace, _text: str) -> None:
+    """Read that the program gets a signal before it is killed."""
+    draft.notify = place
+
+
 def _seconds(draft: BatchDraft, place: OptionPlace, text: str) -> Seconds:
     if draft.system is BatchSystem.GRID_ENGINE and text.count(":") == 1:
         place.refuse(f"{text[:60]!r} is not a time", "write seconds, or HOURS:MINUTES:SECONDS")

@@ -125,7 +125,7 @@ GRID_ENGINE_OPTIONS: Final[Mapping[str, QsubOption]] = {
     "hold_jid": QsubOption(r.read_held_for),
     "hold_jid_ad": QsubOption(refused("tasks do not wait for tasks of another array", "use: -hold_jid")),
     "i": QsubOption(r.read_input),
-    "notify": QsubOption(ignored("the program gets SIGTERM, and no signal before"), argument=False),
+    "notify": QsubOption(r.read_notify, argument=False),
     "now": QsubOption(ignored("the job waits in the queue")),
     "pe": QsubOption(r.read_parallel),
     "shell": QsubOption(ignored("a shell runs the script", _NOTE)),
