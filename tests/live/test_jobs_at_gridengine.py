@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hand_off_chaos import check_chaos
 
+from headnode.core.model.errors import BadRequest
 from heads import PATIENCE, RealHead, real_head
 from testbed.gridengine_peer import GridEnginePeer, gridengine_peer
 from testbed.other_users import open_to_all
@@ -59,6 +60,33 @@ def test_a_job_runs_there_and_ends_as_it_did(head: RealHead, command: str, state
     job = submit(head, command)
     assert head.wait(job)["state"] == state
     assert head.task(job)["exit_code"] == code
+
+
+def test_a_job_gets_its_signal_before_the_limit(head: RealHead, tmp_path: Path) -> None:
+    catches = "trap 'echo {0} >> {1}/got' USR1; until [ -e {1}/end ]; do sleep 0.05; done"
+    (tmp_path / "child.sh").write_text(catches.format("child", tmp_path))
+    job = submit(
+        head,
+        f"sh {tmp_path}/child.sh & {catches.format('program', tmp_path)}; wait",
+        {"runtime": "2m", "signal": "USR1@117"},
+    )
+    got = tmp_path / "got"
+    head.until(lambda: got.exists() and len(got.read_text().split()) == 2)
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"
+    assert sorted(got.read_text().split()) == ["child", "program"]
+
+
+def test_signals_that_grid_engine_cannot_send_are_refused(head: RealHead, tmp_path: Path) -> None:
+    for text in ("USR2@60", "B:USR1@60", "S:USR1@60"):
+        with pytest.raises(BadRequest, match="another signal before the limit than USR1"):
+            submit(head, "true", {"runtime": "10m", "signal": text})
+    job = submit(head, f"until [ -e {tmp_path}/end ]; do sleep 0.05; done")
+    head.wait_for(job, "Running")
+    with pytest.raises(BadRequest, match="SIGUSR1 cannot be sent to all processes"):
+        head.ask("signal_job", job=job, signal="USR1")
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"
 
 
 def test_what_a_job_used_is_that_of_the_accounting(head: RealHead, peer: GridEnginePeer) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hand_off_chaos import check_chaos
 
+from headnode.core.model.errors import BadRequest, WrongState
 from heads import RealHead, real_head
 from testbed.pbs_peer import PbsPeer, pbs_peer
 
@@ -80,6 +81,25 @@ def test_a_job_is_held_there_released_limited_and_canceled(head: RealHead, peer:
         head.ask("cancel_job", job=one)
         assert head.wait(one)["state"] == "Canceled"
     assert {each["state"] for each in peer.jobs()} <= {"F", "C"}
+
+
+def test_all_processes_of_a_job_get_signals_that_its_owner_sends(head: RealHead, tmp_path: Path) -> None:
+    catches = "trap 'echo {0} >> {1}/got' USR1; : > {1}/{0}; until [ -e {1}/end ]; do sleep 0.05; done"
+    (tmp_path / "child.sh").write_text(catches.format("child", tmp_path))
+    job = submit(head, f"sh {tmp_path}/child.sh & {catches.format('program', tmp_path)}; wait")
+    head.until(lambda: all((tmp_path / name).exists() for name in ("child", "program")))
+    head.wait_for(job, "Running")
+    assert head.ask("signal_job", job=job, signal="USR1")["nodes"] == ["@old"]
+    got = tmp_path / "got"
+    head.until(lambda: got.exists() and sorted(got.read_text().split()) == ["child", "program"])
+    with pytest.raises(BadRequest, match="SIGUSR1 cannot be sent to its steps alone"):
+        head.ask("signal_job", job=job, signal="USR1", target="steps")
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"
+    with pytest.raises(WrongState, match="does not run"):
+        head.ask("signal_job", job=job, signal="USR1")
+    with pytest.raises(BadRequest, match="PBS has no option"):
+        submit(head, "true", {"runtime": "5", "signal": "USR1@60"})
 
 
 def test_what_pbs_refuses_fails_with_its_words(head: RealHead, peer: PbsPeer, tmp_path: Path) -> None:

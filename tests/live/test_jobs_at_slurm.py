@@ -10,6 +10,7 @@ import pytest
 from hand_off_chaos import check_chaos
 
 from headnode.apps.client.client import Client
+from headnode.core.model.errors import WrongState
 from heads import RealHead, real_head
 from testbed.other_users import being, open_to_all
 from testbed.slurm_peer import SlurmPeer, slurm_peer
@@ -177,6 +178,78 @@ def test_a_job_of_another_user_with_the_same_name_is_not_taken_for_it(
     (tmp_path / "end").touch()
     head.ask("cancel_job", job=hers)
     assert head.wait(job)["state"] == "Finished"
+
+
+SAID = {"all": {"program", "child", "step"}, "program": {"program"}, "steps": {"step"}}
+CATCHES = """trap 'echo {who} >> {place}/got; {ends}' USR1; : > {place}/{who}
+until [ -e {place}/end ]; do sleep 0.05; done; {then}
+"""
+
+
+def catching(peer: SlurmPeer, place: Path, *, ends: bool = False) -> str:
+    """Return a command with a child and a step: each says that it got the signal, and how often.
+
+    ends:  all of it ends some seconds after the signal, and not with a file of the test.
+    """
+    end = f"(sleep 2; : > {place}/end) &" if ends else ""
+    place.mkdir(exist_ok=True)
+    for who, then in (("program", "wait"), ("child", ""), ("step", "")):
+        (place / f"{who}.sh").write_text(CATCHES.format(who=who, place=place, then=then, ends=end))
+    srun = f"env SLURM_CONF={peer.settings} srun sh {place}/step.sh"
+    return f"sh {place}/child.sh & {srun} & . {place}/program.sh"
+
+
+def got(place: Path) -> list[str]:
+    file = place / "got"
+    return sorted(file.read_text().split()) if file.exists() else []
+
+
+def test_a_job_there_gets_signals_that_its_owner_sends(
+    head: RealHead, peer: SlurmPeer, tmp_path: Path
+) -> None:
+    ids = []
+    for name in ("all", "program", "steps"):
+        (tmp_path / name).mkdir()
+        ids.append(submit(head, catching(peer, tmp_path / name)))
+    for job, name, said in zip(ids, SAID, SAID.values(), strict=True):
+        place = tmp_path / name
+        head.wait_for(job, "Running")
+        head.until(lambda place=place: {each.name for each in place.iterdir()} >= SAID["all"])
+        answer = head.ask("signal_job", job=job, signal="USR1", target=name)
+        assert answer["nodes"] == ["@peer"]
+        head.until(lambda place=place, said=said: got(place) == sorted(said))
+        (place / "end").touch()
+        assert head.wait(job)["state"] == "Finished"
+        assert got(place) == sorted(said), "it came twice"
+
+
+def test_a_job_there_gets_its_signal_before_the_limit(
+    head: RealHead, peer: SlurmPeer, tmp_path: Path
+) -> None:
+    """Slurm looks each 30 s: a signal 20 s before comes 10 to 40 s after the start, and ends the job."""
+    letters = {"all": "", "program": "B:", "steps": "S:"}
+    jobs = {
+        name: submit(
+            head,
+            catching(peer, tmp_path / name, ends=True),
+            {"runtime": "60s", "signal": f"{letter}USR1@20"},
+        )
+        for name, letter in letters.items()
+    }
+    for name, job in jobs.items():
+        assert head.wait(job)["state"] == "Finished"
+        assert got(tmp_path / name) == sorted(SAID[name])
+
+
+def test_a_waiting_job_there_gets_no_signal(head: RealHead) -> None:
+    big = submit(head, "sleep 60", {"exclusive": "true"}, numprocessors="8")
+    head.wait_for(big, "Running")
+    job = submit(head, "true", numprocessors="8")
+    head.until(lambda: head.ask("job", job=job)["job"]["resource_jobs"])
+    with pytest.raises(WrongState, match="does not run"):
+        head.ask("signal_job", job=job, signal="USR1")
+    for one in (job, big):
+        head.ask("cancel_job", job=one)
 
 
 def test_one_poll_serves_all_jobs(head: RealHead, peer: SlurmPeer, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from testbed import pbs_programs
 from testbed.rude_programs import RudePrograms
 
 PATIENCE = 60.0  # seconds
-PROGRAMS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
+PROGRAMS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter", "qsig")
 
 
 class PbsPeer(RudePrograms):

@@ -27,6 +27,7 @@ OPTIONS = {
     "qrls": "h:",
     "qalter": "l:",
     "qdel": "",
+    "qsig": "s:",
 }
 
 
@@ -148,6 +149,15 @@ def qrls(site, options, words):
 def qalter(site, options, words):
     name, _, value = options["-l"].partition("=")
     change(site, "qalter", words, lambda job: job["limits"].update({name: value}))
+
+
+def qsig(site, options, words):
+    def do(job):
+        if job["state"] != "R":
+            fail("qsig", f"Request invalid for state of job {site.id_of(job)}", 168)
+        os.killpg(job["pid"], int(options["-s"]))
+
+    change(site, "qsig", words, do)
 
 
 def cells_of(site, job):
@@ -281,7 +291,7 @@ class Server:
                 ["/bin/sh", str(script)], cwd="/", env=variables, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True,
             )  # fmt: skip
-        job["state"], job["started"] = "R", time.time()
+        job["state"], job["started"], job["pid"] = "R", time.time(), self.running[job["number"]].pid
         self.site.keep(job)
 
     def kill(self, job, process):

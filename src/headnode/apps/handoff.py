@@ -17,6 +17,8 @@ from headnode.adapters.batch.orders import (
     MOST_NEWS,
     AttemptFileAnswer,
     AttemptFileQuestion,
+    AttemptSignal,
+    AttemptSignalAnswer,
     HandOffAnswer,
     HandOffRound,
     ResourceStatus,
@@ -36,7 +38,7 @@ from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
 
 DIALECTS: dict[ResourceSystem, Dialect] = {each.system: each for each in (Slurm(), Pbs(), GridEngine())}
-READERS = 16  # files of attempts that are read at a time
+READERS = 16  # questions about attempts that are answered at a time
 LONGEST_WAIT = 20.0  # seconds until an answer without news
 
 
@@ -106,12 +108,18 @@ class HandOffProcess:
         if status is not None:
             self._news.put(status)
 
-    def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
-        """Read a file of an attempt."""
+    def answer_at_once(
+        self, asked: AttemptFileQuestion | AttemptSignal
+    ) -> AttemptFileAnswer | AttemptSignalAnswer:
+        """Read a file of an attempt, or send attempts a signal."""
         worker = self._workers.get(asked.resource)
+        if isinstance(asked, AttemptSignal):
+            if worker is None:
+                return AttemptSignalAnswer(asked.number, problem="its resource was removed")
+            return worker.desk.signal(asked)
         if worker is None:
             return AttemptFileAnswer(asked.number, problem="its resource was removed")
-        return worker.read(asked)
+        return worker.desk.read(asked)
 
     def answer(self, number: int) -> HandOffAnswer:
         """Return what is new; wait for it if there is nothing."""
@@ -133,10 +141,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
     threading.excepthook = lambda failure: end_with(failure.exc_value or failure.exc_type())
     process, channel = HandOffProcess(), parent_channel()
-    asked_for: msgspec.msgpack.Decoder[HandOffRound | AttemptFileQuestion]
-    asked_for, speaking = msgspec.msgpack.Decoder(HandOffRound | AttemptFileQuestion), threading.Lock()
+    asked_for: msgspec.msgpack.Decoder[HandOffRound | AttemptFileQuestion | AttemptSignal]
+    asked_for = msgspec.msgpack.Decoder(HandOffRound | AttemptFileQuestion | AttemptSignal)
+    speaking = threading.Lock()
 
-    def reply(answer: HandOffAnswer | AttemptFileAnswer) -> None:
+    def reply(answer: HandOffAnswer | AttemptFileAnswer | AttemptSignalAnswer) -> None:
         data = frame(msgspec.msgpack.encode(answer))
         with speaking:
             channel.sendall(data)
@@ -151,9 +160,9 @@ def main() -> None:
     readers = ThreadPoolExecutor(READERS)
     for message in messages(channel):
         asked = asked_for.decode(message)
-        if isinstance(asked, AttemptFileQuestion):
-            reading = readers.submit(lambda asked=asked: reply(process.read(asked)))  # type: ignore[misc]
-            reading.add_done_callback(end_on_fault)
+        if not isinstance(asked, HandOffRound):
+            answering = readers.submit(lambda asked=asked: reply(process.answer_at_once(asked)))  # type: ignore[misc]
+            answering.add_done_callback(end_on_fault)
             continue
         process.carry_out(asked)
         if asked.waits:

@@ -22,6 +22,6 @@ class SignalJobAnswer(VerbAnswer, frozen=True):
 
     job: int
     signal: str  # its name
-    processes: int  # to which it was sent
-    nodes: list[str]  # on which it was sent
+    processes: int  # to which it was sent; at a resource: jobs there
+    nodes: list[str]  # on which it was sent; at a resource: its place, such as @physics
     silent: list[str]  # nodes that did not answer: it may have arrived there

@@ -3,7 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -22,6 +22,7 @@ from headnode.core.model.outcome import Ending
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.signals import SignalTarget
 from headnode.core.model.task import Distribution, TaskSpec
 from headnode.core.state.resources import check_may_be_handed
 
@@ -31,6 +32,10 @@ BASE = "/home/ada/.headnode/attempts/0a1b2c3d"
 PLAIN = JobSpec(resource="there", tasks=(TaskSpec(command="true", minimum=2, maximum=2),))
 ASKED: dict[str, dict[str, Any]] = {
     "run time limit": {"run_time": Seconds(90.0)},
+    "signal before the limit": {"run_time": Seconds(90.0), "signal": "USR1@30"},
+    "signal of the program": {"run_time": Seconds(90.0), "signal": "B:USR1@30"},
+    "signal of the steps": {"run_time": Seconds(90.0), "signal": "S:USR1@30"},
+    "another signal": {"run_time": Seconds(90.0), "signal": "INT@30"},
     "latest end": {"end_by": Instant(5000.0)},
     "exclusive nodes": {"exclusive": True},
     "memory of each node": {"held": HeldAmounts(memory=50)},
@@ -222,6 +227,19 @@ def test_every_action_names_its_jobs_and_no_two_are_the_same(
     commands = {each: DIALECTS[system].act(each, ["4711"], wanted) for each in ForeignAction}
     assert "4711" in " ".join(commands[action])
     assert [each for each in commands if commands[each] == commands[action]] == [action]
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize("target", get_args(SignalTarget))
+def test_a_signal_names_its_jobs_and_what_gets_it_or_is_not_sent(
+    system: ResourceSystem, target: SignalTarget
+) -> None:
+    dialect = DIALECTS[system]
+    words = dialect.signal(["4711", "4712"], 10, target)
+    assert not words or words[-2:] == ["4711", "4712"]
+    others = [dialect.signal(["4711", "4712"], 10, each) for each in get_args(SignalTarget) if each != target]
+    assert not words or words not in others
+    assert target == "steps" or not dialect.signal(["4711"], 2, target), "the program ignores it"
 
 
 @pytest.mark.parametrize("system", ResourceSystem)

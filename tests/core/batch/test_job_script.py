@@ -4,11 +4,22 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from headnode.core.batch.job_script import EXIT, OUTPUT, TAKEN, ExitReport, Program, attempt_script, read_exit
+from headnode.core.batch.job_script import (
+    EXIT,
+    OUTPUT,
+    TAKEN,
+    TO_GROUP,
+    TO_PROGRAM,
+    ExitReport,
+    Program,
+    attempt_script,
+    read_exit,
+)
 from headnode.core.model.resource_system import ResourceSystem
 
 PATIENCE = 20.0  # seconds
@@ -117,3 +128,62 @@ def test_a_directory_that_is_not_there_is_a_failure_that_is_told(tmp_path: Path)
 )
 def test_what_is_no_exit_file_is_none(text: str) -> None:
     assert read_exit(text) is None
+
+
+GIVEN = """for n in HUP USR1 TERM; do trap "echo $n >> got" $n; done; : > ready
+until [ -e end ]; do sleep 0.02; done; exit 5"""
+
+
+def signaled(folder: Path, *, sent: int, to_all: bool = False, to_group: int | None = None) -> list[str]:
+    """Return which signals the program got when the script, or all of its group, got one."""
+    text = attempt_script(
+        "hn-0-1", ResourceSystem.SLURM, Program(("sh", "-c", GIVEN), {}, str(folder)), to_group
+    )
+    (folder / "job.sh").write_text(text)
+    running = subprocess.Popen(["/bin/sh", "job.sh"], cwd=folder, start_new_session=True)
+    try:
+        wait_for(folder / "ready")
+        (os.killpg if to_all else os.kill)(running.pid, sent)
+        wait_for(folder / "got")
+        (folder / "end").touch()
+        assert running.wait(PATIENCE) == 5
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+    assert (report(folder).code, report(folder).signal) == (5, None)
+    return (folder / "got").read_text().split()
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert time.monotonic() < until, path
+        time.sleep(0.01)
+
+
+def test_a_signal_for_all_reaches_the_program_once_and_the_script_goes_on(tmp_path: Path) -> None:
+    assert signaled(tmp_path, sent=signal.SIGUSR1, to_all=True) == ["USR1"]
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "HUP"), (10, "USR1"), (15, "TERM")])
+def test_a_signal_for_the_program_is_passed_on(tmp_path: Path, number: int, name: str) -> None:
+    assert signaled(tmp_path, sent=TO_PROGRAM + number) == [name]
+
+
+def test_the_signal_of_the_limit_is_passed_on_to_all_that_runs(tmp_path: Path) -> None:
+    assert signaled(tmp_path, sent=TO_GROUP, to_group=signal.SIGUSR1) == ["USR1"]
+
+
+def test_an_exit_code_is_right_also_if_a_signal_comes_as_the_program_ends(tmp_path: Path) -> None:
+    program = Program(
+        ("sh", "-c", "trap 'exit 3' USR1; : > ready; while :; do sleep 0.01; done"), {}, str(tmp_path)
+    )
+    (tmp_path / "job.sh").write_text(attempt_script("hn-0-1", ResourceSystem.SLURM, program))
+    for _ in range(20):
+        running = subprocess.Popen(["/bin/sh", "job.sh"], cwd=tmp_path, start_new_session=True)
+        wait_for(tmp_path / "ready")
+        os.killpg(running.pid, signal.SIGUSR1)
+        assert running.wait(PATIENCE) == report(tmp_path).code == 3
+        for name in ("ready", "started", EXIT):
+            (tmp_path / name).unlink()

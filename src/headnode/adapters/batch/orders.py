@@ -10,6 +10,7 @@ from headnode.core.batch.site import SiteSnapshot
 from headnode.core.batch.tracked import HandOffNews
 from headnode.core.model.quantities import Instant
 from headnode.core.model.resource import BatchResource
+from headnode.core.model.signals import SignalTarget
 
 
 class FilesToStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,6 +122,30 @@ class AttemptFileAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fi
     data: bytes = b""
     size: int = 0
     problem: str = ""
+
+
+class AttemptSignal(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """Send a signal to the jobs of attempts as their user; `ids` are theirs there."""
+
+    number: int
+    resource: str
+    owner: str
+    uid: int
+    gid: int
+    ids: tuple[str, ...]
+    signal: int
+    target: SignalTarget
+
+
+class AttemptSignalAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """Whether the signal was sent; `problem` says why it was not.
+
+    `impossible`: the resource has no command for it.
+    """
+
+    number: int
+    problem: str = ""
+    impossible: bool = False
 
 
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes

@@ -14,20 +14,17 @@ from msgspec.structs import replace
 
 from headnode.adapters.batch.attempt_files import (
     base_directory,
-    bytes_read,
     files_found,
     look_words,
     not_written,
-    read_words,
     submissions_said,
     submit_input,
     submit_words,
 )
+from headnode.adapters.batch.attempt_questions import AttemptDesk
 from headnode.adapters.batch.attempt_staging import AttemptStaging
 from headnode.adapters.batch.commands import CommandUser, account_of, own_account, run_command
 from headnode.adapters.batch.orders import (
-    AttemptFileAnswer,
-    AttemptFileQuestion,
     HandOffChange,
     HandOffOrder,
     ResourceStatus,
@@ -52,7 +49,6 @@ MOST_TOGETHER = 16  # submissions in one shell
 QUICK = 5.0  # seconds that these may take, else the next is alone
 GATHERS = 1.0  # seconds for which fewer than these wait for an earlier submission of their user
 LONGEST_COMMAND = 60.0  # seconds, of anything but a submission
-LONGEST_READ = 20.0  # seconds, of a part of a file
 LONGEST_EXIT_FILE = 60.0  # seconds until the exit file of an ended job is not waited for any more
 TICK = 1.0  # seconds between two looks at what is due
 SLOW = 5  # a poll rests so many times as long as the last one took
@@ -153,16 +149,10 @@ class ResourceWorker:
 
         self._inbox.put(do)
 
-    def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
-        """Read a file as the user of a job; any thread may ask."""
-        try:
-            account = account_of(asked.owner, asked.uid, asked.gid)
-            words = read_words(asked.path, asked.offset, asked.limit)
-            said = self._run(account, words, seconds=LONGEST_READ)
-            data, size = bytes_read(said)
-        except (LookupError, PermissionError, ValueError) as error:
-            return AttemptFileAnswer(asked.number, problem=str(error))
-        return AttemptFileAnswer(asked.number, data, size)
+    @property
+    def desk(self) -> AttemptDesk:
+        """What answers questions about its attempts."""
+        return AttemptDesk(self._resource, self._dialect)
 
     def _work(self) -> None:
         while not self._is_over:

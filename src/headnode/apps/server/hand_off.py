@@ -15,6 +15,8 @@ from headnode.adapters.batch.orders import (
     LARGEST_ANSWER,
     AttemptFileAnswer,
     AttemptFileQuestion,
+    AttemptSignal,
+    AttemptSignalAnswer,
     HandOffAnswer,
     HandOffChange,
     HandOffOrder,
@@ -44,6 +46,7 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK, BatchResource
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.signals import SignalTarget
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -59,7 +62,8 @@ log = logging.getLogger("headnode.handoff")
 
 AFTER_TROUBLE = 2.0  # seconds until the process is started again, or the journal tried again
 ORDERS_AT_ONCE, LARGEST_ROUND = 50, 16 << 20  # bytes; each may have a large script and many files
-_Answer = HandOffAnswer | AttemptFileAnswer
+_Answer = HandOffAnswer | AttemptFileAnswer | AttemptSignalAnswer
+_Question = HandOffRound | AttemptFileQuestion | AttemptSignal
 
 
 class HandOff:
@@ -253,7 +257,7 @@ class HandOff:
                 attempt = self._attempt(record, cluster.spec(record), key, known, "/")
                 yield HandOffChange(key, _is_held(record), attempt.submission(now))
 
-    async def _ask(self, asked: HandOffRound | AttemptFileQuestion, *, starts: bool = False) -> _Answer:
+    async def _ask(self, asked: _Question, *, starts: bool = False) -> _Answer:
         """Ask the process, and only if `starts` a new one.  Raises:  OSError when it is lost."""
         if not starts and not self._service.is_up:
             raise ConnectionError("it has ended between two questions")
@@ -282,6 +286,19 @@ class HandOff:
                 code="no-output", what=f"{path!r} cannot be read: {answer.problem}", fix="see: hn task view"
             )
         return OutputBytesAnswer(answer.data, answer.size)
+
+    async def signal(
+        self, record: JobRecord, ids: Sequence[str], number: int, target: SignalTarget
+    ) -> AttemptSignalAnswer:
+        """Send a signal to attempts of a job, as its user; `ids` are theirs at the resource."""
+        resource = record.run.resource if record.run is not None else ""
+        about = (resource, record.owner, record.uid, record.gid, tuple(ids), number, target)
+        answer: _Answer | None = None
+        with suppress(OSError):
+            answer = await self._ask(AttemptSignal(0, *about))
+        if isinstance(answer, AttemptSignalAnswer):
+            return answer
+        return AttemptSignalAnswer(0, "the process that talks to it has just ended")
 
     def output_files(self, record: JobRecord, spec: JobSpec, key: AttemptPlace) -> tuple[str, str, str]:
         """Return the files of standard output and error of an attempt, and the one where the rest goes."""

@@ -12,6 +12,7 @@ from headnode.core.launching.recipe import Recipe, recipe
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, JobId
 from headnode.core.model.resource import BatchResource
+from headnode.core.model.signals import LimitSignal, read_limit_signal
 from headnode.core.model.task import asked_processes
 
 SHORTEST_LIMIT = 60.0  # seconds that are left for a job with a deadline
@@ -66,7 +67,13 @@ class ForeignAttempt(NamedTuple):
             features=spec.needs.features,
             gpus=gpus,
             processes=(asked_processes(task, spec.dialect) or gpus) if gpus else 0,
+            signal=self._signal(min(limits, default=FOREVER)),
         )
+
+    def _signal(self, limit: float) -> LimitSignal | None:
+        """Return the signal before its limit; as on own nodes none before a limit that is shorter."""
+        asked = read_limit_signal(self.spec.signal) if self.spec.signal else None
+        return asked if asked is not None and asked.before < limit else None
 
     def recipe(self) -> Recipe:
         """Return what is run; the other scheduler sets the variables of its own dialect."""
@@ -109,7 +116,9 @@ class ForeignAttempt(NamedTuple):
             task.script if path else "",
             path,
         )
-        return attempt_script(self.marker, self.resource.system, program)
+        asked = read_limit_signal(self.spec.signal) if self.spec.signal else None
+        to_group = asked.number if asked is not None and asked.target == "all" else None
+        return attempt_script(self.marker, self.resource.system, program, to_group)
 
     @property
     def scratch(self) -> str:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.quantities import Instant
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.signals import LimitSignal, SignalTarget
 
 
 class ForeignState(StrEnum):
@@ -137,6 +138,7 @@ class Submission(NamedTuple):
     features: tuple[tuple[str, ...], ...] = ()  # each is one of several
     gpus: int = 0  # each with the same number of the processors
     processes: int = 0  # that use the GPUs
+    signal: LimitSignal | None = None  # before its limit is over
 
     @property
     def processors_per_gpu(self) -> int:
@@ -184,6 +186,9 @@ class Dialect(Protocol):
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
         """Return the command for jobs of one user; a new time limit is that of `wanted`, and for one job."""
+
+    def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
+        """Return the command that sends a signal to jobs of one user; nothing: it has no such command."""
 
 
 MARKER = re.compile(r"hn-[0-9a-f]{8}-\d+\.\d+\.\d+-\d+")

@@ -23,6 +23,7 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.signals import SignalTarget
 
 _ID = re.compile(r"\d+")
 _LISTED = re.compile(r'<job_list state="\w+">(.*?)</job_list>', re.DOTALL)
@@ -94,6 +95,10 @@ class GridEngine(Dialect):
         limits = _limits(wanted._replace(limit=INFINITE if wanted.limit is None else wanted.limit))
         return [*_ACTIONS[action], *(limits if action is ForeignAction.LIMIT else ()), *jobs]
 
+    def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:  # noqa: ARG002
+        """It has no command that sends signals."""
+        return ()
+
 
 _ACTIONS: Final = {
     ForeignAction.CANCEL: ("qdel",),
@@ -106,6 +111,8 @@ INFINITE: Final = 10**9  # seconds: qalter cannot take a limit away
 
 def _limits(wanted: Submission) -> list[str]:
     limits = [f"h_rt={max(1, wanted.limit)}"] if wanted.limit is not None else []
+    if wanted.signal is not None and wanted.limit is not None:
+        limits.append(f"s_rt={max(1, round(wanted.limit - wanted.signal.before))}")
     limits += [f"h_vmem={wanted.memory_each}M"] if wanted.memory_each else []
     return ["-l", ",".join(limits)] if limits else []
 

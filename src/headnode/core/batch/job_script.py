@@ -1,5 +1,8 @@
 """The script that another scheduler runs for one attempt, and the files by which it says what became of it.
 
+Signals are for its program, and the shell outlives them.  Where a scheduler signals the shell alone, realtime
+signals stand for those that it passes on: so no program gets one twice.
+
 A part of it is no program: its braces end with it.  It takes ``started`` for itself before it runs anything:
 a second job of the same attempt finds that and ends.  It says how the program ended in ``exit``, by a rename,
 so that the file is whole or is not there.
@@ -22,6 +25,8 @@ STARTED: Final = "started"
 EXIT: Final = "exit"
 OUTPUT: Final = "output"
 TAKEN: Final = 97  # the exit status of a job that finds another job of the same attempt
+TO_PROGRAM: Final = 33  # with the number of a signal: the realtime signal that passes it on to the program
+TO_GROUP: Final = TO_PROGRAM + 17  # of the job's signal, to all that the program started; nobody sends CHLD
 LONGEST_REPORT: Final = 4096  # bytes of a file that is read
 
 
@@ -40,6 +45,12 @@ class Program(NamedTuple):
     script_path: str = ""
 
 
+_FORWARDS: Final = """hn_n=1
+while [ $hn_n -lt 32 ]; do
+  trap "kill -$hn_n \\$program 2> /dev/null" $((hn_n + {to_program})); hn_n=$((hn_n + 1))
+done
+unset hn_n
+"""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEAD: Final = """#!/bin/sh
 # {marker}: made by Headnode, see docs/hand-off.md.
@@ -48,6 +59,7 @@ _HEAD: Final = """#!/bin/sh
 (set -C; echo "$id $(date +%s) $(hostname)" > started) 2> /dev/null || {{
   echo "another job of this attempt has started: $(cat started)" >&2; exit {taken}; }}
 unset {hand_off}
+trap : 1 2 3 6 10 12 13 14 16 24 25 26 27 29 30 31
 began=$(date +%s)
 here=$(pwd)
 tell() {{
@@ -63,6 +75,7 @@ while :; do
   wait $program; status=$?
   kill -0 $program 2> /dev/null || break
 done
+wait $program; last=$?; [ $last = 127 ] || status=$last
 cd "$here" || exit 1
 if [ $status -gt 128 ] && [ $status -le 192 ]; then tell $status $((status - 128)); else tell $status 0; fi
 exit $status
@@ -70,11 +83,17 @@ exit $status
 """
 
 
-def attempt_script(marker: str, system: ResourceSystem, program: Program) -> str:
-    """Return the script of one attempt; it runs in the directory of the attempt."""
+def attempt_script(marker: str, system: ResourceSystem, program: Program, to_group: int | None = None) -> str:
+    """Return the script of one attempt; it runs in the directory of the attempt.
+
+    `to_group`: the number of the signal that `TO_GROUP` stands for.
+    """
     place = system.directory_variable
     enter = f'cd "${{{place}:-.}}" || exit {NO_DIRECTORY}\n' if place else ""
     lines = [_HEAD.format(marker=marker, id=system.id_variable, enter=enter, taken=TAKEN, hand_off=HAND_OFF)]
+    if system is ResourceSystem.SLURM:
+        lines.append(_FORWARDS.format(to_program=TO_PROGRAM))
+        lines += [f"trap 'kill -{to_group} 0' {TO_GROUP}\n"] if to_group is not None else []
     exports = {name: value for name, value in program.environment.items() if _NAME.fullmatch(name)}
     lines += [f"export {name}={_quoted(value)}\n" for name, value in exports.items()]
     lines.append('export HEADNODE_NODE="$(hostname)"\n')

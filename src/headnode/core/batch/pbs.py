@@ -1,6 +1,7 @@
 """The PBS family as text: OpenPBS, PBS Pro, Torque, and the programs of Slurm that speak as Torque.
 
-They share qsub, qdel, qhold, qrls and qalter.  What qstat prints has three forms; `pbs_answers` reads them.
+They share qsub, qdel, qhold, qrls, qalter and qsig.  What qstat prints has three forms; `pbs_answers` reads
+them.
 
 Source:  OpenPBS, qsub(1B), qstat(1B), qalter(1B), pbs_error.h, job.h; Torque 6, qsub(1), qstat(1), "Job exit
 status"; Debian, slurm-wlm-torque 22.05.
@@ -21,6 +22,7 @@ from headnode.core.batch.dialect import (
 from headnode.core.batch.job_script import SCRIPT
 from headnode.core.batch.pbs_answers import MARKER_VARIABLE, jobs_listed
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.signals import UNHEARD_BESIDE_A_SHELL, SignalTarget
 
 _ID = re.compile(r"\d{1,12}(?:\[\])?(?:\.[A-Za-z0-9][\w.-]{0,253})?", re.ASCII)
 _SHORTEST_NAME: Final = 15  # characters that every PBS takes
@@ -112,6 +114,11 @@ class Pbs(Dialect):
         """A job that is over cannot be deleted, the others are."""
         limit = ["-l", _walltime(INFINITE if wanted.limit is None else wanted.limit)]
         return [*_ACTIONS[action], *(limit if action is ForeignAction.LIMIT else ()), *jobs]
+
+    def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
+        """All processes of a job get it; names of signals differ between versions."""
+        heard = target == "all" and number not in UNHEARD_BESIDE_A_SHELL
+        return ["qsig", "-s", str(number), *jobs] if heard else ()
 
 
 _ACTIONS: Final = {

@@ -23,8 +23,10 @@ from headnode.core.batch.dialect import (
     seconds_since_1970,
     size_in_kb,
 )
+from headnode.core.batch.job_script import TO_GROUP, TO_PROGRAM
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.resource_system import ResourceSystem
+from headnode.core.model.signals import UNHEARD_BESIDE_A_SHELL, LimitSignal, SignalTarget
 
 _ID = re.compile(r"(\d+)(?:;\S+)?")
 _WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD"
@@ -81,7 +83,7 @@ class Slurm(Dialect):
         words += [f"{name}={value}" for name, value in _sizes(wanted) if value]
         if wanted.exclusive:
             words.append("--exclusive")
-        return words
+        return [*words, _warning(wanted.signal)] if wanted.signal is not None else words
 
     def submitted(self, said: CommandResult) -> SubmissionResult:
         """Sites print lines of their own around the id: the last line that is one counts."""
@@ -124,6 +126,20 @@ class Slurm(Dialect):
         """The status of scancel is 0 also for a job that is unknown or over."""
         words = _ACTIONS[action].format(jobs=",".join(jobs), limit=_limit(wanted.limit)).split()
         return [*words, *jobs] if action is ForeignAction.CANCEL else words
+
+    def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
+        """Of a batch script Slurm can signal the shell alone: ours passes it on to its program."""
+        if target != "steps" and number in UNHEARD_BESIDE_A_SHELL:
+            return ()
+        to = {"all": ("--full",), "program": ("--batch",), "steps": ()}[target]
+        sent = TO_PROGRAM + number if target == "program" else number
+        return ["scancel", *to, f"--signal={sent}", *jobs]
+
+
+def _warning(asked: LimitSignal) -> str:
+    """Return the option for a signal before the limit; ``B:`` is the shell that runs our script."""
+    sent = {"all": TO_GROUP, "program": TO_PROGRAM + asked.number, "steps": asked.number}[asked.target]
+    return f"--signal={'' if asked.target == 'steps' else 'B:'}{sent}@{asked.before:.0f}"
 
 
 def _sizes(wanted: Submission) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,8 @@ _FORM = re.compile(r"(?:(?P<target>[BbSs]):)?(?P<signal>[^:@]+)(?:@(?P<seconds>[
 _NAMES: Final = """HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP
     TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS""".split()  # noqa: SIM905
 """Of the signals of Linux, from 1 on."""
+UNHEARD_BESIDE_A_SHELL: Final = frozenset((2, 3))
+"""INT and QUIT: a shell that goes on beside a program starts it so that it ignores them."""
 SignalTarget = Literal["all", "program", "steps"]
 """Which processes of a task get a signal.
 

@@ -31,7 +31,7 @@ _PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
 _OURS_OF_JOBS = (
     *("node_groups", "requested_nodes", "excluded_nodes", "minimum_memory", "maximum_memory"),
     *("minimum_processors_per_node", "maximum_processors_per_node", "resource_limits", "reservation"),
-    *("licences", "interactive", "together", "alternatives", "run_until_canceled", "signal"),
+    *("licences", "interactive", "together", "alternatives", "run_until_canceled"),
 )
 _OURS_OF_TASKS = (
     *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "resource_limits"),
@@ -138,6 +138,8 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
         yield "node requirements other than features", "needs"
     if not all(_FEATURE.match(name) for choice in spec.needs.features for name in choice):
         yield "features with characters other than letters, digits and _ . : = + -", "needs"
+    if spec.signal:
+        yield from _obstacles_to_signals(spec.signal, known.system)
     if known.system is ResourceSystem.GRID_ENGINE:
         yield from _obstacles_of_grid_engine(spec, known)
     if known.system is ResourceSystem.PBS:
@@ -150,6 +152,20 @@ def _obstacles_to_staging(spec: JobSpec, known: BatchResource) -> Iterator[tuple
     files = (file for task in spec.tasks for file in (*task.stage_in, *task.stage_out))
     if any(file.path.startswith("/") for file in files):
         yield "absolute paths of staged files: only paths below the directory of the task", "tasks"
+
+
+def _obstacles_to_signals(signal: str, system: ResourceSystem) -> Iterator[tuple[str, str]]:
+    from headnode.core.model.signals import UNHEARD_BESIDE_A_SHELL, read_limit_signal, signal_number
+
+    asked = read_limit_signal(signal)
+    if system is ResourceSystem.PBS:
+        yield "a signal before the run time limit: PBS has no option for it", "signal"
+    elif system is ResourceSystem.GRID_ENGINE:
+        if (asked.number, asked.target) != (signal_number("USR1"), "all"):
+            what = "another signal before the limit than USR1 to all processes"
+            yield f"{what}: Grid Engine sends this one", "signal"
+    elif asked.target != "steps" and asked.number in UNHEARD_BESIDE_A_SHELL:
+        yield "INT and QUIT: the shell that starts the program there lets it ignore them", "signal"
 
 
 def _obstacles_to_gpus(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:

@@ -147,7 +147,9 @@ def _signal_jobs(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def _sent(answer: "dict[str, Any]") -> str:
-    number = answer["processes"]
+    number, there = answer["processes"], [node for node in answer["nodes"] if node.startswith("@")]
+    if there:  # a resource, which does not count processes
+        return f"SIG{answer['signal']} was sent to job {answer['job']} at {there[0][1:]}."
     whom = "1 process" if number == 1 else f"{number} processes"
     where = f" on {', '.join(answer['nodes'])}" if answer["nodes"] else ""
     return f"SIG{answer['signal']} was sent to {whom} of job {answer['job']}{where}."

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from headnode.adapters.nodes.link import NodeLink
 from headnode.apps.server.api.verbs import OVERSEES, verb
@@ -9,11 +10,11 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, Unavailable, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK
-from headnode.core.model.signals import signal_name, signal_number
+from headnode.core.model.signals import SignalTarget, signal_name, signal_number
 from headnode.core.model.user import User
 from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.permissions import may_change
-from headnode.core.state.transitions import JobState
+from headnode.core.state.transitions import JobState, TaskState
 from headnode.protocol.job_signals import SignalJobAnswer, SignalJobRequest
 
 Attempts = tuple[tuple[int, int, int], ...]
@@ -31,13 +32,9 @@ async def signal_job(context: ServerContext, by: User, request: SignalJobRequest
     found = context.lookups.job(request.job)
     may_change(by, found.record)
     run = _running(found.record)
+    if found.record.is_elsewhere:
+        return await _signal_there(context, found.record, run, request, number)
     chosen = _chosen(run, request)
-    if any(node.startswith(PLACE_MARK) for node in chosen):
-        raise WrongState(
-            code="signal-elsewhere",
-            what=f"job {request.job} runs at a resource, whose scheduler sends signals",
-            fix=f"use the command of that scheduler; hn job view {request.job} shows the id of the job there",
-        )
     links = {node: context.links[node] for node in chosen if node in context.links}
     if old := sorted(node for node, link in links.items() if not link.knows_signals):
         raise Unavailable(
@@ -71,25 +68,88 @@ def _chosen(run: JobRun, request: SignalJobRequest) -> Mapping[str, Attempts | N
     """
     if request.task is None:
         return dict.fromkeys(run.places)
-    if not 0 < request.task <= len(run.tasks):
-        raise BadRequest(
-            code="no-such-task",
-            what=f"job {request.job} has no task {request.task}",
-            fix=f"see: hn job listtasks {request.job}",
-            path=("task",),
-        )
+    _check_task(run, request)
     by_node: dict[str, list[tuple[int, int, int]]] = {}
     for instance, live in run.tasks[request.task - 1].live.items():
         if request.instance in (None, instance):
             for node, _ in live.placement:
                 by_node.setdefault(node, []).append((request.task, instance, live.attempt))
     if not by_node:
-        raise WrongState(
-            code="not-running",
-            what=f"nothing of task {request.job}.{request.task} runs that could get a signal",
-            fix=f"see: hn job listtasks {request.job}",
-        )
+        raise _nothing_runs(request)
     return {node: tuple(attempts) for node, attempts in by_node.items()}
+
+
+def _check_task(run: JobRun, request: SignalJobRequest) -> None:
+    if request.task is not None and not 0 < request.task <= len(run.tasks):
+        raise BadRequest(
+            code="no-such-task",
+            what=f"job {request.job} has no task {request.task}",
+            fix=f"see: hn job listtasks {request.job}",
+            path=("task",),
+        )
+
+
+def _nothing_runs(request: SignalJobRequest) -> WrongState:
+    what = f"job {request.job}" if request.task is None else f"task {request.job}.{request.task}"
+    return WrongState(
+        code="not-running",
+        what=f"nothing of {what} runs that could get a signal",
+        fix=f"see: hn job listtasks {request.job}",
+    )
+
+
+async def _signal_there(
+    context: ServerContext, record: JobRecord, run: JobRun, request: SignalJobRequest, number: int
+) -> SignalJobAnswer:
+    """Send the signal by the scheduler of the resource where the job runs.
+
+    Raises:  BadRequest ``signal-elsewhere``; Unavailable ``resource-away``; WrongState ``not-running``.
+    """
+    name = run.resource
+    ids = _ids_there(run, request)
+    if context.hand_off is None:
+        raise Unavailable(code="resource-away", what="no jobs are handed over now", fix="try again")
+    answer = await context.hand_off.signal(record, ids, number, request.target)
+    if answer.impossible:
+        what, whom = f"SIG{signal_name(number)}", _WHOM[request.target]
+        raise BadRequest(
+            code="signal-elsewhere",
+            what=f"job {request.job} runs at {name!r}, where {what} cannot be sent to {whom}",
+            fix='see which it can send: docs/hand-off.md, "Signals"',
+            path=("target",),
+        )
+    if answer.problem:
+        raise Unavailable(
+            code="resource-away",
+            what=f"no signal was sent to job {request.job} at {name!r}: {answer.problem}",
+            fix="try again; see `hn resource list`",
+        )
+    return SignalJobAnswer(request.job, signal_name(number), len(ids), [PLACE_MARK + name], [])
+
+
+_WHOM: Final[Mapping[SignalTarget, str]] = {
+    "all": "all processes of a job",
+    "program": "its program alone",
+    "steps": "its steps alone",
+}
+
+
+def _ids_there(run: JobRun, request: SignalJobRequest) -> list[str]:
+    """Return the ids at the resource of what runs there and gets the signal.
+
+    Raises:  BadRequest ``no-such-task``; WrongState ``not-running``.
+    """
+    _check_task(run, request)
+    ids = [
+        live.foreign
+        for task, progress in enumerate(run.tasks, start=1)
+        for instance, live in sorted(progress.live.items())
+        if request.task in (None, task) and request.instance in (None, instance)
+        if live.foreign and live.state is TaskState.RUNNING
+    ]
+    if not ids:
+        raise _nothing_runs(request)
+    return ids
 
 
 async def _ask(

@@ -1,0 +1,52 @@
+"""Questions about attempts, answered at once as the user of their job: a file is read, a signal is sent."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headnode.adapters.batch.attempt_files import bytes_read, read_words
+from headnode.adapters.batch.commands import account_of, run_command
+from headnode.adapters.batch.orders import (
+    AttemptFileAnswer,
+    AttemptFileQuestion,
+    AttemptSignal,
+    AttemptSignalAnswer,
+)
+from headnode.core.batch.dialect import CommandResult, Dialect
+from headnode.core.model.resource import BatchResource
+
+LONGEST_READ = 20.0  # seconds, of a part of a file
+LONGEST_SIGNAL = 20.0  # seconds
+
+
+class AttemptDesk(NamedTuple):
+    """Answers for one resource; any thread may ask."""
+
+    resource: BatchResource
+    dialect: Dialect
+
+    def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
+        """Read a file as the user of a job."""
+        try:
+            said = self._run(asked, read_words(asked.path, asked.offset, asked.limit), LONGEST_READ)
+            data, size = bytes_read(said)
+        except (LookupError, PermissionError, ValueError) as error:
+            return AttemptFileAnswer(asked.number, problem=str(error))
+        return AttemptFileAnswer(asked.number, data, size)
+
+    def signal(self, asked: AttemptSignal) -> AttemptSignalAnswer:
+        """Send a signal to jobs as their user."""
+        words = self.dialect.signal(asked.ids, asked.signal, asked.target)
+        if not words:
+            return AttemptSignalAnswer(asked.number, impossible=True)
+        try:
+            said = self._run(asked, words, LONGEST_SIGNAL)
+        except (LookupError, PermissionError) as error:
+            return AttemptSignalAnswer(asked.number, problem=str(error))
+        return AttemptSignalAnswer(asked.number, problem="" if said.status == 0 else said.complaint)
+
+    def _run(
+        self, asked: AttemptFileQuestion | AttemptSignal, words: Sequence[str], seconds: float
+    ) -> CommandResult:
+        account = account_of(asked.owner, asked.uid, asked.gid)
+        variable = self.dialect.system.settings_variable
+        return run_command(self.resource, variable, account, words, seconds=seconds)
