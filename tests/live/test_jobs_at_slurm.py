@@ -1,6 +1,9 @@
 """Jobs handed over to a real Slurm run there as their users, and each exactly once, whatever is killed."""
 
+import base64
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -131,6 +134,29 @@ def test_what_slurm_refuses_fails_with_its_words(head: RealHead, peer: SlurmPeer
     assert head.wait(job)["state"] == "Failed"
     assert "Slurm refused it" in head.task(job)["message"]
     assert "nvalid partition" in head.task(job)["message"]
+
+
+def test_waiting_for_a_job_that_never_ran_there_says_only_why(
+    head: RealHead, peer: SlurmPeer, tmp_path: Path
+) -> None:
+    add(head, peer, tmp_path, queue="nosuch")
+    words = ["job", "submit", "--resource", "peer", "--workdir", "/", "--wait", "true"]
+    command = [Path(sys.executable).with_name("hn"), *words]
+    variables = {**os.environ, "HEADNODE_STATE": str(head.state), "HEADNODE_RESIDENT_CLIENT": "0"}
+    done = subprocess.run(
+        command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "Slurm refused it" in done.stdout + done.stderr
+    assert "cannot be read" not in done.stdout + done.stderr
+
+
+def test_a_job_whose_directory_is_not_there_says_so_in_its_output(head: RealHead) -> None:
+    job = head.submit("true", terms={"resource": "peer"}, workdir="/nowhere/at/all")
+    assert head.wait(job)["state"] == "Failed"
+    assert head.task(job)["exit_code"] == 98
+    read = head.ask("read_output", job=job, task=1, stream="standard_output")
+    assert b"/nowhere/at/all" in base64.b64decode(read["data"])
 
 
 def test_a_job_that_is_canceled_there_fails_here(head: RealHead, peer: SlurmPeer) -> None:

@@ -101,7 +101,9 @@ def attempt_script(marker: str, system: ResourceSystem, program: Program, to_gro
         path = f'"$here"/{_quoted(posixpath.basename(program.script_path))}'
         lines.append(f"printf %s {_quoted(program.script)} > {path} && chmod 700 {path}\n")
     place = _quoted(program.work_directory)
-    lines.append(f'cd {place} || {{ cd "$here"; tell {NO_DIRECTORY} 0; exit {NO_DIRECTORY}; }}\n')
+    lines.append(
+        f'cd {place} 2> "$here/{OUTPUT}" || {{ cd "$here"; tell {NO_DIRECTORY} 0; exit {NO_DIRECTORY}; }}\n'
+    )
     lines.append(f"{_words(program)} {_streams(program)} &\n")
     return "".join([*lines, _TAIL])
 

@@ -96,6 +96,11 @@ class AttemptOutcome(NamedTuple):
     transfers: TransferUsage | None = None  # None: nothing was staged
 
     @property
+    def never_began(self) -> bool:
+        """Whether its program was not started, so that it has written nothing."""
+        return self.started is None and self.kind in ("never-ran", "not-started", "not-staged")
+
+    @property
     def lasted(self) -> Seconds | None:
         """How long it ran; None if that is not known.  Its node's clock may have been set back."""
         if self.started is None or self.ended is None:

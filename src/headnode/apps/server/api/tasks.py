@@ -299,6 +299,8 @@ async def task_output(context: ServerContext, by: User, request: w.TaskIdRequest
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
         return OutputAnswer(None, None, captured=False, captured_path=None, state=state.value)
     if node.startswith(PLACE_MARK):
+        if live is None and row is not None and row.outcome.never_began:
+            return OutputAnswer(None, None, captured=False, captured_path=None, state=state.value)
         attempt = live.attempt if live is not None else row.attempt if row is not None else 1
         return output_at_resource(context, by, found, request, instance, attempt, node, state.value)
     place = live.placement if live is not None else ((node, ()),)
