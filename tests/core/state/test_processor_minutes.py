@@ -157,7 +157,7 @@ def test_a_job_without_a_run_time_limit_does_not_start_and_one_that_runs_reserve
     plan = world.engine.plan(world.clock.now())
     reasons = plan.waits[world.cluster.request(world.record(another))].reasons
     assert [each.text for each in reasons] == [
-        "user 'bob' may use 90 processor-minutes; the job has no run time limit"
+        "user 'bob' may use 90 processor-minutes; the job has no run time limit (--runtime)"
     ]
 
 

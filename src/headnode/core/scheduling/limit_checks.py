@@ -125,7 +125,7 @@ def _minutes_sentence(share: LimitShare, owner: LimitOwner, asked: int, used: in
     most = amount.counted(amount.shown(share.limit))
     needs = f"the job may use {amount.shown(asked)}"
     if share.seconds == ENDLESS:
-        needs = "the job has no run time limit"
+        needs = "the job has no run time limit (--runtime)"
     if amount is LimitedAmount.JOB_MINUTES:
         return f"{owner.scope} {owner.name!r} may use {most} in one job; {needs}"
     used_up = f" and has {amount.shown(used)} used or reserved for running jobs" if used > 0 else ""
