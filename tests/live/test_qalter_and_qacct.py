@@ -132,4 +132,45 @@ def test_a_job_that_has_not_ended_has_no_account_yet(engine: Programs, tmp_path:
     done = engine.run(f"qacct -j {job}", tmp_path)
     assert (done.returncode, done.stderr) == (1, f"error: job id {job} not found\n")
     assert engine.run("qacct -t 1", tmp_path).returncode == 1
-    assert "write -j" in engine.run("qacct", tmp_path).stderr
+
+
+SUMS = (
+    "    WALLCLOCK         UTIME         STIME           CPU"
+    "             MEMORY                 IO                IOW"
+)
+SPIN = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+
+
+def test_qacct_sums_what_ended_jobs_used(head: RealHead, engine: Programs, tmp_path: Path) -> None:
+    before = engine.said("qacct -o", tmp_path).splitlines()
+    for words in ("-P alchemy -b y", "-P botany -b y", "-P botany -t 1-2 -b y"):
+        job = engine.said(f"qsub -terse {words} -o /dev/null -j y sh -c '{SPIN}'", tmp_path)
+        head.wait(int(job.partition(".")[0]))
+    heading, rule, *rows = engine.said("qacct -o -P -d 1", tmp_path).splitlines()
+    assert (heading[:13], heading[-len(SUMS) :]) == ("OWNER PROJECT", SUMS)
+    assert rule == "=" * len(heading)
+    used = {tuple(row.split()[:2]): [float(cell) for cell in row.split()[2:]] for row in rows}
+    one, three = used["root", "alchemy"], used["root", "botany"]
+    assert one[1] > 0.005
+    assert three[1] > 1.5 * one[1]
+    assert abs(three[3] - three[1] - three[2]) < 0.002
+    assert three[4:] == [0, 0, 0]
+    owners = engine.said("qacct -o", tmp_path).splitlines()
+    assert owners[0] == f"OWNER {SUMS}"
+    assert (
+        float(owners[2].split()[4])
+        >= float(before[2].split()[4] if before[2:] else 0) + one[3] + three[3] - 0.01
+    )
+    assert engine.said("qacct -P botany", tmp_path).splitlines()[2:] == [
+        next(row.removeprefix("root  ") for row in rows if "botany" in row)
+    ]
+    host = head.ask("nodes")["nodes"][0]["name"]
+    for words, keys in (("-q all.q", ["HOST", "CLUSTER", "QUEUE"]), ("-h", ["HOST"])):
+        shown = engine.said(f"qacct {words}", tmp_path).splitlines()
+        assert shown[0].split()[: len(keys)] == keys
+        assert [row.split()[0] for row in shown[2:]] == [host]
+    for words in ("-o nosuch", "-h nosuch", "-q nosuch", "-d 0"):
+        assert len(engine.said(f"qacct {words}", tmp_path).splitlines()) == 2 + (words == "-d 0")
+    total = engine.said("qacct", tmp_path).splitlines()
+    assert total[:3] == ["Total System Usage", SUMS, "=" * len(SUMS)]
+    assert total[3].split() == owners[2].split()[1:]

@@ -29,7 +29,7 @@ _PURPOSES = {
     "qhold": ("[OPTIONS] JOB...", "Hold jobs until they are released."),
     "qrls": ("[OPTIONS] JOB...", "Release jobs that are held."),
     "qalter": ("[OPTIONS] JOB...", "Change jobs, with the options of qsub."),
-    "qacct": ("-j [JOB|NAME] [OPTIONS]", "Show jobs that have ended, with what they used."),
+    "qacct": ("[-j [JOB|NAME]] [OPTIONS]", "Show jobs that have ended, with what they used, or sums of it."),
     "qsig": ("[-s SIGNAL|suspend|resume] JOB...", "Send a signal to running jobs."),
     "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
     "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
@@ -46,7 +46,7 @@ _OF_ONE = {
     "pbsnodes": "-a -l -S -j -v -F -o -r -C",
     "qsig": "-s",
     "qhost": "-h -j -q -u -ncb",
-    "qacct": "-j -t -o -b -e -d",
+    "qacct": "-j -t -o -u -P -q -h -d",
 }
 _OF_QALTER = {"pbs": "-A -M -N -P -a -h -l -m -p -q", "gridengine": "-A -M -N -P -a -h -l -m -p -u"}
 _OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}

@@ -1,4 +1,4 @@
-"""``qacct -j`` of Grid Engine: jobs and elements that have ended, with what they used.
+"""``qacct`` of Grid Engine: jobs and elements that have ended, with what they used (``-j``), or sums of it.
 
 What is not measured here is 0, as for Grid Engine where a node does not measure it.
 Source:  Grid Engine 8.1, qacct(1), accounting(5), and what Grid Engine 8.1.9 prints.
@@ -36,17 +36,25 @@ _COUNTS = (
 _NARROW = ("taskid", "qsub_time", "start_time", "end_time", "failed")
 _FAILED = "100 : assumedly after job"
 _USAGE = "see qacct --help"
-_OPTIONS = {"j": "job", "t": "tasks", "o": "owner", "u": "owner", "P": "project", "d": "days"}
+_OPTIONS = {
+    "j": "job", "t": "tasks", "o": "owner", "u": "owner", "P": "project", "d": "days",
+    "q": "queue", "h": "host",
+}  # fmt: skip
+_OLDER = 7 * 86400.0  # seconds for which a job that counts may have waited for its start
 
 
 def run(words: "Sequence[str]", client: Client) -> int:
-    """Show jobs that have ended, oldest first."""
+    """Show jobs that have ended, oldest first, or sums of what they used."""
     asked = _read(words)
-    if "job" not in asked:
-        raise ProgramRefusal("sums are not supported here: write -j, or use: hn job list --all", _USAGE)
     source, shown = JobSource(client), 0
-    for row in _rows(asked, source):
-        if row.ended is not None and _is_meant(row, asked):
+    rows = (row for row in _rows(asked, source) if row.ended is not None and _is_meant(row, asked))
+    if "job" not in asked:
+        from headnode.apps.cli.batch_programs.qacct_sums import print_sums
+
+        print_sums(asked, (row for row in rows if row.started is not None))
+        return 0
+    for row in rows:
+        if all(asked.get(key, "") in ("", here) for key, here in _place_of(row, asked).items()):
             sys.stdout.write("".join(f"{line}\n" for line in lines_of(row)))
             shown += 1
     name = asked["job"]
@@ -79,22 +87,35 @@ def _read(words: "Sequence[str]") -> "dict[str, str]":
 
 
 def _rows(asked: "dict[str, str]", source: JobSource) -> "Iterator[BatchRow]":
-    name = asked["job"]
+    name = asked.get("job", "")
     if name.isascii() and name.isdigit() and len(name) < 19:
         jobs = source.listed([int(name)])
     else:
-        since = time.time() - 86400 * int(asked["days"]) if "days" in asked else None
+        since = _begin(asked) - _OLDER if "days" in asked else None
         owner = asked.get("owner") or None
         jobs = list(source.pages((*_ENDED, "Running"), owner=owner, name=name, since=since))[::-1]
     for job in jobs:
         yield from rows_of(source, job, expand=True)
 
 
+def _begin(asked: "dict[str, str]") -> float:
+    """Return since when a job must have started."""
+    return time.time() - 86400 * int(asked.get("days") or "1")
+
+
+def _place_of(row: BatchRow, asked: "dict[str, str]") -> "dict[str, str]":
+    """Return the queue and the host of a row, as far as these are asked for."""
+    found = {"queue": QUEUE} if asked.get("queue") else {}
+    return found | ({"host": FIELDS["batchhost"](row) or "UNKNOWN"} if asked.get("host") else {})
+
+
 def _is_meant(row: BatchRow, asked: "dict[str, str]") -> bool:
-    name, owner, project = asked["job"], asked.get("owner"), asked.get("project")
+    name, owner, project = asked.get("job", ""), asked.get("owner"), asked.get("project")
     by_name = not name or name.isdigit() or fnmatchcase(FIELDS["name"](row) or "", name)
     element = "tasks" not in asked or row.number in typed_numbers(asked["tasks"])
     of_owner = not owner or row.job["owner"] == owner
+    if "days" in asked and (row.started or row.ended or 0) < _begin(asked):
+        return False
     return by_name and element and of_owner and (not project or row.job["project"] == project)
 
 
