@@ -72,6 +72,7 @@ def test_jobs_of_others_can_be_seen_and_not_touched(head: RealHead) -> None:
         finish_job=about,
         requeue_job=about,
         suspend_job=about,
+        end_allocation={**about, "exit_code": 0},
         signal_job={**about, "signal": "KILL"},
         hold_job=about,
         release_job=about,

@@ -77,6 +77,44 @@ def test_a_command_here_runs_steps_on_the_nodes_of_its_job(slurm: Programs, tmp_
     assert slurm.said("squeue -h", tmp_path) == ""
 
 
+@pytest.mark.parametrize(
+    ("command", "state", "code"),
+    [
+        ("true", "COMPLETED", "0:0"),
+        ("srun false; true", "COMPLETED", "0:0"),
+        ("exit 3", "FAILED", "3:0"),
+        ("kill -9 $$", "FAILED", "0:9"),
+    ],
+)
+def test_the_job_ends_as_its_command_did(
+    slurm: Programs, tmp_path: Path, command: str, state: str, code: str
+) -> None:
+    done = slurm.run(f"salloc sh -c '{command}'", tmp_path)
+    job = done.stderr.split()[-1]
+    said = slurm.said(f"sacct -X -n -P -j {job} -o State,ExitCode", tmp_path)
+    assert said == f"{state}|{code}", done
+    assert slurm.said(f"hn job view {job}", tmp_path).count("Failed\n") == (state == "FAILED")
+
+
+@pytest.mark.parametrize(
+    ("number", "state"), [(signal.SIGTERM, "CANCELLED by 0"), (signal.SIGHUP, "COMPLETED")]
+)
+def test_the_job_of_a_salloc_that_a_signal_ends_is_over_as_in_slurm(
+    slurm: Programs, tmp_path: Path, number: signal.Signals, state: str
+) -> None:
+    with begun(slurm, tmp_path, "-J", "ends", "sh", "-c", ": > ready; exec sleep 60") as salloc:
+        slurm.head.until((tmp_path / "ready").exists)
+        salloc.send_signal(number)
+        salloc.wait(PATIENCE)
+    assert slurm.said("sacct -X -n -P --name ends -o State", tmp_path).splitlines()[-1] == state
+
+
+def test_only_an_allocation_ends_with_a_command(slurm: Programs, tmp_path: Path) -> None:
+    job = slurm.said("sbatch --parsable -H --wrap true", tmp_path)
+    with pytest.raises(HeadnodeError, match="does not end with a command"):
+        slurm.head.ask("end_allocation", job=int(job), exit_code=0)
+
+
 def test_a_command_has_the_variables_that_real_salloc_sets(slurm: Programs, tmp_path: Path) -> None:
     said = slurm.said("salloc -Q -n 2 -N 1 -J mine env", tmp_path)
     found = dict(line.partition("=")[::2] for line in said.splitlines() if line.startswith("SLURM_"))

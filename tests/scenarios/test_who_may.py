@@ -45,6 +45,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     "modify_task": {"task": 1, "terms": {"name": "other"}},
     "read_output": {"task": 1},
     "signal_job": {"signal": "USR1"},
+    "end_allocation": {"exit_code": 0},
     "set_parameters": {"values": {"SchedulingDepth": "7"}},
 }
 """What a verb is asked with, beside the job that it is about."""

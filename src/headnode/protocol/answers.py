@@ -268,7 +268,7 @@ class JobIdAnswer(VerbAnswer, frozen=True):
 
 
 class JobStateAnswer(VerbAnswer, frozen=True):
-    """cancel_job, finish_job, suspend_job, resume_job."""
+    """cancel_job, finish_job, end_allocation, suspend_job, resume_job."""
 
     job: int
     state: str  # the internal state

@@ -383,6 +383,7 @@ ROUTES: Final[tuple[RestRoute, ...]] = (*_JOBS, *_TASKS, *_NODES, *_CLUSTER)
 
 NOT_BY_REST: Final[Mapping[str, str]] = {
     "run_on_node": "it is a part of run_on_nodes",
+    "end_allocation": "only salloc knows how its command ended",
     "shell": "it is a WebSocket, which OpenAPI cannot describe: see the page of the REST API",
     "backup": "the copy is a file in the state directory: only on the head's machine",
     "keep_delegation": "the grid service has it: PUT /pilot/delegations/ID",

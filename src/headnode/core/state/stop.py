@@ -21,7 +21,7 @@ from headnode.core.state.transitions import JobState
 
 
 class StopJob(Command, frozen=True):
-    """Cancel or finish a job.
+    """Cancel or finish a job, or let it fail.
 
     force: kill without grace.  graceful: start nothing new and let what runs end by itself.
     """
@@ -93,8 +93,7 @@ def stop_job(cluster: ClusterState, command: StopJob, now: Instant) -> list[Even
             what=f"the message has {len(command.message)} characters",
             fix=f"use at most {LONGEST_MESSAGE}",
         )
-    word = "canceled" if command.outcome == "canceled" else "finished"
-    message = command.message or f"{word} by {command.by.name}"
+    message = command.message or f"{command.outcome} by {command.by.name}"
     if command.outcome == "finished" and record.state in (JobState.CONFIGURING, JobState.VALIDATING):
         raise WrongState(
             code="not-finishable",
@@ -158,10 +157,12 @@ def _stop_running(
         by=command.by.name,
         force=command.force,
     )
-    why = (
-        "the task's job has been canceled" if command.outcome == "canceled" else "the task's job was finished"
-    )
-    outcome: Outcome = "failed" if command.outcome == "canceled" else "finished"
+    why = {
+        "canceled": "the task's job has been canceled",
+        "failed": "the task's job has failed",
+        "finished": "the task's job was finished",
+    }[command.outcome]
+    outcome: Outcome = "finished" if command.outcome == "finished" else "failed"
     return [
         ending,
         *cancel_queued(record, now, message),

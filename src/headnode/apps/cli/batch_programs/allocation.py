@@ -13,6 +13,8 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from headnode.apps.client.conversation import ClientConversation
     from headnode.core.model.errors import HeadnodeError
 
@@ -116,13 +118,12 @@ class HeldJob:
             conversation.close()
         return told.decode(errors="surrogateescape")
 
-    def end(self, status: int) -> None:
-        """End the job after its command, which ended with this exit status.
+    def end(self, verb: str, **fields: "Any") -> None:
+        """End the job by this verb, and wait a while for its end.
 
         Raises:  HeadnodeError.
         """
-        message = f"the command of salloc ended with exit status {status}"
-        self._client.ask("cancel_job" if status else "finish_job", job=self.job, message=message, force=True)
+        self._client.ask(verb, job=self.job, **fields)
         until = time.monotonic() + END_PATIENCE
         while not self.over and (left := until - time.monotonic()) > 0:
             self.look(left)

@@ -85,6 +85,8 @@ _LIMITS = {  # how the key of a limit begins -> the limit of Slurm that does the
     "group,processor-minutes": "QOSGrpCPUMinutesLimit",
     "group,processor-minutes-per-job": "QOSMaxCpuMinutesPerJobLimit",
 }
+COMMAND_ENDED = "the command of salloc ended with exit status "
+"""How the message of a job begins that failed with its command."""
 NOT_CONSIDERED = "waits for the next scheduling pass"
 
 
@@ -187,6 +189,8 @@ class BatchRow:
         word = self.job["state"] if self.task is None else self.task["state"]
         if self.job["state"] == "Suspended" and word in ("Running", "Suspended"):
             return "PENDING" if self.job.get("pending_kind") == "staging" else "SUSPENDED"
+        if word == "Failed" and self.job["message"].startswith(COMMAND_ENDED):
+            return "FAILED"
         if word in ("Failed", "Canceled"):
             course = self.job if word == "Canceled" else self.course
             known = _CAUSES.get(course.get("cause", ""), _STATES[word])

@@ -242,13 +242,15 @@ class _Command:
         self._words = asked.words or [shell_of_user()]
         self._process: subprocess.Popen[bytes] | None = None
         self._revoked, self._terminal = False, os.isatty(0)
+        self._end: tuple[str, dict[str, Any]] | None = None  # how the job ends, if not as the command does
 
     def run(self) -> int:
         """Run it to its end, and release the processors; return its exit status."""
         status = 1
         try:
             status = self._run()
-        except Interrupted:
+        except Interrupted:  # it was hung up: Slurm counts that as an end as any other
+            self._end = "finish_job", {"message": "salloc was hung up", "force": True}
             self._send(signal.SIGHUP)
         except errors_of_ours() as trouble:
             if not self._allocation.over:
@@ -264,7 +266,7 @@ class _Command:
         environment |= {"SLURM_SUBMIT_DIR": os.getcwd(), "SLURM_SUBMIT_HOST": os.uname().nodename}  # noqa: PTH109
         for each in (signal.SIGINT, signal.SIGQUIT):
             signal.signal(each, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda number, _frame: self._send(number))
+        signal.signal(signal.SIGTERM, self._terminate)
         try:
             self._process = subprocess.Popen(
                 self._words,
@@ -293,6 +295,10 @@ class _Command:
             os.close(ended)
         return _status(process.wait())
 
+    def _terminate(self, number: int, _frame: "FrameType | None") -> None:
+        self._end = "cancel_job", {"force": True}
+        self._send(number)
+
     def _send(self, number: int) -> None:
         """Send a signal to the command: to all its processes, or those in front at the terminal."""
         if self._process is None or self._process.poll() is not None:
@@ -308,7 +314,8 @@ class _Command:
         if not self._revoked:
             _say(self._asked, f"Relinquishing job allocation {self._allocation.job}")
             try:
-                self._allocation.end(status)
+                verb, fields = self._end or ("end_allocation", {"exit_code": status})
+                self._allocation.end(verb, **fields)
             except errors_of_ours() as trouble:
                 from headnode.apps.client.failures import is_away
 

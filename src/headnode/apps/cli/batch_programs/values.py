@@ -6,7 +6,7 @@ Source:  Slurm, squeue(1), "--Format"; sacct(1), "Job Accounting Fields".
 
 import time
 
-from headnode.apps.cli.batch_programs.rows import SHORT_STATES, BatchRow
+from headnode.apps.cli.batch_programs.rows import COMMAND_ENDED, SHORT_STATES, BatchRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,6 +241,9 @@ def exit_code(row: BatchRow) -> tuple[int, int]:
     """Return the exit code and the signal by which it ended."""
     if row.state not in ("FAILED", "OUT_OF_MEMORY", "NODE_FAIL"):
         return 0, 0
+    if row.job["message"].startswith(COMMAND_ENDED):
+        code = int(row.job["message"].removeprefix(COMMAND_ENDED))
+        return (0, code - 128) if code > 128 else (code, 0)
     course = row.course
     if course["signal"] is not None:
         return 0, int(course["signal"])

@@ -48,6 +48,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "reservations",
         "node_commands",
         "shell",
+        "allocations",
         "signals",
         "delegations",
         "resources",
