@@ -5,8 +5,6 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 
 from typing import Literal
 
-from headnode.protocol.allocations import EndAllocationRequest
-from headnode.protocol.answers import JobStateAnswer
 from headnode.protocol.cluster_answers import (
     BackupAnswer,
     ClusterAnswer,
@@ -277,15 +275,6 @@ class ClusterVerbs:
 
         filter: a registered name, or the text that would register it
         kind: submission or activation
-        """
-
-    @verb_of(EndAllocationRequest)
-    def end_allocation(self, job: int, exit_code: int) -> JobStateAnswer:
-        """End an allocation after its command; with an exit code other than 0 the job has failed.
-
-        For its owner, operators, administrators.
-
-        exit_code: of its command; 128 and more: the signal that ended it
         """
 
     @verb_of(KeepDelegationRequest)

@@ -5,6 +5,7 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 
 from typing import Any, Literal
 
+from headnode.protocol.allocations import EndAllocationRequest
 from headnode.protocol.answers import (
     AddTasksAnswer,
     HoldsAnswer,
@@ -245,6 +246,15 @@ class JobVerbs:
 
         submissions: each as in submit_job
         all_or_none: if one is refused, none is carried out
+        """
+
+    @verb_of(EndAllocationRequest)
+    def end_allocation(self, job: int, exit_code: int) -> JobStateAnswer:
+        """End an allocation after its command; with an exit code other than 0 the job has failed.
+
+        For its owner, operators, administrators.
+
+        exit_code: of its command; 128 and more: the signal that ended it
         """
 
     @verb_of(SignalJobRequest)
