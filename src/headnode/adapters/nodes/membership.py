@@ -29,6 +29,7 @@ from headnode.adapters.wire.messages import (
     StandbyJoined,
     ToStranger,
 )
+from headnode.adapters.wire.peers import Address, written_address
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import IS_STANDBY, BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeFacts
@@ -89,16 +90,8 @@ def read_address(text: str, code: str) -> tuple[str, int]:
     return host, int(port) if colon else DEFAULT_PORT
 
 
-Address = tuple[str, int]
-"""A host and its port."""
 MOST_HEADS = 8  # addresses that a head may name for others that may become the head
 LONGEST_ADDRESS = 300  # characters
-
-
-def written_address(address: Address) -> str:
-    """Return an address as HOST:PORT or [HOST]:PORT."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def usable_addresses(said: Sequence[str]) -> list[Address]:

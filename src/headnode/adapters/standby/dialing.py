@@ -56,12 +56,6 @@ def read_bytes(connection: socket.socket, size: int, deadline: float) -> bytes:
     return data
 
 
-def format_address(place: tuple[str, int]) -> str:
-    """Return HOST:PORT, or [HOST]:PORT of IPv6."""
-    host, port = place
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def reason(error: Exception) -> str:
     """Return for people why a standby was not reached or not understood."""
     match error:

@@ -18,7 +18,6 @@ from headnode.adapters.standby.dialing import (
     UNREACHED,
     StandbyProblem,
     dial,
-    format_address,
     read_bytes,
     reason,
 )
@@ -26,6 +25,7 @@ from headnode.adapters.standby.followed import Followers, FollowingStandby
 from headnode.adapters.standby.journal_pieces import pieces, refuse_without_room
 from headnode.adapters.standby.row_copy import RowCopy
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
+from headnode.adapters.wire.peers import written_address
 from headnode.adapters.wire.standby_messages import (
     LARGEST_OF_STANDBY,
     MOST_EVENTS,
@@ -205,7 +205,7 @@ class StandbySender(threading.Thread):
                 self.told = False  # it is a standby still, and obeys no earlier connection any more
                 return answer
             case IsHead(term=term, address=address):
-                found = IsHead(term, address or format_address(self.place))
+                found = IsHead(term, address or written_address(self.place))
                 self._parts.replaced(found)
                 raise StandbyProblem(
                     f"{found.address} is a head itself, since takeover {term}; end one of the two: hn down"

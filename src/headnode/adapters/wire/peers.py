@@ -18,6 +18,8 @@ STANDBY = "headnode-standby"
 """What a head asks for that sends its events to a standby head (ALPN)."""
 TASKS = "headnode-tasks"
 """What a node asks for that passes on what its tasks ask (ALPN)."""
+Address = tuple[str, int]
+"""A host and its port."""
 
 
 _CREDENTIALS = struct.Struct("3i")
@@ -30,6 +32,12 @@ def peer_ids(connection: socket.socket) -> tuple[int, int, int]:
     return pid, uid, gid
 
 
+def written_address(address: Address) -> str:
+    """Return an address as HOST:PORT, or [HOST]:PORT of IPv6."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def user_name(uid: int) -> str:
     """Return the name of a user, or the number as text when the machine knows none."""
     try:
@@ -39,7 +47,7 @@ def user_name(uid: int) -> str:
 
 
 def connect_tls(
-    place: tuple[str, int], context: "SSLContext", name: str, patience: float, handshake: float
+    place: Address, context: "SSLContext", name: str, patience: float, handshake: float
 ) -> "SSLSocket":
     """Return a connection to the first address of a host that accepts one, after the handshake.
 

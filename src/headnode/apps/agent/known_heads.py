@@ -11,17 +11,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from headnode.adapters.nodes.membership import (
-    Address,
-    Membership,
-    NodeIdentity,
-    usable_addresses,
-    written_address,
-)
+from headnode.adapters.nodes.membership import Membership, NodeIdentity, usable_addresses
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.frames import Streams
 from headnode.adapters.wire.messages import Goodbye, Welcome
-from headnode.adapters.wire.peers import TASKS
+from headnode.adapters.wire.peers import TASKS, Address, written_address
 from headnode.apps.agent.head_link import JOIN_AGAIN, REDIAL, Transport
 from headnode.core.model.bounds import INTEGER
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest

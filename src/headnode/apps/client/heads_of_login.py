@@ -4,13 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from headnode.adapters.nodes.membership import (
-    LONGEST_ADDRESS,
-    MOST_HEADS,
-    Address,
-    usable_addresses,
-    written_address,
-)
+from headnode.adapters.nodes.membership import LONGEST_ADDRESS, MOST_HEADS, usable_addresses
+from headnode.adapters.wire.peers import Address, written_address
 from headnode.apps.client.logins import HeadLogin, keep_moved
 from headnode.core.model.bounds import INTEGER
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, HeadnodeError, Unavailable

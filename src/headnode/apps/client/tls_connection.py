@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from headnode.adapters.nodes.membership import (
     MOST_HEADS,
-    Address,
     Invitation,
     learn_authority,
     read_address,
     read_invitation,
-    written_address,
 )
-from headnode.adapters.wire.peers import CLIENT, HEAD_NAME, connect_tls
+from headnode.adapters.wire.peers import CLIENT, HEAD_NAME, Address, connect_tls, written_address
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.heads_of_login import SearchForHead

@@ -18,9 +18,9 @@ from headnode.adapters.files.standby_place import Successor, write_successor
 from headnode.adapters.journal.sqlite import JOURNAL
 from headnode.adapters.nodes.link import Contact
 from headnode.adapters.nodes.membership import read_address
-from headnode.adapters.standby.dialing import format_address
 from headnode.adapters.standby.followed import FollowedJournal, Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender, ask_whether_head
+from headnode.adapters.wire.peers import written_address
 from headnode.adapters.wire.standby_messages import STANDBY_PROTOCOL, STANDBY_PURPOSE, HeadHello, IsHead
 from headnode.adapters.wire.tls import Authority
 from headnode.apps.server.agent_supervisor import HEAD_USER
@@ -195,7 +195,7 @@ class StandbyHeads:
         p50, p99 = follower.delays.quantiles(time.monotonic()) or (None, None)
         return StandbyObject(
             name=sender.standby,
-            address=format_address(sender.place),
+            address=written_address(sender.place),
             state=state,
             since=sender.since,
             event=follower.confirmed,
@@ -293,7 +293,7 @@ class StandbyHeads:
         number, term = self._engine.number, self._engine.cluster.term + 1
         log.warning("this head hands over to its standby %s after event %d", sender.standby, number)
         try:
-            write_successor(self._head.state, Successor(format_address(sender.place), term, number))
+            write_successor(self._head.state, Successor(written_address(sender.place), term, number))
         except OSError as error:
             log.error("this head does not hand over: it cannot note that it has: %s", error)
             self._handing_over = False

@@ -17,7 +17,7 @@ from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRou
 from headnode.core.model.errors import HeadnodeError, Unavailable
 
 if TYPE_CHECKING:
-    from headnode.adapters.nodes.membership import Address
+    from headnode.adapters.wire.peers import Address
     from headnode.apps.client.head_location import Head
     from headnode.apps.client.heads_of_login import SearchForHead
     from headnode.apps.client.logins import HeadLogin
@@ -64,7 +64,7 @@ class AsyncConnection:
 
         Raises:  Unavailable ``head-away`` and ``old-head``; NotAllowed ``wrong-head``; the head's refusal.
         """
-        from headnode.adapters.nodes.membership import written_address
+        from headnode.adapters.wire.peers import written_address
         from headnode.apps.client import tls_connection as tls
 
         patience = tls.CONNECT if search.is_choice else tls.PATIENCE
