@@ -3,9 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from heads import RealHead
+import pytest
+
+from heads import RealHead, real_head
 from testbed.clusters import Cluster
 
 HN = Path(sys.executable).with_name("hn")
@@ -51,3 +55,27 @@ class Programs:
         done = self.run(command, where)
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout.rstrip("\n")
+
+
+def slurm_fixtures() -> tuple[Any, Any, Any]:
+    """Return the fixtures of a module that runs programs of Slurm: `head`, `slurm`, and `nothing_is_left`.
+
+    The head has two nodes of two processors each.  After each test its jobs are ended.
+    """
+
+    @pytest.fixture(scope="module")
+    def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+        with real_head(tmp_path_factory.mktemp("programs"), nodes=2, processors=2) as started:
+            yield started
+
+    @pytest.fixture(scope="module")
+    def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+        return Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
+
+    @pytest.fixture(autouse=True)
+    def nothing_is_left(slurm: Programs, tmp_path: Path) -> Iterator[None]:
+        yield
+        slurm.run("scancel -u $(id -u)", tmp_path)
+        slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
+
+    return head, slurm, nothing_is_left

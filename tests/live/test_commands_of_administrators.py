@@ -1,31 +1,14 @@
 """Commands of Slurm and PBS that administrators type: reservations, queues, scripts, changes of jobs."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_programs import Programs
+from batch_programs import Programs, slurm_fixtures
 
-from heads import RealHead, real_head
+from heads import RealHead
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("programs"), nodes=2, processors=2) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(slurm: Programs, tmp_path: Path) -> Iterator[None]:
-    yield
-    slurm.run("scancel -u $(id -u)", tmp_path)
-    slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
+head, slurm, nothing_is_left = slurm_fixtures()
 
 
 def test_reservations_are_made_shown_and_deleted_as_in_slurm(slurm: Programs, tmp_path: Path) -> None:
