@@ -13,10 +13,12 @@ from typing import Any
 import httpx
 import pytest
 from gateways import PYTHON_OF_ALL, RealGateway, real_gateway
+from test_standby_takeovers import head_with_standby, hn
 from web_shells import Shell, page
 
 from headnode.protocol.rest_routes import ROUTES
 from heads import PATIENCE, RealHead, real_head
+from standbys import Standby
 
 GATEWAY, USER, OTHER = "daemon", "games", "nobody"
 TALK = """
@@ -71,7 +73,7 @@ def gateway(head: RealHead) -> Iterator[RealGateway]:
         yield found
 
 
-def talk(head: RealHead, account: str, *said: dict[str, Any]) -> list[dict[str, Any]]:
+def talk(head: RealHead | Standby, account: str, *said: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what a process of an account is answered at the socket for gateways."""
     done = as_user(account, *PYTHON_OF_ALL, "-c", TALK, str(head.state / "gateway.sock"), json.dumps(said))
     assert done.returncode == 0, done.stderr
@@ -89,6 +91,17 @@ WHO = {"verb": "whoami"}
 def test_the_account_of_the_gateway_speaks_for_users(head: RealHead) -> None:
     welcome, told = talk(head, GATEWAY, greeting(USER), WHO)
     assert (welcome["user"], told["user"], told["role"]) == (USER, USER, "user")
+
+
+def test_the_account_of_the_gateway_is_that_of_a_standby_that_took_over() -> None:
+    with tempfile.TemporaryDirectory(prefix="headnode-") as made:
+        Path(made).chmod(0o755)
+        with head_with_standby(Path(made), GATEWAY) as (_, standby):
+            assert hn("standby", "takeover", state=standby.state).returncode == 0
+            welcome, told = talk(standby, GATEWAY, greeting(USER), WHO)
+            assert (welcome["user"], told["user"]) == (USER, USER)
+            (refused,) = talk(standby, OTHER, greeting(USER), WHO)
+            assert refused["code"] == "not-gateway"
 
 
 @pytest.mark.parametrize(

@@ -306,9 +306,11 @@ def test_programs_and_files_of_the_site_that_the_standby_does_not_have_are_told(
         assert standby.status()["missing"] == []
         (programs / "activate").unlink()  # both are on one machine here
         (programs / "licences").chmod(0o777)
-        until(lambda: len(standby.status()["missing"]) == 2, "the standby looks")
+        (standby.state / "gateway-user").write_text("no-such-account\n")
+        until(lambda: len(standby.status()["missing"]) == 3, "the standby looks")
         sentence = f"ActivationFilterProgram: {programs}/activate is not on spare"
-        unsafe, absent = sorted(standby.status()["missing"], reverse=True)
+        account, unsafe, absent = sorted(standby.status()["missing"], reverse=True)
+        assert account == "gateway-user: account no-such-account is not on spare"
         assert absent == sentence
         assert unsafe.startswith("LicenceProgram: on spare, ")
         until(lambda: sentence in problem(head), "the head says so")

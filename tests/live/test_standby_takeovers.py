@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gateways import real_gateway
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
@@ -36,9 +38,9 @@ def hn(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
 
 
 @contextmanager
-def head_with_standby(directory: Path) -> Iterator[tuple[RealHead, Standby]]:
+def head_with_standby(directory: Path, gateway_user: str = "") -> Iterator[tuple[RealHead, Standby]]:
     """Start a head and its standby, in step; end what is left of them."""
-    head = RealHead(directory / "first" / "state", nodes=0, listen=free_address())
+    head = RealHead(directory / "first" / "state", nodes=0, listen=free_address(), gateway_user=gateway_user)
     standby = Standby(directory / "second")
     try:
         head.wait_until_ready()
@@ -322,3 +324,11 @@ def test_the_former_head_becomes_a_standby_and_the_head_again(
         with contextlib.closing(Client(str(head.state))) as client:
             assert client.ask("standbys")["term"] == 2
         assert hn("down", state=head.state).returncode == 0
+
+
+def test_the_page_of_heads_shows_how_long_changes_wait(tmp_path: Path) -> None:
+    with head_with_standby(tmp_path) as (head, _):
+        head.submit("true")
+        with real_gateway(head) as gateway, gateway.browser() as browser:
+            page = browser.get("/heads").text
+        assert re.search(r'data-title="changes wait">[0-9.]+/[0-9.]+ ms<', page), page

@@ -202,6 +202,9 @@ def address_to_listen_at(state: Path, wished: str) -> str:
     return remembered_word(state / "listen", wished)
 
 
+GATEWAY_USER = "gateway-user"  # the file that has the account whose gateway may speak for other users
+
+
 def remembered_word(file: Path, wished: str) -> str:
     """Return an option of the head: as wished now, else as it was wished last, which a file says.
 

@@ -22,13 +22,15 @@ LARGEST_OF_STANDBY = bounds.STANDBY_ANSWER.most  # bytes
 Problem = Annotated[str, Meta(max_length=1000)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Address = Annotated[str, Meta(max_length=300)]
+AccountName = Annotated[str, Meta(max_length=256)]
 Row = tuple[Any, ...]  # of SQLite: numbers, text, bytes and nothing; msgspec has no type for them together
 
 
 class HeadHello(Message, frozen=True, tag="HeadHello"):
     """Head: the cluster, and the secret that only holders of its authority can know.
 
-    `name` is that of the standby; `address` that of the head (HOST:PORT), for people.
+    `name` is that of the standby; `address` that of the head (HOST:PORT), for people; `gateway_user` the
+    account whose gateway may speak for other users.
     """
 
     protocol: int
@@ -39,6 +41,7 @@ class HeadHello(Message, frozen=True, tag="HeadHello"):
     address: Address
     secret: str
     term: Count
+    gateway_user: AccountName = ""
 
 
 class JournalPiece(Message, frozen=True, tag="JournalPiece"):

@@ -18,6 +18,7 @@ import msgspec
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.files.local_daemons import (
+    GATEWAY_USER,
     NO_LONGER,
     REPLACED,
     STANDBY,
@@ -179,7 +180,7 @@ def _remembered(options: HeadOptions) -> HeadOptions:
     name = cluster_name(options.state, options.name)
     if options.gateway_user and options.gateway_user != NO_LONGER:
         account(options.gateway_user)  # a wrong name is not remembered
-    user = remembered_word(options.state / "gateway-user", options.gateway_user)
+    user = remembered_word(options.state / GATEWAY_USER, options.gateway_user)
     return msgspec.structs.replace(options, name=name, nodes=nodes, processors=processors, gateway_user=user)
 
 

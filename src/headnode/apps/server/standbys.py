@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from headnode import __version__
 from headnode.adapters.files.copied_tables import RowChanges
-from headnode.adapters.files.local_daemons import REPLACED
+from headnode.adapters.files.local_daemons import GATEWAY_USER, REPLACED, remembered_word
 from headnode.adapters.files.standby_place import Successor, write_successor
 from headnode.adapters.journal.sqlite import JOURNAL
 from headnode.adapters.nodes.link import Contact
@@ -181,6 +181,7 @@ class StandbyHeads:
             self._head.address(),
             self._authority.derived_secret(STANDBY_PURPOSE),
             self._engine.cluster.term,
+            remembered_word(self._head.state / GATEWAY_USER, ""),
         )
 
     def objects(self) -> list[StandbyObject]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headnode import __version__
+from headnode.adapters.files.local_daemons import GATEWAY_USER, NO_LONGER, remembered_word
 from headnode.adapters.journal.sqlite import JOURNAL, cluster_id
 from headnode.adapters.standby.audit_tail import ending_of
 from headnode.adapters.wire.agent_messages import LARGEST_GREETING
@@ -138,6 +139,14 @@ class Following:
                 self._writer = None
                 log.warning("the connection to the head at %s has ended", hello.address)
 
+    def _keep_gateway_user(self, name: str) -> None:
+        """Store the account of the gateway as the head has it: this may be the head when that is gone."""
+        try:
+            if name != remembered_word(self._state / GATEWAY_USER, ""):
+                remembered_word(self._state / GATEWAY_USER, name or NO_LONGER)
+        except (OSError, UnicodeError) as error:
+            log.error("the account of the gateway, %r, cannot be stored here: %s", name, error)
+
     def _greeted(self, hello: HeadHello) -> FromStandby:
         """Return what a head gets for its greeting."""
         if not hmac.compare_digest(hello.secret.encode(), self._secret.encode()):
@@ -162,6 +171,7 @@ class Following:
         if hello.term < self._term:
             return IsHead(self._term, self.head)
         self._term, self._version = hello.term, hello.version
+        self._keep_gateway_user(hello.gateway_user)
         if replica is None or self._is_useless:
             return StandbyHello(__version__, "", 0, 0, size, ending)
         checksum = replica.store.checksum_of(replica.number) or 0

@@ -158,7 +158,7 @@ class StandbyHead:
         secret = self._authority.derived_secret(STANDBY_PURPOSE)
         self.following = Following(state, place.name, secret, self._handed_over)
         self._takeover = Takeover(state, place, self.following)
-        self._missing = MissingHere(self._cluster, place.name)
+        self._missing = MissingHere(self._cluster, place.name, state)
 
     async def run(self) -> None:
         """Serve until told to end, or this is the head."""

@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import os
+import pwd
 import shlex
 import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Final
 
+from headnode.adapters.files.local_daemons import GATEWAY_USER, remembered_word
 from headnode.adapters.files.owners import why_not_run, why_not_trusted
 from headnode.adapters.filters.plug_ins import installed
 from headnode.adapters.policy_plug_ins import GROUP as POLICIES_OF_SITE
@@ -21,6 +24,7 @@ from headnode.engine.settings import Settings
 
 FILES: Final = ("EmailCredentialsFile", "BankKeyFile", "EventWebhookSecretFile")
 LONGEST_LOOK: Final = 5.0  # seconds; a file system may hang
+_GATEWAY: Final = "gateway-user"  # the option of hn up
 MOST_NAMED: Final = 8  # things that are missing
 
 _Name = tuple[str, str]
@@ -30,8 +34,8 @@ _Name = tuple[str, str]
 class MissingHere:
     """Looks for what the cluster needs, in a thread that nobody waits for at the end: never two at once."""
 
-    def __init__(self, cluster: Callable[[], ClusterState | None], standby: str) -> None:
-        self._cluster, self._standby = cluster, standby
+    def __init__(self, cluster: Callable[[], ClusterState | None], standby: str, state: Path) -> None:
+        self._cluster, self._standby, self._state = cluster, standby, state
         self.sentences: tuple[str, ...] = ()
         self._looking: asyncio.Event | None = None  # set once the thread has an answer
 
@@ -41,7 +45,8 @@ class MissingHere:
             if (cluster := self._cluster()) is None:
                 return ()
             self._looking = asyncio.Event()
-            words = tuple(named_by(cluster)), asyncio.get_running_loop()
+            named = (*named_by(cluster), *account_named(self._state))
+            words = named, asyncio.get_running_loop()
             threading.Thread(target=self._find, args=words, daemon=True).start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_LOOK):
@@ -85,6 +90,13 @@ def named_by(cluster: ClusterState) -> Iterator[_Name]:
             yield f"resource {resource.name}", resource.programs
 
 
+def account_named(state: Path) -> Iterator[_Name]:
+    """Yield the option that names the account of the gateway, and the account, if there is one."""
+    with contextlib.suppress(OSError, UnicodeError):  # the head has none, or it is told in the log
+        if name := remembered_word(state / GATEWAY_USER, ""):
+            yield _GATEWAY, name
+
+
 def missing(named: tuple[_Name, ...], standby: str) -> list[str]:
     """Return what of this is not on this machine, or cannot be used here, in sentences."""
     found = []
@@ -109,6 +121,11 @@ def _troubles(name: str, value: str) -> Iterator[tuple[str, str]]:
                 yield from _of_file(each.program[0], why_not_run(each.program))
             elif each.plug_in not in installed():
                 yield f"plug-in {each.plug_in}", ""
+    elif name == _GATEWAY:
+        try:
+            pwd.getpwnam(value)
+        except (KeyError, ValueError):
+            yield f"account {value}", ""
     elif name == "LicenceProgram":
         words = shlex.split(value)
         yield from _of_file(words[0], why_not_run(words))

@@ -3,7 +3,7 @@
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output
-from headnode.apps.cli.screens.cluster import STANDBY_STATES
+from headnode.apps.cli.screens.cluster import STANDBY_STATES, standby_wait
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -128,14 +128,9 @@ def _row(standby: "dict[str, Any]") -> dict[str, str]:
         "State": STANDBY_STATES[standby["state"]],
         "Event": str(standby["event"]),
         "Behind": str(standby["behind"]),
-        "Wait": _wait(standby["wait_p50"], standby["wait_p99"]),
+        "Wait": standby_wait(standby),
         "Problem": standby["problem"],
     }
-
-
-def _wait(half: float | None, most: float | None) -> str:
-    """Return what half of the writes and 99 % of them waited at most, in milliseconds."""
-    return "-" if half is None or most is None else f"{1000 * half:.3g}/{1000 * most:.3g} ms"
 
 
 def _told(status: "dict[str, Any]") -> str:

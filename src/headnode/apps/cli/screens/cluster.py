@@ -195,6 +195,14 @@ _AMOUNTS = {
 
 
 STANDBY_STATES = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}
+
+
+def standby_wait(standby: "Mapping[str, Any]") -> str:
+    """Return what half of the writes and 99 % of them waited for a standby at most, in milliseconds."""
+    half, most = standby["wait_p50"], standby["wait_p99"]
+    return "-" if half is None or most is None else f"{1000 * half:.3g}/{1000 * most:.3g} ms"
+
+
 """The states of a standby head in words."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headnode.apps.cli.screens.cluster import STANDBY_STATES
+from headnode.apps.cli.screens.cluster import STANDBY_STATES, standby_wait
 from headnode.apps.readable_values import counted, duration
 from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
 
@@ -25,7 +25,12 @@ async def show_heads(visit: Visit) -> Model:
         "head": {key: told[key] for key in ("address", "term", "event")},
         "sentence": loss_sentence(told),
         "standbys": [
-            {**each, "word": STANDBY_STATES[each["state"]], "by_itself": _by_itself(each)}
+            {
+                **each,
+                "word": STANDBY_STATES[each["state"]],
+                "by_itself": _by_itself(each),
+                "waited": standby_wait(each),
+            }
             for each in standbys
         ],
         "events": await _lately(visit, told["event"]),
