@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.cli.catalogue import COMMON_OPTIONS
-from headnode.apps.cli.commands import job_edit, job_list, job_submit
+from headnode.apps.cli.commands import job_edit, job_list, job_submit, reservation
 from headnode.apps.cli.options import Arguments, read_arguments, read_states
 from headnode.apps.cli.output import TableOutput
 from headnode.apps.cli.terms import job_terms, only_task_terms, task_terms
@@ -166,3 +166,24 @@ def test_other_programs_are_submitted_as_they_are(
     Path("program").write_bytes(text)
     with pytest.raises(Unavailable):
         job_submit.run(submit("./program"), NO_HEAD, TableOutput(print, print, print))
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [("-I", "hn job shell"), ("-V", "--env-all"), ("--cpus", "--numprocessors N")],
+)
+def test_options_of_qsub_lead_to_ours(option: str, advice: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        submit(option, "x")
+    assert advice in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [("--start", "write --from"), ("--duration", "write --for 2h"), ("--nodecnt", "--count")],
+)
+def test_the_words_of_scontrol_create_reservation_lead_to_ours(option: str, advice: str) -> None:
+    new = next(command for command in reservation.COMMANDS if command.verb == "new")
+    with pytest.raises(BadRequest) as refused:
+        read_arguments(["course", option, "x"], new.options)
+    assert advice in refused.value.fix

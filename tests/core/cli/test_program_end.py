@@ -55,6 +55,7 @@ def test_words_that_people_try_lead_to_the_command() -> None:
     tried = {"submit": "did you mean: hn job submit", "status": "hn job list", "-q": "options come behind"}
     for word, meant in tried.items():
         assert meant in run(word, "x").stderr
+    assert "did you mean: hn compat run squeue" in run("squeue").stderr
     verbs = {"job delete": "hn job cancel", "job output": "hn task output", "node show": "hn node view"}
     for words, meant in verbs.items():
         assert meant in run(*words.split(), "1").stderr

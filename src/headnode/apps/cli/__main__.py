@@ -148,7 +148,7 @@ def obey(arguments: "Sequence[str]") -> int:
         arguments = ["version", *arguments[1:]]
     if not arguments or arguments[0] in HELP_WORDS:
         return _help(arguments[1:])
-    state, arguments = _leading_state(arguments)
+    head, arguments = _leading_head(arguments)
     noun, rest = (arguments[0], arguments[1:]) if arguments[0] in NOUNS else ("", arguments)
     if not rest or rest[0] in HELP_WORDS:
         return _help([noun])
@@ -158,20 +158,27 @@ def obey(arguments: "Sequence[str]") -> int:
     asked = read_arguments(rest[1:], command.options, command.positionals)
     if asked.flag("help"):
         return _help([noun, command.verb])
-    return _carry_out(command, asked, state)
+    if scheduler := head.get("--scheduler"):
+        asked.options.setdefault("scheduler", [scheduler])
+    return _carry_out(command, asked, head.get("--state"))
 
 
-def _leading_state(arguments: "Sequence[str]") -> "tuple[str | None, Sequence[str]]":
-    """Take ``--state DIRECTORY`` from before the command's words."""
-    if arguments[0] == "--state" and len(arguments) > 2:
-        return arguments[1], arguments[2:]
-    if arguments[0].startswith("--state=") and len(arguments) > 1:
-        return arguments[0].partition("=")[2], arguments[1:]
-    return None, arguments
+def _leading_head(arguments: "Sequence[str]") -> "tuple[dict[str, str], Sequence[str]]":
+    """Take ``--state DIRECTORY`` and ``--scheduler NAME`` from before the command's words."""
+    head: dict[str, str] = {}
+    while len(arguments) > 1:
+        name, equals, value = arguments[0].partition("=")
+        rest = arguments[1:] if equals else arguments[2:]
+        if name not in ("--state", "--scheduler") or not rest:
+            break
+        head[name], arguments = value if equals else arguments[1], rest
+    return head, arguments
 
 
 def _carry_out(command: CliCommand, asked: Arguments, state: str | None) -> int:
     _recall_last_job(asked, command.positionals)
+    if asked.words and not command.words:
+        raise usage(f"{asked.words[0]!r} is not understood", command.instead)
     state = _given_state(asked) or state
     if state is not None:
         asked.options["state-directory"] = [state]
@@ -269,7 +276,7 @@ def _help(words: "Sequence[str]") -> int:
 
 def _no_such_word(word: str) -> "HeadnodeError":
     if word.startswith("-"):
-        return usage(f"{word!r} is not a command", "options come behind the command: hn job list -q")
+        return usage(f"{word!r} is not a command", "options come behind the command: hn job list --json")
     near = nearest_command("", word)
     return usage(f"there is no command {word!r}", f"did you mean: hn {near}" if near else "see: hn --help")
 
@@ -279,7 +286,8 @@ def _refuse_unreadable(arguments: "Sequence[str]") -> None:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            raise usage(f"argument {argument!a} is not UTF-8", "write it in UTF-8") from None
+            shown = argument.encode(errors="backslashreplace").decode().replace("\\udc", "\\x")
+            raise usage(f"argument '{shown}' is not UTF-8", "write it in UTF-8") from None
 
 
 def _errors_of_ours() -> "type[HeadnodeError]":

@@ -37,9 +37,12 @@ FORMAT = CliOption("format", "list|table", "Print records of keys and values, or
 
 
 class CliCommand:
-    """One verb.  `words` is its usage behind the options; `positionals` as in `read_arguments`."""
+    """One verb.  `words` is its usage behind the options; `positionals` as in `read_arguments`.
 
-    __slots__ = ("example", "notes", "options", "positionals", "run", "summary", "verb", "words")
+    A command whose `words` are "" refuses every word; `instead` says what to type where a word was meant.
+    """
+
+    __slots__ = ("example", "instead", "notes", "options", "positionals", "run", "summary", "verb", "words")
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class CliCommand:
         example: str,
         notes: "Sequence[str]" = (),
         positionals: int | None = None,
+        instead: str = "see the options with --help",
     ) -> None:
         self.verb = verb
         self.words = words
@@ -61,6 +65,7 @@ class CliCommand:
         self.example = example
         self.notes = tuple(notes)
         self.positionals = positionals
+        self.instead = instead
 
 
 # noun -> verb -> the module under `commands`; the noun "" holds the verbs that stand alone.
@@ -148,7 +153,9 @@ _MEANT = {  # words that people try
     ),
     **dict.fromkeys((("job", word) for word in ("show", "info", "status")), "job view"),
     **dict.fromkeys((("node", word) for word in ("show", "info", "status")), "node view"),
-    ("cluster", "status"): "cluster view",
+    **dict.fromkeys((("cluster", word) for word in ("show", "info", "status")), "cluster view"),
+    ("cluster", "config"): "cluster params",
+    ("task", "log"): "task output",
     ("task", "list"): "job listtasks",
     ("job", "run"): "job submit",
 }
@@ -158,6 +165,8 @@ def nearest_command(noun: str, verb: str) -> str:
     """Return the command that these words probably mean, or nothing; `noun` is "" for a first word."""
     if (noun, verb) in _MEANT:
         return _MEANT[noun, verb]
+    if not noun and verb in (*SLURM, *PBS, *OF_ONE):
+        return f"compat run {verb}"
     others = () if noun else tuple(other for other in NOUNS if verb in MODULES[other])
     known = MODULES[noun] if noun else [*NOUNS, *MODULES[""]]
     near = f"{others[0]} {verb}" if others else nearest(verb, known)

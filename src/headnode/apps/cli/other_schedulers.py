@@ -18,6 +18,7 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
         "chdir": ("workdir", "--workdir DIRECTORY (-D DIRECTORY)"),
         "comment": ("description", "--description TEXT"),
         "constraint": ("feature", "--feature NAME,..."),
+        "cpus": ("numprocessors", _PROCESSORS),
         "cpuspertask": ("numprocessors", _PROCESSORS),
         "cwd": ("workdir", "--workdir DIRECTORY (-D DIRECTORY)"),
         "d": ("parentjobids", "see --dependency"),
@@ -36,6 +37,7 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
             "numgpus",
             "GPUs are --numgpus N (-G N); other counted things are --license NAME:N, of the whole cluster",
         ),
+        "I": ("interactive", "for a terminal on a node: hn job shell"),
         "input": ("stdin", "--stdin FILE (-i FILE)"),
         "l": (
             "runtime",
@@ -69,6 +71,7 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
         "testonly": ("dryrun", "--dry-run"),
         "time": ("runtime", "--runtime 1h30m (-t 1h30m)"),
         "uid": ("user", "--user NAME"),
+        "V": ("envall", "--env-all, or --env NAME for one variable"),
         "walltime": ("runtime", "--runtime 1h30m (-t 1h30m)"),
         "wrap": ("parametric", "the command line follows the options: hn job submit 'sleep 60; date'"),
         "start": ("sort", "the expected start of each queued job is in the list"),
@@ -81,6 +84,17 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
     }
 )  # fmt: skip
 """Name without hyphens -> the option that a command must have for the advice to be right, and the advice."""
+_OF_RESERVATIONS: "Mapping[str, tuple[str, str]]" = MappingProxyType(
+    {
+        "start": ("from", "--from 2030-01-31T18:00, or --from 60 for an hour from now"),
+        "starttime": ("from", "--from 2030-01-31T18:00, or --from 60 for an hour from now"),
+        "endtime": ("to", "--to 2030-01-31T20:00"),
+        "duration": ("for", "--for 2h"),
+        "nodecnt": ("count", "--count N"),
+        "accounts": ("projects", "--projects NAME,..."),
+    }
+)
+"""The same for the options of reservations, some of which have names that mean something else in lists."""
 
 
 def advice_on(spelling: str, known: "Container[str]") -> str:
@@ -90,9 +104,10 @@ def advice_on(spelling: str, known: "Container[str]") -> str:
     """
     name = spelling.lstrip("/-").replace("-", "")
     name = name if len(name) == 1 else name.lower()
-    needed, advice = _ADVICE.get(name, ("", ""))
-    if not advice or needed not in known:
+    rows = [row for table in (_ADVICE, _OF_RESERVATIONS) if (row := table.get(name)) and row[0] in known]
+    if not rows:
         return ""
+    advice = rows[0][1]
     if name == "d":
         return advice_on("dependency", known)
     return f"write {advice}" if advice.startswith("--") else advice

@@ -73,10 +73,8 @@ def log_out(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def who_am_i(asked: Arguments, client: Client, out: Output) -> int:
+def who_am_i(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Print the user name and the role that the head knows for this user."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn whoami --help")
     answer = client.ask("whoami")
     row = {
         "User": answer["user"],
@@ -97,8 +95,6 @@ def new_token(asked: Arguments, client: Client, out: Output) -> int:
     """Print the line that logs in from another machine."""
     from headnode.core.formats.text.quantities import parse_span
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "name the user with --user NAME")
     expires = asked.text("expires")
     wish: dict[str, object] = {"user": asked.text("user")}
     if expires:
@@ -213,6 +209,7 @@ COMMANDS = (
             "machine. Keep it secret, like a password.",
             "The head must listen: hn up --listen HOST",
         ),
+        instead="name the user with --user NAME",
     ),
     CliCommand(
         "list",
@@ -226,6 +223,7 @@ COMMANDS = (
         ),
         example="hn token list",
         notes=("The time of the last use is exact to ten minutes.",),
+        instead="the tokens of a user: --user NAME; of all: --all",
     ),
     CliCommand("revoke", "NUMBER...", "Revoke tokens at once", revoke_token, example="hn token revoke 3"),
 )

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 MOST_NAMED = 5  # damaged rows of a table; --json has all
 
 
-def check_journal(asked: Arguments, client: Client, out: Output) -> int:
+def check_journal(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Read every row; tell table by table what is intact and what is damaged."""
     from pathlib import Path
 
     from headnode.adapters.journal.checking import check_file
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn journal check --help")
     if client.login is not None:
         raise usage("a journal is checked on the machine of the head", "log in there and check it there")
     found = check_file(Path(client.state_directory) / "journal.db")

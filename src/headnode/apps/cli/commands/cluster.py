@@ -79,8 +79,6 @@ _OWN_COLUMNS = frozenset({"when", "user", "uid", "from", "verb", "outcome"})
 
 def audit(asked: Arguments, client: Client, out: Output) -> int:
     """List the newest entries, in the order in which they were written."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn cluster audit --help")
     wish = {
         "job": asked.number("job"),
         "user": asked.text("user"),
@@ -284,6 +282,7 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn cluster view --predictions --days 7",
+        instead="one node: hn node view NAME; one job: hn job view ID",
     ),
     CliCommand(
         "limits",

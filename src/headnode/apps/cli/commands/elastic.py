@@ -59,10 +59,8 @@ def _money(option: str, text: str) -> float:
         raise usage(f"--{option} is {text!r}", "write a number, such as 0.35") from None
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every elastic pool."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "one pool: hn elastic view NAME")
     found = client.ask("elastic_pools")["pools"]
     out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
     return 0
@@ -143,7 +141,15 @@ COMMANDS = (
         example="hn elastic add burst --resource physics --nodes-most 8 --allocation-time 4h --processors 16",
         notes=("The head must listen: hn up --listen HOST",),
     ),
-    CliCommand("list", "", "List the elastic pools", listing, options=(FORMAT,), example="hn elastic list"),
+    CliCommand(
+        "list",
+        "",
+        "List the elastic pools",
+        listing,
+        options=(FORMAT,),
+        example="hn elastic list",
+        instead="one pool: hn elastic view NAME",
+    ),
     CliCommand(
         "view",
         "NAME",

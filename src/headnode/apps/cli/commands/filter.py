@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 COLUMNS = ("Name", "Kind", "Jobs", "Dialect", "Program")
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every filter, in the order in which they are asked."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "try one out: hn filter test NAME JOBFILE")
     told = client.ask("filters")
     found = told["filters"]
     rows = [
@@ -83,6 +81,7 @@ COMMANDS = (
         listing,
         options=(FORMAT,),
         example="hn filter list",
+        instead="try one out: hn filter test NAME JOBFILE",
     ),
     CliCommand(
         "test",

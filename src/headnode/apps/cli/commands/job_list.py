@@ -27,8 +27,6 @@ _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
     """List the jobs that were asked for."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "one job: hn job view ID")
     limit = asked.number("limit")
     if asked.flag("site"):
         from headnode.apps.cli.site import show_jobs
@@ -207,5 +205,6 @@ COMMANDS = (
             "sorted. Colours are printed to terminals only, and not if NO_COLOR is set.",
             "A job group has the latest jobs of its name, and all that have not ended.",
         ),
+        instead="one job: hn job view ID; the jobs of a user: --user NAME",
     ),
 )

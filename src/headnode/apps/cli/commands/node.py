@@ -200,8 +200,6 @@ def invite_node(asked: Arguments, client: Client, out: Output) -> int:
     """Print the line."""
     from headnode.core.formats.text.quantities import parse_span
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "name the node with --for NAME")
     lifetime = asked.text("lifetime")
     wish: dict[str, object] = {"approve": asked.flag("approve"), "node": asked.text("for") or ""}
     if lifetime:
@@ -238,6 +236,7 @@ COMMANDS = (
         list_cores,
         options=(STATE, CliOption("jobid", "ID", "Only processors that this job holds"), FORMAT),
         example="hn node listcores /state:idle",
+        instead="one node: hn node view NAME",
     ),
     CliCommand(
         "approve",
@@ -317,5 +316,6 @@ COMMANDS = (
             "The invitation works once. Keep it secret, like a password.",
             "The head must listen: hn up --listen HOST",
         ),
+        instead="name the node with --for NAME",
     ),
 )

@@ -43,5 +43,6 @@ COMMANDS = (
         ),
         example="hn node list /format:list",
         notes=("Max, Run and Idle count processors: all, in use, free. GPUs: held by jobs, and all.",),
+        instead="one node: hn node view NAME",
     ),
 )

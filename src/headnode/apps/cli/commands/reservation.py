@@ -50,10 +50,8 @@ def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) ->
     return 0
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every reservation."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "one reservation: hn reservation view NAME")
     found = client.ask("reservations")["reservations"]
     out.show_table(
         RecordTable(
@@ -165,7 +163,13 @@ COMMANDS = (
         ),
     ),
     CliCommand(
-        "list", "", "List the reservations", listing, options=(FORMAT,), example="hn reservation list"
+        "list",
+        "",
+        "List the reservations",
+        listing,
+        options=(FORMAT,),
+        example="hn reservation list",
+        instead="one reservation: hn reservation view NAME",
     ),
     CliCommand(
         "view",

@@ -36,10 +36,8 @@ def add(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every resource."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "one resource: hn resource view NAME")
     found = client.ask("resources")["resources"]
     out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
     return 0
@@ -136,7 +134,15 @@ COMMANDS = (
         example="hn resource add physics slurm --queue batch",
         notes=("Submit jobs to it with hn job submit /resource:NAME.",),
     ),
-    CliCommand("list", "", "List the resources", listing, options=(FORMAT,), example="hn resource list"),
+    CliCommand(
+        "list",
+        "",
+        "List the resources",
+        listing,
+        options=(FORMAT,),
+        example="hn resource list",
+        instead="one resource: hn resource view NAME",
+    ),
     CliCommand(
         "view",
         "NAME",

@@ -117,8 +117,6 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
     from headnode.apps.cli import daemons
     from headnode.apps.client.local_addresses import own_agent_directory
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn agent --help")
     directory = asked.text("directory") or own_agent_directory(os.environ, os.geteuid())
     if asked.flag("stop"):
         return _end_agent(directory, out)
@@ -157,8 +155,6 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     """Start the head unless one runs; say what to do next once a node is ready."""
     from headnode.apps.cli import daemons
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
     if _is_standby(directory := own_directory(asked, client)):
         return _start_standby(asked, directory, out)
     settings = {name: asked.text(name) for name in _HEAD_SETTINGS}
@@ -272,6 +268,7 @@ COMMANDS = (
         options=(CliOption("cancel-jobs", "", "Cancel all jobs first (default: their tasks continue)"),),
         example="hn down",
         notes=("Running tasks continue; the next hn up reconnects to them. Queued jobs stay queued.",),
+        instead="this ends the head; to close a node: hn node drain NODE; to cancel a job: hn job cancel ID",
     ),
     CliCommand(
         "agent",

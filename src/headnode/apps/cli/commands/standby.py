@@ -19,8 +19,6 @@ def invite(asked: Arguments, client: Client, out: Output) -> int:
     """Print the line for the other machine."""
     from headnode.core.formats.text.quantities import parse_span
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "name the standby with --for NAME")
     wish: dict[str, object] = {"name": asked.text("for") or ""}
     if lifetime := asked.text("lifetime"):
         wish["lifetime"] = parse_span(lifetime)
@@ -100,10 +98,8 @@ def _has(status: "dict[str, Any]") -> str:
     return f"It has all events up to number {status['number']}, and {jobs}."
 
 
-def show(asked: Arguments, client: Client, out: Output) -> int:
+def show(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Show the standby of this machine; elsewhere, all standby heads of the head."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn standby list --help")
     from headnode.apps.cli import standby_daemon
     from headnode.apps.cli.table import RecordTable
 
@@ -151,8 +147,6 @@ def take_over(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.apps.cli import daemons, standby_daemon
     from headnode.apps.cli.commands.services import own_directory
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn standby takeover --help")
     directory = own_directory(asked, client)
     if not standby_daemon.is_standby(directory):
         raise usage(f"{directory!r} is no standby", "run this on the machine of the standby")
@@ -196,6 +190,7 @@ COMMANDS = (
             "The invitation works once, and gives the other machine the keys of the cluster: keep it secret.",
             "The head must listen: hn up --listen HOST",
         ),
+        instead="name the standby with --for NAME",
     ),
     CliCommand(
         "join",

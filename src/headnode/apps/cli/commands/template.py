@@ -19,10 +19,8 @@ _RULE_COLUMNS = ("Property", "Default", "Read Only", "Least", "Most", "Allowed",
 _FORM = CliOption("to", "FORM", "toml (default), or hpcpack: the XML that HPC Pack imports")
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every template."""
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "one template: hn template view NAME")
     found = client.ask("templates")["templates"]
     rows = [
         {
@@ -119,7 +117,15 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
 
 
 COMMANDS = (
-    CliCommand("list", "", "List the job templates", listing, options=(FORMAT,), example="hn template list"),
+    CliCommand(
+        "list",
+        "",
+        "List the job templates",
+        listing,
+        options=(FORMAT,),
+        example="hn template list",
+        instead="one template: hn template view NAME",
+    ),
     CliCommand(
         "view",
         "NAME",

@@ -19,8 +19,6 @@ def open_console(asked: Arguments, client: Client, out: Output) -> int:
     """Start the gateway unless one runs, and print an address that logs in once."""
     from headnode.apps.cli import web_gateway
 
-    if asked.words:
-        raise usage(f"{asked.words[0]!r} is not understood", "see: hn web --help")
     if client.login is not None or not client.state_directory:
         raise usage("a gateway runs on the head's machine", "log in there: hn web")
     state = client.state_directory
