@@ -121,3 +121,11 @@ def test_a_sentence_on_a_terminal_breaks_no_word(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == sentence.replace("1 failed", "1\nfailed") + "\n"
     TableOutput(write, write, lambda _: None).said(sentence, {})
     assert capsys.readouterr().out == sentence + "\n"
+
+
+@pytest.mark.parametrize("width", [1, 5, 12, 20, 27, 40])
+def test_a_terminal_of_few_columns_gets_a_table_in_colours_too(width: int) -> None:
+    coloured = table(width, coloured=True)
+    for code in ("0", *job_table.COLOURS.values()):
+        coloured = coloured.replace(f"\033[{code}m", "")
+    assert coloured == table(width)

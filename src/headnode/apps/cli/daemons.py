@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from headnode.adapters.files import local_daemons
 from headnode.adapters.own_python import module_command
@@ -22,21 +22,46 @@ class BackgroundProgram:
     def __init__(self, command: Sequence[str], log: Path) -> None:
         """Start it, in a session of its own; what it says is appended to the log.
 
-        Raises:  OSError.
+        Raises:  Unavailable ``log``, when the log cannot be written.
         """
         self.log = log
-        with log.open("ab") as file:
+        with _opened(log) as file:
             self._began = file.tell()
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd="/"
             )
 
     def last_lines(self) -> str:
-        """Return the end of what it has said, each line on one of its own."""
+        """Return the end of what it has said, each line on one of its own, or why that is nothing."""
         with self.log.open("rb") as file:
             file.seek(self._began)
             lines = file.read().decode(errors="replace").splitlines()[-LAST_LINES:]
-        return "".join(f"\n  | {line}" for line in lines)
+        return "".join(f"\n  | {line}" for line in lines) or f" {why_silent(self.log)}"
+
+
+def _opened(log: Path) -> BinaryIO:
+    """Open a log to append to it.
+
+    Raises:  Unavailable ``log``.
+    """
+    try:
+        return log.open("ab")
+    except OSError as trouble:
+        why = os.strerror(trouble.errno or 0)
+        what = f"the log {str(log)!r} cannot be written: {why}"
+        raise Unavailable(
+            code="log", what=what, fix="let your user write there, or name another directory"
+        ) from trouble
+
+
+def why_silent(log: Path) -> str:
+    """Return why a program that has ended said nothing: a full disk has no room for it."""
+    try:
+        with log.open("ab") as file:
+            file.write(b"\n")
+    except OSError as trouble:
+        return f"with nothing, as it cannot be written: {os.strerror(trouble.errno or 0)}"
+    return "with nothing"
 
 
 def make_directory(directory: str, code: str, what: str, fix: str) -> Path:

@@ -99,7 +99,9 @@ def as_table(sheet: RecordTable, width: int | None = None, *, coloured: bool = F
 def _painted(sheet: RecordTable, table: str) -> str:
     """Return the table with the states of its records in their colours: the word below the heading."""
     heading, rule, *lines = table.split("\n")
-    at = heading.index("State")
+    at = heading.find("State")
+    if at < 0:
+        return table  # a terminal so narrow that the column is cut
     return "\n".join([heading, rule, *(_with_colour(line, at, sheet.colours) for line in lines)])
 
 
