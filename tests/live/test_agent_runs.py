@@ -117,7 +117,10 @@ def test_each_instance_of_a_sweep_has_its_value_and_its_files(scene: Scene) -> N
         ("no-such-command-here", {}, "no command 'no-such-command-here'", "install it"),
         ("/no/such/program", {}, "no program '/no/such/program'", "correct the command line"),
         ("./plain", {}, "'./plain' is not executable", "chmod +x"),
-        ("./bad-interpreter", {}, "the interpreter", "correct the line"),
+        ("plain", {}, "no command 'plain'", "/plain and write ./plain for the one in"),
+        ("./folder", {}, "'./folder' is a directory, not a program", "correct the command line"),
+        ("./bad-interpreter", {}, "the interpreter '/no/such/interpreter' of", "correct the line"),
+        ("./of-windows", {}, "the lines of './of-windows' end as in Windows", "dos2unix ./of-windows"),
         (
             "/bin/true",
             {"work_directory": "/no/such/place"},
@@ -134,9 +137,14 @@ def test_a_program_that_cannot_start_says_why_and_what_to_do(
     scene: Scene, command: str, more: dict[str, str], says: str, do: str
 ) -> None:
     (scene.work / "plain").touch(0o644)
-    script = scene.work / "bad-interpreter"
-    script.write_text("#!/no/such/interpreter\n")
-    script.chmod(0o755)
+    (scene.work / "folder").mkdir()
+    for name, text in (
+        ("bad-interpreter", "#!/no/such/interpreter\n"),
+        ("of-windows", "#!/bin/sh\r\nls\r\n"),
+    ):
+        script = scene.work / name
+        script.write_bytes(text.encode())
+        script.chmod(0o755)
     directory = more.get("work_directory", str(scene.work))
     scene.head.open(JobSpec(tasks=(TaskSpec(command=command, **{**more, "work_directory": directory}),)))
     scene.head.run(1, (1, 1))

@@ -109,6 +109,16 @@ def test_what_is_not_found_names_the_directory_that_was_searched_and_the_node(
     assert "name a directory that the node has: --workdir DIRECTORY" in said.stderr
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_batch_script_that_an_editor_marked_with_its_encoding_is_a_batch_script(
+    state: Path, work: Path, encoding: str
+) -> None:
+    (work / "marked.sh").write_text("#!/bin/sh\n#SBATCH -J marked -o marked.out\necho it ran\n", encoding)
+    said = hn("job", "submit", "--wait", "marked.sh", state=state, cwd=work)
+    assert "'marked' finished" in said.stdout, said.stderr
+    assert (work / "marked.out").read_text() == "it ran\n"
+
+
 def test_job_files_keep_the_home_directory(state: Path, work: Path) -> None:
     (work / "job.xml").write_text('<Job><Tasks><Task CommandLine="pwd"/></Tasks></Job>')
     said = hn("job", "submit", "--wait", "job.xml", state=state, cwd=work)

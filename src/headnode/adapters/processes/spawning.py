@@ -18,6 +18,7 @@ from headnode.adapters.processes.limits import (
     own_limit_is_reached,
     requested_limits,
 )
+from headnode.adapters.processes.missing_program import beside, reason, why_not
 from headnode.adapters.processes.program_start import (
     Files,
     GroupRefused,
@@ -67,12 +68,12 @@ def _cannot(why: str, trouble: str, error: OSError) -> CannotStart:
 def _shortage(error: OSError) -> CannotStart:
     if own_limit_is_reached():
         return CannotStart(
-            f"no process can be started: {_reason(error)}; the job or its user has reached a limit on this "
+            f"no process can be started: {reason(error)}; the job or its user has reached a limit on this "
             "node: let it start fewer processes, or raise the limit",
             faults.PROCESS_LIMIT,
         )
     return CannotStart(
-        f"this node cannot start processes: {_reason(error)}; see what uses its processes, files and memory",
+        f"this node cannot start processes: {reason(error)}; see what uses its processes, files and memory",
         faults.SHORTAGE,
     )
 
@@ -82,7 +83,7 @@ def cannot_transfer(error: OSError) -> CannotStart:
     if isinstance(error, (FileNotFoundError, PermissionError)):
         return CannotStart(
             f"no file can be transferred on this node: the user of the job cannot run Headnode's Python: "
-            f"{_reason(error)}; make it readable and executable for all",
+            f"{reason(error)}; make it readable and executable for all",
             faults.LAUNCHER,
         )
     return _shortage(error)
@@ -152,7 +153,7 @@ def make_scratch(work_directory: str) -> None:
         make(work_directory)
     except OSError as error:
         raise CannotStart(
-            f"the private directory {work_directory!r} cannot be made: {_reason(error)}; "
+            f"the private directory {work_directory!r} cannot be made: {reason(error)}; "
             "give the task a work directory, or TMPDIR, in which its owner may make one",
             faults.WORK_DIRECTORY,
         ) from None
@@ -162,9 +163,10 @@ def _enter(program: TaskProgram) -> None:
     try:
         os.chdir(program.work_directory)
     except OSError as error:
+        do = "let the owner of the job enter it" if error.errno == errno.EACCES else "create it there"
         raise _cannot(
             f"the work directory {program.work_directory!r} cannot be entered{_on_node(program)}: "
-            f"{_reason(error)}; create it there, or name a directory that the node has: --workdir DIRECTORY",
+            f"{reason(error)}; {do}, or name a directory that the node has: --workdir DIRECTORY",
             faults.WORK_DIRECTORY,
             error,
         ) from None
@@ -205,7 +207,7 @@ def _open_input(path: str) -> int:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | may_block)
     except OSError as error:
         raise _cannot(
-            f"the standard input {path!r} cannot be read: {_reason(error)}; "
+            f"the standard input {path!r} cannot be read: {reason(error)}; "
             "create the file, readable for the owner of the job, or leave out standard input",
             faults.FILES,
             error,
@@ -223,7 +225,7 @@ def _open_output(path: str, what: str, *, append: bool) -> int:
             else "create its directory and let the owner of the job write there, or name another file"
         )
         raise _cannot(
-            f"the {what} {path!r} cannot be written: {_reason(error)}; {fix}",
+            f"the {what} {path!r} cannot be written: {reason(error)}; {fix}",
             faults.FILES,
             error,
         ) from None
@@ -238,7 +240,7 @@ def _open_captured(name: str, output_directory: int) -> int:
             return os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
     except OSError as error:
         raise CannotStart(
-            f"the file for captured output {name!r} cannot be written on this node: {_reason(error)}; "
+            f"the file for captured output {name!r} cannot be written on this node: {reason(error)}; "
             "free some space there, or redirect both standard output and standard error",
             faults.FILES if _takes_files(output_directory) else faults.CAPTURED_OUTPUT,
         ) from None
@@ -299,7 +301,7 @@ def _start(program: TaskProgram, files: Files, entrances: Sequence[int]) -> int:
         argv = [SHELL, path, *program.argv[1:]] if script else program.argv
         return start(SHELL if script else path, argv, program.environment, files)
     except OSError as error:
-        raise CannotStart(_why_not(program, path, error)) from None
+        raise CannotStart(why_not(path, error, program.work_directory, _on_node(program))) from None
     except ValueError as error:  # a zero byte in an argument or a variable
         raise CannotStart(f"the command line or the environment is not valid: {error}; correct it") from None
 
@@ -351,34 +353,6 @@ def _find(program: TaskProgram) -> str:
     if found:
         raise CannotStart(f"{found!r} is not executable; make it so with chmod +x {found}")
     raise CannotStart(
-        f"there is no command {name!r}{_on_node(program)}; {_beside(program)}install it, write its full "
-        f"path, or pass your PATH with --env PATH (it is {path})"
+        f"there is no command {name!r}{_on_node(program)}; {beside(name, program.work_directory)}install it, "
+        f"write its full path, or pass your PATH with --env PATH (it is {path})"
     )
-
-
-def _beside(program: TaskProgram) -> str:
-    """Return what to do when the command lies in the work directory, which shells do not search either."""
-    name = program.argv[0]
-    path = f"{program.work_directory}/{name}"
-    there = os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
-    return f"write ./{name} for the one in {program.work_directory!r}, or " if there else ""
-
-
-def _why_not(program: TaskProgram, path: str, error: OSError) -> str:
-    if error.errno == errno.ENOENT:
-        if os.path.exists(path):  # noqa: PTH110
-            return (
-                f"the interpreter that the first line of {path!r} names is not on this node; correct the line"
-            )
-        where = "" if path.startswith("/") else f" in {program.work_directory!r}"
-        fix = "correct the command line" if where else "correct the command line or install it"
-        return f"there is no program {path!r}{where}{_on_node(program)}; {fix}"
-    if error.errno == errno.EACCES:
-        return f"{path!r} is not executable for the owner of the job; make it so with chmod +x {path}"
-    if error.errno == errno.E2BIG:
-        return f"the command line and the environment of {path!r} are too long; shorten them"
-    return f"{path!r} cannot be started: {_reason(error)}; correct the command line"
-
-
-def _reason(error: OSError) -> str:
-    return os.strerror(error.errno or 0).lower()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ALL_OR_NONE = "all-or-none"
 _BEGINNING = 65_536  # bytes of a script, in which its first options for a scheduler are
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how a text in it begins
 _FIRST = "What to submit, and what to do with it"
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 OPTIONS = (
@@ -160,11 +161,14 @@ def _is_for_a_scheduler(program: str) -> bool:
             start = file.read(_BEGINNING)
     except OSError:
         return False  # the node says what is wrong with it
+    if start.startswith(_UTF_16):  # as editors of Windows write it; a last half of a character is left out
+        start = start[: len(start) & ~1].decode("utf-16", "replace").encode()
+    start = start.removeprefix(b"\xef\xbb\xbf")
     if not start.startswith(b"#"):
         return False
     from headnode.core.formats.option_words import SCRIPT_MARKS
 
-    return any(f"\n{mark}".encode() in start for mark in SCRIPT_MARKS.values())
+    return any(b"\n" + mark.encode() in b"\n" + start for mark in SCRIPT_MARKS.values())
 
 
 def _submit_group(asked: Arguments, client: Client, out: Output) -> int:
