@@ -11,7 +11,8 @@ import httpx
 import pytest
 from gateways import RealGateway, real_gateway
 
-from heads import RealHead, real_head
+from headnode.core.model.bounds import WEB_UPDATES_OF_USER
+from heads import PATIENCE, RealHead, real_head
 
 ROOT = Path(__file__).parents[2]
 
@@ -336,3 +337,47 @@ def test_a_gateway_without_its_head_says_that_it_is_away(tmp_path: Path) -> None
         assert client.get("/health/live").status_code == 200
         head.start_again()
         assert client.get("/api/v1/jobs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ("event-updates?types=no-such-event", "event-type"),
+        ("job-updates?job=18446744073709551616", "request"),
+        ("job-updates?job=987654", "no-such-job"),
+    ],
+)
+def test_long_answers_are_refused_as_short_ones_are(client: httpx.Client, asked: str, code: str) -> None:
+    refused = client.get(f"/api/v1/{asked}")
+    assert refused.status_code in (400, 404), refused.text
+    assert refused.json()["code"] == code
+
+
+@pytest.mark.parametrize("commands", [False, True], ids=["updates of a job", "commands on nodes"])
+def test_clients_that_leave_a_long_answer_free_its_place_and_leave_no_error_in_the_log(
+    gateway: RealGateway, client: httpx.Client, *, commands: bool
+) -> None:
+    held = client.post("/api/v1/jobs", json={"terms": {"holds": "user"}, "tasks": [{"command": "true"}]})
+    job, came, most = held.json()["job"], 0, 3 if commands else WEB_UPDATES_OF_USER.most
+    asked = ("GET", f"/api/v1/job-updates?job={job}", None)
+    if commands:
+        asked = ("POST", "/api/v1/node-commands", {"command": "sleep 987"})
+    deadline = time.monotonic() + PATIENCE
+    while came < 2 * most:
+        assert time.monotonic() < deadline, gateway.log()
+        with client.stream(asked[0], asked[1], json=asked[2]) as updates:
+            if updates.status_code == 200:  # else the places of clients that have left are not free yet
+                assert next(updates.iter_lines())
+                came += 1
+    while sleepers := [name for name in Path("/proc").glob("[0-9]*/cmdline") if _says(name, b"sleep\x00987")]:
+        assert time.monotonic() < deadline, sleepers
+        time.sleep(0.05)
+    assert client.post(f"/api/v1/jobs/{job}/cancel", json={}).status_code == 200
+    assert "Traceback" not in gateway.log()
+
+
+def _says(file: Path, words: bytes) -> bool:
+    try:
+        return words in file.read_bytes()
+    except OSError:  # it has ended
+        return False

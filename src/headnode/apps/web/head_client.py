@@ -19,7 +19,6 @@ from headnode.apps.web.head_connection import (
     HeadConnection,
     HeadConversation,
     exchange,
-    gone,
     open_socket,
     refusal_of,
 )
@@ -180,18 +179,13 @@ class HeadClient:
         async with self._streams.counted(caller):
             connection = await self._connect(caller)
             try:
-                await connection.send(msgspec.json.encode({"verb": verb, **fields}))
+                said = HeadConversation(connection)
+                await said.say(msgspec.json.encode({"verb": verb, **fields}))
                 while True:
-                    reply = await connection.receive(patience=None)
-                    if not reply.startswith(GRANTED):
-                        raise refusal_of(reply)
-                    told: dict[str, Any] = msgspec.json.decode(reply)
-                    del told["ok"]
+                    told: dict[str, Any] = msgspec.json.decode(await said.hear())
                     yield told
                     if told.get("done"):
                         return
-            except (ConnectionError, BadRequest) as trouble:
-                raise gone(trouble) from None
             finally:
                 connection.close()
 

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -171,6 +170,10 @@ def _updates(
     return gateway.head.update_fields(caller, route.verb, fields)
 
 
+_ENDING: Final[set["asyncio.Task[dict[str, Any] | None]"]] = set()
+"""What ends the long answers whose clients have left: the event loop alone does not keep a task."""
+
+
 async def _lines(
     first: dict[str, Any], more: AsyncGenerator[dict[str, Any], None]
 ) -> AsyncGenerator[bytes, None]:
@@ -180,24 +183,26 @@ async def _lines(
     """
     yield msgspec.json.encode(first) + b"\n"
     following: asyncio.Task[dict[str, Any] | None] | None = None
-    async with aclosing(more):
-        try:
-            while True:
-                following = following or asyncio.create_task(_next_of(more))
-                done, _ = await asyncio.wait((following,), timeout=SILENCE)
-                if not done:
-                    yield b"\n"
-                    continue
-                if (answer := following.result()) is None:
-                    return
-                following = None
-                yield msgspec.json.encode(answer) + b"\n"
-        except HeadnodeError as error:
-            yield msgspec.json.encode({"problem": error.as_fields()}) + b"\n"
-        finally:
-            if following is not None:
-                following.cancel()
-                await asyncio.wait((following,))
+    try:
+        while True:
+            following = following or asyncio.create_task(_next_of(more))
+            done, _ = await asyncio.wait((following,), timeout=SILENCE)
+            if not done:
+                yield b"\n"
+                continue
+            if (answer := following.result()) is None:
+                return
+            following = None
+            yield msgspec.json.encode(answer) + b"\n"
+    except HeadnodeError as error:
+        yield msgspec.json.encode({"problem": error.as_fields()}) + b"\n"
+    finally:  # if the client has disconnected, each await here is cancelled again
+        if following is None:
+            await more.aclose()
+        else:
+            _ENDING.add(following)
+            following.add_done_callback(_ENDING.discard)
+            following.cancel()  # this ends `more`, too
 
 
 async def _next_of(answers: AsyncGenerator[dict[str, Any], None]) -> dict[str, Any] | None:
