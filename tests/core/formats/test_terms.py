@@ -349,3 +349,48 @@ def test_every_other_spelling_leads_to_an_option() -> None:
 def test_options_are_read_without_lxml() -> None:
     program = "import sys, headnode.core.formats.slash_terms; sys.exit('lxml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "least", "most"),
+    [
+        ("4G", 4096, None),
+        ("4 GB", 4096, None),
+        ("1.5G-3G", 1536, 3072),
+        ("4-16 GB", 4096, 16384),
+        ("*-2G", None, 2048),
+        ("500M", 500, None),
+        ("0", None, None),
+        ("", None, None),
+    ],
+)
+def test_memory_of_a_node_may_have_its_unit_and_is_mb_without(
+    written: str, least: int | None, most: int | None
+) -> None:
+    spec = read_terms({"memorypernode": written})
+    assert (spec.minimum_memory, spec.maximum_memory) == (least, most)
+
+
+@pytest.mark.parametrize(("written", "megabytes"), [("2G", 2048), ("1.5 GB", 1536), ("300m", 300), ("7", 7)])
+def test_memory_of_a_process_and_of_the_nodes_of_a_task_may_have_its_unit(
+    written: str, megabytes: int
+) -> None:
+    assert read_terms({"estimatedprocessmemory": written}).process_memory == megabytes
+    assert read_task_terms({"command": "true", "memorypernode": written}).needs.minimum_memory == megabytes
+    assert read_task_terms({"command": "true", "diskpernode": written}).needs.minimum_disk == megabytes
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "fix"),
+    [
+        ("memorypernode", "much", "a number with its unit"),
+        ("estimatedprocessmemory", "4X", "a number with its unit"),
+        ("estimatedprocessmemory", "-1", "0 to 2147483647"),
+        ("estimatedprocessmemory", "1.5", "0 to 2147483647"),
+        ("parentjobids", "first", "with commas between them"),
+    ],
+)
+def test_a_wrong_amount_or_id_says_what_may_be_written(name: str, written: str, fix: str) -> None:
+    with pytest.raises(BadRequest, match=name) as refused:
+        read_terms({name: written})
+    assert fix in refused.value.fix

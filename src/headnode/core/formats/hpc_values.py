@@ -87,7 +87,10 @@ def parse_ids(text: str) -> tuple[int, ...]:
 
     Raises:  BadRequest ``number``.
     """
-    return tuple(parse_int(name) for name in parse_names(text))
+    names = parse_names(text)
+    if wrong := [name for name in names if not _INT.match(name)]:
+        _refuse("number", wrong[0], "the id of a job", "write whole numbers, with commas between them: 12,15")
+    return tuple(map(parse_int, names))
 
 
 def parse_licences(text: str) -> tuple[Licence, ...]:
@@ -209,10 +212,10 @@ def parse_least(text: str) -> int | None:
 
     Raises:  BadRequest ``number``.
     """
-    amount = parse_int(text)
-    if amount < 0:
-        _refuse("number", text, "an amount", "write 0 or more")
-    return amount or None
+    word = text.strip()
+    if not _INT.match(word) or not 0 <= int(word) <= MOST_INT:
+        _refuse("number", text, "an amount", f"write a whole number from 0 to {MOST_INT}")
+    return int(word) or None
 
 
 def format_nearest_priority(priority: Priority) -> str:

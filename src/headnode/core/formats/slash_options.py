@@ -14,7 +14,7 @@ from headnode.core.formats.hpc_values import (
     parse_least,
     parse_names,
 )
-from headnode.core.formats.text.quantities import parse_date_time
+from headnode.core.formats.text.quantities import parse_date_time, parse_memory, parse_memory_bounds
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.field_rows import JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
@@ -95,15 +95,31 @@ def task_size(text: str) -> Fields:
     return {"minimum": minimum, "maximum": maximum}
 
 
-def per_node(what: str) -> Callable[[str], Fields]:
-    """Return a reader of min[-max] of what every node must have; nothing or 0 asks for nothing."""
+def processors_per_node(text: str) -> Fields:
+    """Read min[-max] of the processors that every node must have; nothing or 0 asks for nothing."""
+    return _per_node("processors_per_node", text, _span)
 
-    def read(text: str) -> Fields:
-        minimum, maximum = _span(text) if text.strip() else (None, None)
-        given = maximum if "-" in text else None
-        return {f"minimum_{what}": minimum or None, f"maximum_{what}": given or None}
 
-    return read
+def memory_per_node(text: str) -> Fields:
+    """Read min[-max] of the memory that every node must have, in MB or with units, such as 4G or 4-16 GB."""
+    return _per_node("memory", text, parse_memory_bounds if _UNIT.search(text) else _span)
+
+
+def _per_node(what: str, text: str, read: Callable[[str], tuple[int | None, int | None]]) -> Fields:
+    minimum, maximum = read(text) if text.strip() else (None, None)
+    given = maximum if "-" in text else None
+    return {f"minimum_{what}": minimum or None, f"maximum_{what}": given or None}
+
+
+_UNIT = re.compile(r"[a-z]", re.IGNORECASE)
+
+
+def read_memory(text: str) -> int | None:
+    """Read an amount of memory: a number is MB, others have their unit, such as 4G or 1.5 TB.
+
+    Raises:  BadRequest ``memory``, ``number``.
+    """
+    return parse_memory(text) if _UNIT.search(text) else parse_least(text)
 
 
 def moment(text: str, now: Instant | None) -> Instant | None:
@@ -238,10 +254,15 @@ def _amount(text: str) -> int:
     return parse_least(text) or 0 if text.strip() else 0
 
 
+def _amount_of_memory(text: str) -> int:
+    return read_memory(text) or 0 if text.strip() else 0
+
+
 ReadValue = Callable[[Any], Any]
-_LIKE_FILES = "text flag whole names nodes jobs memory priority codes licences order"
+_LIKE_FILES = "text flag whole names nodes jobs priority codes licences order"
 _READERS: Mapping[str, ReadValue] = {
     **{form: BY_FORM[form].read for form in _LIKE_FILES.split()},
+    "memory": read_memory,
     "patterns": read_pattern,
     "pairs": read_pairs,
     "span": parse_time_limit,
@@ -257,7 +278,8 @@ _READERS: Mapping[str, ReadValue] = {
 
 _NEED_READERS: Mapping[str, ReadValue] = {
     **_READERS,
-    **dict.fromkeys(("memory", "speed", "whole"), _amount),
+    **dict.fromkeys(("speed", "whole"), _amount),
+    "memory": _amount_of_memory,
 }
 _READ_TOGETHER = frozenset({"jobenv", "customproperties", "failjobonfailure", "failjobonfailurecount"})
 _NEEDS = "needs."

@@ -19,8 +19,9 @@ from headnode.core.formats.slash_options import (
     ReadValue,
     SlashOption,
     job_size,
+    memory_per_node,
     moment,
-    per_node,
+    processors_per_node,
     read_pairs,
     read_properties,
     split_terms,
@@ -307,7 +308,7 @@ def _failure(known: Mapping[str, Any]) -> Fields:
 
 
 _SEVERAL: Mapping[str, Callable[[Any], Fields]] = {
-    "memorypernode": per_node("memory"),
-    "corespernode": per_node("processors_per_node"),
+    "memorypernode": memory_per_node,
+    "corespernode": processors_per_node,
     "customproperties": read_properties,
 }

@@ -60,7 +60,7 @@ def task_part(number: int, task: TaskSpec) -> JobPart:
 def check_positive(part: JobPart, field: str, what: str, amount: int | None) -> None:
     """Refuse an amount below 1; None is no amount."""
     if amount is not None and not 1 <= amount <= MOST_CODE:
-        part.refuse("size", f"{what} is {amount}", "ask for 1 or more", field)
+        part.refuse("size", f"{what} is {amount}", f"ask for 1 to {MOST_CODE}", field)
 
 
 def check_whole_numbers(part: JobPart, spec: JobSpec | TaskSpec, options: Iterable[JobOption]) -> None:
