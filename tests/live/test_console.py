@@ -689,3 +689,13 @@ def test_a_search_finds_jobs_by_id_name_owner_and_project_and_nodes(
         "needle": "/jobs?state=all&name=needle",
         "": "/jobs",
     }
+
+
+def test_a_task_that_has_not_run_has_no_output_to_download_and_says_so(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    job = head.submit("true", terms={"holds": "data"})
+    page = browser.get(f"/jobs/{job}/output").text
+    assert f"task {job}.1 has not run: it is queued" in page
+    assert " download" not in page
+    head.ask("cancel_job", job=job)

@@ -54,11 +54,14 @@ def test_a_call_is_checked_and_written_to_the_audit_log(tmp_path: Path) -> None:
         with pytest.raises(NotAllowed, match="not-owner"):
             await call(scene.context, OTHER, "cancel_job", job=job)
         await call(scene.context, ADMINISTRATOR, "cancel_job", job=job)
+        with pytest.raises(NotAllowed, match="not-owner"):  # the answer to its owner would be that it is
+            await call(scene.context, OTHER, "cancel_job", job=job)
         told = [(entry["user"], entry["verb"], entry["outcome"]) for entry in entries(scene)]
         assert told == [
             (OWNER.name, "submit_job", "done"),
             (OTHER.name, "cancel_job", "not-owner"),
             (ADMINISTRATOR.name, "cancel_job", "done"),
+            (OTHER.name, "cancel_job", "not-owner"),
         ]
 
     run(tmp_path, story)

@@ -168,9 +168,9 @@ def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
     from headnode.core.model.errors import Refused
 
     reason = trouble.strerror or str(trouble)
-    return Refused(
-        code="no-output", what=f"output file {path!r} cannot be read: {reason}", fix="see: hn task view"
-    )
+    closed = isinstance(trouble, PermissionError)
+    fix = "the owner of the job and administrators can read it" if closed else "see: hn task view"
+    return Refused(code="no-output", what=f"output file {path!r} cannot be read: {reason}", fix=fix)
 
 
 PAGE = 500  # tasks or instances

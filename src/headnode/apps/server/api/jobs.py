@@ -257,6 +257,7 @@ async def _stop_job(
 ) -> JobStateAnswer:
     found = context.lookups.job(request.job)
     if found.ended:
+        may_change(by, found.record)
         if found.record.state.value == outcome:
             return JobStateAnswer(request.job, found.record.state.value)
         raise WrongState(

@@ -338,11 +338,9 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     if own is not None and own != where.captured_path:
         return await read_own_file(context, found.record, node, own, (request.offset, request.limit))
     if not where.captured:
-        raise NotFound(
-            code="no-output",
-            what=f"task {request.job}.{request.task} wrote all its output to files of its own",
-            fix="see: hn task view",
-        )
+        why = "wrote all its output to files of its own" if node else f"has not run: it is {where.state}"
+        what = f"task {request.job}.{request.task} {why}"
+        raise NotFound(code="no-output", what=what, fix="see: hn task view")
     link = context.links.get(node)
     if link is None:
         raise node_away(node)
