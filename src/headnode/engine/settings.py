@@ -137,12 +137,15 @@ def check_parameter(
 def _check_bounds(known: Parameter, value: str) -> None:
     if known.least is None or known.most is None:
         return
+    fix = f"write a number from {known.least:.12g} to {known.most:.12g}"
+    if known.unit:
+        fix += f"; its unit is {known.unit}"
     try:
         number = float(value)
     except ValueError:
-        raise _wrong(known, value, "write a number") from None
+        raise _wrong(known, value, fix) from None
     if not known.least <= number <= known.most:
-        raise _wrong(known, value, f"write {known.least:.12g} to {known.most:.12g} {known.unit}".rstrip())
+        raise _wrong(known, value, fix)
 
 
 def _check_licences(_known: Parameter, value: str) -> None:

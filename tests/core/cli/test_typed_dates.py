@@ -106,7 +106,7 @@ def test_the_refusal_of_a_date_names_the_option_and_the_zone() -> None:
     with pytest.raises(BadRequest) as refused:
         job_terms(typed("--deadline", "soon"))
     assert "'endby'" in refused.value.what
-    assert refused.value.fix.endswith("without a time zone it is in local time")
+    assert refused.value.fix.endswith("in local time; or 60 for an hour from now")
 
 
 @pytest.mark.parametrize("hours", [-20, -3, -1, 1, 3, 20, 24 * 20, -24 * 20])

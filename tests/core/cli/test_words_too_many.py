@@ -1,4 +1,6 @@
-"""A command that takes no words refuses them, before it asks or ends a head."""
+"""A word that a command does not take, or a value that it cannot read, is refused with what to type."""
+
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,30 @@ def test_the_head_may_be_named_before_the_command() -> None:
     for words in (["--scheduler", "nowhere.example"], ["--scheduler=nowhere.example"]):
         with pytest.raises(HeadnodeError, match=r"nowhere\.example"):
             obey([*words, "job", "list"])
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        ("job list --since last-week", "or 90m, 1h, 2d or 1w for a time before now"),
+        ("job submit --holduntil tonight true", "or 60 for an hour from now"),
+        ("reservation new course --nodes n1 --from tonight --for 1h", "or 60 for an hour from now"),
+        ("standby join 192.0.2.1/x", "that `hn standby invite` printed"),
+        ("agent --join 192.0.2.1/x", "that `hn node invite` printed"),
+    ],
+)
+def test_what_is_typed_wrongly_says_every_form_that_is_taken(
+    words: str, fix: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises((HeadnodeError, SystemExit)) as refused:
+        obey(["--state", str(tmp_path), *words.split()])
+    said = refused.value.fix if isinstance(refused.value, HeadnodeError) else capfd.readouterr().err
+    assert fix in said
+
+
+def test_a_list_without_links_is_an_empty_list_for_programs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert obey(["compat", "list", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"

@@ -25,3 +25,10 @@ def test_limits_are_read_before_they_are_recorded(name: str) -> None:
     with pytest.raises(BadRequest) as refused:
         check_parameter(name, "*:jobs=1;ann:jobs=many")
     assert (refused.value.code, "'many'" in refused.value.what) == ("limits", True)
+
+
+@pytest.mark.parametrize("value", ["1d", "-1", "99999", "nan", ""])
+def test_a_number_that_cannot_be_is_refused_with_its_bounds_and_its_unit(value: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        check_parameter("TTLCompletedJobs", value)
+    assert refused.value.fix == "write a number from 0 to 36500; its unit is days"

@@ -56,8 +56,8 @@ class Invitation(NamedTuple):
         return f"{written_address((self.host, self.port))}/{self.secret}.{self.fingerprint}"
 
 
-def read_invitation(text: str) -> Invitation:
-    """Read what `hn node invite` printed.
+def read_invitation(text: str, printed_by: str = "hn node invite") -> Invitation:
+    """Read what the command `printed_by` printed.
 
     Raises:  BadRequest ``invitation``.
     """
@@ -68,7 +68,7 @@ def read_invitation(text: str) -> Invitation:
         raise BadRequest(
             code="invitation",
             what=f"{text.strip()[:40]!r} is not an invitation, or only a part of one",
-            fix="paste the whole line that `hn node invite` printed",
+            fix=f"paste the whole line that `{printed_by}` printed",
         )
     return Invitation(host, port, secret, fingerprint)
 

@@ -154,7 +154,8 @@ def moment(asked: Arguments, name: str, *, ahead: bool = False) -> float | None:
         return time.time() + (1 if ahead else -1) * int(count) * _UNITS[unit]
     from headnode.apps.cli.typed_dates import typed_date
 
-    return typed_date(name, text, ahead=ahead)
+    also = "2h for two hours from now" if ahead else "90m, 1h, 2d or 1w for a time before now"
+    return typed_date(name, text, also, ahead=ahead)
 
 
 def period(asked: Arguments) -> tuple[float | None, float | None]:

@@ -8,14 +8,18 @@ from headnode.core.formats.text.quantities import format_date_time, parse_date_t
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant
 
+IN_MINUTES = "60 for an hour from now"
 _START = datetime(1970, 1, 1)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _IN_TABLES = re.compile(rf"(?:({'|'.join(_MONTHS)}) (\d\d?) )?(\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
 
-def typed_date(option: str, text: str, *, ahead: bool = False, month_first: bool = False) -> Instant:
+def typed_date(
+    option: str, text: str, also: str = "", *, ahead: bool = False, month_first: bool = False
+) -> Instant:
     """Return the instant that the value of an option means, in seconds since 1970.
 
+    `also`: what else than a date the option takes, for the error.
     `ahead`: a time of day alone is the next one; otherwise it is the last one.
     `month_first`: 1/2/2030 is in January, as in HPC Pack; otherwise it is refused.
     Raises:  BadRequest ``date-time``, ``usage``.
@@ -26,13 +30,22 @@ def typed_date(option: str, text: str, *, ahead: bool = False, month_first: bool
 
         refuse_ambiguous_date(text)
     try:
-        at = parse_date_time(text, local=True)
+        at = _instant(text, also)
         if not _names_zone(text):
             _refuse_changed_clocks(text)
     except BadRequest as wrong:
         what = f"option {option!r}: {wrong.what}"
         raise BadRequest(code=wrong.code, what=what, fix=wrong.fix, path=(option,)) from wrong
     return at
+
+
+def _instant(text: str, also: str) -> Instant:
+    try:
+        return parse_date_time(text, local=True)
+    except BadRequest as wrong:
+        if also:
+            wrong.fix += f"; or {also}"
+        raise
 
 
 def with_time_zone(option: str, text: str, *, month_first: bool = False) -> str:
@@ -42,7 +55,7 @@ def with_time_zone(option: str, text: str, *, month_first: bool = False) -> str:
     """
     if re.fullmatch(r"\s*[0-9]{0,9}\s*", text):
         return text
-    return format_date_time(typed_date(option, text, ahead=True, month_first=month_first))
+    return format_date_time(typed_date(option, text, IN_MINUTES, ahead=True, month_first=month_first))
 
 
 def _with_day(text: str, now: datetime, *, ahead: bool) -> str:

@@ -274,11 +274,8 @@ def remove_template(cluster: ClusterState, command: RemoveTemplate, now: Instant
     kept = cluster.templates.get(command.name.lower())
     if kept is None:
         plain = command.name.lower() == DEFAULT_TEMPLATE.lower()
-        raise NotFound(
-            code="no-such-template",
-            what=f"job template {command.name!r} {'is the plain one' if plain else 'does not exist'}",
-            fix="see `hn template list`",
-        )
+        what = f"job template {command.name!r} {'has no rules to remove' if plain else 'does not exist'}"
+        raise NotFound(code="no-such-template", what=what, fix="see `hn template list`")
     return [e.TemplateRemoved(at=now, name=kept.name, by=command.by.name)]
 
 

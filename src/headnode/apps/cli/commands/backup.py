@@ -143,7 +143,7 @@ def back_up(asked: Arguments, client: Client, out: Output) -> int:
     from pathlib import Path
 
     if len(asked.words) != 1:
-        raise usage("no file for the backup is named", "write: hn backup FILE")
+        raise usage(f"{len(asked.words)} files for the backup are named", "write: hn backup FILE")
     if client.login is not None:
         raise usage("a backup is made on the machine of the head", "log in there and make it there")
     begun = time.monotonic()

@@ -103,6 +103,9 @@ def show(_asked: Arguments, _client: Client, out: Output) -> int:
     for link in found:
         out.said(f"{link} -> {link.readlink()}", {"link": str(link), "target": str(link.readlink())}, link)
     if not found:
+        from headnode.apps.cli.table import RecordTable
+
+        out.show_table(RecordTable("Link", (), []))
         out.note("no directory of PATH has these programs: hn compat install DIRECTORY")
     return 0
 

@@ -124,9 +124,9 @@ def _moment(option: str, text: str) -> float:
         import time
 
         return time.time() + int(text) * MINUTE
-    from headnode.apps.cli.typed_dates import typed_date
+    from headnode.apps.cli.typed_dates import IN_MINUTES, typed_date
 
-    return typed_date(option, text, ahead=True)
+    return typed_date(option, text, IN_MINUTES, ahead=True)
 
 
 _OPTIONS = (
