@@ -1,6 +1,7 @@
 """The REST API of a real gateway beside a real head."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -381,3 +382,20 @@ def _says(file: Path, words: bytes) -> bool:
         return words in file.read_bytes()
     except OSError:  # it has ended
         return False
+
+
+def test_a_template_and_a_group_with_a_slash_in_their_names_have_addresses(client: httpx.Client) -> None:
+    name, address = "A/<b>?&#", "A%2F%3Cb%3E%3F%26%23"
+    rules = 'description = "one"\n[priority]\nallowed = ["Normal"]\n'
+    made = client.post("/api/v1/templates", json={"text": f'name = "{name}"\n{rules}'})
+    assert made.status_code in (200, 201), made.text
+    assert client.get(f"/api/v1/templates/{address}").json()["template"]["name"] == name
+    listed = client.get("/templates").text
+    link = re.search(r'href="(/templates/A[^"]+)"', listed)
+    assert link
+    assert client.get(link[1]).status_code == client.get(f"{link[1]}.json").status_code == 200
+    terms = {"jobgroup": name, "holds": "user"}
+    job = client.post("/api/v1/jobs", json={"terms": terms, "tasks": [{"command": "true"}]}).json()["job"]
+    assert client.get(f"/api/v1/groups/{address}").json()["open"] == [job]
+    assert client.post(f"/api/v1/groups/{address}/cancel", json={}).status_code == 200
+    assert client.delete(f"/api/v1/templates/{address}").status_code == 200

@@ -111,12 +111,18 @@ async def _read(
 _BY_PLACE: Final = {(route.method, route.path): route for route in ROUTES}
 _CREATED: Final = {"submit_job": "/jobs/{job}", "create_job": "/jobs/{job}", "clone_job": "/jobs/{job}"}
 """Where a thing that a verb has made is found."""
+_FREE_NAME: Final = re.compile(r"\{(template|group)\}")
+"""Fields in a path that may have a slash in them, which is %2F in the address."""
 
 
 def rest_routes(gateway: Gateway) -> list[Route]:
     """Return a route of the server for each route of the table."""
     return [
-        Route(PREFIX + route.path, answering(partial(_answer, gateway, route)), methods=[route.method])
+        Route(
+            PREFIX + _FREE_NAME.sub(r"{\1:path}", route.path),
+            answering(partial(_answer, gateway, route)),
+            methods=[route.method],
+        )
         for route in ROUTES
     ]
 

@@ -257,7 +257,7 @@ async def try_filter(visit: Visit, form: FormData) -> FormAgain:
 
 RULES_PAGES: Final = (
     ConsolePage("/templates", "rules.html", show_rules),
-    ConsolePage("/templates/{name}", "template.html", show_template),
+    ConsolePage("/templates/{name:path}", "template.html", show_template),
 )
 RULES_ACTIONS: Final = (
     ConsoleAction("/templates", store_template),
