@@ -184,3 +184,10 @@ def test_who_stands_in_a_directory_that_was_removed_is_told_so(tmp_path: Path) -
         "--workdir DIRECTORY\n"
     )
     assert directories(head) == []
+
+
+def test_a_program_that_a_signal_ended_has_the_name_of_the_signal_in_its_message(
+    state: Path, work: Path
+) -> None:
+    said = hn("job", "submit", "--wait", "kill -SEGV $$", state=state, cwd=work)
+    assert "the program was ended by signal 11 (SEGV)" in said.stderr

@@ -84,6 +84,15 @@ def signal_number(text: str) -> int:
     )
 
 
+def signal_in_words(number: int) -> str:
+    """Return the number of a signal that ended a program, with its name if it has one.
+
+    >>> signal_in_words(11), signal_in_words(40)
+    ('11 (SEGV)', '40')
+    """
+    return f"{number} ({_NAMES[number - 1]})" if 0 < number <= len(_NAMES) else str(number)
+
+
 def signal_name(number: int) -> str:
     """Return the name of a signal, without SIG."""
     return _NAMES[number - 1]

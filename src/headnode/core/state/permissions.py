@@ -109,7 +109,7 @@ def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
         raise NotFound(
             code="no-such-user",
             what=f"there is no user {name!r} on the head's machine",
-            fix="name an existing user instead of the file's: hn job submit --user NAME FILE",
+            fix="name an existing user: --user NAME, also in place of the one in a job file",
             path=("run_as",),
         )
     return known[name]
