@@ -182,7 +182,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
         (["completion", "tcsh"], 2, "hn: no supported shell is named; "),
-        (["job", "submit", "\udcff"], 2, "hn: argument '\\udcff' is not UTF-8; "),
+        (["job", "submit", "\udcff"], 2, "hn: argument '\\xff' is not UTF-8; "),
     ],
 )
 def test_wrong_usage_is_told_with_the_way_out(

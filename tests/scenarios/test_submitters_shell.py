@@ -191,3 +191,15 @@ def test_a_program_that_a_signal_ended_has_the_name_of_the_signal_in_its_message
 ) -> None:
     said = hn("job", "submit", "--wait", "kill -SEGV $$", state=state, cwd=work)
     assert "the program was ended by signal 11 (SEGV)" in said.stderr
+
+
+def test_a_job_that_wrote_to_a_file_of_its_own_names_the_file_when_it_was_waited_for(
+    state: Path, work: Path
+) -> None:
+    (work / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 5\necho said\n")
+    said = hn("job", "submit", "--wait", "job.sh", state=state, cwd=work)
+    file = said.stderr.partition("hn: its output is in ")[2].strip()
+    assert Path(file).parent == work, said.stderr
+    assert Path(file).read_text() == "said\n"
+    quiet = hn("job", "submit", "--wait", "--stdout", "/dev/null", "echo", "x", state=state, cwd=work)
+    assert "its output" not in quiet.stderr

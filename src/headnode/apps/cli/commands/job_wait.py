@@ -132,7 +132,10 @@ class _ReasonLines:
 
 
 def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
-    """Show what was captured of a job: all of its only task, or of the first instances of many."""
+    """Show what was captured of a job: all of its only task, or of the first instances of many.
+
+    Of an only task that wrote to a file of its own, as that of a batch script does, name the file.
+    """
     from headnode.apps.cli.output_reading import copy_output, source_of
 
     job = ended["id"]
@@ -148,6 +151,8 @@ def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
     if files.get("captured") and files.get("standard_output"):
         source = source_of(client, question, files, files["standard_output"])
         copy_output(source, out.raw, captured=True)
+    elif files.get("node") and files["standard_output"] not in (None, os.devnull):
+        out.note(f"its output is in {files['standard_output']}")
 
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
