@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,25 @@ def test_options_that_cannot_be_are_told_in_a_sentence(tmp_path: Path, options: 
         True,
         False,
     )
+
+
+def test_a_second_head_in_the_foreground_is_refused_so_that_a_service_manager_sees_it(
+    cluster: OwnCluster,
+) -> None:
+    command = [HN, "--state", cluster.state, "up", "--foreground"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "a head is running already" in done.stderr
+    assert cluster.hn("up")["cluster"]
+
+
+def test_a_console_without_a_head_says_so(tmp_path: Path) -> None:
+    around = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    hn = partial(subprocess.run, capture_output=True, text=True, timeout=PATIENCE, check=True, env=around)
+    (tmp_path / "state").mkdir()
+    try:
+        said = hn([HN, "--state", tmp_path / "state", "web"])
+        assert "The console is at " in said.stdout
+        assert f"no head is running in '{tmp_path}/state'" in said.stderr
+    finally:
+        hn([HN, "--state", tmp_path / "state", "web", "--stop"])

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.filtering import read_filters
+from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import (
     EVERY,
@@ -120,10 +121,10 @@ def check_parameter(
     """
     known = parameters.get(name.lower())
     if known is None:
-        names = ", ".join(parameter.name for parameter in parameters.values())
-        raise BadRequest(
-            code="no-such-parameter", what=f"there is no cluster parameter {name!r}", fix=f"there are {names}"
-        )
+        names = [parameter.name for parameter in parameters.values()]
+        meant = nearest_name(name, names)
+        fix = f"did you mean {meant}? see: hn cluster params" if meant else f"there are {', '.join(names)}"
+        raise BadRequest(code="no-such-parameter", what=f"there is no cluster parameter {name!r}", fix=fix)
     if value is None:
         return known
     if known.choices and value not in known.choices:

@@ -32,3 +32,9 @@ def test_a_number_that_cannot_be_is_refused_with_its_bounds_and_its_unit(value: 
     with pytest.raises(BadRequest) as refused:
         check_parameter("TTLCompletedJobs", value)
     assert refused.value.fix == "write a number from 0 to 36500; its unit is days"
+
+
+def test_a_misspelt_parameter_leads_to_the_right_one() -> None:
+    with pytest.raises(BadRequest) as refused:
+        check_parameter("TTLCompleteJob", "5")
+    assert refused.value.fix == "did you mean TTLCompletedJobs? see: hn cluster params"

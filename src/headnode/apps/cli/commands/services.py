@@ -169,13 +169,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     client = daemons.client_of(directory)
     running = daemons.ping(client)
     if running:
-        said, told = _console(asked, directory)
-        if over is not None:
-            said, settings["nodes"] = said + _over(client, over), asked.text("nodes")
-        out.said(_runs_already(running) + said, running | told, running["cluster"])
-        for lost in [name for name, given in settings.items() if given is not None]:
-            out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
-        return 0
+        return _keep_running(running, settings, asked, client, out)
     if asked.flag("foreground"):
         daemons.become_head(directory, settings)
     nodes = 0 if over is not None and asked.number("nodes") is None else _nodes(asked, directory)
@@ -188,6 +182,31 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     if over is not None:
         said = _over(client, over) + said
     out.text(_welcome(started, directory, needs_node=over is None) + said, started | told)
+    return 0
+
+
+def _keep_running(
+    running: "dict[str, Any]",
+    settings: "dict[str, str | None]",
+    asked: Arguments,
+    client: Client,
+    out: Output,
+) -> int:
+    """Say that a head runs already; a service manager, which is to start one in the foreground, fails."""
+    runs = (
+        f"head is running already: cluster {running['cluster']}, process {running['pid']}, "
+        f"state in {running['state_directory']}"
+    )
+    if asked.flag("foreground"):
+        from headnode.core.model.errors import WrongState
+
+        raise WrongState(code="head-runs", what=f"a {runs}", fix="stop it with: hn down")
+    said, told = _console(asked, client.state_directory)
+    if (over := asked.text("over")) is not None:
+        said, settings["nodes"] = said + _over(client, over), asked.text("nodes")
+    out.said(f"A {runs}.{said}", running | told, running["cluster"])
+    for lost in [name for name, given in settings.items() if given is not None]:
+        out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
     return 0
 
 
@@ -229,13 +248,6 @@ def own_directory(asked: Arguments, client: Client) -> str:
         raise usage("a head is started on its own machine", "log in there, and start it: hn up")
     said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
     return client.state_directory if any(said) else own_state_directory(os.environ, os.geteuid())
-
-
-def _runs_already(running: "dict[str, Any]") -> str:
-    return (
-        f"A head is running already: cluster {running['cluster']}, process {running['pid']}, "
-        f"state in {running['state_directory']}."
-    )
 
 
 def _welcome(started: "dict[str, Any]", directory: str, *, needs_node: bool) -> str:

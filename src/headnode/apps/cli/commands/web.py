@@ -17,7 +17,7 @@ _FILES = ("certificate", "key", "oidc-secret-file", "oidc-users")
 
 def open_console(asked: Arguments, client: Client, out: Output) -> int:
     """Start the gateway unless one runs, and print an address that logs in once."""
-    from headnode.apps.cli import web_gateway
+    from headnode.apps.cli import daemons, web_gateway
 
     if client.login is not None or not client.state_directory:
         raise usage("a gateway runs on the head's machine", "log in there: hn web")
@@ -36,6 +36,8 @@ def open_console(asked: Arguments, client: Client, out: Output) -> int:
         answer = running
     else:
         answer = web_gateway.start_gateway(state, settings)
+    if daemons.ping(client) is None:
+        out.note(f"no head is running in {state!r}: the console waits for it; start it with: hn up")
     out.said(said_of_address(answer["address"]), answer, answer["address"])
     return 0
 
