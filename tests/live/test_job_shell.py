@@ -222,8 +222,10 @@ def test_a_program_of_ones_own_runs_and_its_end_is_the_end_of_the_job(cluster: C
 def test_what_cannot_be_started_is_said(cluster: Cluster) -> None:
     with Seat(cluster, "--", "/no/such/program") as one:
         assert one.wait() == 255
-        assert "cannot be started" in one.seen
+        assert "cannot be started: /no/such/program: No such file or directory" in one.seen
         assert one.is_as_before()
+    done = hn(cluster, "job", "shell", "no-such-program")
+    assert "cannot be started: there is no command 'no-such-program' on this node" in done.stderr
 
 
 def test_input_that_is_no_terminal_is_passed_on_as_it_is(cluster: Cluster) -> None:

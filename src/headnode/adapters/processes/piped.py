@@ -195,6 +195,14 @@ def login_shell(environment: Mapping[str, str]) -> list[str]:
     return [shell, f"-{os.path.basename(shell)}"]  # noqa: PTH119 (pathlib may not be there to load)
 
 
+def start_trouble(error: "OSError | ValueError") -> str:
+    """Return why a command was not started, without the number of the error."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"the command cannot be started: {where}{error.strerror}"
+    return f"the command cannot be started: {error}"
+
+
 def found(name: str, environment: Mapping[str, str]) -> str:
     """Return the path of a program.
 

@@ -19,7 +19,7 @@ from headnode.adapters.processes.limits import (
     requested_limits,
     without_processes,
 )
-from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, login_shell
+from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, login_shell, start_trouble
 from headnode.adapters.processes.program_start import LimitRefused, bind_this, enter, keep_only, start_limited
 from headnode.adapters.processes.terminal import Terminal
 
@@ -122,7 +122,7 @@ def _run(frames: Frames, order: LaunchOrder, tells: int) -> None:
         _enter(frames, order)
         command = _InTerminal(frames, order) if order.terminal else _Measured(frames, order, tells)
     except (OSError, ValueError, CannotSet, LimitRefused) as error:
-        _say_exit(frames, FAILED, f"the command cannot be started: {error}")
+        _say_exit(frames, FAILED, start_trouble(error))
         return
     _say_exit(frames, command.run(), "")
 

@@ -31,6 +31,7 @@ from headnode.adapters.processes.piped import (
     exit_status,
     found,
     login_shell,
+    start_trouble,
 )
 
 _UTF8 = 0o40000  # IUTF8: erasing a character erases all its bytes
@@ -137,7 +138,7 @@ def main(folder: str, words: Sequence[str]) -> int:
         command.take(typed)
         status, problem = command.run(), ""
     except (OSError, ValueError) as error:
-        status, problem = FAILED, f"the command cannot be started: {error}"
+        status, problem = FAILED, start_trouble(error)
         sys.stderr.write(f"{problem}\n")
     with contextlib.suppress(OSError):  # the agent no longer listens
         say_exit(frames, status, problem)
