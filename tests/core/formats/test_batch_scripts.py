@@ -330,6 +330,23 @@ def test_a_script_of_slurm_that_is_written_anew_is_the_same_job(
         assert new.script.splitlines()[-1] == old.script.splitlines()[-1]
 
 
+@given(
+    system=st.sampled_from(BatchSystem),
+    letter=st.sampled_from(["", "B:", "S:"]),
+    name=st.sampled_from(["USR1", "USR2", "INT", "URG"]),
+    before=st.integers(1, 7200),
+    minutes=st.none() | st.integers(1, 100),
+)
+def test_a_signal_that_is_written_is_read_again_or_its_loss_is_reported(
+    system: BatchSystem, letter: str, name: str, before: int, minutes: int | None
+) -> None:
+    limit = Seconds(60.0 * minutes) if minutes else FOREVER
+    spec = JobSpec(tasks=(TaskSpec(command="true"),), run_time=limit, signal=f"{letter}{name}@{before}")
+    text, report = write_script(spec, system)
+    told = [item for item in report if item.what.startswith("signal: ")]
+    assert told or read_script(text)[0].signal == spec.signal
+
+
 def test_a_script_of_pbs_that_is_written_for_slurm_has_no_lines_that_slurm_reads_as_those_of_pbs() -> None:
     first = read_script("#!/bin/sh\n#PBS -l nodes=2:ppn=4:gpus=2\n#PBS -N x\ntrue\n")[0]
     text = write_script(first, BatchSystem.SLURM)[0]

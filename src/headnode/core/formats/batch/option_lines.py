@@ -10,10 +10,10 @@ from typing import Final
 
 from headnode.core.formats.batch.gpu_lines import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
+from headnode.core.formats.batch.signal_lines import grid_engine_signal, lsf_signal, slurm_signal
 from headnode.core.formats.fidelity import Fidelity, LossReport
 from headnode.core.model.job import Condition, JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
-from headnode.core.model.signals import read_limit_signal, signal_name
 from headnode.core.model.task import TaskSpec, TaskType
 
 SWEPT: Final = re.compile(r"\^([*^])|(\*+)")
@@ -126,18 +126,9 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--begin": _date(spec.hold_until).strftime("%Y-%m-%dT%H:%M:%S") if spec.hold_until else "",
         "--deadline": _date(spec.end_by).strftime("%Y-%m-%dT%H:%M:%S") if spec.end_by else "",
     })  # fmt: skip
-    if spec.signal:
-        yield _slurm_signal(spec, losses)
+    yield from slurm_signal(spec, losses)
     yield from _flags({"--exclusive": spec.exclusive, "--hold": bool(spec.holds)})
     yield "--requeue" if task.rerunnable else "--no-requeue"
-
-
-def _slurm_signal(spec: JobSpec, losses: LossReport) -> str:
-    asked = read_limit_signal(spec.signal)
-    if asked.target == "all":
-        losses.add(Fidelity.APPROXIMATED, "job", "signal: the script gets it, and not the programs it starts")
-    letter = "" if asked.target == "steps" else "B:"
-    return f"--signal={letter}{signal_name(asked.number)}@{asked.before:g}"
 
 
 def _mail(spec: JobSpec, start: str, end: str) -> Iterator[str]:
@@ -246,6 +237,7 @@ def _grid_engine_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) ->
         losses.add(Fidelity.NOT_SUPPORTED, "job", "held.memory: Grid Engine counts memory for each slot")
     if spec.run_time != FOREVER:
         yield f"-l h_rt={round(spec.run_time)}"
+    yield from grid_engine_signal(spec, losses)
     if spec.exclusive:
         yield "-l exclusive=true"
     for choice in spec.needs.features:
@@ -303,6 +295,7 @@ def _lsf(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "-N": spec.notify_on_completion,
     })  # fmt: skip
     yield from _lsf_limits(spec, losses)
+    yield from lsf_signal(spec, losses)
     yield "-r" if task.rerunnable else "-rn"
 
 

@@ -41,10 +41,11 @@ _SAID_BY: Final[Mapping[BatchSystem, tuple[frozenset[str], frozenset[str]]]] = {
         )),
         _NOTHING,
     ),
+    BatchSystem.GRID_ENGINE: (frozenset({"signal"}), _NOTHING),
     BatchSystem.LSF: (
         frozenset((
             *("excluded_nodes", "reservation", "end_by", "description", "requested_nodes", "job_group"),
-            *("named_parents", "resource_limits"),
+            *("named_parents", "resource_limits", "signal"),
         )),
         frozenset({"append_output", "append_error"}),
     ),
