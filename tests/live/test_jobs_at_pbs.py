@@ -102,6 +102,22 @@ def test_all_processes_of_a_job_get_signals_that_its_owner_sends(head: RealHead,
         submit(head, "true", {"runtime": "5", "signal": "USR1@60"})
 
 
+def test_a_task_and_an_instance_alone_get_a_signal_there(head: RealHead, tmp_path: Path) -> None:
+    catches = f"trap 'exit 7' USR1; : > {tmp_path}/ready*; until [ -e {tmp_path}/end ]; do sleep 0.05; done"
+    job = submit(head, catches, parametric="1-2")
+    head.until(lambda: {each.name for each in tmp_path.glob("ready*")} == {"ready1", "ready2"})
+    head.until(lambda: len(head.ask("tasks", job=job, expand=1, states=["Running"])["tasks"]) == 2)
+    assert head.ask("signal_job", job=job, signal="USR1", task=1, instance=2)["processes"] == 1
+    head.until(lambda: head.task(job, 1, 2)["state"] == "Failed")
+    assert head.task(job, 1, 2)["exit_code"] == 7
+    assert head.task(job, 1, 1)["state"] == "Running"
+    with pytest.raises(BadRequest, match="has no task 3"):
+        head.ask("signal_job", job=job, signal="USR1", task=3)
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Failed"
+    assert head.task(job, 1, 1)["state"] == "Finished"
+
+
 def test_what_pbs_refuses_fails_with_its_words(head: RealHead, peer: PbsPeer, tmp_path: Path) -> None:
     add(head, peer, tmp_path, queue="nosuch")
     job = submit(head, "true")
