@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headnode.apps.cli.commands.node import drain_in_words
 from headnode.apps.cli.screens import node as screen
 
 NODE: dict[str, Any] = {
@@ -77,3 +78,10 @@ def test_gpus_are_shown_where_a_node_has_any() -> None:
     assert screen.row(NODE | facts)["GPUs"] == "1/4"
     assert screen.view(NODE | facts)["GPUs"] == "4, 1 held"
     assert "GPUs" not in screen.row(NODE | {"gpus": 0, "gpus_held": 0}).keys() | screen.view(NODE).keys()
+
+
+def test_a_drain_of_a_node_that_does_not_answer_says_so_and_names_no_date() -> None:
+    away = {"state": "Unreachable", "drains": []}
+    assert drain_in_words(away, at=None) == "is unreachable, and will start no jobs when it is back"
+    assert drain_in_words(away, at=4e9) == "will start only jobs that end by then"
+    assert drain_in_words({**away, "state": "Drained"}, at=None) == "has been drained; nothing runs there"

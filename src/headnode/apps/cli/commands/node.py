@@ -160,19 +160,22 @@ def drain_nodes(asked: Arguments, client: Client, out: Output) -> int:
 
     def deed(name: str) -> None:
         answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=asked.flag("force"))
-        out.said(f"Node {name} {_drain_text(answer['node'])}.", answer, name)
+        out.said(f"Node {name} {drain_in_words(answer['node'], at=closes)}.", answer, name)
 
     return for_each(names, deed, out)
 
 
-def _drain_text(node: "dict[str, Any]") -> str:
+def drain_in_words(node: "dict[str, Any]", *, at: float | None) -> str:
+    """Return what a node does that was drained; `at`: from then on."""
     if node["state"] == "Drained":
         return "has been drained; nothing runs there"
     if node["state"] == "Draining" and any(drain["force"] for drain in node["drains"]):
         return "is draining; its tasks are being stopped"
     if node["state"] == "Draining":
         return "is draining; running tasks continue"
-    return "will start only jobs that end by then"
+    if at is not None:
+        return "will start only jobs that end by then"
+    return f"is {node['state'].lower()}, and will start no jobs when it is back"
 
 
 def set_node(asked: Arguments, client: Client, out: Output) -> int:
