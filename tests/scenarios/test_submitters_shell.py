@@ -203,3 +203,16 @@ def test_a_job_that_wrote_to_a_file_of_its_own_names_the_file_when_it_was_waited
     assert Path(file).read_text() == "said\n"
     quiet = hn("job", "submit", "--wait", "--stdout", "/dev/null", "echo", "x", state=state, cwd=work)
     assert "its output" not in quiet.stderr
+
+
+def test_a_tilde_before_the_name_of_a_file_is_the_home_directory(state: Path, work: Path) -> None:
+    name = f"headnode-tilde-{os.getpid()}"
+    file = Path.home() / name
+    try:
+        said = hn("job", "submit", "--wait", f"/stdout:~/{name}", "echo said", state=state, cwd=work)
+        assert said.returncode == 0, said.stderr
+        assert file.read_text() == "said\n"
+        said = hn("job", "submit", "--wait", f"/stdin:~/{name}", "cat", state=state, cwd=work)
+        assert said.stdout.endswith("\nsaid\n")
+    finally:
+        file.unlink(missing_ok=True)

@@ -74,6 +74,11 @@ def _range(text: str) -> "Sequence[int]":
 def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
+    if "." in text and text.replace(".", "").isdigit():
+        job = text.partition(".")[0]
+        raise usage(
+            f"{text!r} is a task, not a job", f"give the id of its job, {job}; see also: hn task --help"
+        )
     if text.startswith(("/", "-")):
         raise usage(f"{text!r} is neither an id nor an option of this command", "see the options with --help")
     raise usage(f"{text!r} is not an id", "ids are whole numbers, for example 12, or 12.1 for a task")

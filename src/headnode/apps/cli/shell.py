@@ -36,6 +36,9 @@ def apply_shell(task: "dict[str, Any]", asked: Arguments, client: Client) -> Non
         pass  # there the home directory is the default, and what is relative is below it
     elif defaults["work_directory"] == CURRENT and client.shares_directories:
         task["workdir"] = below(current_directory(), given, swept="parametric" in task)
+    for name in ("stdin", "stdout", "stderr"):
+        if task.get(name, "").startswith("~/"):  # no shell replaces it behind a colon or an equals sign
+            task[name] = f"$HOME{task[name][1:]}"
     variables = _variables(asked, defaults["environment"])
     if variables:
         task["env"] = {**variables, **task.get("env", {})}
