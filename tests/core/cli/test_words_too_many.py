@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.cli.__main__ import obey
+from headnode.apps.cli.arguments import tasks_named
 from headnode.apps.cli.catalogue import every_command
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
@@ -62,3 +63,13 @@ def test_a_list_without_links_is_an_empty_list_for_programs(
     monkeypatch.setenv("PATH", "/nonexistent")
     assert obey(["compat", "list", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
+
+
+def test_a_range_of_instances_is_each_of_them() -> None:
+    assert tasks_named(["12.3.5-7", "12.1", "4.1-2"]) == [
+        *("12.3.5", "12.3.6", "12.3.7"), "12.1", *("4.1", "4.2"),
+    ]  # fmt: skip
+    assert tasks_named(["12"]) == ["12"]
+    for wrong in ("12.1.7-5", "12.1.1-9999999", "12.1.a-b", "12.1.-3"):
+        with pytest.raises(BadRequest):
+            tasks_named([wrong])

@@ -51,6 +51,19 @@ def task_address(words: "Sequence[str]") -> tuple[int, int, int | None]:
     return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None
 
 
+def tasks_named(words: "Sequence[str]") -> list[str]:
+    """Return the tasks or instances that are meant, each as a word: ``12.3.5-7`` are three of them.
+
+    Raises:  BadRequest ``usage``.
+    """
+    named: list[str] = []
+    for word in words:
+        above, _, last = word.rpartition(".")
+        ranged = above and "-" in last
+        named += [f"{above}.{number}" for number in _range(last)] if ranged else [word]
+    return named
+
+
 def output_address(words: "Sequence[str]") -> tuple[int, int | None, int | None]:
     """Return job, task and instance of ``12`` (all of the job), ``12.3`` or ``12.3.7``.
 
@@ -67,7 +80,7 @@ def _range(text: str) -> "Sequence[int]":
         return (_number(first),)
     low, high = _number(first), _number(last)
     if not 0 <= high - low < MOST_IN_A_RANGE:
-        raise usage(f"{text!r} is not a range of jobs", f"write FIRST-LAST, {MOST_IN_A_RANGE} jobs at most")
+        raise usage(f"{text!r} is not a range", f"write FIRST-LAST, {MOST_IN_A_RANGE} at most")
     return range(low, high + 1)
 
 

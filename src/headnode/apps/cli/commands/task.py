@@ -1,6 +1,6 @@
 """``hn job listtasks``; ``hn task view``, ``modify``, ``cancel``, ``finish`` and ``requeue``."""
 
-from headnode.apps.cli.arguments import job_id, task_address
+from headnode.apps.cli.arguments import job_id, task_address, tasks_named
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
 from headnode.apps.cli.output import Output, for_each
@@ -154,7 +154,7 @@ def requeue(asked: Arguments, client: Client, out: Output) -> int:
 def _named_tasks(asked: Arguments) -> list[str]:
     if not asked.words:
         raise usage("no task was given", "write job.task or job.task.instance, for example 12.1")
-    return asked.words
+    return tasks_named(asked.words)
 
 
 COMMANDS = (
@@ -197,7 +197,7 @@ COMMANDS = (
     ),
     CliCommand(
         "cancel",
-        "JOB.TASK[.INSTANCE]...",
+        "JOB.TASK[.INSTANCE[-LAST]]...",
         "Cancel tasks",
         cancel,
         options=_STOPPING,
@@ -205,7 +205,7 @@ COMMANDS = (
     ),
     CliCommand(
         "finish",
-        "JOB.TASK[.INSTANCE]...",
+        "JOB.TASK[.INSTANCE[-LAST]]...",
         "Stop tasks and count them as finished",
         finish,
         options=_STOPPING,
@@ -213,6 +213,10 @@ COMMANDS = (
         notes=("Instances that have not started are canceled.",),
     ),
     CliCommand(
-        "requeue", "JOB.TASK[.INSTANCE]...", "Run tasks again", requeue, example="hn task requeue 12.3.17"
+        "requeue",
+        "JOB.TASK[.INSTANCE[-LAST]]...",
+        "Run tasks again",
+        requeue,
+        example="hn task requeue 12.3.17",
     ),
 )
