@@ -195,7 +195,7 @@ def login_shell(environment: Mapping[str, str]) -> list[str]:
     return [shell, f"-{os.path.basename(shell)}"]  # noqa: PTH119 (pathlib may not be there to load)
 
 
-def start_trouble(error: "OSError | ValueError") -> str:
+def start_trouble(error: Exception) -> str:
     """Return why a command was not started, without the number of the error."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
