@@ -8,7 +8,6 @@ from headnode.core.model.faults import Fault, fault_of
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome, ended_well
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.signals import signal_in_words
 from headnode.core.model.task import SPECIAL, TaskSpec
 from headnode.core.state import command as c
 from headnode.core.state import job_events as e
@@ -258,6 +257,8 @@ def _words(said: AttemptOutcome) -> str:
     if said.kind == "timed-out":
         return "the run time limit of the task expired"
     if said.signal is not None:
+        from headnode.core.model.signals import signal_in_words  # few programs are ended by one
+
         return f"the program was ended by signal {signal_in_words(said.signal)}"
     return f"the program ended with exit code {said.exit_code}"
 
