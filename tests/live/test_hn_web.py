@@ -134,10 +134,12 @@ def test_a_second_head_in_the_foreground_is_refused_so_that_a_service_manager_se
 def test_a_console_without_a_head_says_so(tmp_path: Path) -> None:
     around = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     hn = partial(subprocess.run, capture_output=True, text=True, timeout=PATIENCE, check=True, env=around)
-    (tmp_path / "state").mkdir()
     try:
-        said = hn([HN, "--state", tmp_path / "state", "web"])
-        assert "The console is at " in said.stdout
+        said = hn([HN, "--state", tmp_path / "state", "web", "--json"])
         assert f"no head is running in '{tmp_path}/state'" in said.stderr
+        (tmp_path / "state").mkdir()  # as hn up does: it is the same gateway then
+        again = hn([HN, "--state", tmp_path / "state", "web", "--json"])
+        assert msgspec.json.decode(again.stdout)["pid"] == msgspec.json.decode(said.stdout)["pid"]
     finally:
-        hn([HN, "--state", tmp_path / "state", "web", "--stop"])
+        stopped = hn([HN, "--state", tmp_path / "state", "web", "--stop"])
+        assert "The gateway has ended" in stopped.stdout

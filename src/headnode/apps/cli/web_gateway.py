@@ -25,7 +25,7 @@ WebSettings = Mapping[str, str | None]
 
 def gateway_directories(state: str) -> list[Path]:
     """Return where a gateway of a head may be: with the head, with the machine, with the user."""
-    return [Path(state), SYSTEM_GATEWAY, own_directory(state)]
+    return [Path(state), SYSTEM_GATEWAY, _directory_of_user()]
 
 
 def own_directory(state: str) -> Path:
@@ -33,6 +33,11 @@ def own_directory(state: str) -> Path:
     folder = Path(state)
     if folder.exists() and folder.stat().st_uid == os.geteuid():
         return folder
+    return _directory_of_user()
+
+
+def _directory_of_user() -> Path:
+    """Return where gateways are that were started beside a head of another user, or before there was one."""
     return Path(user_state_home(os.environ)) / "headnode-web"
 
 
