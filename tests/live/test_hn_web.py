@@ -143,3 +143,16 @@ def test_a_console_without_a_head_says_so(tmp_path: Path) -> None:
     finally:
         stopped = hn([HN, "--state", tmp_path / "state", "web", "--stop"])
         assert "The gateway has ended" in stopped.stdout
+
+
+def test_hn_up_tells_programs_the_process_and_the_directory_of_a_head_that_starts_or_ran_already(
+    tmp_path: Path,
+) -> None:
+    own = OwnCluster(tmp_path)
+    started = own.hn("up", "--processors", "1")
+    try:
+        runs = own.hn("up")
+        assert {name: started[name] for name in runs} == runs
+        assert Path(f"/proc/{started['pid']}").exists()
+    finally:
+        own.hn("down", "--cancel-jobs")

@@ -181,7 +181,8 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     said, told = _console(asked, directory)
     if over is not None:
         said = _over(client, over) + said
-    out.text(_welcome(started, directory, needs_node=over is None) + said, started | told)
+    runs = daemons.ping(client) or {}  # programs get what a head that ran already answers, too
+    out.text(_welcome(started, directory, needs_node=over is None) + said, runs | started | told)
     return 0
 
 
