@@ -13,7 +13,7 @@ from headnode.core.model.errors import BadRequest
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "samples"
-FOLDERS = ("grid", "job_xml", "native_form", "sss")
+FOLDERS = ("condor", "grid", "job_xml", "native_form", "sss")
 
 
 def samples() -> Iterator[tuple[str, Path]]:

@@ -15,7 +15,7 @@ FILES = sorted(path for path in EXAMPLES.iterdir() if path.suffix != ".md")
 COUNT, PARTS = ["1", "2", "3", "4"], ["part 1", "part 2"]
 PRINTED = {
     **{"sss": [*COUNT, "part", "part"], "sss-3.0": COUNT, "grid-task": COUNT},
-    **dict.fromkeys(BatchSystem, PARTS),  # a script is one program
+    **dict.fromkeys([*BatchSystem, "htcondor"], PARTS),  # one program
 }
 
 

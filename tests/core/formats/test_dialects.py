@@ -41,6 +41,7 @@ FOLDERS = {
     "sss": JobLanguage.SSS,
     "grid": JobLanguage.GRID,
     "native_form": JobLanguage.NATIVE,
+    "condor": JobLanguage.CONDOR,
 }
 FILES = [(path, language) for folder, language in FOLDERS.items() for path in (GOLDEN / folder).iterdir()]
 OWN = Path(__file__).parents[2] / "samples"
@@ -403,6 +404,8 @@ def plain_job(dialect: str) -> JobSpec:
     tasks = (TaskSpec(name="a", command="/bin/a x"), TaskSpec(name="b", command="/bin/b"))
     if dialect == "grid-task":
         return JobSpec(tasks=(TaskSpec(command="/bin/a x", private_directory=True),))
+    if dialect == "htcondor":
+        return JobSpec(name="a", single_node=True, tasks=(TaskSpec(command="/bin/a x", rerunnable=True),))
     if dialect == "grid":
         alone = tuple(replace(task, private_directory=True) for task in tasks)
         return JobSpec(tasks=alone, fail_on_task_failure=True)

@@ -51,6 +51,7 @@ def test_each_job_becomes_a_file_and_what_it_waits_for_is_reported_as_lost(to: s
     suffix = {
         **{"native": ".toml", "native-json": ".json", "grid": ".json", "grid-task": ".json"},
         **dict.fromkeys(BatchSystem, ".sh"),
+        "htcondor": ".sub",
     }.get(to, ".xml")
     assert was == "native"
     assert [name for name, _ in files] == [f"1-mesh{suffix}", f"2-so-lve{suffix}"]

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 
 from headnode.adapters.garbage import without_collection
 from headnode.apps.cli.job_files import files_beside, read_bytes
+from headnode.apps.client.submitter import current_directory
+from headnode.core.formats.condor.recognition import is_submit_file
 from headnode.core.formats.dialects import (
     DIALECTS,
     ReadJobs,
@@ -69,7 +72,16 @@ class JobFileSource:
         return convert_each(self.data, self._with_files(how), to)
 
     def _with_files(self, how: ReadOptions) -> ReadOptions:
-        return replace(how, files=self._files, origin=ScriptOrigin(words=(self._path,)))
+        return replace(how, files=self._files, origin=self._origin())
+
+    def _origin(self) -> ScriptOrigin:
+        """Return where the file comes from: a submit file is about files of the current directory."""
+        start = self.data[:65_536].decode("utf-8", "replace")
+        if not is_submit_file(start):
+            return ScriptOrigin(words=(self._path,))
+        named = set(re.findall(r"\$ENV\(\s*(\w+)", start))
+        variables = {name: value for name, value in os.environ.items() if name in named}
+        return ScriptOrigin(words=(self._path,), directory=current_directory(), environment=variables)
 
 
 def findings(source: JobFileSource, how: ReadOptions) -> tuple[str, list[Finding]]:

@@ -26,7 +26,7 @@ STANDARD_INPUT = "-"
 LINES = "each-line"  # the option that names a file with a job on each line
 
 LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
-_SUFFIXES = (".xml", ".toml", ".json", ".js")
+_SUFFIXES = (".xml", ".toml", ".json", ".js", ".sub")
 
 
 def job_file_among(words: "Sequence[str]") -> str | None:
@@ -65,13 +65,18 @@ def refuse_how(asked: Arguments) -> None:
             )
 
 
-def described_by(asked: Arguments, path: str) -> "dict[str, Any]":
+def described_by(asked: Arguments, path: str, client: "Client") -> "dict[str, Any]":
     """Return the job file at `path` as the head gets it: its text, the files it names, how to read it.
 
+    A submit file of HTCondor comes with the directory and the variables of this shell.
     Raises:  BadRequest ``job-file``.
     """
+    from headnode.core.formats.condor.recognition import is_submit_file
+
     text = read_job_file(path)
+    shell = _of_shell(client) | {"script": [path]} if is_submit_file(text) else {}
     return {
+        **shell,
         "jobfile": text,
         "files": files_beside(path, text) or None,
         "dialect": asked.text("from"),
@@ -87,7 +92,6 @@ def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str
     The head takes the directory and the variables of this shell if the scheduler of the script would.
     Raises:  BadRequest ``job-file``.
     """
-    from headnode.apps.client.submitter import EVERYTHING, current_directory, variables_for_tasks
     from headnode.core.formats.batch import is_batch_script
 
     text = read_job_file(path)
@@ -98,6 +102,15 @@ def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str
         **({} if named is None else {"dialect": named}),
         "jobfile": text,
         "script": asked.words,
+        **_of_shell(client),
+    }
+
+
+def _of_shell(client: "Client") -> "dict[str, Any]":
+    """Return the directory and the variables of this shell; the head uses what the job language says."""
+    from headnode.apps.client.submitter import EVERYTHING, current_directory, variables_for_tasks
+
+    return {
         "directory": current_directory() if client.shares_directories else "",
         "environment": variables_for_tasks(EVERYTHING),
     }
@@ -157,25 +170,46 @@ def _text_of(path: str, data: bytes) -> str:
 
 
 def files_beside(path: str, text: "str | bytes") -> "dict[str, str]":
-    """Return the files that a grid job names, which lie beside it; those that are not there are left out.
+    """Return the files that a grid job or a submit file names; those that are not there are left out.
 
+    Those of a grid job are beside it, those of a submit file in the current directory, as all its paths.
     The author of the job file need not be the user who submits it, and the owner of the job can read what is
-    sent.  Only plain files in or below the directory of the job file are read, and no links; root reads only
+    sent.  Only plain files in or below that directory are read, and no links; root reads only
     its own files there and those of the owner of the directory.
     Raises:  BadRequest ``job-file`` when one cannot be read, or they are too large together.
     """
-    named = b'"filename"' if isinstance(text, bytes) else '"filename"'
-    if named not in text:  # type: ignore[operator]  # both are bytes, or both are text
-        return {}
-    from headnode.core.formats.grid import files_named
+    from headnode.core.formats.condor.recognition import is_submit_file
 
+    named = b'"filename"' if isinstance(text, bytes) else '"filename"'
+    start = text[:65_536] if isinstance(text, str) else text[:65_536].decode("utf-8", "replace")
     try:
-        files = _named_files(path, files_named(text))
+        if is_submit_file(start):
+            files = _queue_items(text)
+        elif named in text:  # type: ignore[operator]  # both are bytes, or both are text
+            from headnode.core.formats.grid import files_named
+
+            files = _named_files(path, files_named(text))
+        else:
+            return {}
     except OSError as trouble:
         raise _unreadable(path, trouble) from trouble
     if sum(map(len, files.values())) > LARGEST // 2:
         raise _bad(f"the files that {path!r} names are larger than {LARGEST // 2} bytes", "use a sweep")
     return files
+
+
+def _queue_items(text: "str | bytes") -> "dict[str, str]":
+    """Return the items of queue commands: files below the current directory, and names of files there.
+
+    Raises:  OSError for the directory; BadRequest ``job-file`` for a file.
+    """
+    from headnode.apps.cli.queue_items import matching
+    from headnode.core.formats.condor import PATTERNS, items_named
+    from headnode.core.model.task import ScriptOrigin
+
+    keys = items_named(text, ScriptOrigin(environment=dict(os.environ)))
+    files = _named_files(STANDARD_INPUT, [key for key in keys if not key.startswith(PATTERNS)])
+    return files | {key: matching(key[len(PATTERNS) :]) for key in keys if key.startswith(PATTERNS)}
 
 
 def _named_files(path: str, names: "Sequence[str]") -> "dict[str, str]":

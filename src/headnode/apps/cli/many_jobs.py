@@ -40,7 +40,7 @@ def submissions(asked: Arguments, client: Client) -> "Iterator[Submission]":
     if LINES not in asked.options:
         for file in asked.words:
             _refuse_lost(lost, file)
-            yield file, {**described_by(asked, file), "terms": terms}
+            yield file, {**described_by(asked, file, client), "terms": terms}
         return
     refuse_how(asked)
     task = only_task_terms(asked, asked.words or [PLACE])

@@ -3,7 +3,7 @@
 Batch scripts get the variables that they expect of their scheduler.
 Source: CCS, "Standard job and task options"; HPC Pack parametric sweeps; sbatch(1), "OUTPUT ENVIRONMENT
 VARIABLES"; PBS, qsub(1B), "ENVIRONMENT VARIABLES"; Grid Engine, qsub(1), "ENVIRONMENTAL VARIABLES"; LSF,
-"Environment variables set for job execution"."""
+"Environment variables set for job execution"; HTCondor, "Environment Variables for HTCondor Jobs"."""
 
 import posixpath
 from collections.abc import Callable, Mapping
@@ -149,6 +149,24 @@ def _lsf(
     return {**found, "LSB_RESTART": "Y"} if restarts else found
 
 
+def _condor(
+    around: LaunchContext, task: TaskSpec, instance: int, work_directory: str, *, private: bool
+) -> dict[str, str]:
+    """Return the variables of a process of HTCondor; its number is one in the parallel universe only."""
+    gpus = around.spec.unit is UnitType.GPU
+    processors = task.minimum * (around.spec.processors_per_gpu if gpus else 1)
+    found = {"_CONDOR_JOB_IWD": work_directory, "BATCH_SYSTEM": "HTCondor"}
+    if "OMP_NUM_THREADS" not in {**around.spec.environment, **task.environment}:
+        found["OMP_NUM_THREADS"] = str(processors)
+    if private:
+        found["_CONDOR_SCRATCH_DIR"] = work_directory
+    if around.spec.together:
+        number = task.value(instance) if task.kind is TaskType.SWEEP else around.spec.tasks.index(task)
+        found["_CONDOR_PROCNO"] = str(number)
+        found["_CONDOR_NPROCS"] = str(sum(each.instances for each in around.spec.tasks))
+    return found
+
+
 _OF_DIALECT: Final[
     dict[str, Callable[[LaunchContext, NodeCores, NodeCores, str | None, int], dict[str, str]]]
 ] = {
@@ -246,6 +264,8 @@ class RecipeBuilder:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
+        if around.spec.dialect == "htcondor":
+            variables |= _condor(around, task, instance, work_directory, private=private)
         files = {
             "stdin": task.standard_input, "stdout": task.standard_output, "stderr": task.standard_error
         }  # fmt: skip

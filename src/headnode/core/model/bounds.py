@@ -93,6 +93,14 @@ TASKS_OF_FILE = Bound("tasks in one job file", 20_000, "tasks", "other requests 
 SCRIPT_OPTIONS = Bound(
     "options of a batch script, all lines together", 65_536, "characters", "other requests wait 0.5 s at most"
 )
+SUBMIT_VALUE = Bound("a value of a submit file, expanded", 131_071, "characters", "as a command line")
+SUBMIT_TEXT = Bound(
+    "what the macros of a submit file expand to",
+    16 * MB,
+    "characters",
+    "read within 10 s, beside other requests",
+)
+QUEUE_COMMANDS = Bound("queue commands of a submit file", 20_000, "queue commands", "as tasks in a job file")
 TASKS_OF_JOB = Bound(
     "tasks of a job, or of a group that is submitted in one step",
     20_000,

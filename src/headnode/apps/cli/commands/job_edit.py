@@ -64,7 +64,7 @@ def new_job(asked: Arguments, client: Client, out: Output) -> int:
         )
     if file is None:
         refuse_how(asked)
-    described = described_by(asked, file) if file is not None else {}
+    described = described_by(asked, file, client) if file is not None else {}
     key = asked.text(KEY.name)
     answer = client.ask("create_job", terms=job_terms(asked) or None, idempotency=key, **described)
     remember(int(answer["job"]))

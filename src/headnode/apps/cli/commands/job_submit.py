@@ -229,7 +229,7 @@ def _request(asked: Arguments, client: Client) -> "dict[str, Any]":
 
         return {"job": job_id([made]), "terms": terms}
     if file is not None:
-        return {**_file_fields(asked, file), "terms": terms}
+        return {**_file_fields(asked, file, client), "terms": terms}
     task = only_task_terms(asked, words)
     apply_shell(task, asked, client)
     return {"terms": terms, "tasks": [task]}
@@ -243,8 +243,8 @@ def _refuse_task_options(asked: Arguments) -> None:
         raise usage(f"option {lost[0]!r} describes a task", "put it into the job file, or give a program")
 
 
-def _file_fields(asked: Arguments, file: str) -> "dict[str, Any]":
-    return {**described_by(asked, file), "awareness": _awareness(asked)}
+def _file_fields(asked: Arguments, file: str, client: Client) -> "dict[str, Any]":
+    return {**described_by(asked, file, client), "awareness": _awareness(asked)}
 
 
 def _awareness(asked: Arguments) -> str:
@@ -270,8 +270,8 @@ COMMANDS = (
         example="hn job submit -n 4 -t 1h30m mpiexec ./solve input.dat",
         notes=(
             "Words from the program on belong to its command line; a single word is a whole command line.",
-            "A word that ends in .xml, .toml, .json or .js and is not an executable file is a job file; - is "
-            "standard input. The job language is detected from the content.",
+            "A word that ends in .xml, .toml, .json, .js or .sub and is not executable is a job file; "
+            "- is standard input. The job language is detected from the content.",
             "/numprocessors, /numnodes, /numsockets and /numgpus are the size of the job and of its task. "
             "With /parametric each instance of the sweep takes one.",
             "With --dry-run the head checks the job as at submission, and submits nothing. Exit status 0: "

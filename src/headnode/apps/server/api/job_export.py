@@ -234,7 +234,7 @@ def _read_again(text: str, spec: JobSpec) -> FidelityReport:
     if len(read.jobs) != 1:
         return read.report
     written = read.jobs[0]
-    if script_of(spec):  # its task has the words and the directory of its submission
+    if script_of(spec) or spec.dialect == "htcondor":  # with words and directory of its submission
         written = replace(written, tasks=spec.tasks)
     differs = [name for name in JobSpec.__struct_fields__ if getattr(written, name) != getattr(spec, name)]
     if not differs:

@@ -277,7 +277,7 @@ async def read_jobs(
         described = DescribedJobs([with_terms(request.terms, request.tasks, None, now=now)], (), ())
         if to_submit and not (request.tasks or described.specs[0].run_until_canceled):
             raise _nothing_to_submit()
-    elif len(request.jobfile) + sum(map(len, request.files.values())) > LARGE_JOB_FILE:
+    elif _takes_long(request.jobfile, request.files):
         async with context.reading:  # reading takes many times the memory of the text
             described = await asyncio.to_thread(_read_file, request.jobfile, request, site, by.name)
     else:
@@ -290,6 +290,13 @@ async def read_jobs(
     policy = described.awareness or parse_awareness(request.awareness)
     kept = [item for spec in described.specs for item in unsupported_features(spec, site)]
     return described._replace(report=described.report + apply_awareness(policy, dict.fromkeys(kept)))
+
+
+def _takes_long(file: str, files: Mapping[str, str]) -> bool:
+    """Return whether a file is large, or its macros may make much of it."""
+    from headnode.core.formats.condor.recognition import is_submit_file
+
+    return len(file) + sum(map(len, files.values())) > LARGE_JOB_FILE or is_submit_file(file)
 
 
 def _nothing_to_submit() -> BadRequest:

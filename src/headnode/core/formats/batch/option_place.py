@@ -16,24 +16,24 @@ class OptionPlace:
     """Where an option stands, and under which name; refusals and findings begin from here."""
 
     def __init__(self, script: SourceText, start: int, name: str, items: list[ReportItem]) -> None:
-        self._script, self._start, self.name, self._items = script, start, name, items
+        self._script, self.start, self.name, self._items = script, start, name, items
 
     def refuse(self, what: str, fix: str, code: str = "value") -> NoReturn:
         """Refuse the script for this option.
 
         Raises:  BadRequest, always, with line and column.
         """
-        self._script.refuse(self._start, code, f"{self.name}: {what}", fix, ("options", self.name))
+        self._script.refuse(self.start, code, f"{self.name}: {what}", fix, ("options", self.name))
 
     def tell(self, kind: Fidelity, what: str) -> None:
         """Add a finding about this option; a later one of the same option replaces it."""
-        item = ReportItem(kind, self.name, what, *self._script.place(self._start))
+        item = ReportItem(kind, self.name, what, *self._script.place(self.start))
         self._items[:] = [each for each in self._items if each.where != self.name]
         self._items.append(item)
 
     def named(self, name: str) -> "OptionPlace":
         """Return the same place under another name: that of a part of the option."""
-        return OptionPlace(self._script, self._start, name, self._items)
+        return OptionPlace(self._script, self.start, name, self._items)
 
     def number(self, text: str, least: int = 0) -> int:
         """Return a whole number.

@@ -76,9 +76,11 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
     for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, _PARTS):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
     first, body = _program(task, system, losses)
-    _tell_foreign_variables(body if task.script else "", system, losses)
+    tell_foreign_variables(body if task.script else "", system, losses)
     variables = {**spec.environment, **task.environment}
-    exports = [f"export {name}={shlex.quote(value)}" for name, value in _own(variables, task).items()]
+    exports = [
+        f"export {name}={shlex.quote(value)}" for name, value in own_variables(variables, task).items()
+    ]
     if exports and task.script and not _is_shell(first):
         losses.add(Fidelity.NOT_SUPPORTED, "environment", "only a script of a shell can set its variables")
         exports = []
@@ -126,12 +128,15 @@ def _program(task: TaskSpec, system: BatchSystem, losses: LossReport) -> tuple[s
     return "#!/bin/sh", command + "\n"
 
 
-def _tell_foreign_variables(body: str, system: BatchSystem, losses: LossReport) -> None:
-    """Report each variable of another scheduler that a script reads: it is not set there."""
+def tell_foreign_variables(body: str, system: BatchSystem | None, losses: LossReport) -> None:
+    """Report each variable of another scheduler that a script reads: it is not set there.
+
+    system:  where the script will run; None: where there is no variable with the number of an array
+    """
     commands = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("#"))
     known = "|".join(each for other, rules in RULES.items() if other is not system for each in rules.prefixes)
     for name in dict.fromkeys(re.findall(rf"\$\{{?((?:{known})\w+)", commands)):
-        fix = f"; write ${ARRAY_INDEX[system.value]}" if name in ARRAY_INDEX.values() else ""
+        fix = f"; write ${ARRAY_INDEX[system.value]}" if system and name in ARRAY_INDEX.values() else ""
         losses.add(Fidelity.NOT_SUPPORTED, "script", f"${name} is not set there{fix}")
 
 
@@ -146,7 +151,7 @@ def _is_shell(first: str) -> bool:
     return re.search(r"\b(?:ba|da|k|z)?sh\b", first) is not None
 
 
-def _own(variables: Mapping[str, str], task: TaskSpec) -> dict[str, str]:
+def own_variables(variables: Mapping[str, str], task: TaskSpec) -> dict[str, str]:
     """Return the variables but those that the schedulers set themselves."""
     theirs = (*(prefix for rules in RULES.values() for prefix in rules.prefixes), "CCP_", "HEADNODE_")
     return {

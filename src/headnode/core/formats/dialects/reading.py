@@ -26,6 +26,7 @@ class JobLanguage(StrEnum):
     GRID = "grid JSON"
     NATIVE = "native form"
     BATCH = "batch script"
+    CONDOR = "HTCondor submit file"
 
 
 class JobDialect(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +55,7 @@ DIALECTS = {
         JobDialect("pbs", JobLanguage.BATCH, "PBS job script, #PBS", ".sh"),
         JobDialect("gridengine", JobLanguage.BATCH, "Grid Engine job script, #$", ".sh"),
         JobDialect("lsf", JobLanguage.BATCH, "LSF job script, #BSUB", ".sh"),
+        JobDialect("htcondor", JobLanguage.CONDOR, "HTCondor submit description", ".sub"),
     )
 }
 
@@ -106,7 +108,11 @@ def language_of(data: bytes | str) -> JobLanguage:
         return _xml(text)
     if _LIST.match(text):
         return JobLanguage.GRID  # whose reader says what a list of objects lacks
-    return _json(text) if text.startswith("{") else JobLanguage.NATIVE
+    if text.startswith("{"):
+        return _json(text)
+    from headnode.core.formats.condor.recognition import is_submit_file
+
+    return JobLanguage.CONDOR if is_submit_file(text) else JobLanguage.NATIVE
 
 
 def _beginning(data: bytes | str) -> str:
@@ -148,10 +154,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `language` None recognises it.  `strict` also refuses what the tables of CCS have no room for, in XML of
     its family; `lenient` mends what is damaged beyond doubt, in SSS and grid; what one of them does not
-    apply to is read the same with and without.  `files` holds the files that a grid job names, `values` what
-    is put in for ``{name}`` there; given for another language, they are refused.  `machine`
-    and `user` are the cluster where the jobs are submitted, and who does; empty when they are not.  `origin`
-    is that of a batch script.
+    apply to is read the same with and without.  `files` holds the files that a grid job names, or the items
+    of queue commands of a submit file.  `values` is what is put in for ``{name}`` in a grid job; given for
+    another language, they are refused.  `machine` and `user` are the cluster where the jobs are submitted,
+    and who does; empty when they are not.  `origin` is that of a batch script or a submit file.
     """
 
     awareness: Awareness = Awareness.WARN
@@ -270,6 +276,12 @@ def _batch_package() -> _LanguagePackage:
     return batch
 
 
+def _condor_package() -> _LanguagePackage:
+    from headnode.core.formats import condor
+
+    return condor
+
+
 def _compute_cluster(data: bytes | str, how: ReadOptions) -> ReadJobs:
     from headnode.core.formats import hpc_xml
 
@@ -331,6 +343,13 @@ def _batch(data: bytes | str, how: ReadOptions) -> ReadJobs:
     return ReadJobs(spec.dialect, (spec,), report)
 
 
+def _condor(data: bytes | str, how: ReadOptions) -> ReadJobs:
+    from headnode.core.formats import condor
+
+    jobs, report = condor.read_submit(data, how.origin, how.files, awareness=how.awareness)
+    return ReadJobs("htcondor", jobs, report)
+
+
 _Row = tuple[Callable[[], _LanguagePackage], Callable[[bytes | str, ReadOptions], ReadJobs]]
 _LANGUAGES: Mapping[JobLanguage, _Row] = {
     JobLanguage.COMPUTE_CLUSTER: (_hpc_xml_package, _compute_cluster),
@@ -338,5 +357,6 @@ _LANGUAGES: Mapping[JobLanguage, _Row] = {
     JobLanguage.GRID: (_grid_package, _grid),
     JobLanguage.NATIVE: (_native_package, _native),
     JobLanguage.BATCH: (_batch_package, _batch),
+    JobLanguage.CONDOR: (_condor_package, _condor),
 }
 """Of each language: its package, which is imported only when it is needed, and how a file in it is read."""

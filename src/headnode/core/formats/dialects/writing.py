@@ -95,7 +95,15 @@ def _batch(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Wri
     return text, report + _not_told(wanted, live)
 
 
+def _condor(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+    from headnode.core.formats import condor
+
+    text, report = condor.write_submit(spec)
+    return text, report + _not_told(wanted, live)
+
+
 _WRITERS = {
+    JobLanguage.CONDOR: _condor,
     JobLanguage.BATCH: _batch,
     JobLanguage.COMPUTE_CLUSTER: _compute_cluster,
     JobLanguage.SSS: _document,

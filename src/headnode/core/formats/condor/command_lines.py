@@ -1,0 +1,249 @@
+"""The commands of a submit file for a job and its tasks; they say what the language cannot.
+
+Source:  HTCondor 24, condor_submit(1).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from headnode.core.formats.condor.needs_lines import rank_of, requirements_of
+from headnode.core.formats.fidelity import Fidelity, LossReport, WrittenParts
+from headnode.core.model.job import HeldAmounts, JobSpec, Licence, OrderKey, UnitType
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.quantities import FOREVER
+from headnode.core.model.task import Distribution, StagedFile, TaskSpec, TaskType
+
+WRITTEN_PARTS: Final[WrittenParts] = {
+    HeldAmounts: frozenset({"memory", "disk"}),
+    NodeNeeds: frozenset((
+        *("names", "excluded", "patterns", "excluded_patterns", "features", "lacking", "architectures"),
+        *("systems", "minimum_memory", "minimum_disk", "minimum_processors"),
+    )),
+    Distribution: frozenset({"nodes"}),
+    OrderKey: frozenset({"by", "ascending"}),
+    Licence: frozenset({"feature", "amount"}),
+    StagedFile: frozenset({"path", "url"}),
+}  # fmt: skip
+WRITTEN_OF_JOB: Final = frozenset((
+    *("name", "description", "project", "priority", "unit", "processors_per_gpu", "minimum", "maximum"),
+    *("single_node", "run_time", "licences", "node_groups", "node_group_op", "requested_nodes"),
+    *("excluded_nodes", "order_by", "process_memory", "held", "needs", "together", "task_retry_limit"),
+    *("valid_exit_codes", "hold_until", "holds", "resource_limits", "notify_on_completion", "email"),
+    *("environment", "tasks", "properties", "dialect", "storage_base"),
+))  # fmt: skip
+WRITTEN_OF_TASK: Final = frozenset((
+    *("name", "command", "script", "kind", "minimum", "maximum", "run_time", "rerunnable", "standard_input"),
+    *("standard_output", "standard_error", "work_directory", "private_directory", "distribution", "start"),
+    *("end", "increment", "environment", "stage_in", "stage_out", "storage_base", "needs", "depends_on"),
+))  # fmt: skip
+
+NO_CALL = re.compile(r"\$(?=\$*[A-Za-z_]*\()")
+"""What would be a macro in a text, and is none."""
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z")
+_NORMAL = 2000
+_MANY = "each process of several"
+
+
+def count_of(spec: JobSpec) -> int:
+    """Return how many processes a job has."""
+    return sum(task.instances for task in spec.tasks)
+
+
+def is_gang(spec: JobSpec) -> bool:
+    """Return whether the job is one of the parallel universe: a sweep whose instances start together."""
+    first = spec.tasks[0]
+    plain = first.kind is TaskType.SWEEP and (first.start, first.increment) == (0, 1)
+    return spec.together and len(spec.tasks) == 1 and plain
+
+
+def commands_of_job(spec: JobSpec, losses: LossReport) -> dict[str, str]:
+    """Return the commands that are the same for all processes."""
+    lines = _JobLines(spec, losses)
+    return {
+        name: text
+        for each in (lines.kind(), lines.request(), lines.policy(), lines.rest())
+        for name, text in each
+    }
+
+
+class _JobLines:
+    """The commands of a job, by topic."""
+
+    def __init__(self, spec: JobSpec, losses: LossReport) -> None:
+        self._spec, self._losses, self._count = spec, losses, count_of(spec)
+        self._task = spec.tasks[0]
+        gpus = spec.unit is UnitType.GPU
+        self._processors = self._task.minimum * (spec.processors_per_gpu if gpus else 1)
+
+    def _add(self, what: str, kind: Fidelity = Fidelity.NOT_SUPPORTED) -> None:
+        self._losses.add(kind, "job", what)
+
+    def kind(self) -> Iterator[tuple[str, str]]:
+        spec = self._spec
+        if is_gang(spec):
+            yield "universe", "parallel"
+            yield "machine_count", str(self._count)
+            yield "+ParallelShutdownPolicy", '"WAIT_FOR_ALL"'
+        elif spec.together:
+            self._add("together: only one sweep from 0 can be a job of the parallel universe")
+        if spec.name:
+            yield "batch_name", one_line(spec.name, "name", self._losses)
+        else:
+            self._add("name: without one, the job is called as its program", Fidelity.TRANSLATED)
+        if spec.description:
+            yield "description", one_line(spec.description, "description", self._losses)
+        if spec.project:
+            yield "accounting_group", one_line(spec.project, "project", self._losses)
+
+    def request(self) -> Iterator[tuple[str, str]]:
+        spec, task = self._spec, self._task
+        if spec.unit is UnitType.GPU:
+            yield "request_gpus", str(task.minimum)
+        elif spec.unit is not UnitType.PROCESSOR:
+            self._add(f"unit: a process requests processors or GPUs, not {spec.unit.value}s")
+        elif spec.processors_per_gpu != 1:
+            self._add(f"processors_per_gpu: {spec.processors_per_gpu}: the job counts no GPUs")
+        if self._processors > 1 or spec.unit is UnitType.GPU:
+            yield "request_cpus", str(self._processors)
+        self._sizes()
+        yield from self._amounts()
+        if requirements := requirements_of(spec, list(dict.fromkeys((spec.needs, task.needs))), self._losses):
+            yield "requirements", requirements
+        if rank := rank_of(spec, self._losses):
+            yield "rank", rank
+        yield from self._licences()
+        yield from self._at_once()
+
+    def _sizes(self) -> None:
+        task, spec = self._task, self._spec
+        if task.maximum != task.minimum:
+            what = f"minimum, maximum: a process has {task.minimum}, and never {task.maximum}"
+            self._losses.add(Fidelity.APPROXIMATED, "task", what)
+        on_one = spec.single_node or (task.distribution is not None and task.distribution.nodes == 1)
+        if spec.single_node and self._count > 1:
+            self._add("single_node: each process is on one node, but the job is not")
+        if task.distribution is not None and task.distribution.nodes > 1:
+            self._add(f"distribution: a process is on one node, not on {task.distribution.nodes}")
+        elif task.minimum > 1 and not on_one:
+            self._add("the processors of a process are on one node", Fidelity.APPROXIMATED)
+        if task.distribution is not None and (self._count == 1 or task.minimum == 1):
+            self._add("distribution: a process is on one node", Fidelity.TRANSLATED)
+
+    def _amounts(self) -> Iterator[tuple[str, str]]:
+        held, each = self._spec.held, self._spec.process_memory
+        if held and self._count != 1:
+            self._add(f"held: {_MANY} has its own memory and disk, and a node none for all of them")
+        elif held.memory or held.disk:
+            if held.memory:
+                yield "request_memory", f"{held.memory}MB"
+            if held.disk:
+                yield "request_disk", f"{held.disk}MB"
+        if each is None:
+            return
+        if self._count == 1 and held.memory:
+            self._add("process_memory: the job holds another amount of memory")
+            return
+        if self._count == 1:
+            self._add("process_memory: it is the memory of the process", Fidelity.TRANSLATED)
+        yield "request_memory", f"{each * self._processors}MB"
+
+    def _licences(self) -> Iterator[tuple[str, str]]:
+        words = []
+        for licence in self._spec.licences:
+            amount = licence.amount
+            if (self._count > 1 and amount is not None) or not _ATTRIBUTE.match(licence.feature):
+                self._add(f"licences: {_MANY} would hold {licence.feature!r} of its own")
+                continue
+            if amount is None and self._processors > 1 and self._count > 1:
+                self._add(f"licences: {licence.feature!r} for each processor cannot be said")
+                continue
+            if amount is None and self._count == 1:
+                self._add(f"licences: {licence.feature!r} for each of its processors", Fidelity.TRANSLATED)
+                amount = self._processors
+            words.append(licence.feature if amount in (None, 1) else f"{licence.feature}:{amount}")
+            if licence.feature.lower() != licence.feature:
+                self._add(f"licences: {licence.feature!r} is written in small letters", Fidelity.TRANSLATED)
+        if words:
+            yield "concurrency_limits", ",".join(words).lower()
+
+    def _at_once(self) -> Iterator[tuple[str, str]]:
+        spec, units = self._spec, self._task.minimum
+        if spec.minimum is None and spec.maximum is None:
+            return
+        most = (spec.maximum or 0) // units
+        exact = spec.maximum is not None and spec.maximum % units == 0 and spec.minimum == units
+        if exact and 0 < most < self._count and not is_gang(spec):
+            yield "max_materialize", str(most)
+        elif spec.minimum != self._count * units or spec.maximum != self._count * units or self._count > 1:
+            self._add(f"minimum, maximum: processes start one by one, not {spec.minimum} to {spec.maximum}")
+        else:
+            self._add(f"minimum, maximum: {spec.minimum}, as the process has", Fidelity.TRANSLATED)
+
+    def policy(self) -> Iterator[tuple[str, str]]:
+        spec, task = self._spec, self._task
+        if not task.rerunnable:
+            what = "rerunnable: a process whose machine is lost is started again on another"
+            self._losses.add(Fidelity.APPROXIMATED, "task", what)
+        if spec.priority != _NORMAL:
+            yield "priority", str(spec.priority - _NORMAL)
+        if spec.task_retry_limit:
+            yield "max_retries", str(spec.task_retry_limit)
+        yield from self._codes()
+        if spec.holds:
+            yield "hold", "true"
+            if spec.holds != ("user",):
+                self._add(f"holds: one hold stands for {', '.join(spec.holds)}", Fidelity.TRANSLATED)
+        if spec.hold_until is not None:
+            yield "deferral_time", str(round(spec.hold_until))
+            if not float(spec.hold_until).is_integer():
+                self._add("hold_until: a whole second", Fidelity.APPROXIMATED)
+        if spec.run_time != FOREVER:
+            kind = Fidelity.TRANSLATED if self._count == 1 else Fidelity.APPROXIMATED
+            self._add("run_time: it is the limit of each process, which is held after it", kind)
+
+    def _codes(self) -> Iterator[tuple[str, str]]:
+        codes = self._spec.valid_exit_codes
+        if codes == ((0, 0),):
+            return
+        if len(codes) == 1 and codes[0][0] == codes[0][1] and codes[0][0] >= 0:
+            yield "success_exit_code", str(codes[0][0])
+        else:
+            self._add("valid_exit_codes: there is one exit code of success")
+
+    def rest(self) -> Iterator[tuple[str, str]]:
+        spec = self._spec
+        if spec.notify_on_completion:
+            yield "notification", "Complete"
+        if spec.email:
+            yield "notify_user", one_line(spec.email, "email", self._losses)
+        for limit in spec.resource_limits:
+            if limit.name == "core" and limit.soft == limit.hard and limit.soft is not None:
+                yield "coresize", str(limit.soft)
+            else:
+                self._add(f"resource_limits: {limit.name}: {limit.soft}:{limit.hard} cannot be said")
+        if spec.storage_base:
+            self._add("storage_base: staged files have their whole URLs", Fidelity.TRANSLATED)
+        if spec.environment:
+            self._add("environment: each process has it", Fidelity.TRANSLATED)
+        for name, value in spec.properties.items():
+            if _ATTRIBUTE.match(name) and "\n" not in value:
+                text = value.replace("\\", "\\\\").replace('"', '\\"')
+                yield f"+{name}", f'"{NO_CALL.sub("$(DOLLAR)", text)}"'
+            else:
+                self._add(f"properties: {name!r} cannot be the name of an attribute")
+
+
+def one_line(text: str, field: str, losses: LossReport) -> str:
+    """Return a text as the value of a command: macros in it have no effect."""
+    plain = " ".join(text.split("\n")).strip().rstrip("\\")
+    if plain != text:
+        losses.add(Fidelity.APPROXIMATED, "job", f"{field}: its line breaks and blanks are not kept")
+    if len(plain) > 1 and plain[0] == plain[-1] == '"':
+        plain = '"' + re.sub(r'(["\\])', r"\\\1", plain) + '"'
+    return NO_CALL.sub("$(DOLLAR)", plain)
+
+
+def queue_of(spec: JobSpec, task: TaskSpec) -> str:
+    """Return the queue command for a task."""
+    return "queue" if is_gang(spec) or task.kind is not TaskType.SWEEP else f"queue {task.instances}"

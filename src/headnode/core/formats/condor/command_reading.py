@@ -1,0 +1,72 @@
+"""How a command of a submit file is read: what all tables of commands share."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headnode.core.formats.batch.option_place import OptionPlace
+from headnode.core.formats.condor.draft import SubmitDraft
+from headnode.core.formats.condor.expressions import whole_number
+from headnode.core.formats.fidelity import Fidelity
+
+_NOT, _KEPT = Fidelity.NOT_SUPPORTED, Fidelity.KEPT
+Reader = Callable[[SubmitDraft, OptionPlace, str], None]
+"""Reads the value of a command, with its macros expanded, into a draft."""
+
+
+_TRUE, _FALSE = ("true", "yes", "t", "1"), ("false", "no", "f", "0")
+
+
+class SubmitCommand(NamedTuple):
+    """How a command is read.  `swept`: its text may have the number of the process in it."""
+
+    read: Reader
+    swept: bool = False
+
+
+def truth(place: OptionPlace, text: str) -> bool:
+    """Return a value that is true or false.
+
+    Raises:  BadRequest ``value``.
+    """
+    word = text.lower()
+    if word not in _TRUE + _FALSE:
+        place.refuse(f"{text[:60]!r} is neither true nor false", "write true or false")
+    return word in _TRUE
+
+
+def number(place: OptionPlace, text: str, least: int = 0) -> int:
+    """Return a whole number, also one that is calculated: ``4 * 3600``.
+
+    Raises:  BadRequest ``value``.
+    """
+    found = whole_number(text)
+    return place.number(text if found is None else str(found), least)
+
+
+def ignored(why: str, kind: Fidelity = _NOT) -> SubmitCommand:
+    """Return a command without effect, and why."""
+
+    def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+        place.tell(kind, why)
+
+    return SubmitCommand(read, swept=True)
+
+
+def refused(what: str, fix: str = "leave it out") -> SubmitCommand:
+    """Return a command that decides what runs, when or where, and has no equivalent."""
+
+    def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+        place.refuse(what, fix, "not-supported")
+
+    return SubmitCommand(read, swept=True)
+
+
+def refused_if(what: str, fix: str, *, value: bool = True) -> SubmitCommand:
+    """Return a command that is refused if it is true (or false), and else does nothing."""
+
+    def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+        if truth(place, text) is value:
+            place.refuse(what, fix, "not-supported")
+        place.tell(_KEPT, "it is so here")
+
+    return SubmitCommand(read)

@@ -1,0 +1,85 @@
+"""Commands of submit files about files that are brought to a process and taken away from it.
+
+Source:  HTCondor 24, condor_submit(1), "FILE TRANSFER COMMANDS".
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headnode.core.formats.batch.option_place import OptionPlace
+from headnode.core.formats.condor.command_reading import SubmitCommand, truth
+from headnode.core.formats.condor.draft import DOES_TRANSFER, SubmitDraft
+from headnode.core.formats.condor.words import listed
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.model.staging import is_url
+
+_KEPT, _TRANSLATED, _APPROXIMATED = Fidelity.KEPT, Fidelity.TRANSLATED, Fidelity.APPROXIMATED
+
+
+def _should_transfer(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    word = text.strip('"').upper()
+    if word not in DOES_TRANSFER:
+        place.refuse(f"{text[:40]!r} is not understood", "write YES, NO or IF_NEEDED")
+    draft.transfers = DOES_TRANSFER[word]
+    if word == "IF_NEEDED":
+        place.tell(_TRANSLATED, "files are staged if transfer_input_files or transfer_output_files names any")
+    else:
+        place.tell(
+            _KEPT, "the program runs in a directory of its own" if draft.transfers else "no files are staged"
+        )
+
+
+def _when_to_transfer(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    word = text.strip('"').upper()
+    if word == "ON_EXIT":
+        place.tell(_KEPT, "files are taken away when the program has ended")
+    elif word == "ON_SUCCESS":
+        place.tell(_APPROXIMATED, "files are taken away also if the program fails")
+    elif word == "ON_EXIT_OR_EVICT":
+        place.tell(_APPROXIMATED, "files are taken away when the program has ended, not if it is preempted")
+    else:
+        place.refuse(f"{text[:40]!r} is not understood", "write ON_EXIT")
+
+
+def _transfer_executable(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    draft.brings_program = truth(place, text)
+    place.tell(_KEPT, "whether the program is copied to the node with the files")
+
+
+def _inputs(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    draft.inputs = listed(text)
+    place.tell(_TRANSLATED, "they are staged; a directory needs a slash at its end, and its contents come")
+
+
+def _outputs(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    draft.outputs = listed(text)
+    place.tell(_TRANSLATED, "they are staged; a directory needs a slash at its end, and its contents go")
+
+
+def _remaps(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    draft.output_names = {}
+    for part in text.strip().strip('"').split(";"):
+        name, equals, target = (word.strip() for word in part.partition("="))
+        if name and not equals:
+            place.refuse(f"{part[:60]!r} is not NAME=NEWNAME", 'write "a = b; c = d"')
+        if name:
+            draft.output_names[name] = target
+    place.tell(_TRANSLATED, "the files get these names where they are taken to")
+
+
+def _output_destination(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    if not is_url(text):
+        place.refuse(f"{text[:60]!r} is not a URL", "write a URL: https://HOST/PATH/")
+    draft.output_base = text
+    place.tell(_TRANSLATED, "files are staged to below this URL")
+
+
+TRANSFER_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
+    "should_transfer_files": SubmitCommand(_should_transfer),
+    "when_to_transfer_output": SubmitCommand(_when_to_transfer),
+    "transfer_executable": SubmitCommand(_transfer_executable),
+    "transfer_input_files": SubmitCommand(_inputs, swept=True),
+    "transfer_output_files": SubmitCommand(_outputs, swept=True),
+    "transfer_output_remaps": SubmitCommand(_remaps, swept=True),
+    "output_destination": SubmitCommand(_output_destination, swept=True),
+}
