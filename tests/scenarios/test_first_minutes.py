@@ -15,7 +15,12 @@ from headnode.adapters.wire.peers import user_name
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "start.md"
-OF_A_CLUSTER = ("batch-scripts.md", "job-files.md", "staging.md")  # pages for a user who has one
+OF_A_CLUSTER = (
+    "batch-scripts.md",
+    "job-files.md",
+    "staging.md",
+    "submit-files.md",
+)  # pages for a user who has one
 BLOCK = re.compile(r"^```(console|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PATIENCE = 120.0  # seconds for a command
 TIMES = (

@@ -1,5 +1,6 @@
 """Submit files of HTCondor are read as condor_submit reads them, or refused with the line and the reason."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, ScriptOrigin, StagedFile, TaskSpec, TaskType
 
+PAGE = (Path(__file__).parents[3] / "docs" / "submit-files.md").read_text()
 SHELL = {"HOME": "/home/ada", "LANG": "C", "LC_ALL": "C"}
 ORIGIN = ScriptOrigin(words=("job.sub",), directory="/home/ada/w", environment=SHELL)
 
@@ -452,6 +454,11 @@ def test_what_has_no_effect_is_reported_and_refused_under_reject() -> None:
     assert [(item.where, item.line) for item in lossy_items(report)] == [("log", 2)]
     with pytest.raises(BadRequest, match="not-understood"):
         read_submit(text, ORIGIN, awareness=Awareness.REJECT)
+
+
+def test_the_page_has_every_command() -> None:
+    commands = (name for name in (*COMMANDS, *OTHER_COMMANDS) if not name.startswith("+"))
+    assert [name for name in commands if f"`{name}`" not in PAGE] == []
 
 
 @pytest.mark.parametrize(

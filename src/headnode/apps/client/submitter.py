@@ -77,7 +77,7 @@ def below(here: str, given: str, *, swept: bool) -> str:
 
 
 def _refuse_variables(here: str) -> None:
-    from headnode.core.launching.expansion import names_a_variable
+    from headnode.core.model.variable_names import names_a_variable
 
     if names_a_variable(here):
         raise _usage(

@@ -6,11 +6,10 @@ Source: CCS, "Standard job and task options": ``%NAME%`` in the command line, ``
 import re
 from collections.abc import Mapping
 
+from headnode.core.model.variable_names import DOLLAR, PERCENT
+
 ALSO_KNOWN_AS = {"USERPROFILE": "HOME", "USERNAME": "USER"}
 """Names that job files from elsewhere use, and what they are called here."""
-
-_PERCENT = re.compile(r"%([A-Za-z_][A-Za-z0-9_.()]*)%")
-_DOLLAR = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 def expand_percent(text: str, environment: Mapping[str, str]) -> str:
@@ -27,7 +26,7 @@ def expand_percent(text: str, environment: Mapping[str, str]) -> str:
         name = found[1].upper()
         return values.get(name, values.get(ALSO_KNOWN_AS.get(name, name), found[0]))
 
-    return _PERCENT.sub(value_of, text)
+    return PERCENT.sub(value_of, text)
 
 
 def expand_path(text: str, environment: Mapping[str, str]) -> str:
@@ -39,13 +38,4 @@ def expand_path(text: str, environment: Mapping[str, str]) -> str:
     text = expand_percent(text, environment)
     if "$" not in text:
         return text
-    return _DOLLAR.sub(lambda found: environment.get(found[1] or found[2], found[0]), text)
-
-
-def names_a_variable(text: str) -> bool:
-    """Whether `expand_path` may put something else in for a part of the text.
-
-    >>> names_a_variable("/data/100%"), names_a_variable("/data/$x"), names_a_variable("/data/%x%")
-    (False, True, True)
-    """
-    return bool(_PERCENT.search(text) or _DOLLAR.search(text))
+    return DOLLAR.sub(lambda found: environment.get(found[1] or found[2], found[0]), text)

@@ -152,7 +152,9 @@ def _lsf(
 def _condor(
     around: LaunchContext, task: TaskSpec, instance: int, work_directory: str, *, private: bool
 ) -> dict[str, str]:
-    """Return the variables of a process of HTCondor; its number is one in the parallel universe only."""
+    """Return the variables of a process of HTCondor; its number is that in the parallel universe."""
+    if around.spec.dialect != "htcondor":
+        return {}
     gpus = around.spec.unit is UnitType.GPU
     processors = task.minimum * (around.spec.processors_per_gpu if gpus else 1)
     found = {"_CONDOR_JOB_IWD": work_directory, "BATCH_SYSTEM": "HTCondor"}
@@ -264,8 +266,7 @@ class RecipeBuilder:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
-        if around.spec.dialect == "htcondor":
-            variables |= _condor(around, task, instance, work_directory, private=private)
+        variables |= _condor(around, task, instance, work_directory, private=private)
         files = {
             "stdin": task.standard_input, "stdout": task.standard_output, "stderr": task.standard_error
         }  # fmt: skip

@@ -3,7 +3,6 @@
 Source:  HTCondor 24, condor_submit(1), "Submit Description File Commands".
 """
 
-import fnmatch
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -133,7 +132,7 @@ def _getenv(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
 
 
 def _any(name: str, patterns: list[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return any(re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) for pattern in patterns)
 
 
 def _priority(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -215,7 +214,7 @@ COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "machine_count": SubmitCommand(_machine_count),
     "max_materialize": SubmitCommand(_max_materialize),
     "coresize": SubmitCommand(_core_size),
-    "log": ignored("no event log is written; see: hn job history ID"),
+    "log": ignored("no event log is written; see: hn job view ID --history"),
     **POLICY_COMMANDS,
     **TRANSFER_COMMANDS,
 }

@@ -3,7 +3,6 @@
 Texts in a draft may have signs for the number of the process and the id of the job, see `macros`.
 """
 
-import copy
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -14,11 +13,11 @@ from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.condor.macros import JOB_ID, PROCESS_SIGN, OneByOne, swept_number, without_signs
 from headnode.core.formats.grid.command_lines import join
 from headnode.core.formats.text.source_text import SourceText
-from headnode.core.launching.expansion import names_a_variable
 from headnode.core.model.bounds import SWEEP
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.staging import file_url, is_url
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType
+from headnode.core.model.variable_names import names_a_variable
 
 _SIGN = re.compile(f"(\ud800[^\ud801]*\ud801|{JOB_ID})")
 _STARS = re.compile(r"[*^]")
@@ -70,10 +69,11 @@ class SubmitDraft:
 
     def copy(self) -> "SubmitDraft":
         """Return a draft that goes on from here."""
-        other = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, dict | list):
-                setattr(other, name, value.copy())
+        other = SubmitDraft(self.directory, self.shell)
+        other.__dict__ |= {
+            name: value.copy() if name != "shell" and isinstance(value, dict | list) else value
+            for name, value in self.__dict__.items()
+        }
         return other
 
     @property

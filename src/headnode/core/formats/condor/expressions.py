@@ -53,19 +53,19 @@ class Expression(NamedTuple):
         return None if self.number is None else bool(self.number)
 
 
-class NotUnderstood(Exception):
+class NoExpression(Exception):
     """The text is no expression, or one that is not taken apart."""
 
 
 def parse(text: str) -> Expression:
     """Return the expression that a text is.
 
-    Raises:  NotUnderstood.
+    Raises:  NoExpression.
     """
-    parser = _Parser(_tokens(text))
+    parser = _ExpressionParser(_tokens(text))
     found = parser.either(0)
     if parser.peek() is not None:
-        raise NotUnderstood
+        raise NoExpression
     return found
 
 
@@ -77,7 +77,7 @@ def whole_number(text: str) -> int | None:
     """
     try:
         number = parse(text).number
-    except NotUnderstood:
+    except NoExpression:
         return None
     return int(number) if number is not None and abs(number) < 2**53 and number == int(number) else None
 
@@ -90,7 +90,7 @@ def linear(text: str, name: str) -> tuple[int, int] | None:
     """
     try:
         return _line(parse(text), name)
-    except NotUnderstood:
+    except NoExpression:
         return None
 
 
@@ -122,11 +122,11 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or len(found) >= MOST_TOKENS:
-            raise NotUnderstood
+            raise NoExpression
         kind = token.lastgroup or ""
         if kind == "unit":
             if token["unit"]:  # 4G means megabytes in one command and kilobytes in another
-                raise NotUnderstood
+                raise NoExpression
             kind = "number"
         found.append((kind, token[kind]))
         at = token.end()
@@ -141,7 +141,7 @@ _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
 }
 
 
-class _Parser:
+class _ExpressionParser:
     def __init__(self, tokens: Sequence[_Token]) -> None:
         self._tokens, self._at = tokens, 0
 
@@ -162,7 +162,7 @@ class _Parser:
 
     def either(self, depth: int) -> Expression:
         if depth > _DEEPEST:
-            raise NotUnderstood
+            raise NoExpression
         return self._joined("||", lambda: self._joined("&&", lambda: self._compared(depth)))
 
     def _joined(self, mark: str, read: Callable[[], Expression]) -> Expression:
@@ -198,10 +198,10 @@ class _Parser:
         if self._take("("):
             inner = self.either(depth + 1)
             if not self._take(")"):
-                raise NotUnderstood
+                raise NoExpression
             return inner
         if self.peek() != "":
-            raise NotUnderstood
+            raise NoExpression
         kind, text = self._tokens[self._at]
         self._at += 1
         return self._named(text, depth) if kind == "name" else _constant(kind, text)
@@ -226,17 +226,17 @@ class _Parser:
             if self._take(")"):
                 return
             if not self._take(","):
-                raise NotUnderstood
+                raise NoExpression
 
 
 def _too_deep() -> Expression:
-    raise NotUnderstood
+    raise NoExpression
 
 
 def _constant(kind: str, text: str) -> Expression:
     if kind == "number":
         if len(text) > 18:
-            raise NotUnderstood
+            raise NoExpression
         return Expression("number", value=float(text))
     return Expression("text", value=re.sub(r"\\(.)", r"\1", text))
 
@@ -252,11 +252,11 @@ def _result(mark: str, left: Expression, right: Expression) -> Expression:
     if one is None or other is None:
         return Expression(mark, (left, right))
     if max(abs(one), abs(other)) > _LARGEST:
-        raise NotUnderstood
+        raise NoExpression
     if mark in _ARITHMETIC:
         return Expression("number", value=_ARITHMETIC[mark](one, other))
     if not other:
-        raise NotUnderstood
+        raise NoExpression
     whole = one == int(one) and other == int(other)
     if mark == "/":
         return Expression("number", value=float(int(one / other)) if whole else one / other)

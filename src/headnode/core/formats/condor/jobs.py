@@ -17,7 +17,7 @@ from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 _NORMAL = 2000
 
 
-class Process(NamedTuple):
+class QueuedProcess(NamedTuple):
     """A process, or a sweep of them: what it asks for, its task, and its number, or that of the first.
 
     `gang` is the number of the job of the parallel universe that it belongs to.
@@ -32,7 +32,7 @@ class Process(NamedTuple):
 class JobMaker:
     """Makes jobs of processes; what it cannot say is added to the findings."""
 
-    def __init__(self, processes: Sequence[Process], items: list[ReportItem]) -> None:
+    def __init__(self, processes: Sequence[QueuedProcess], items: list[ReportItem]) -> None:
         self._processes, self._items = processes, items
 
     def jobs(self) -> tuple[JobSpec, ...]:
@@ -40,7 +40,7 @@ class JobMaker:
 
         Raises:  BadRequest ``too-many-jobs``, and what cannot be said of several processes together.
         """
-        groups: dict[object, list[Process]] = {}
+        groups: dict[object, list[QueuedProcess]] = {}
         fields: dict[object, dict[str, Any]] = {}
         for process in self._processes:
             asked = self._fields(process)
@@ -58,7 +58,7 @@ class JobMaker:
             self._items.append(ReportItem(Fidelity.NOTE, "queue", what))
         return tuple(self._job(fields[key], group) for key, group in groups.items())
 
-    def _fields(self, process: Process) -> dict[str, Any]:
+    def _fields(self, process: QueuedProcess) -> dict[str, Any]:
         """Return what the process asks of its job, as far as processes of one job ask for the same."""
         draft = process.draft
         fields = dict(draft.job)
@@ -79,7 +79,7 @@ class JobMaker:
         fields |= {"_processors": draft.processors, "_gang": process.gang}
         return fields | {"name": draft.job.get("name") or name_of(draft.executable)}
 
-    def _job(self, fields: dict[str, Any], group: Sequence[Process]) -> JobSpec:
+    def _job(self, fields: dict[str, Any], group: Sequence[QueuedProcess]) -> JobSpec:
         draft, count = group[0].draft, sum(process.task.instances for process in group)
         asked = {name: value for name, value in fields.items() if not name.startswith("_")}
         needs = dict(draft.needs)
@@ -99,7 +99,7 @@ class JobMaker:
         tasks = tuple(self._task(process, alone=count == 1) for process in group)
         return JobSpec(tasks=tasks, dialect="htcondor", **asked)
 
-    def _task(self, process: Process, *, alone: bool) -> TaskSpec:
+    def _task(self, process: QueuedProcess, *, alone: bool) -> TaskSpec:
         task = process.task
         if alone:
             return task

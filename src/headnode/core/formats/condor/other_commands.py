@@ -26,7 +26,7 @@ _NO_GPU_RULE: Final = refused(
 _NO_KIND: Final = refused("it is about a universe that is not supported", "use the vanilla universe")
 _MAIL: Final = ignored("notifications have their own text")
 _SIGNALS: Final = ignored("a task is ended with SIGTERM, and SIGKILL after the grace period of the cluster")
-_EVENTS: Final = ignored("no event log is written; see: hn job history ID")
+_EVENTS: Final = ignored("no event log is written; see: hn job view ID --history")
 _AT_ONCE: Final = ignored("output is written to its file at once", Fidelity.KEPT)
 
 OTHER_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
@@ -76,7 +76,7 @@ OTHER_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "transfer_error": refused_if("output is always written", "leave it out", value=False),
     "transfer_input": refused_if("the input is read where it is", "leave it out", value=False),
     "run_as_owner": refused_if("the program runs as its owner", "leave it out", value=False),
-    "interactive": refused_if("the job is a terminal", "use: hn job submit --interactive"),
+    "interactive": refused_if("the job is a terminal", "use: hn job shell"),
     "allow_startup_script": refused_if("scripts of the standard universe are no more", "leave it out"),
     **dict.fromkeys(("stream_output", "stream_error", "stream_input", "skip_filechecks"), _AT_ONCE),
     **dict.fromkeys(

@@ -6,7 +6,7 @@ Source:  HTCondor 24, condor_submit(1), "POLICY COMMANDS"; "Job ClassAd Attribut
 
 from collections.abc import Iterator
 
-from headnode.core.formats.condor.expressions import Expression, NotUnderstood, parse
+from headnode.core.formats.condor.expressions import Expression, NoExpression, parse
 
 _STATUS_TIME = frozenset({"enteredcurrentstatus", "jobcurrentstartdate", "jobstartdate"})
 _NOW = frozenset({"currenttime"})
@@ -16,7 +16,7 @@ def parsed(text: str) -> Expression | None:
     """Return a policy expression; None if it is not understood."""
     try:
         return parse(text)
-    except NotUnderstood:
+    except NoExpression:
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.condor.draft import SubmitDraft, TaskMaker
-from headnode.core.formats.condor.jobs import JobMaker, Process
+from headnode.core.formats.condor.jobs import JobMaker, QueuedProcess
 from headnode.core.formats.condor.macros import JOB_ID, PROCESS_SIGN, OneByOne, SweptNumber
 from headnode.core.formats.condor.other_commands import command_named, read_attribute, refuse_misspelt
 from headnode.core.formats.condor.statements import QueueCommand, SubmitStatements, refuse_many
@@ -77,7 +77,7 @@ class _Reader:
     def __init__(self, source: SourceText, origin: ScriptOrigin, files: Mapping[str, bytes]) -> None:
         self.statements = SubmitStatements(source, origin)
         self.items: list[ReportItem] = []
-        self.processes: list[Process] = []
+        self.processes: list[QueuedProcess] = []
         self._source, self._origin, self._files = source, origin, files
         self._number = 0  # of the next process
         self._tasks = 0
@@ -177,7 +177,7 @@ class _Reader:
                 draft = self._drafted({**live, "node": str(node)}, fixed=False, base=fixed)
                 tasks.append(TaskMaker(self._source).task(draft))
         self._tasks += len(tasks)
-        self.processes += (Process(draft, task, node, number) for node, task in enumerate(tasks))
+        self.processes += (QueuedProcess(draft, task, node, number) for node, task in enumerate(tasks))
 
     def _keep(self, draft: SubmitDraft, maker: TaskMaker, number: int) -> None:
         if draft.machines is not None:
@@ -186,7 +186,7 @@ class _Reader:
         variables = len(draft.variables) + len(draft.shell_variables)
         words = sum(map(len, draft.arguments)) + _WORD_COST * (len(draft.arguments) + variables)
         self.statements.macros.spend(words, draft_start(draft))
-        self.processes.append(Process(draft, maker.task(draft), number))
+        self.processes.append(QueuedProcess(draft, maker.task(draft), number))
 
     def _drafted(
         self, live: Mapping[str, str], *, fixed: bool, base: SubmitDraft | None = None
@@ -222,7 +222,7 @@ class _Reader:
 
 def draft_start(draft: SubmitDraft) -> int:
     """Return where the first command of a draft stands."""
-    return min(place.start for place in draft.places.values())
+    return min((place.start for place in draft.places.values()), default=0)
 
 
 def _numbered(number: int, step: int) -> dict[str, str]:

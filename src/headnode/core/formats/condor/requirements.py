@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from headnode.core.formats.batch.option_place import MOST_NUMBER, OptionPlace
-from headnode.core.formats.condor.expressions import Expression, NotUnderstood, parse
+from headnode.core.formats.condor.expressions import Expression, NoExpression, parse
 from headnode.core.model.job import OrderKey
 
 Needs = dict[str, Any]
@@ -72,7 +72,7 @@ def read_rank(place: OptionPlace, text: str) -> tuple[OrderKey, ...]:
 def _parsed(place: OptionPlace, text: str) -> Expression:
     try:
         return parse(text)
-    except NotUnderstood:
+    except NoExpression:
         place.refuse(
             f"{text[:120]!r} is not understood", "write a simple ClassAd expression", "not-supported"
         )
@@ -241,7 +241,7 @@ def is_feature(name: str) -> bool:
 def spelled(found: Expression) -> str:
     """Return an expression as it is written, with the parentheses that it needs."""
     if found.operator == "text":
-        return f'"{found.value}"'
+        return '"' + re.sub(r'(["\\])', r"\\\1", str(found.value)) + '"'
     if found.operator == "name":
         return found.spelling
     if found.operator == "number":

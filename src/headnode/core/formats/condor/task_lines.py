@@ -16,10 +16,13 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.staging import StorageBase, local_path
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType, argv_of, program_url
+from headnode.core.model.variable_names import DOLLAR, PERCENT
 
 _STARS = re.compile(r"\^([*^])|(\*+)")
-_VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.()]*)%")
-_SHELL_VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.()]*)%|\$\{?([A-Za-z_]\w*)\}?")
+_NUMBER, _BEGIN, _END = "\ud800", "\ud801", "\ud802"
+_SIGNS = re.compile(f"({_NUMBER}+)|{_BEGIN}(.*?){_END}")
+"""Signs for the value of a sweep and around a name: halves of surrogate pairs, which no text has."""
+_SHELL_VARIABLE = re.compile(f"{PERCENT.pattern}|{DOLLAR.pattern}")
 
 
 def commands_of_task(spec: JobSpec, task: TaskSpec, losses: LossReport) -> dict[str, str]:
@@ -70,32 +73,34 @@ class _TaskLines:
             self._add(Fidelity.NOT_SUPPORTED, f"{field}: a line break is written as a blank")
         return text.replace("\n", " ")
 
-    def _text(self, text: str, field: str, variables: "re.Pattern[str]" = _VARIABLE) -> str:
+    def _text(self, text: str, field: str, variables: "re.Pattern[str]" = PERCENT) -> str:
         """Return a text with the macros that stand for what Headnode replaces in it."""
-        if self._task.kind is not TaskType.SWEEP:
-            return self._line(self._plain(text, field, variables), field)
-        parts = _STARS.split(text)
-        found = [self._plain(parts[0], field, variables)]
-        for literal, stars, after in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-            found.append(literal or self._value(len(stars)))
-            found.append(self._plain(after, field, variables))
-        return self._line("".join(found), field)
+        return self._written(self._marked(text, field, variables), field)
 
-    def _plain(self, text: str, field: str, variables: "re.Pattern[str]") -> str:
-        """Return a text without stars: variables are those of the shell that submits the file."""
-        parts: list[str] = []
-        at = 0
-        for found in variables.finditer(text):
-            parts.append(NO_CALL.sub("$(DOLLAR)", text[at : found.start()]))
-            name = next(filter(None, found.groups()))
-            if name.upper() == "CCP_JOBID":
-                parts.append("$(Cluster)")
+    def _marked(self, text: str, field: str, variables: "re.Pattern[str]" = PERCENT) -> str:
+        """Return a text with signs for the values of a sweep and for variables of the task."""
+        if self._task.kind is TaskType.SWEEP:
+            text = _STARS.sub(lambda found: str(found[1] or _NUMBER * len(found[2])), text)
+        return variables.sub(lambda found: self._variable(found, field), text)
+
+    def _variable(self, found: "re.Match[str]", field: str) -> str:
+        name = re.sub("[()]", "", next(filter(None, found.groups())))
+        if name.upper() != "CCP_JOBID":
+            what = f"{field}: {found[0]} is that of the shell in which the file is submitted"
+            self._add(Fidelity.APPROXIMATED, what)
+        return f"{_BEGIN}{name}{_END}"
+
+    def _written(self, marked: str, field: str) -> str:
+        """Return a text with macros in place of signs."""
+        parts = _SIGNS.split(marked)
+        found = [NO_CALL.sub("$(DOLLAR)", parts[0])]
+        for numbers, name, after in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            if numbers:
+                found.append(self._value(len(numbers)))
             else:
-                what = f"{field}: {found[0]} is that of the shell in which the file is submitted"
-                self._add(Fidelity.APPROXIMATED, what)
-                parts.append(f"$ENV({re.sub('[()]', '', name)}:)")
-            at = found.end()
-        return "".join((*parts, NO_CALL.sub("$(DOLLAR)", text[at:])))
+                found.append("$(Cluster)" if name.upper() == "CCP_JOBID" else f"$ENV({name}:)")
+            found.append(NO_CALL.sub("$(DOLLAR)", after))
+        return self._line("".join(found), field)
 
     def _value(self, width: int) -> str:
         self._uses_number = True
@@ -108,24 +113,23 @@ class _TaskLines:
 
     def _program(self) -> Iterator[tuple[str, str]]:
         task = self._task
-        words = list(argv_of(task.command))
+        command = self._marked(task.command, "command")
+        words = list(argv_of(command))
         if task.script:
-            what = (
-                f"script: its text is not in a submit file: write it into {words[0]!r}" if words else "script"
-            )
+            what = f"script: its text is not in a submit file: write it into {words[0]!r}"
             self._add(Fidelity.NOT_SUPPORTED, what)
             tell_foreign_variables(task.script, None, self._losses)
         url = program_url(task.command)
         if url:
-            words[0] = local_path(url) or url
+            words[0] = self._marked(local_path(url) or url, "command")
         elif words[0] and "/" not in words[0] and not task.script:
             self._add(Fidelity.TRANSLATED, "command: /usr/bin/env looks for the program in PATH")
             words = ["/usr/bin/env", *words]
-        if join(words) != task.command and not task.script and not url:
-            self._add(Fidelity.TRANSLATED, f"command: it is {words[0]} with arguments")
-        yield "executable", self._text(words[0], "command")
+        if join(words) != command and not task.script and not url:
+            self._add(Fidelity.TRANSLATED, "command: it is written as a program with its arguments")
+        yield "executable", self._written(words[0], "command")
         yield "transfer_executable", "true" if url or task.script else "false"
-        arguments = [self._text(word, "command") for word in words[1:]]
+        arguments = [self._written(word, "command") for word in words[1:]]
         yield "arguments", written_words(arguments) if arguments else ""
 
     def _streams(self) -> Iterator[tuple[str, str]]:
