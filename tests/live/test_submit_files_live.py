@@ -111,6 +111,36 @@ def test_listed_files_are_brought_and_taken_away(head: RealHead, tmp_path: Path)
         assert not Path((tmp_path / f"where.{number}").read_text().strip()).exists()
 
 
+def test_new_and_changed_files_are_taken_away_where_none_are_named(head: RealHead, tmp_path: Path) -> None:
+    program(tmp_path, "echo new > made.$1; echo more >> both.$1; mkdir d; echo no > d/inner; cat same.txt")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "both.0").write_text("one\n")
+    (tmp_path / "run" / "both.1").write_text("two\n")
+    (tmp_path / "run" / "same.txt").write_text("kept\n")
+    before = (tmp_path / "run" / "same.txt").stat()
+    submit(
+        head,
+        tmp_path,
+        "executable = run.sh\narguments = $(Process)\nshould_transfer_files = YES\ninitialdir = run\n"
+        "transfer_input_files = both.$(Process), same.txt\noutput = out.$(Process)\nqueue 2\n",
+    )
+    after = (tmp_path / "run" / "same.txt").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert [(tmp_path / "run" / f"both.{number}").read_text() for number in (0, 1)] == [
+        "one\nmore\n",
+        "two\nmore\n",
+    ]
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"both.0", "both.1", "same.txt", "made.0", "made.1", "out.0", "out.1"}
+    submit(
+        head,
+        tmp_path,
+        "executable = /bin/sh\ntransfer_executable = false\narguments = \"-c 'echo x > alone'\"\n"
+        "should_transfer_files = YES\nqueue\n",
+    )
+    assert (tmp_path / "alone").read_text() == "x\n"
+
+
 def test_a_process_that_fails_is_tried_again_as_often_as_the_file_says(
     head: RealHead, tmp_path: Path
 ) -> None:

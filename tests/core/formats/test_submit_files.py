@@ -369,6 +369,12 @@ def test_files_are_staged_where_a_file_names_them() -> None:
     assert (found.work_directory, found.standard_output) == ("", "/home/ada/w/i/out.txt")
 
 
+def test_new_files_are_taken_away_where_none_are_named() -> None:
+    found = task("should_transfer_files = YES\ninitialdir = i")
+    assert found.stage_out == (StagedFile("./", "file:///home/ada/w/i/"),)
+    assert task('should_transfer_files = YES\ntransfer_output_files = ""').stage_out == ()
+
+
 @pytest.mark.parametrize("line", ["", "should_transfer_files = NO", "should_transfer_files = IF_NEEDED"])
 def test_without_files_to_transfer_a_process_runs_in_its_initial_directory(line: str) -> None:
     found = task(line)
@@ -422,7 +428,10 @@ def test_processes_of_the_parallel_universe_are_a_gang() -> None:
         ("executable = a\noutput = $HOME/x\nqueue\n", "value"),
         ("executable = a\nbatch_name = x$(Cluster)\nqueue\n", "value"),
         ("executable = a\nargumets = b\nqueue\n", "command"),
-        ("executable = a\nshould_transfer_files = YES\nqueue\n", "transfer"),
+        (
+            'executable = a\nshould_transfer_files = YES\ntransfer_output_remaps = "a = b"\nqueue\n',
+            "transfer",
+        ),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_its_place(text: str, code: str) -> None:

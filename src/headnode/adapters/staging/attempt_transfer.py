@@ -62,6 +62,7 @@ class AttemptFilesOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     timeout: float
     networks: list[str]
     at_once: int
+    notes: bool = False
 
 
 class NotNow(Exception):
@@ -203,7 +204,7 @@ def transfer(order: AttemptFilesOrder, log: TransferLog) -> None:
     done = log.done[way]
     told = TransferOrder(
         way, ".", order.marker, order.home, order.files, order.attempts, order.timeout, order.networks,
-        order.at_once, done,
+        order.at_once, done, order.notes,
     )  # fmt: skip
     transfers = guarded(told)
     transfers.progress.add(sum(_size_of(path) for path in done))

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -32,8 +31,9 @@ from headnode.adapters.staging.failures import (
     of_error,
     shown,
 )
-from headnode.adapters.staging.local_storage import files_below, open_source
+from headnode.adapters.staging.local_storage import open_source
 from headnode.adapters.staging.network_guard import NetworkGuard, networks_of, why_refused
+from headnode.adapters.staging.new_files import made_files, note_brought
 from headnode.adapters.staging.storage import Storage
 
 ORDER = 3  # the descriptor of a file that has the order
@@ -70,6 +70,7 @@ class TransferOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     networks: list[str]
     at_once: int
     done: list[str] = []
+    notes: bool = False  # what was brought, since new files are taken away
 
 
 class Progress:
@@ -156,6 +157,8 @@ class Transfers:
         self.progress.tell()
         if failure is not None:
             raise failure
+        if self._order.notes and self._order.direction == "in":
+            note_brought(self._order.directory)
 
     def _watch(self, work: "set[Future[None]]") -> TransferFailed | None:
         failure: TransferFailed | None = None
@@ -191,7 +194,7 @@ class Transfers:
         place, url = file.path.rstrip("/"), file.url.rstrip("/")
         if self._order.direction == "out":
             try:
-                names = list(islice(files_below(self._path(place)), MOST_FILES + 1))
+                names = made_files(self._order.directory, file.path, MOST_FILES)
             except OSError as error:
                 raise of_error(error, repr(place)) from error
         else:

@@ -12,6 +12,7 @@ import msgspec
 from headnode.core.launching.expansion import expand_percent
 from headnode.core.model.job import JobSpec
 from headnode.core.model.staging import (
+    NEW_FILES,
     STREAMS,
     FileTransfer,
     TransferDirection,
@@ -65,6 +66,8 @@ def transfer_plan(
 ) -> dict[str, Any]:
     """Return what a shepherd is told of the transfers of an attempt; `how` is told to each process."""
     plan: dict[str, Any] = {"attempts": attempts_of(spec, task), **how, "in": [], "out": []}
+    if any(one.path == NEW_FILES and one.direction is TransferDirection.OUT for one in transfers):
+        plan["notes"] = True
     for one in transfers:
         way = "in" if one.direction is TransferDirection.IN else "out"
         file = {"path": one.path, "url": one.url, "directory": one.directory, "mode": one.mode}

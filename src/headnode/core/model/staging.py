@@ -143,6 +143,8 @@ SCHEMES = ("file", "http", "https", "ftp", "sftp", "s3", "gsiftp")
 """Schemes of storage from which and to which files are transferred."""
 
 DEFAULT_ATTEMPTS = 5
+NEW_FILES = "./"
+"""The path of what is taken away that means the files at the top which the task has made or changed."""
 STREAMS: Mapping[str, str] = {
     "stdin": "standard_input",
     "stdout": "standard_output",

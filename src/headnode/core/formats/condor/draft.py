@@ -15,7 +15,7 @@ from headnode.core.formats.grid.command_lines import join
 from headnode.core.formats.text.source_text import SourceText
 from headnode.core.model.bounds import SWEEP
 from headnode.core.model.quantities import FOREVER, Seconds
-from headnode.core.model.staging import file_url, is_url
+from headnode.core.model.staging import NEW_FILES, file_url, is_url
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType
 from headnode.core.model.variable_names import names_a_variable
 
@@ -158,16 +158,16 @@ class TaskMaker:
         return path if "/" in path else f"./{path}"
 
     def _staged(self, draft: SubmitDraft, base: str) -> dict[str, Any]:
-        place = draft.places.get("should_transfer_files")
-        if draft.outputs is None:
-            what = "HTCondor brings back every new file, and which they are is not known here"
-            fix = 'name them: transfer_output_files = a, b; or none: transfer_output_files = ""'
-            (place or next(iter(draft.places.values()))).refuse(what, fix, "transfer")
+        outputs = [NEW_FILES] if draft.outputs is None else draft.outputs
+        if draft.outputs is None and draft.output_names:
+            what = "only files that are named get other names"
+            fix = "name them in transfer_output_files, too"
+            draft.places["transfer_output_remaps"].refuse(what, fix, "transfer")
         found: dict[str, Any] = {
             "stage_in": tuple(self._brought(draft, base, name) for name in draft.inputs),
-            "stage_out": tuple(self._taken(draft, base, name) for name in draft.outputs),
+            "stage_out": tuple(self._taken(draft, base, name) for name in outputs),
         }
-        if not draft.inputs and not draft.outputs and not draft.brings_program:
+        if not draft.inputs and not outputs and not draft.brings_program:
             found["private_directory"] = True
         return found
 
@@ -178,12 +178,14 @@ class TaskMaker:
 
     def _taken(self, draft: SubmitDraft, base: str, name: str) -> StagedFile:
         target = draft.output_names.get(name) or posixpath.basename(name)
+        if name.endswith("/"):  # its contents go to the directory
+            target = ""
         if is_url(target):
             url = target
         elif draft.output_base:
             url = f"{draft.output_base.rstrip('/')}/{target}"
         else:
-            url = self._url(draft, "transfer_output_files", posixpath.join(base, target))
+            url = self._url(draft, "executable", posixpath.join(base, target))
         return StagedFile(self._text(name), self._text(url))
 
     def _url(self, draft: SubmitDraft, command: str, path: str) -> str:

@@ -14,7 +14,7 @@ from headnode.core.formats.fidelity import Fidelity, LossReport
 from headnode.core.formats.grid.command_lines import join
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER
-from headnode.core.model.staging import StorageBase, local_path
+from headnode.core.model.staging import NEW_FILES, StorageBase, local_path
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType, argv_of, program_url
 from headnode.core.model.variable_names import DOLLAR, PERCENT
 
@@ -157,9 +157,21 @@ class _TaskLines:
         base = StorageBase(task.storage_base or self._spec.storage_base)
         yield "should_transfer_files", "YES"
         yield "transfer_input_files", ", ".join(self._inputs(task.stage_in, base))
+        if len(task.stage_out) == 1 and task.stage_out[0].path == NEW_FILES:
+            yield from self._new_files(base.resolve(task.stage_out[0].url))
+            return
         names, remaps = self._outputs(task.stage_out, base)
         yield "transfer_output_files", ", ".join(names) or '""'
         yield "transfer_output_remaps", f'"{"; ".join(remaps)}"' if remaps else ""
+
+    def _new_files(self, url: str) -> Iterator[tuple[str, str]]:
+        """Yield the commands with which HTCondor takes new files away: to the initial directory, or a URL."""
+        yield "transfer_output_files", ""
+        yield "transfer_output_remaps", ""
+        if directory := local_path(url.rstrip("/")):
+            yield "initialdir", self._text(directory, "stage_out")
+        else:
+            yield "output_destination", self._text(url, "stage_out")
 
     def _inputs(self, files: Sequence[StagedFile], base: StorageBase) -> Iterator[str]:
         for one in files:
