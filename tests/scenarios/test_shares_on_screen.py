@@ -134,7 +134,7 @@ def test_an_explanation_says_what_orders_the_job(state: Path) -> None:
     last = max(job["id"] for job in json.loads(said(state, "job", "list", "/state:queued", "--json")))
     text = " ".join(said(state, "job", "explain", str(last)).split())
     number = r"-?\d+\.\d"
-    found = re.search(rf"score ({number}) = fair share ({number}) \+ size ({number}); of a priority", text)
+    found = re.search(rf"score ({number}) = fair share ({number}) \+ size ({number}); larger scores", text)
     assert found, text
     assert float(found[1]) == pytest.approx(float(found[2]) + float(found[3]), abs=0.11)
     assert float(found[3]) < 0

@@ -176,7 +176,7 @@ def score_in_words(told: "Told") -> str:
         return ""
     parts = {"fair share": score["fair_share"], "age": score["age"], "size": score["size"]}
     named = " + ".join(f"{name} {value:.1f}" for name, value in parts.items() if value)
-    return f"{sum(parts.values()):.1f} = {named or '0'}; of a priority the largest goes first"
+    return f"{sum(parts.values()):.1f} = {named or '0'}; larger scores go first"
 
 
 def _is_elsewhere(told: "Told") -> bool:
