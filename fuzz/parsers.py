@@ -149,6 +149,7 @@ PARSERS: dict[str, Parser] = {
     "grid": _language(JobLanguage.GRID, _PLAIN),
     "grid-lenient": _language(JobLanguage.GRID, _LENIENT),
     "native": _language(JobLanguage.NATIVE, _PLAIN),
+    "condor": _language(JobLanguage.CONDOR, _PLAIN),
     "terms": job_terms,
     "values": single_values,
     "sssrmap": sssrmap,
@@ -161,6 +162,7 @@ _FILES = {
     "sss": ("sss",),
     "grid": ("grid",),
     "native": ("native_form",),
+    "condor": ("condor",),
 }
 _TEXTS = {
     "sssrmap": (

@@ -173,6 +173,27 @@ def test_processes_of_the_parallel_universe_start_together(head: RealHead, tmp_p
     assert [(tmp_path / f"out.{node}").read_text() for node in (0, 1)] == ["0 0 2\n", "1 1 2\n"]
 
 
+def test_a_flow_of_dagman_runs_in_its_order(head: RealHead, tmp_path: Path) -> None:
+    program(tmp_path, 'echo "$@" >> order; test "$1" != fail')
+    (tmp_path / "step.sub").write_text(
+        "executable = run.sh\narguments = $(JOB) $(word:) $(Item)\nqueue Item from items\n"
+    )
+    (tmp_path / "items").write_text("1\n2\n")
+    (tmp_path / "flow.dag").write_text(
+        "JOB first step.sub\nJOB left step.sub\nJOB right step.sub\nJOB last step.sub\n"
+        'PARENT first CHILD left right\nPARENT left right CHILD last\nVARS last word="w"\n'
+    )
+    hn(head, tmp_path, "check", "flow.dag")
+    hn(head, tmp_path, "job", "submit", "--wait", "flow.dag")
+    said = (tmp_path / "order").read_text().splitlines()
+    assert sorted(said[:2]) == ["first 1", "first 2"]
+    assert sorted(said[2:6]) == ["left 1", "left 2", "right 1", "right 2"]
+    assert sorted(said[6:]) == ["last w 1", "last w 2"]
+    (tmp_path / "flow.dag").write_text("JOB fail step.sub\nJOB next step.sub\nPARENT fail CHILD next\n")
+    hn(head, tmp_path, "job", "submit", "--wait", "flow.dag", status=1)
+    assert "next" not in (tmp_path / "order").read_text()
+
+
 def test_a_file_that_would_be_read_wrongly_is_refused_with_its_line(head: RealHead, tmp_path: Path) -> None:
     said = submit(head, tmp_path, "executable = a\nrequirements = Glibc > 3\nqueue\n", status=2)
     assert "line 2, column 0: requirements: Glibc > 3 has no equivalent" in said

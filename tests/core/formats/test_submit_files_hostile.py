@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.formats.batch.option_place import OptionPlace
-from headnode.core.formats.condor import items_named, read_submit, write_submit
+from headnode.core.formats.condor import files_of_flow, items_named, read_flow, read_submit, write_submit
 from headnode.core.formats.condor.expressions import linear, parse, whole_number
 from headnode.core.formats.condor.requirements import spelled
 from headnode.core.formats.condor.words import read_arguments, written_words
+from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.grid.command_lines import join
 from headnode.core.formats.text.source_text import SourceText
 from headnode.core.model.errors import BadRequest
@@ -36,6 +37,37 @@ _PIECES = (
 )
 PIECES = st.sampled_from(re.split(" ", _PIECES))
 LINES = st.lists(st.lists(PIECES, max_size=6).map(" ".join), max_size=12).map("\n".join)
+NODES = st.lists(
+    st.lists(
+        st.sampled_from(
+            [
+                "JOB",
+                "PARENT",
+                "CHILD",
+                "VARS",
+                "RETRY",
+                "PRIORITY",
+                "A",
+                "B",
+                "a.sub",
+                "{",
+                "}",
+                "DIR",
+                "DONE",
+                "ALL_NODES",
+                'x="1"',
+                '"',
+                "3",
+                "SCRIPT",
+                "DOT",
+                "#",
+                "\\",
+            ]
+        ),
+        max_size=6,
+    ).map(" ".join),
+    max_size=12,
+).map("\n".join)
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"), max_size=12))
 
 
@@ -45,6 +77,15 @@ def test_any_text_is_read_or_refused_with_its_place(text: str) -> None:
     items_named(text, ORIGIN)
     with contextlib.suppress(BadRequest):
         read_submit(text, ORIGIN, {"a.b": b"x y\nz"})
+
+
+@given(st.one_of(NODES, LINES).map(lambda text: f"JOB A a.sub\n{text}\n"))
+@MANY
+def test_any_flow_is_read_or_refused_with_its_place(text: str) -> None:
+    files = {"a.sub": b"executable = a\nqueue 2 x from b\n", "b": b"1\n2"}
+    assert set(files_of_flow(text, files, ORIGIN)) in ({"a.sub", "b"}, set())
+    with contextlib.suppress(BadRequest):
+        read_flow(text, ORIGIN, files, awareness=Awareness.WARN)
 
 
 @given(WORDS)

@@ -26,7 +26,7 @@ STANDARD_INPUT = "-"
 LINES = "each-line"  # the option that names a file with a job on each line
 
 LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
-_SUFFIXES = (".xml", ".toml", ".json", ".js", ".sub")
+_SUFFIXES = (".xml", ".toml", ".json", ".js", ".sub", ".dag")
 
 
 def job_file_among(words: "Sequence[str]") -> str | None:
@@ -204,10 +204,17 @@ def _queue_items(text: "str | bytes") -> "dict[str, str]":
     Raises:  OSError for the directory; BadRequest ``job-file`` for a file.
     """
     from headnode.apps.cli.queue_items import matching
-    from headnode.core.formats.condor import PATTERNS, items_named
+    from headnode.core.formats.condor import PATTERNS, files_of_flow, is_flow, items_named
     from headnode.core.model.task import ScriptOrigin
 
-    keys = items_named(text, ScriptOrigin(environment=dict(os.environ)))
+    origin = ScriptOrigin(environment=dict(os.environ))
+    start = text[:65_536] if isinstance(text, str) else text[:65_536].decode("utf-8", "replace")
+    if is_flow(start):
+        named = files_of_flow(text, {}, origin)
+        nodes = {name: file.encode() for name, file in _named_files(STANDARD_INPUT, named).items()}
+        keys = files_of_flow(text, nodes, origin)
+    else:
+        keys = items_named(text, origin)
     files = _named_files(STANDARD_INPUT, [key for key in keys if not key.startswith(PATTERNS)])
     return files | {key: matching(key[len(PATTERNS) :]) for key in keys if key.startswith(PATTERNS)}
 

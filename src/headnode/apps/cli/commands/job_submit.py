@@ -270,7 +270,7 @@ COMMANDS = (
         example="hn job submit -n 4 -t 1h30m mpiexec ./solve input.dat",
         notes=(
             "Words from the program on belong to its command line; a single word is a whole command line.",
-            "A word that ends in .xml, .toml, .json, .js or .sub and is not executable is a job file; "
+            "A word that ends in .xml, .toml, .json, .js, .sub or .dag and is not executable is a job file; "
             "- is standard input. The job language is detected from the content.",
             "/numprocessors, /numnodes, /numsockets and /numgpus are the size of the job and of its task. "
             "With /parametric each instance of the sweep takes one.",

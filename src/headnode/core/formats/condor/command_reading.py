@@ -6,7 +6,8 @@ from typing import NamedTuple
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.condor.draft import SubmitDraft
 from headnode.core.formats.condor.expressions import whole_number
-from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.fidelity import Fidelity, ReportItem
+from headnode.core.formats.text.source_text import SourceText
 
 _NOT, _KEPT = Fidelity.NOT_SUPPORTED, Fidelity.KEPT
 Reader = Callable[[SubmitDraft, OptionPlace, str], None]
@@ -14,6 +15,20 @@ Reader = Callable[[SubmitDraft, OptionPlace, str], None]
 
 
 _TRUE, _FALSE = ("true", "yes", "t", "1"), ("false", "no", "f", "0")
+
+
+class CommandPlace(OptionPlace):
+    """Where a command stands; of the same command in many processes the last finding counts."""
+
+    def __init__(self, source: SourceText, start: int, name: str, found: dict[str, ReportItem]) -> None:
+        super().__init__(source, start, name, [])
+        self._found = found
+
+    def tell(self, kind: Fidelity, what: str) -> None:
+        """Add a finding about this command, in place of an earlier one."""
+        known = self._found.get(self.name)
+        if known is None or (known.kind, known.what) != (kind, what):
+            self._found[self.name] = ReportItem(kind, self.name, what, *self._script.place(self.start))
 
 
 class SubmitCommand(NamedTuple):

@@ -33,6 +33,7 @@ class SubmitDraft:
         self.directory = directory  # where the file is submitted; "" if the nodes do not have it
         self.shell = shell  # variables of the submitter
         self.job: dict[str, Any] = {}  # fields of the job
+        self.properties: dict[str, str] = {}  # of the job
         self.task: dict[str, Any] = {"rerunnable": True}  # of the task
         self.needs: dict[str, Any] = {}  # of every node
         self.executable = ""

@@ -32,7 +32,7 @@ class QueuedProcess(NamedTuple):
 class JobMaker:
     """Makes jobs of processes; what it cannot say is added to the findings."""
 
-    def __init__(self, processes: Sequence[QueuedProcess], items: list[ReportItem]) -> None:
+    def __init__(self, processes: Sequence[QueuedProcess], items: dict[str, ReportItem]) -> None:
         self._processes, self._items = processes, items
 
     def jobs(self) -> tuple[JobSpec, ...]:
@@ -55,13 +55,15 @@ class JobMaker:
             )
         if len(groups) > 1:
             what = f"{len(groups)} jobs, since processes ask for different things; $(Cluster) is that of each"
-            self._items.append(ReportItem(Fidelity.NOTE, "queue", what))
+            self._items["queue"] = ReportItem(Fidelity.NOTE, "queue", what)
         return tuple(self._job(fields[key], group) for key, group in groups.items())
 
     def _fields(self, process: QueuedProcess) -> dict[str, Any]:
         """Return what the process asks of its job, as far as processes of one job ask for the same."""
         draft = process.draft
         fields = dict(draft.job)
+        if draft.properties:
+            fields["properties"] = draft.properties
         if draft.priority or draft.is_nice:
             value = 0 if draft.is_nice else max(0, min(2 * _NORMAL, _NORMAL + draft.priority))
             fields["priority"] = Priority(value)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, NoReturn
 
 from headnode.core.formats.text.source_text import SourceText
-from headnode.core.model.bounds import SUBMIT_TEXT, SUBMIT_VALUE
+from headnode.core.model.bounds import SUBMIT_TEXT, SUBMIT_VALUE, TASKS_OF_FILE
 from headnode.core.model.task import ScriptOrigin
 
 PROCESS_SIGN: Final = re.compile("\ud800(\\d+)\ud803(\\d+)\ud803(-?\\d+)\ud801")
@@ -56,6 +56,14 @@ def without_signs(text: str) -> str:
     return PROCESS_SIGN.sub("$(Process)", text).replace(JOB_ID, "$(Cluster)")
 
 
+class ReadingBudget:
+    """What is left of the bounds of one reading: of a submit file, or of all nodes of a flow."""
+
+    def __init__(self) -> None:
+        self.characters = SUBMIT_TEXT.most
+        self.tasks = TASKS_OF_FILE.most
+
+
 class Definition(NamedTuple):
     """A value, as it is written, and where it stands."""
 
@@ -66,10 +74,9 @@ class Definition(NamedTuple):
 class MacroTable:
     """The values of the file so far, by names in lower case."""
 
-    def __init__(self, source: SourceText, origin: ScriptOrigin) -> None:
-        self._source, self._origin = source, origin
+    def __init__(self, source: SourceText, origin: ScriptOrigin, budget: ReadingBudget) -> None:
+        self._source, self._origin, self._budget = source, origin, budget
         self._table: dict[str, Definition] = {}
-        self._left = SUBMIT_TEXT.most
         self.used: set[str] = set()
 
     def define(self, name: str, text: str, start: int) -> None:
@@ -103,8 +110,8 @@ class MacroTable:
 
         Raises:  BadRequest ``too-large``.
         """
-        self._left -= characters + _STEP_COST
-        if self._left < 0:
+        self._budget.characters -= characters + _STEP_COST
+        if self._budget.characters < 0:
             what = f"the macros of the file expand to more than {SUBMIT_TEXT}"
             self._source.refuse(start, "too-large", what, "divide the file, or shorten its macros")
 

@@ -160,7 +160,7 @@ def read_attribute(draft: SubmitDraft, place: OptionPlace, name: str, text: str)
         draft.waits_for_all = text.strip('"').upper() == "WAIT_FOR_ALL"
         place.tell(Fidelity.KEPT, "when a parallel job ends")
         return
-    draft.job["properties"] = {**draft.job.get("properties", {}), name: unquoted(text)}
+    draft.properties[name] = unquoted(text)
     place.tell(Fidelity.KEPT, "a property of the job, on which nothing here acts")
 
 

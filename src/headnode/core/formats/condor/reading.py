@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from headnode.core.formats.batch.option_place import OptionPlace
+from headnode.core.formats.condor.command_reading import CommandPlace
 from headnode.core.formats.condor.draft import SubmitDraft, TaskMaker
 from headnode.core.formats.condor.jobs import JobMaker, QueuedProcess
-from headnode.core.formats.condor.macros import JOB_ID, PROCESS_SIGN, OneByOne, SweptNumber
+from headnode.core.formats.condor.macros import JOB_ID, PROCESS_SIGN, OneByOne, ReadingBudget, SweptNumber
 from headnode.core.formats.condor.other_commands import command_named, read_attribute, refuse_misspelt
-from headnode.core.formats.condor.statements import QueueCommand, SubmitStatements, refuse_many
+from headnode.core.formats.condor.statements import QueueCommand, SubmitStatements, spend_tasks
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, ReportItem, apply_awareness
 from headnode.core.formats.text.source_text import SourceText, decode
 from headnode.core.model.bounds import INSTANCES
@@ -33,14 +34,16 @@ def place_of(_data: bytes | str, _path: Path) -> TextPosition:
     return TextPosition(1, 0)
 
 
-def items_named(data: bytes | str, origin: ScriptOrigin = _UNKNOWN) -> tuple[str, ...]:
+def items_named(
+    data: bytes | str, origin: ScriptOrigin = _UNKNOWN, budget: ReadingBudget | None = None
+) -> tuple[str, ...]:
     """Return the files that queue commands take items from, and their patterns, as `read_submit` wants them.
 
     Of a file that cannot be read those before the fault.
     """
     found: dict[str, None] = {}
     try:
-        for queue in SubmitStatements(SourceText(decode(data)), origin).queues():
+        for queue in SubmitStatements(SourceText(decode(data)), origin, budget or ReadingBudget()).queues():
             if queue.source is not None:
                 found[queue.source.key] = None
     except BadRequest:
@@ -62,25 +65,43 @@ def read_submit(
              ``macro``, ``value``, ``command``, ``not-supported``, ``executable``, ``transfer``,
              ``too-many-tasks``, ``too-large``; ``not-understood`` under awareness policy Reject.
     """
-    text = decode(data)
-    reader = _Reader(SourceText(text), origin, files)
+    jobs, report = read_node(data, origin, files, {}, ReadingBudget())
+    return jobs, apply_awareness(awareness, report)
+
+
+def read_node(
+    data: bytes | str,
+    origin: ScriptOrigin,
+    files: Mapping[str, bytes],
+    variables: Mapping[str, str],
+    budget: ReadingBudget,
+) -> tuple[tuple[JobSpec, ...], FidelityReport]:
+    """Return the jobs of a node of a flow, which gives values to macros and commands of its submit file.
+
+    Raises:  as `read_submit`.
+    """
+    reader = _Reader(SourceText(decode(data)), origin, files, budget)
+    for name, value in variables.items():
+        is_command = name.startswith("+") or command_named(name.lower()) is not None
+        reader.statements.define(name, value, is_command=is_command)
     for queue in reader.statements.queues():
         reader.read_queue(queue)
     reader.end()
     jobs = JobMaker(reader.processes, reader.items).jobs()
-    return jobs, apply_awareness(awareness, reader.items)
+    return jobs, tuple(reader.items.values())
 
 
 class _Reader:
     """Reads the processes of a file."""
 
-    def __init__(self, source: SourceText, origin: ScriptOrigin, files: Mapping[str, bytes]) -> None:
-        self.statements = SubmitStatements(source, origin)
-        self.items: list[ReportItem] = []
+    def __init__(
+        self, source: SourceText, origin: ScriptOrigin, files: Mapping[str, bytes], budget: ReadingBudget
+    ) -> None:
+        self.statements, self._budget = SubmitStatements(source, origin, budget), budget
+        self.items: dict[str, ReportItem] = {}  # by what they are about
         self.processes: list[QueuedProcess] = []
         self._source, self._origin, self._files = source, origin, files
         self._number = 0  # of the next process
-        self._tasks = 0
 
     def read_queue(self, queue: QueueCommand) -> None:
         """Read the processes of a queue command.
@@ -93,8 +114,6 @@ class _Reader:
         if total > INSTANCES.most:
             what = f"the file has {total:,} processes; the limit is {INSTANCES}"
             self._source.refuse(queue.start, "too-many-tasks", what, "divide the file")
-        if queue.times < 2:
-            refuse_many(self.statements, self._tasks + queue.times * len(rows), queue.start)
         fixed = self._drafted({}, fixed=True)
         for index, row in enumerate(rows if queue.times else ()):
             live = {"itemindex": str(index), "row": str(index), "item": ""}
@@ -122,7 +141,7 @@ class _Reader:
             refuse_misspelt(place, name)
         if len(unused) > _MOST_UNUSED:
             more = f"{len(unused) - _MOST_UNUSED} more values that nothing uses"
-            self.items.append(ReportItem(Fidelity.NOTE, "document", more))
+            self.items["document"] = ReportItem(Fidelity.NOTE, "document", more)
 
     def _items(self, queue: QueueCommand) -> Sequence[str] | None:
         if queue.source is None:
@@ -145,13 +164,13 @@ class _Reader:
             return
         if queue.times > 1 and self._is_sweep(numbers, live, fixed):
             return
-        refuse_many(self.statements, self._tasks + queue.times, queue.start)
+        spend_tasks(self.statements, self._budget, queue.times, queue.start)
         for step, number in enumerate(numbers):
             draft = self._drafted({**live, **_numbered(number, step)}, fixed=False, base=fixed)
             self._keep(draft, TaskMaker(self._source), number)
 
     def _is_sweep(self, numbers: range, live: Mapping[str, str], fixed: SubmitDraft) -> bool:
-        before = list(self.items)
+        before = self.items.copy()
         try:
             draft = self._drafted({**live, **_swept(numbers)}, fixed=False, base=fixed)
             if draft.units == 1:  # an instance of a sweep may have its processors on several nodes
@@ -159,7 +178,8 @@ class _Reader:
                 return True
         except OneByOne:
             pass
-        self.items[:] = before
+        self.items.clear()
+        self.items.update(before)
         return False
 
     def _read_gang(self, live: Mapping[str, str], fixed: SubmitDraft, number: int) -> None:
@@ -171,18 +191,16 @@ class _Reader:
                 raise OneByOne
             tasks = [TaskMaker(self._source, range(machines)).task(draft)]
         except OneByOne:
-            refuse_many(self.statements, self._tasks + machines, draft_start(fixed))
+            spend_tasks(self.statements, self._budget, machines, draft_start(fixed))
             tasks = []
             for node in range(machines):
                 draft = self._drafted({**live, "node": str(node)}, fixed=False, base=fixed)
                 tasks.append(TaskMaker(self._source).task(draft))
-        self._tasks += len(tasks)
         self.processes += (QueuedProcess(draft, task, node, number) for node, task in enumerate(tasks))
 
     def _keep(self, draft: SubmitDraft, maker: TaskMaker, number: int) -> None:
         if draft.machines is not None:
             draft.places["universe"].refuse("it depends on the process", "write it without macros")
-        self._tasks += 1
         variables = len(draft.variables) + len(draft.shell_variables)
         words = sum(map(len, draft.arguments)) + _WORD_COST * (len(draft.arguments) + variables)
         self.statements.macros.spend(words, draft_start(draft))
@@ -217,7 +235,7 @@ class _Reader:
             place.refuse("the id of the job is not known before it is submitted", "leave $(Cluster) out")
 
     def _place(self, name: str, start: int) -> OptionPlace:
-        return OptionPlace(self._source, start, name, self.items)
+        return CommandPlace(self._source, start, name, self.items)
 
 
 def draft_start(draft: SubmitDraft) -> int:

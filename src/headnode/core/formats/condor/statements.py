@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from headnode.core.formats.condor.expressions import whole_number
 from headnode.core.formats.condor.lines import SubmitLine, SubmitLines
-from headnode.core.formats.condor.macros import MacroTable
+from headnode.core.formats.condor.macros import MacroTable, ReadingBudget
 from headnode.core.formats.text.source_text import SourceText, nearest_name
 from headnode.core.model.bounds import QUEUE_COMMANDS, TASKS_OF_FILE
 from headnode.core.model.task import ScriptOrigin
@@ -61,8 +61,9 @@ class QueueCommand(NamedTuple):
 class SubmitStatements:
     """The statements of a file, read one by one; `macros` has the values as they are after the last."""
 
-    def __init__(self, source: SourceText, origin: ScriptOrigin) -> None:
-        self.source, self.macros = source, MacroTable(source, origin)
+    def __init__(self, source: SourceText, origin: ScriptOrigin, budget: ReadingBudget) -> None:
+        self.source, self.macros = source, MacroTable(source, origin, budget)
+        self._attributes = 0
         self.commands: dict[
             str, tuple[str, str, int]
         ] = {}  # by name in lower case: its spelling, text, start
@@ -77,6 +78,7 @@ class SubmitStatements:
         """
         number = 0
         for line in self._lines:
+            self.macros.spend(len(line.text), line.start)
             word = _WORD.match(line.text)
             name = word["word"].lower() if word else ""
             if word and self._branches.take(name, word["rest"], line):
@@ -96,6 +98,13 @@ class SubmitStatements:
                 self._other(name, word["rest"] if word else "", line)
         self._branches.end()
 
+    def define(self, name: str, text: str, *, is_command: bool) -> None:
+        """Set a value before the first line: of a command, or of a macro that need not be used."""
+        if is_command:
+            self._set(name, text, 0)
+        else:
+            self.macros.define(name, text, 0)
+
     def refuse(self, start: int, code: str, what: str, fix: str) -> NoReturn:
         """Refuse the file.
 
@@ -107,6 +116,11 @@ class SubmitStatements:
         lower = name.lower()
         if lower.startswith("my."):
             name, lower = f"+{name[3:]}", f"+{lower[3:]}"
+        if lower.startswith("+") and lower not in self.commands:
+            self._attributes += 1
+            if self._attributes > _MOST_ATTRIBUTES:
+                what = f"the file sets more than {_MOST_ATTRIBUTES} attributes of the job"
+                self.refuse(start, "too-large", what, "leave some out")
         self.macros.define(lower.removeprefix("+") if lower.startswith("+") else name, text, start)
         known = self.macros.value(lower.removeprefix("+"))
         self.macros.used.discard(lower.removeprefix("+"))
@@ -274,14 +288,16 @@ class _Branches:
 
 
 _MOST_OPEN = 30
+_MOST_ATTRIBUTES = 200
 
 
-def refuse_many(statements: SubmitStatements, processes: int, start: int) -> None:
-    """Refuse more processes than a file may have as tasks of their own.
+def spend_tasks(statements: SubmitStatements, budget: ReadingBudget, tasks: int, start: int) -> None:
+    """Count tasks; refuse more than a file may have.
 
     Raises:  BadRequest ``too-many-tasks``.
     """
-    if processes > TASKS_OF_FILE.most:
-        what = f"the file has {processes:,} processes that are no sweep; the limit is {TASKS_OF_FILE}"
+    budget.tasks -= tasks
+    if budget.tasks < 0:
+        what = f"the file has more than {TASKS_OF_FILE} of processes that are no sweep"
         fix = "divide the file, or let them differ by $(Process) alone in arguments and names of files"
         statements.refuse(start, "too-many-tasks", what, fix)

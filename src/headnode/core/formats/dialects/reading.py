@@ -26,7 +26,7 @@ class JobLanguage(StrEnum):
     GRID = "grid JSON"
     NATIVE = "native form"
     BATCH = "batch script"
-    CONDOR = "HTCondor submit file"
+    CONDOR = "HTCondor submit file or flow"
 
 
 class JobDialect(msgspec.Struct, frozen=True, gc=False):
@@ -346,6 +346,9 @@ def _batch(data: bytes | str, how: ReadOptions) -> ReadJobs:
 def _condor(data: bytes | str, how: ReadOptions) -> ReadJobs:
     from headnode.core.formats import condor
 
+    if condor.is_flow(_beginning(data)):
+        jobs, links, report = condor.read_flow(data, how.origin, how.files, awareness=how.awareness)
+        return ReadJobs("htcondor", jobs, report, links)
     jobs, report = condor.read_submit(data, how.origin, how.files, awareness=how.awareness)
     return ReadJobs("htcondor", jobs, report)
 
