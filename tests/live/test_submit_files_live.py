@@ -151,6 +151,15 @@ def test_a_process_that_fails_is_tried_again_as_often_as_the_file_says(
     submit(head, tmp_path, "executable = run.sh\nsuccess_exit_code = 7\nqueue\n")
 
 
+def test_a_program_is_ended_after_its_time(head: RealHead, tmp_path: Path) -> None:
+    program(tmp_path, "echo begun; exec sleep 600")
+    text = "executable = run.sh\noutput = out.$(Process)\nallowed_execute_duration = 1\n"
+    for queue, files in (("queue", 1), ("queue 2", 2)):
+        said = submit(head, tmp_path, f"{text}{queue}\n", status=1)
+        assert "time limit" in said or "run time" in said
+        assert [path.read_text() for path in sorted(tmp_path.glob("out.*"))] == ["begun\n"] * files
+
+
 def test_memory_of_all_processes_is_reserved(head: RealHead, tmp_path: Path) -> None:
     program(tmp_path, "echo start >> log; sleep 0.4; echo end >> log")
     memory = int(hn(head, tmp_path, "node", "list", "--json").split('"memory":')[1].split(",")[0])

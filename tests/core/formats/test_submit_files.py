@@ -14,6 +14,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, Licence, OrderKey, UnitType
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import Distribution, ScriptOrigin, StagedFile, TaskSpec, TaskType
 
 PAGE = (Path(__file__).parents[3] / "docs" / "submit-files.md").read_text()
@@ -271,6 +272,15 @@ def test_the_number_of_processes_at_once_is_the_size_of_the_job() -> None:
     assert (found.minimum, found.maximum) == (1, 3)
 
 
+def test_the_time_limit_is_that_of_the_job_if_it_has_one_process_that_runs_once() -> None:
+    line = "periodic_remove = JobStatus == 2 && time() - EnteredCurrentStatus > 2 * 3600"
+    alone, again = job(line), job(f"{line}\nmax_retries = 2")
+    assert (alone.run_time, alone.tasks[0].run_time) == (7200.0, FOREVER)
+    assert (again.run_time, again.tasks[0].run_time) == (FOREVER, 7200.0)
+    several = job("allowed_execute_duration = 60\nallowed_job_duration = 90", "queue 2")
+    assert (several.run_time, several.tasks[0].run_time) == (FOREVER, 60.0)
+
+
 def test_licences_are_of_each_process() -> None:
     assert job("concurrency_limits = matlab", "queue 5").licences == (Licence("matlab", None),)
     assert refusal("executable = a\nconcurrency_limits = m:2\nqueue 5\n").code == "not-supported"
@@ -426,6 +436,8 @@ def test_processes_of_the_parallel_universe_are_a_gang() -> None:
         ("executable = a\nrequest_memory = much\nqueue\n", "value"),
         ("executable = a\nhold = perhaps\nqueue\n", "value"),
         ("executable = a\noutput = $HOME/x\nqueue\n", "value"),
+        ("executable = a\ntransfer_input_files = %HOME%/x\nqueue\n", "value"),
+        ("executable = a\ntransfer_output_files = %HOME%\nqueue\n", "value"),
         ("executable = a\nbatch_name = x$(Cluster)\nqueue\n", "value"),
         ("executable = a\nargumets = b\nqueue\n", "command"),
         (

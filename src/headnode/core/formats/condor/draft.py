@@ -17,7 +17,7 @@ from headnode.core.model.bounds import SWEEP
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.staging import NEW_FILES, file_url, is_url
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType
-from headnode.core.model.variable_names import names_a_variable
+from headnode.core.model.variable_names import PERCENT, names_a_variable
 
 _SIGN = re.compile(f"(\ud800[^\ud801]*\ud801|{JOB_ID})")
 _STARS = re.compile(r"[*^]")
@@ -175,6 +175,7 @@ class TaskMaker:
     def _brought(self, draft: SubmitDraft, base: str, name: str) -> StagedFile:
         url = self._url(draft, "transfer_input_files", name if is_url(name) else posixpath.join(base, name))
         path = "./" if name.endswith("/") else posixpath.basename(name.partition("?")[0])
+        self._refuse_names(draft, "transfer_input_files", name)
         return StagedFile(self._text(path), self._text(url))
 
     def _taken(self, draft: SubmitDraft, base: str, name: str) -> StagedFile:
@@ -187,7 +188,16 @@ class TaskMaker:
             url = f"{draft.output_base.rstrip('/')}/{target}"
         else:
             url = self._url(draft, "executable", posixpath.join(base, target))
+        self._refuse_names(draft, "transfer_output_files", f"{name} {target} {draft.output_base}")
         return StagedFile(self._text(name), self._text(url))
+
+    @staticmethod
+    def _refuse_names(draft: SubmitDraft, command: str, text: str) -> None:
+        """Refuse a name between percent signs, which would be replaced where files are staged."""
+        if PERCENT.search(text):
+            what = f"in {without_signs(text)[:80]!r} a name would be replaced by a variable of the task"
+            at = draft.places.get(command) or draft.places["executable"]
+            at.refuse(what, "use names of files without %NAME%")
 
     def _url(self, draft: SubmitDraft, command: str, path: str) -> str:
         """Return the URL of a path, with the signs in it as they are."""

@@ -11,7 +11,7 @@ from headnode.core.model.bounds import JOBS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, Licence, UnitType
 from headnode.core.model.node_needs import ANY_NODE
-from headnode.core.model.quantities import Priority
+from headnode.core.model.quantities import FOREVER, Priority
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 
 _NORMAL = 2000
@@ -98,7 +98,11 @@ class JobMaker:
             self._tell_gang(draft)
         elif count == 1:
             asked["single_node"] = True
+            if "task_retry_limit" not in asked:  # else it is the limit of each attempt
+                asked["run_time"] = draft.run_time
         tasks = tuple(self._task(process, alone=count == 1) for process in group)
+        if "run_time" in asked:  # the scheduler plans with it
+            tasks = tuple(replace(task, run_time=FOREVER) for task in tasks)
         return JobSpec(tasks=tasks, dialect="htcondor", **asked)
 
     def _task(self, process: QueuedProcess, *, alone: bool) -> TaskSpec:
