@@ -142,6 +142,7 @@ def test_requirements_with_a_clear_meaning_are_those_of_nodes(line: str, needs: 
         "+RequestCpus = 4",
         'MY.Requirements = "x"',
         '+DESIRED_Sites = "A"',
+        'MY.WantOS = "el9"',
         "request_tpus = 1",
         "request_memmory = 1",
         "require_gpus = Capability > 8",
@@ -320,6 +321,19 @@ def test_queue_takes_items_from_lists_files_and_names(queue: str, arguments: lis
         each.command.partition("/a ")[2].strip("'") for each in found.tasks for _ in range(each.instances)
     ]
     assert said == arguments
+
+
+def test_a_variable_of_queue_may_be_a_command() -> None:
+    (found,) = jobs(
+        "executable = a\narguments = before\nqueue arguments, output from list\nqueue\n",
+        {"list": "1 one.txt\n2 two.txt\n"},
+    )
+    said = [(each.command.partition("/a ")[2], each.standard_output) for each in found.tasks]
+    assert said == [("1", "/home/ada/w/one.txt"), ("2", "/home/ada/w/two.txt"), ("before", "")]
+
+
+def test_a_macro_may_have_a_name_like_that_of_an_attribute() -> None:
+    assert task("out = results\noutput = $(out)/x").standard_output == "/home/ada/w/results/x"
 
 
 def test_macros_of_items_paths_and_variables_are_expanded() -> None:

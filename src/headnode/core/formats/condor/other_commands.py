@@ -108,8 +108,8 @@ OTHER_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
 
 ALIASES: Final[Mapping[str, str]] = {
     "args": "arguments", "arguments2": "arguments", "env": "environment", "environment2": "environment",
-    "stdin": "input", "in": "input", "stdout": "output", "out": "output", "stderr": "error", "err": "error",
-    "initial_dir": "initialdir", "job_iwd": "initialdir", "iwd": "initialdir", "jobbatchname": "batch_name",
+    "stdin": "input", "stdout": "output", "stderr": "error",
+    "initial_dir": "initialdir", "job_iwd": "initialdir", "jobbatchname": "batch_name",
     "prio": "priority", "niceuser": "nice_user", "get_env": "getenv", "requestcpus": "request_cpus",
     "request_cpu": "request_cpus", "requestmemory": "request_memory", "requestdisk": "request_disk",
     "requestgpus": "request_gpus", "request_gpu": "request_gpus", "preferences": "rank",
@@ -130,6 +130,10 @@ _OF_JOB: Final = frozenset(
     projectsites wantglidein wantflocking allowedexecuteduration allowedjobduration""".split()  # noqa: SIM905
 )
 """Attributes that decide what runs, when and where: they have commands, or no equivalent."""
+
+
+_DECIDING: Final = ("want", "desired", "undesired", "require", "singularity", "container", "docker")
+"""How names of attributes begin by which sites choose machines and images."""
 
 
 def command_named(name: str) -> tuple[str, SubmitCommand] | None:
@@ -153,7 +157,7 @@ def read_attribute(draft: SubmitDraft, place: OptionPlace, name: str, text: str)
 
     Raises:  BadRequest ``not-supported``.
     """
-    if name.lower() in _OF_JOB:
+    if name.lower() in _OF_JOB or name.lower().startswith(_DECIDING):
         what = "it decides how the job runs, past the commands"
         place.refuse(what, "use the command for it", "not-supported")
     if name.lower() == "parallelshutdownpolicy":
@@ -161,7 +165,7 @@ def read_attribute(draft: SubmitDraft, place: OptionPlace, name: str, text: str)
         place.tell(Fidelity.KEPT, "when a parallel job ends")
         return
     draft.properties[name] = unquoted(text)
-    place.tell(Fidelity.KEPT, "a property of the job, on which nothing here acts")
+    place.tell(Fidelity.NOT_SUPPORTED, "it is kept as a property of the job, and nothing here acts on it")
 
 
 def refuse_misspelt(place: OptionPlace, name: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from headnode.core.formats.batch.option_place import OptionPlace
-from headnode.core.formats.condor.command_reading import CommandPlace
+from headnode.core.formats.condor.command_reading import CommandPlace, SubmitCommand
 from headnode.core.formats.condor.draft import SubmitDraft, TaskMaker
 from headnode.core.formats.condor.jobs import JobMaker, QueuedProcess
 from headnode.core.formats.condor.macros import JOB_ID, PROCESS_SIGN, OneByOne, ReadingBudget, SweptNumber
@@ -102,6 +102,7 @@ class _Reader:
         self.processes: list[QueuedProcess] = []
         self._source, self._origin, self._files = source, origin, files
         self._number = 0  # of the next process
+        self._start = 0  # of the queue command
 
     def read_queue(self, queue: QueueCommand) -> None:
         """Read the processes of a queue command.
@@ -114,6 +115,7 @@ class _Reader:
         if total > INSTANCES.most:
             what = f"the file has {total:,} processes; the limit is {INSTANCES}"
             self._source.refuse(queue.start, "too-many-tasks", what, "divide the file")
+        self._start = queue.start
         fixed = self._drafted({}, fixed=True)
         for index, row in enumerate(rows if queue.times else ()):
             live = {"itemindex": str(index), "row": str(index), "item": ""}
@@ -211,22 +213,39 @@ class _Reader:
     ) -> SubmitDraft:
         """Return what the commands say: those without macros (`fixed`), or the others on top of `base`."""
         draft = base.copy() if base else SubmitDraft(self._origin.directory, self._origin.environment)
-        for name, (spelling, text, start) in self.statements.commands.items():
-            if ("$" in text) is fixed:
+        given = {} if fixed else self._given(live)
+        for name, (spelling, text, start) in (self.statements.commands | given).items():
+            if name not in given and ("$" in text) is fixed:
                 continue
             known = command_named(name)
-            if known is None and not name.startswith("+"):
-                continue
-            place = self._place(known[0] if known else spelling, start)
-            draft.places[place.name] = place
-            value = self.statements.macros.expand(text, start, live).strip()
-            if known is None or not known[1].swept:
-                self._refuse_signs(place, value)
-            if known is None:
-                read_attribute(draft, place, spelling[1:], value)
-            elif value or known[0] in _MAY_BE_EMPTY:
-                known[1].read(draft, place, value)
+            if known is not None or name.startswith("+"):
+                self._read_command(draft, known, (spelling, text, start), live)
         return draft
+
+    def _given(self, live: Mapping[str, str]) -> dict[str, tuple[str, str, int]]:
+        """Return the commands that are variables of the queue command: ``queue arguments from FILE``."""
+        return {
+            name: (name, text, self._start) for name, text in live.items() if command_named(name) is not None
+        }
+
+    def _read_command(
+        self,
+        draft: SubmitDraft,
+        known: tuple[str, SubmitCommand] | None,
+        said: tuple[str, str, int],
+        live: Mapping[str, str],
+    ) -> None:
+        """Read one command, or an attribute (`known` is None), into a draft."""
+        spelling, text, start = said
+        place = self._place(known[0] if known else spelling, start)
+        draft.places[place.name] = place
+        value = self.statements.macros.expand(text, start, live).strip()
+        if known is None or not known[1].swept:
+            self._refuse_signs(place, value)
+        if known is None:
+            read_attribute(draft, place, spelling[1:], value)
+        elif value or known[0] in _MAY_BE_EMPTY:
+            known[1].read(draft, place, value)
 
     def _refuse_signs(self, place: OptionPlace, text: str) -> None:
         if PROCESS_SIGN.search(text):
