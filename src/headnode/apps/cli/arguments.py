@@ -1,8 +1,6 @@
-"""Ids, groups and times that people type: ``12``, ``12-15``, ``12.3.7``, ``--group``, ``--since 2d``."""
+"""Ids and times that people type: ``12``, ``12-15``, ``12.3.7``, ``--since 2d``; and a group in a line."""
 
 from headnode.apps.cli.options import Arguments, CliOption, usage
-from headnode.apps.cli.output import Output
-from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,48 +93,6 @@ def _number(text: str) -> int:
     if text.startswith(("/", "-")):
         raise usage(f"{text!r} is neither an id nor an option of this command", "see the options with --help")
     raise usage(f"{text!r} is not an id", "ids are whole numbers, for example 12, or 12.1 for a task")
-
-
-GROUP = CliOption("group", "NAME", "All jobs of this job group, in place of ids")
-OWNER = CliOption("user", "NAME", "With --group: of this user instead of your own; * for all")
-GROUP_OPTIONS = (GROUP, OWNER)
-"""Options of commands that take several jobs."""
-
-
-def selected_jobs(asked: Arguments, client: Client, out: Output) -> list[int]:
-    """Return the jobs that are named, or those of the group that is named and that are not over.
-
-    Raises:  BadRequest ``usage``; NotFound ``no-such-group``.
-    """
-    if group_named(asked) is None:
-        return job_ids(asked.words)
-    group = client.ask("group", **group_fields(asked))
-    if not group["open"]:
-        note_empty_group(group["group"], out)
-    return [int(job) for job in group["open"]]
-
-
-def group_named(asked: Arguments) -> str | None:
-    """Return the name of the group that is meant; None when jobs are named by their ids.
-
-    Raises:  BadRequest ``usage`` when both are, or a user without a group.
-    """
-    name = asked.text("group")
-    if name is not None and asked.words:
-        raise usage("both a group and ids were given", "give either --group NAME or the ids of jobs")
-    if name is None and "user" in asked.options:
-        raise usage("option 'user' names the owner of a group, and no group was given", "add --group NAME")
-    return name
-
-
-def group_fields(asked: Arguments) -> "dict[str, Any]":
-    """Return what the head is asked about the group that was named."""
-    return {"group": asked.text("group"), "owner": asked.text("user")}
-
-
-def note_empty_group(group: str, out: Output) -> None:
-    """Tell that all is over."""
-    out.note(f"all jobs of group {group!r} have ended")
 
 
 def group_text(group: "dict[str, Any]") -> str:

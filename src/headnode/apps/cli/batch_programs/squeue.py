@@ -248,7 +248,7 @@ def _listed(source: JobSource, asked: ProgramWords, wanted: "set[str] | None") -
 
 def own_user() -> str:
     """Return the name of the user."""
-    from headnode.apps.cli.commands.job_list import own_name
+    from headnode.apps.cli.job_selection import own_name
 
     return own_name()
 

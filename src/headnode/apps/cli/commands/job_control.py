@@ -1,15 +1,17 @@
 """``hn job cancel``, ``finish``, ``requeue``, ``clone``, ``suspend``, ``resume``, ``signal``, ``hold``,
 ``release``, ``refund``."""
 
-from headnode.apps.cli.arguments import (
-    GROUP_OPTIONS,
+from headnode.apps.cli.arguments import job_ids
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.job_selection import (
+    ENDED_SELECTION,
+    IDS,
+    SELECTION,
     group_fields,
     group_named,
-    job_ids,
     note_empty_group,
     selected_jobs,
 )
-from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.options import Arguments, CliOption
 from headnode.apps.cli.output import Output, for_each, note_losses
 from headnode.apps.client.client import Client
@@ -43,24 +45,29 @@ def _change_jobs(
     fields: "Callable[[Arguments], Fields]" = _no_fields,
     *,
     one_by_one: bool = False,
+    states: "list[str] | None" = None,
 ) -> "Run":
-    """Return a command that asks `verb` for each job and says what was done; `one_by_one`: of ids only."""
+    """Return a command that asks `verb` for each job and says what was done.
+
+    one_by_one:  of ids only
+    states:      in which jobs are selected; None: all that have not ended
+    """
 
     def run(asked: Arguments, client: Client, out: Output) -> int:
         def deed(job: int) -> None:
             answer = client.ask(verb, job=job, **fields(asked))
             out.said(f"Job {job} has been {told(answer)}", answer, job)
 
-        return for_each(job_ids(asked.words) if one_by_one else selected_jobs(asked, client, out), deed, out)
+        if one_by_one:
+            return for_each(job_ids(asked.words), deed, out)
+        return for_each(selected_jobs(asked, client, out, states=states), deed, out)
 
     return run
 
 
 def _end_jobs(verb: str, word: str) -> "Run":
     """Return a command that ends jobs, or all jobs of a group in one step."""
-    end = _change_jobs(
-        f"{verb}_job", lambda answer: f"{word}.{_still_ending(answer)}", _end_fields, one_by_one=True
-    )
+    end = _change_jobs(f"{verb}_job", lambda answer: f"{word}.{_still_ending(answer)}", _end_fields)
 
     def run(asked: Arguments, client: Client, out: Output) -> int:
         if group_named(asked) is not None:
@@ -172,26 +179,29 @@ def _released(answer: "dict[str, Any]") -> str:
 COMMANDS = (
     CliCommand(
         "cancel",
-        "ID... | --group NAME",
+        IDS,
         "Cancel jobs",
         _end_jobs("cancel", "canceled"),
-        options=(*_ENDING, *GROUP_OPTIONS),
-        example='hn job cancel 12 14-17 /message:"wrong input"',
+        options=(*_ENDING, *SELECTION),
+        example="hn job cancel --me --state queued",
     ),
     CliCommand(
         "finish",
-        "ID... | --group NAME",
+        IDS,
         "Stop jobs and count them as finished",
         _end_jobs("finish", "finished"),
-        options=(*_ENDING, *GROUP_OPTIONS),
+        options=(*_ENDING, *SELECTION),
         example="hn job finish 12",
     ),
     CliCommand(
         "requeue",
-        "ID...",
+        "ID... | --me",
         "Run failed or canceled jobs again, or running ones",
-        _change_jobs("requeue_job", lambda answer: f"requeued.{_with(answer['reopened'])}", one_by_one=True),
-        example="hn job requeue 12",
+        _change_jobs(
+            "requeue_job", lambda answer: f"requeued.{_with(answer['reopened'])}", states=["Failed"]
+        ),
+        options=ENDED_SELECTION,
+        example="hn job requeue --me --since 1d",
     ),
     CliCommand(
         "refund",
@@ -209,24 +219,24 @@ COMMANDS = (
     ),
     CliCommand(
         "suspend",
-        "ID... | --group NAME",
+        IDS,
         "Suspend running jobs; their processors are free for other jobs",
         _change_jobs("suspend_job", _suspended),
-        options=GROUP_OPTIONS,
+        options=SELECTION,
         example="hn job suspend 12",
         notes=("Only jobs with --suspendable can be suspended.",),
     ),
     CliCommand(
         "resume",
-        "ID... | --group NAME",
+        IDS,
         "Resume suspended jobs",
         _change_jobs("resume_job", _resumed),
-        options=GROUP_OPTIONS,
+        options=SELECTION,
         example="hn job resume 12",
     ),
     CliCommand(
         "signal",
-        "ID... | --group NAME",
+        IDS,
         "Send a signal to the processes of running jobs",
         _signal_jobs,
         options=(
@@ -237,26 +247,26 @@ COMMANDS = (
                 "all processes (all), the first of each task (program), or those of srun (steps)",
             ),
             CliOption("task", "N", "Only the running instances of this task"),
-            *GROUP_OPTIONS,
+            *SELECTION,
         ),
         example="hn job signal 12 --signal USR1",
         notes=("To have a signal before the run time limit: hn job submit --signal USR1@120.",),
     ),
     CliCommand(
         "hold",
-        "ID... | --group NAME",
+        IDS,
         "Hold queued jobs until they are released",
         _change_jobs("hold_job", lambda _: "held.", _hold_fields),
-        options=(_HOLD_NAME, CliOption("message", "TEXT", "Reason, shown with the hold"), *GROUP_OPTIONS),
+        options=(_HOLD_NAME, CliOption("message", "TEXT", "Reason, shown with the hold"), *SELECTION),
         example='hn job hold 12 --name data --message "the input is not there yet"',
         notes=("A job may have several holds; it starts when all are released.",),
     ),
     CliCommand(
         "release",
-        "ID... | --group NAME",
+        IDS,
         "Release held jobs",
         _change_jobs("release_job", _released, _release_fields),
-        options=(_HOLD_NAME, CliOption("all", "", "Every hold"), *GROUP_OPTIONS),
+        options=(_HOLD_NAME, CliOption("all", "", "Every hold"), *SELECTION),
         example="hn job release 12 --name data",
     ),
 )

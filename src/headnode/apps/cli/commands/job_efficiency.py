@@ -2,7 +2,8 @@
 
 from headnode.apps.cli.arguments import AGO, DAY, job_ids, period
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.commands.job_list import LONGEST_PAGE, MOST_SORTED, PAGE, own_name
+from headnode.apps.cli.commands.job_list import LONGEST_PAGE, MOST_SORTED, PAGE
+from headnode.apps.cli.job_selection import own_name
 from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens import efficiency

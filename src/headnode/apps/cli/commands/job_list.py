@@ -1,9 +1,8 @@
 """``hn job list``: jobs, alive and over, newest first, a page at a time."""
 
-import os
-
 from headnode.apps.cli.arguments import AGO, group_text, period
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
+from headnode.apps.cli.job_selection import LIVING, own_name
 from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.job import WIDTHS, row
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 PAGE = 100  # jobs
 MOST_SORTED = 10_000  # jobs that are fetched to be sorted
 LONGEST_PAGE = 1000  # jobs that a head gives at once
-LIVING = ["Queued", "Running", "Suspended"]
 ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ended", "elapsed")
 _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
@@ -126,15 +124,6 @@ def _owner(asked: Arguments) -> str | None:
     if user is not None:
         return None if user == "*" else user
     return None if asked.flag("all") else own_name()
-
-
-def own_name() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a user id without an account, as in containers
-        return str(os.geteuid())
 
 
 def _states(asked: Arguments) -> "list[str] | None":

@@ -3,8 +3,8 @@
 import os
 import time
 
-from headnode.apps.cli.arguments import GROUP_OPTIONS, group_fields, group_named, job_ids
 from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.job_selection import IDS, SELECTION, group_fields, group_named, selected_jobs
 from headnode.apps.cli.options import Arguments
 from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.job import ending
@@ -158,17 +158,18 @@ def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
 def run(asked: Arguments, client: Client, out: Output) -> int:
     """Wait; exit status 0 if every job finished, else 1."""
     if group_named(asked) is None:
-        return wait_for_jobs(list(dict.fromkeys(job_ids(asked.words))), client, out)
+        jobs = list(dict.fromkeys(selected_jobs(asked, client, out)))
+        return wait_for_jobs(jobs, client, out) if jobs else 0
     return wait_for_jobs(client.ask("group", **group_fields(asked))["jobs"], client, out, together=True)
 
 
 COMMANDS = (
     CliCommand(
         "wait",
-        "ID... | --group NAME",
+        IDS,
         "Wait until jobs have ended; exit status 0 only if all finished",
         run,
-        options=GROUP_OPTIONS,
+        options=SELECTION,
         example="hn job wait 12 13",
         notes=(
             "On a terminal it shows the progress of running jobs, and why a queued job waits and when it "

@@ -1,0 +1,136 @@
+"""The jobs that a command is about: by their ids, of a group, or all that fit: ``--me --state queued``."""
+
+import os
+
+from headnode.apps.cli.arguments import SINCE, UNTIL, job_ids, period
+from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIVING = ["Queued", "Running", "Suspended"]
+ENDED = ["Failed", "Canceled"]
+IDS = "ID... | --group NAME | --me"
+"""The arguments of a command that takes several jobs."""
+
+_GROUP = CliOption("group", "NAME", "All jobs of this job group, in place of ids")
+_FILTERS = (
+    CliOption("me", "", "All your jobs that have not ended, in place of ids"),
+    CliOption("user", "NAME", "All jobs of this user; * for all users. With --group: the owner of the group"),
+    CliOption("state", "STATE,...", "Only those in these states, such as queued", repeats=True),
+    CliOption("jobname", "PATTERN", "Only those of this name; *: any text"),
+    CliOption("projectname", "NAME", "Only those of this project", ("project",)),
+)
+SELECTION = (_GROUP, *_FILTERS)
+"""Options of commands that take several jobs."""
+
+ENDED_SELECTION = (
+    CliOption("me", "", "All your jobs that have failed, in place of ids"),
+    *_FILTERS[1:],
+    SINCE,
+    UNTIL,
+)
+"""Options of commands that take several jobs which have ended."""
+
+
+def selected_jobs(
+    asked: Arguments, client: Client, out: Output, *, states: "list[str] | None" = None
+) -> list[int]:
+    """Return the jobs that are named, those of the group that are not over, or those that fit, by their ids.
+
+    states:  of those that fit, without `--state`; None: all that have not ended
+    Raises:  BadRequest ``usage``; NotFound ``no-such-group``.
+    """
+    if group_named(asked) is not None:
+        group = client.ask("group", **group_fields(asked))
+        if not group["open"]:
+            note_empty_group(group["group"], out)
+        return [int(job) for job in group["open"]]
+    chosen = _filters(asked)
+    if not chosen:
+        return job_ids(asked.words)
+    if asked.words:
+        raise usage(
+            f"both ids and option {chosen[0]!r} were given",
+            "give either the ids of jobs, or what they have in common",
+        )
+    found = _fitting(asked, client, states or LIVING)
+    if not found:
+        out.note("no such job")
+    return found
+
+
+def _filters(asked: Arguments) -> list[str]:
+    """Return the names of the options that were given by which jobs are selected."""
+    return [each.name for each in ENDED_SELECTION if each.name in asked.options]
+
+
+def _fitting(asked: Arguments, client: Client, states: "list[str]") -> list[int]:
+    user, named = asked.text("user"), asked.text("state")
+    since, until = period(asked)
+    wanted: dict[str, Any] = {
+        "owner": own_name() if user is None else None if user == "*" else user,
+        "states": states if named is None else _checked(read_states(named), states),
+        "name": asked.text("jobname"),
+        "project": asked.text("projectname"),
+        "since": since,
+        "until": until,
+    }
+    found: list[int] = []
+    before = None
+    while True:
+        answer = client.ask("jobs", before=before, **wanted)
+        found += [int(job["id"]) for job in answer["jobs"]]
+        before = answer["more"]
+        if before is None:
+            return found[::-1]
+
+
+def _checked(named: "list[str] | None", possible: "list[str]") -> "list[str]":
+    """Return the states that were named; refuse those of jobs that the command is not for."""
+    states = possible if named is None else named
+    wrong = [state for state in states if state not in (LIVING if possible == LIVING else ENDED)]
+    if wrong:
+        which = LIVING if possible == LIVING else ENDED
+        raise usage(
+            f"jobs that are {wrong[0].lower()} are not selected here", f"choose from {', '.join(which)}"
+        )
+    return states
+
+
+def own_name() -> str:
+    """Return the name of the user; the number of one without an account, as in containers."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def group_named(asked: Arguments) -> str | None:
+    """Return the name of the group that is meant; None when jobs are named in another way.
+
+    Raises:  BadRequest ``usage`` when both are.
+    """
+    name = asked.text("group")
+    if name is None:
+        return None
+    if asked.words:
+        raise usage("both a group and ids were given", "give either --group NAME or the ids of jobs")
+    if others := [each for each in _filters(asked) if each != "user"]:
+        raise usage(f"both a group and option {others[0]!r} were given", "give one of them")
+    return name
+
+
+def group_fields(asked: Arguments) -> "dict[str, Any]":
+    """Return what the head is asked about the group that was named."""
+    return {"group": asked.text("group"), "owner": asked.text("user")}
+
+
+def note_empty_group(group: str, out: Output) -> None:
+    """Tell that all is over."""
+    out.note(f"all jobs of group {group!r} have ended")
