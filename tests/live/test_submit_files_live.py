@@ -78,6 +78,19 @@ def test_queue_takes_its_items_from_a_file_a_list_and_names_of_files(head: RealH
     assert said == ["ann 1 2", "bob 3", "x.dat 0", "y.dat 1", "0 p", "1 p", "0 q", "1 q"]
 
 
+def test_macros_take_variables_of_the_shell_also_home(head: RealHead, tmp_path: Path) -> None:
+    program(tmp_path, 'echo "$@"')
+    (tmp_path / "job.sub").write_text(
+        "executable = run.sh\narguments = $ENV(HOME) $ENV(SHELL_SAYS)\noutput = out.$(Process)\nqueue\n"
+    )
+    (tmp_path / "flow.dag").write_text("JOB a job.sub\n")
+    for words in (["job.sub", "job.sub"], ["flow.dag"]):
+        hn(head, tmp_path, "check", *words)
+        hn(head, tmp_path, "job", "submit", "--wait", *words)
+        assert (tmp_path / "out.0").read_text() == f"{os.environ['HOME']} hello\n"
+        (tmp_path / "out.0").unlink()
+
+
 def test_a_file_outside_the_directory_is_not_read(head: RealHead, tmp_path: Path) -> None:
     outside, inside = tmp_path / "secret", tmp_path / "w"
     outside.write_text("word\n")

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from headnode.adapters.garbage import without_collection
 from headnode.apps.cli.job_files import files_beside, read_bytes
+from headnode.apps.cli.queue_items import variables_named
 from headnode.apps.client.submitter import current_directory
 from headnode.core.formats.condor.recognition import is_submit_file
 from headnode.core.formats.dialects import (
@@ -79,8 +79,8 @@ class JobFileSource:
         start = self.data[:65_536].decode("utf-8", "replace")
         if not is_submit_file(start):
             return ScriptOrigin(words=(self._path,))
-        named = set(re.findall(r"\$ENV\(\s*(\w+)", start))
-        variables = {name: value for name, value in os.environ.items() if name in named}
+        texts = (data.decode("utf-8", "replace") for data in (self.data, *self._files.values()))
+        variables = variables_named(texts)
         return ScriptOrigin(words=(self._path,), directory=current_directory(), environment=variables)
 
 

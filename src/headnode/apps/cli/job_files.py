@@ -74,11 +74,17 @@ def described_by(asked: Arguments, path: str, client: "Client") -> "dict[str, An
     from headnode.core.formats.condor.recognition import is_submit_file
 
     text = read_job_file(path)
-    shell = _of_shell(client) | {"script": [path]} if is_submit_file(text) else {}
+    files = files_beside(path, text)
+    shell: dict[str, Any] = {}
+    if is_submit_file(text):
+        from headnode.apps.cli.queue_items import variables_named
+
+        shell = _of_shell(client) | {"script": [path]}
+        shell["environment"] |= variables_named((text, *files.values()))
     return {
         **shell,
         "jobfile": text,
-        "files": files_beside(path, text) or None,
+        "files": files or None,
         "dialect": asked.text("from"),
         "lenient": asked.flag("lenient") or None,
         "strict": asked.flag("strict") or None,

@@ -1,4 +1,4 @@
-"""The names of files that match the patterns of a queue command of a submit file.
+"""What a submit file takes from here: names of files that match patterns of a queue command, and variables.
 
 The author of the file need not be the user who submits it, and the owner of the job can read the names that
 are sent: only names in or below the current directory are looked at, and no link is followed.
@@ -6,7 +6,10 @@ are sent: only names in or below the current directory are looked at, and no lin
 
 import glob
 import os
+import re
+from collections.abc import Iterable
 
+from headnode.apps.client.submitter import variables_for_tasks
 from headnode.core.model.bounds import TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest
 
@@ -32,6 +35,12 @@ def matching(key: str) -> str:
             if len(found) > TASKS_OF_FILE.most:
                 raise _refusal(f"more than {TASKS_OF_FILE.most:,} files match {patterns!r}", "divide them")
     return "\n".join(sorted(found))
+
+
+def variables_named(texts: Iterable[str]) -> dict[str, str]:
+    """Return the variables of this shell that the texts of submit files name with ``$ENV(NAME)``."""
+    named = {name for text in texts for name in re.findall(r"\$ENV\(\s*(\w+)", text)}
+    return variables_for_tasks("".join(f"{name}," for name in sorted(named)))
 
 
 def _is_wanted(name: str, wanted: str) -> bool:
