@@ -63,6 +63,17 @@ def test_a_new_agent_says_what_still_runs_and_what_waits_and_goes_on_with_it(sce
     assert (scene.work / "runs").read_text() == "1\n2\n3\n"
 
 
+def test_a_shepherd_that_dies_before_it_has_dialed_the_next_agent_is_missed(scene: Scene) -> None:
+    scene.job("echo $PPID > shepherd; until [ -e go ]; do sleep 0.01; done")
+    scene.head.run(1, (1, 1))
+    shepherd = scene.number("shepherd")
+    scene.kill_agent()
+    os.kill(shepherd, signal.SIGSTOP)
+    scene.start()  # it waits for the shepherd, but not for ever
+    os.kill(shepherd, signal.SIGKILL)
+    assert scene.head.result(1).kind == "lost"
+
+
 def test_results_are_repeated_by_every_agent_until_they_are_acknowledged(scene: Scene) -> None:
     scene.head.acknowledges = False
     scene.job("exit 5")

@@ -18,7 +18,7 @@ NOW = 1_000_000.0
 KEYS = {
     "job", "name", "state", "policy", "refused", "reasons", "ahead", "jobs_ahead", "planned_start",
     "would_start", "reservation", "blocked_by", "changes", "searched", "incomplete", "expected", "tasks",
-    "deadline", "dependencies", "site",
+    "deadline", "dependencies", "site", "score",
 }  # fmt: skip
 FILE = '<Job xmlns="http://www.microsoft.com/ComputeCluster/" MinimumNumberOfProcessors="{0}" \
 MaximumNumberOfProcessors="{0}"><Tasks><Task CommandLine="x" MinimumNumberOfProcessors="{0}" \

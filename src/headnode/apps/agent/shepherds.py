@@ -100,8 +100,7 @@ class Shepherds:
         self._herd[tended.marker] = tended
         self._services.adopted(tended)
         self._services.ended(tended, records_of(story))
-        if not job_journal.lives(path):
-            self._bury(tended)
+        self._bury(tended)  # unless it dials
 
     async def open_file(self, path: str, uid: int, gid: int) -> int:
         """Open a plain file as a user of this machine; return its descriptor.
