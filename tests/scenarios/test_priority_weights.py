@@ -2,7 +2,9 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from test_fair_share_policy import (
     ANN,
     BOB,
@@ -20,13 +22,14 @@ from headnode.core.model.errors import WrongState
 from headnode.core.model.job import UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.priority_factors import WEIGHTS_PARAMETER
-from headnode.core.model.quantities import Priority, Seconds
+from headnode.core.model.quantities import Instant, Priority, Seconds
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES, OrderedPolicy
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.transitions import JobState
 from headnode.engine.policy_registry import check_one_order, order_in_use
+from headnode.engine.prediction import REPLAYS, PredictionInput, look_ahead
 
 FAIR = {"PriorityWeights": "fair-share=1000"}
 
@@ -214,3 +217,17 @@ def test_the_example_of_policy_authors_and_the_weights_share_alike() -> None:
         had.append(minutes(cluster, 40))
     for user in ("ann", "bob", "eve"):
         assert had[0][user] == pytest.approx(had[1][user], abs=8)
+
+
+def test_predicted_starts_follow_the_scores_also_in_a_process_of_their_own() -> None:
+    cluster = weighted(2, PriorityWeights="fair-share=1000")
+    first = cluster.submit(ANN, processors=2, run_time=Seconds(MINUTE))
+    of_ann = cluster.submit(ANN, processors=2, run_time=Seconds(MINUTE))
+    of_bob = cluster.submit(BOB, processors=2, run_time=Seconds(MINUTE))
+    view = replace(cluster.view(), ground=None, before=None)
+    lasts = {job: [Seconds(MINUTE)] * REPLAYS for job in (of_ann, of_bob)}
+    ends = {first: [Instant(view.now + MINUTE)] * REPLAYS}
+    situation = PredictionInput(view, "easy", {}, ends, lasts)
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=PredictionInput)
+    foreseen = look_ahead(sent, POLICIES[sent.policy], lambda: False).foreseen
+    assert [foreseen[job].middle for job in (of_bob, of_ann)] == [pytest.approx(60.0), pytest.approx(120.0)]
