@@ -143,7 +143,7 @@ def test_a_check_of_a_file_with_several_jobs_says_which_cannot_be_submitted(
     ("words", "what"),
     [
         (("cancel", "--group", "g", "12"), "both a group and ids were given"),
-        (("hold", "12", "--user", "ada"), "option 'user' names the owner of a group"),
+        (("hold", "12", "--user", "ada"), "both ids and option 'user' were given"),
         (("wait",), "no job was given"),
         (("submit", "--group", "g", "/bin/true"), "a group was named, and /bin/true too"),
         (("submit", "--group", "g", "--runtime", "1"), "a group was named, and option 'runtime' too"),

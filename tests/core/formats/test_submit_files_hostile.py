@@ -83,7 +83,8 @@ def test_any_text_is_read_or_refused_with_its_place(text: str) -> None:
 @MANY
 def test_any_flow_is_read_or_refused_with_its_place(text: str) -> None:
     files = {"a.sub": b"executable = a\nqueue 2 x from b\n", "b": b"1\n2"}
-    assert set(files_of_flow(text, files, ORIGIN)) in ({"a.sub", "b"}, set())
+    named = files_of_flow(text, files, ORIGIN)  # the text may have more nodes, with files of their own
+    assert not named or {"a.sub", "b"} <= set(named)
     with contextlib.suppress(BadRequest):
         read_flow(text, ORIGIN, files, awareness=Awareness.WARN)
 
