@@ -39,7 +39,8 @@ def made_files(directory: str, path: str, most: int) -> list[str]:
     Raises:  OSError, NeverTransferred.
     """
     if path != NEW_FILES:
-        return list(islice(files_below(f"{directory}/{path.rstrip('/')}"), most + 1))
+        below = os.path.join(directory, path.rstrip("/"))  # noqa: PTH118 - a Path takes its slashes away
+        return list(islice(files_below(below), most + 1))
     before = _noted(directory)
     with os.scandir(directory) as entries:
         files = (each for each in entries if not each.name.startswith(_OWN) and each.is_file())
