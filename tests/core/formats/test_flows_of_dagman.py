@@ -2,7 +2,7 @@
 
 import pytest
 
-from headnode.core.formats.condor import files_of_flow
+from headnode.core.formats.condor.flows import files_of_flow
 from headnode.core.formats.dialects import JobLanguage, ReadJobs, ReadOptions, convert, language_of, read
 from headnode.core.formats.fidelity import lossy_items
 from headnode.core.model.errors import BadRequest

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headnode.core.formats.condor import items_named, read_submit
 from headnode.core.formats.condor.commands import COMMANDS
 from headnode.core.formats.condor.other_commands import ALIASES, OTHER_COMMANDS
+from headnode.core.formats.condor.reading import items_named, read_submit
 from headnode.core.formats.dialects import JobLanguage, language_of
 from headnode.core.formats.fidelity import Awareness, Fidelity, lossy_items
 from headnode.core.model.errors import BadRequest

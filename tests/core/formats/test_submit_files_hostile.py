@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.formats.batch.option_place import OptionPlace
-from headnode.core.formats.condor import files_of_flow, items_named, read_flow, read_submit, write_submit
 from headnode.core.formats.condor.expressions import linear, parse, whole_number
+from headnode.core.formats.condor.flows import files_of_flow, read_flow
+from headnode.core.formats.condor.reading import items_named, read_submit
 from headnode.core.formats.condor.requirements import spelled
 from headnode.core.formats.condor.words import read_arguments, written_words
+from headnode.core.formats.condor.writing import write_submit
 from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.grid.command_lines import join
 from headnode.core.formats.text.source_text import SourceText

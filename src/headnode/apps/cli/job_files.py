@@ -210,7 +210,10 @@ def _queue_items(text: "str | bytes") -> "dict[str, str]":
     Raises:  OSError for the directory; BadRequest ``job-file`` for a file.
     """
     from headnode.apps.cli.queue_items import matching
-    from headnode.core.formats.condor import PATTERNS, files_of_flow, is_flow, items_named
+    from headnode.core.formats.condor.flows import files_of_flow
+    from headnode.core.formats.condor.reading import items_named
+    from headnode.core.formats.condor.recognition import is_flow
+    from headnode.core.formats.condor.statements import PATTERNS
     from headnode.core.model.task import ScriptOrigin
 
     origin = ScriptOrigin(environment=dict(os.environ))

@@ -277,9 +277,9 @@ def _batch_package() -> _LanguagePackage:
 
 
 def _condor_package() -> _LanguagePackage:
-    from headnode.core.formats import condor
+    from headnode.core.formats.condor import reading  # the package itself has nothing: `recognition` is cheap
 
-    return condor
+    return reading
 
 
 def _compute_cluster(data: bytes | str, how: ReadOptions) -> ReadJobs:
@@ -344,12 +344,14 @@ def _batch(data: bytes | str, how: ReadOptions) -> ReadJobs:
 
 
 def _condor(data: bytes | str, how: ReadOptions) -> ReadJobs:
-    from headnode.core.formats import condor
+    from headnode.core.formats.condor.flows import read_flow
+    from headnode.core.formats.condor.reading import read_submit
+    from headnode.core.formats.condor.recognition import is_flow
 
-    if condor.is_flow(_beginning(data)):
-        jobs, links, report = condor.read_flow(data, how.origin, how.files, awareness=how.awareness)
+    if is_flow(_beginning(data)):
+        jobs, links, report = read_flow(data, how.origin, how.files, awareness=how.awareness)
         return ReadJobs("htcondor", jobs, report, links)
-    jobs, report = condor.read_submit(data, how.origin, how.files, awareness=how.awareness)
+    jobs, report = read_submit(data, how.origin, how.files, awareness=how.awareness)
     return ReadJobs("htcondor", jobs, report)
 
 

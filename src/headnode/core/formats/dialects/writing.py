@@ -96,9 +96,9 @@ def _batch(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Wri
 
 
 def _condor(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
-    from headnode.core.formats import condor
+    from headnode.core.formats.condor.writing import write_submit
 
-    text, report = condor.write_submit(spec)
+    text, report = write_submit(spec)
     return text, report + _not_told(wanted, live)
 
 
