@@ -16,6 +16,7 @@ from test_fair_share_policy import (
     minutes,
     newest_first,
     sweep,
+    turns,
 )
 
 from headnode.core.model.errors import WrongState
@@ -99,6 +100,16 @@ def test_a_user_without_a_share_runs_when_no_other_job_waits() -> None:
     assert [list(cluster.minute()) for _ in range(6)] == [["eve"], *[["ann"]] * 3, *[["eve"]] * 2]
 
 
+@pytest.mark.parametrize("shares", [{"UserShares": "chem/eve:0"}, {"ProjectShares": "chem:0"}])
+def test_no_share_is_nothing_also_in_a_project_that_has_used_little(shares: dict[str, str]) -> None:
+    cluster = weighted(1, **FAIR, **shares)
+    sweep_of(cluster, BOB, 9, "bio")
+    minutes(cluster, 3)
+    sweep_of(cluster, EVE, 3, "chem")
+    cluster.minute()
+    assert [list(cluster.minute()) for _ in range(8)] == [*[["bob"]] * 5, *[["eve"]] * 3]
+
+
 def test_priority_goes_before_every_weight() -> None:
     cluster = weighted(1, PriorityWeights="fair-share=1000000,age=1000000,size=1000000")
     sweep(cluster, ANN, 30)
@@ -178,19 +189,11 @@ def test_a_user_of_gpus_has_used_more_if_gpus_have_a_weight(weight: str, first: 
 
 
 def test_a_restart_changes_no_turn() -> None:
-    told = []
-    for restarts in (False, True):
-        cluster = weighted(2, PriorityWeights="fair-share=1000,age=10", UserShares="bob:3")
-        sweep(cluster, ANN, 30)
-        seen = [cluster.minute() for _ in range(5)]
-        sweep(cluster, BOB, 30)
-        for number in range(12):
-            if restarts:
-                cluster.engine.snapshot_if_due(1 if number == 6 else 10**6)
-                cluster.restart()
-            seen.append(cluster.minute())
-        told.append(seen)
-    assert told[0] == told[1]
+    plain, restarted = (
+        turns(weighted(2, PriorityWeights="fair-share=1000,age=10", UserShares="bob:3"), restarts=restarts)
+        for restarts in (False, True)
+    )
+    assert plain == restarted
 
 
 def test_weights_beside_a_policy_with_an_order_of_its_own_are_refused() -> None:

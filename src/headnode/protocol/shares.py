@@ -31,7 +31,7 @@ class SharesAnswer(VerbAnswer, frozen=True):
     weighted: bool  # waiting jobs are ordered by it; false: by priority and submission, or by a plug-in
     total: float  # processor-seconds of all users
     half_life: float  # seconds after which usage counts half
-    projects: list[ShareObject]  # also those with limits or shares of their own that nobody has used
+    projects: list[ShareObject]  # those of the users of this page, as far as the requesting user may see them
     users: list[ShareObject]  # the requesting user also in each project with limits or shares of its own
     more: str | None  # to pass as `after`; null: there are no more
 

@@ -53,10 +53,14 @@ def plainly(order: WeightedOrder, view: View) -> Iterator[tuple[JobId, float]]:
     weight = order.weights.get(PriorityFactor.FAIR_SHARE, 0)
     left = [(turn, each) for each in view.queue for turn in each.turns]
 
+    def has_share(each: WaitingClass) -> bool:
+        of_project = not each.project or of_projects[each.project].due > 0
+        return of_project and accounts[each.owner, each.project].due > 0
+
     def score(each: WaitingClass, job: JobId) -> float:
         owner = (each.owner, each.project)
-        fair = accounts[owner].factor
-        if each.project:
+        fair = accounts[owner].factor if has_share(each) else 0.0
+        if each.project and has_share(each):
             fair = OF_PROJECT * of_projects[each.project].factor + (1 - OF_PROJECT) * fair
         age = min(1.0, (view.now - view.waiting_since[job]) / order.max_age)
         size = each.request.minimum / 12
@@ -75,7 +79,7 @@ def plainly(order: WeightedOrder, view: View) -> Iterator[tuple[JobId, float]]:
         yield turn.job, score(each, turn.job)
         amount = each.request.minimum * min(each.request.run_time, CHARGED)
         accounts[each.owner, each.project].used += amount
-        if each.project:
+        if each.project and has_share(each):
             of_projects[each.project].used += amount
 
 

@@ -70,6 +70,8 @@ def _filters(asked: Arguments) -> list[str]:
 
 def _fitting(asked: Arguments, client: Client, states: "list[str]") -> list[int]:
     user, named = asked.text("user"), asked.text("state")
+    if user is not None and asked.flag("me"):
+        raise usage("both options 'me' and 'user' were given", "give one of them")
     since, until = period(asked)
     wanted: dict[str, Any] = {
         "owner": own_name() if user is None else None if user == "*" else user,
@@ -103,12 +105,9 @@ def _checked(named: "list[str] | None", possible: "list[str]") -> "list[str]":
 
 def own_name() -> str:
     """Return the name of the user; the number of one without an account, as in containers."""
-    import pwd
+    from headnode.adapters.wire.peers import user_name
 
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+    return user_name(os.geteuid())
 
 
 def group_named(asked: Arguments) -> str | None:

@@ -129,7 +129,8 @@ class ShareTree:
         members = self._in_project.get(project) or _Level(0, 0.0, 1.0)
         part, used_part = members.parts(shares, used, active=active)
         level = _level(part, used_part)
-        factor = OF_PROJECT * above.factor + (1.0 - OF_PROJECT) * _factor(level) if part else 0.0
+        own = (1.0 - OF_PROJECT) * _factor(level)
+        factor = OF_PROJECT * above.factor + own if part and above.part else 0.0
         of_all = above.used_part * used / above.used if above.used else 0.0
         return FairShare(user, project, shares, above.part * part, used, of_all, level, factor)
 

@@ -113,16 +113,18 @@ class WeightedOrder(NamedTuple):
             queues.setdefault((each.owner, each.project), []).extend(self._waiting(view, each, sizes))
         weight = self.weights.get(PriorityFactor.FAIR_SHARE, 0)
         tree = share_tree(self.shares, view, charged=self.gpu_weight)
-        projects = dict[Owner, list[_User]]()
-        for (user, project), jobs in queues.items():
+        together = dict[str | Owner, list[_User]]()  # users of a project by its name, others alone
+        for owner, jobs in queues.items():
             jobs.sort(reverse=True)  # the last goes first
-            own = weight * (1.0 - OF_PROJECT) if project else weight
-            share = ("", project) if project else (user, "")
-            projects.setdefault(share, []).append(_User(jobs, tree.account((user, project)), own))
+            account, project = tree.account(owner), owner[1]
+            has_share = account.due > 0 and (not project or tree.account_of_project(project).due > 0)
+            shared = project if has_share else ""  # who has no share gets nothing by its project
+            own = weight * (1.0 - OF_PROJECT if shared else 1.0) if has_share else 0.0
+            together.setdefault(shared or owner, []).append(_User(jobs, account, own))
         of_project = weight * OF_PROJECT
         groups = [
-            _Project(users, tree.account_of_project(project) if project else None, of_project)
-            for (_, project), users in projects.items()
+            _Project(users, tree.account_of_project(of) if isinstance(of, str) else None, of_project)
+            for of, users in together.items()
         ]
         turns = [(group.key, at) for at, group in enumerate(groups)]
         heapify(turns)

@@ -38,13 +38,14 @@ class Accounts:
         self.administrators = {self.user} if asker["role"] == "administrator" else set[str]()
         self.total, after = 0.0, ""
         found: list[dict[str, Any]] = []
+        self._projects: dict[str, dict[str, Any]] = {}
         while True:
             answer = client.ask("shares", after=after)
+            self._projects |= {each["project"]: each for each in answer["projects"]}
             found += answer["users"]
             self.total, after = float(answer["total"]), answer["more"] or ""
             if not after:
                 break
-        self._projects = {each["project"]: each for each in answer["projects"]}
         shares = {(each["project"], each["user"]): each for each in found}
         self.users = sorted({self.user, *(user for _, user in shares)})
         rows = [Association(project, user, share) for (project, user), share in sorted(shares.items())]

@@ -176,14 +176,15 @@ def limits(asked: Arguments, client: Client, out: Output) -> int:
 def shares(asked: Arguments, client: Client, out: Output) -> int:
     """List the shares of users and projects, with what they have used."""
     found: list[dict[str, Any]] = []
-    projects: list[dict[str, Any]] = []
+    projects: dict[str, dict[str, Any]] = {}  # a project with many users is on several pages
     told, after = client.ask("shares"), ""
     while True:
-        found, projects, after = [*found, *told["users"]], told["projects"], told["more"] or ""
+        found, after = [*found, *told["users"]], told["more"] or ""
+        projects |= {each["project"]: each for each in told["projects"]}
         if not after:
             break
         told = client.ask("shares", after=after)
-    every = sorted([*projects, *found], key=share_place)
+    every = sorted([*projects.values(), *found], key=share_place)
     names = set(asked.words)
     shown = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
     if not told["weighted"]:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.job_selection import own_name
 from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.client.client import Client
@@ -138,7 +139,7 @@ def _request(asked: Arguments) -> "RmapRequest":
     wheres = (_field(_WHERE, text, "where", "JobState=Idle") for text in asked.options.get("where", ()))
     return RmapRequest(
         action=asked.words[0],
-        actor=asked.text("actor") or _own_name(),
+        actor=asked.text("actor") or own_name(),
         objects=objects,
         aliases=aliases if any(aliases) else (),
         gets=tuple(_of_object(one, called) for one in gets),
@@ -189,13 +190,6 @@ def _of_object(field: "RmapField", called: "Sequence[str]") -> "RmapField":
     if dot and subject in called:
         field = msgspec.structs.replace(field, subject=subject, value=value)
     return field
-
-
-def _own_name() -> str:
-    import os
-    import pwd
-
-    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _new_id() -> str:

@@ -39,15 +39,14 @@ async def shares(context: ServerContext, by: User, request: ListSharesRequest) -
     own = sorted(open_to_all | {key for key in tree.owners() if by.oversees or key[0] == by.name})
     seen = [key for key in own if key > after]
     page = seen[: min(max(1, request.limit), OWNER_PAGE.most)]
-    seen_by_members = {project for user, project in tree.owners() if by.oversees or user == by.name}
-    unused = {project for project in known if not tree.of_project(project).used}
-    named = sorted((seen_by_members | unused) - {""})
+    members = {project for user, project in tree.owners() if by.oversees or user == by.name}
+    named = [tree.of_project(name) for name in sorted({project for _, project in page} - {""})]
     return SharesAnswer(
         every=by.oversees,
         weighted=order is not None and bool(order.weights.get(PriorityFactor.FAIR_SHARE)),
         total=sum(view.usage.values()),
         half_life=float(engine.settings.number(HALF_LIFE_PARAMETER)),
-        projects=[_object(tree.of_project(name)) for name in named[: OWNER_PAGE.most]],
+        projects=[_object(each) for each in named if each.project in members or not each.used],
         users=[_object(tree.of(key)) for key in page],
         more=",".join(page[-1]) if len(page) < len(seen) else None,
     )
