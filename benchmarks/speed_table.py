@@ -26,11 +26,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import peers
+import submissions
 from headnode.core.model.errors import BadRequest
 from heads import Head, machine
 
 ROOT = Path(__file__).parents[1]
 SWEEP, JOBS, WIDTH = 2_000, 500, 100
+PIPELINED, IN_FLIGHT = 1_000, 64
 LATENCIES = 41
 MANY = 2_000  # HyperQueue tells the end of its jobs once a second
 
@@ -100,6 +102,15 @@ def jobs(here: Head, connections: int) -> float:
     return JOBS // connections * connections / (time.perf_counter() - begun)
 
 
+def pipelined(here: Head) -> float:
+    """Return jobs a second of one task each on one connection that does not wait for each answer."""
+    before, begun = finished(here), time.perf_counter()
+    submissions.submit(here, submissions.singly(before, PIPELINED), 1, IN_FLIGHT)
+    while finished(here) - before < PIPELINED:
+        time.sleep(0.02)
+    return PIPELINED / (time.perf_counter() - begun)
+
+
 def latency(here: Head) -> float:
     """Return the median milliseconds of one job, from its submission to its end."""
 
@@ -144,7 +155,10 @@ ROWS = {
         "chain of 500", "tasks/s", lambda here: graph(here, 500, lambda task: [task - 1][: task > 0])
     ),
     "layers": Row("2,000 tasks in layers of 100", "tasks/s", lambda here: graph(here, 2_000, layered)),
-    "one": Row(f"{JOBS} jobs on one connection", "jobs/s", lambda here: jobs(here, 1)),
+    "one": Row(f"{JOBS} jobs on one connection, one at a time", "jobs/s", lambda here: jobs(here, 1)),
+    "pipelined": Row(
+        f"{PIPELINED:,} jobs on one connection, {IN_FLIGHT} submissions in flight", "jobs/s", pipelined
+    ),
     "eight": Row(f"{JOBS} jobs on eight connections", "jobs/s", lambda here: jobs(here, 8)),
     "latency": Row("one job, submission to end, by API", "ms", latency),
     "loop": Row(f"{JOBS} held jobs from a shell loop of hn", "submissions/s", shell_loop),
