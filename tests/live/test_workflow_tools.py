@@ -1,4 +1,4 @@
-"""Workflow tools for Slurm, PBS and Grid Engine run unchanged on the programs of `hn compat install`."""
+"""Workflow tools for Slurm, PBS, Grid Engine and LSF run unchanged on the programs of `hn compat install`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,7 +116,7 @@ import dask_jobqueue
 from distributed import Client
 
 with getattr(dask_jobqueue, sys.argv[1])(
-    cores=1, processes=1, memory="400 MB", walltime="00:10:00", interface="lo", nanny=False,
+    cores=1, processes=1, memory="400 MB", walltime=sys.argv[2], interface="lo", nanny=False,
     scheduler_options={"dashboard_address": None},
 ) as cluster"""
 
@@ -128,6 +128,7 @@ with getattr(dask_jobqueue, sys.argv[1])(
         ("SLURMCluster", ("--only", "slurm")),
         ("PBSCluster", ("--only", "qsub", "--qsub", "pbs")),
         ("SGECluster", ("--only", "qsub", "--qsub", "gridengine")),
+        ("LSFCluster", ("--only", "lsf")),
     ],
 )
 def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
@@ -136,7 +137,8 @@ def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
     programs = Programs(head, tmp_path / "bin", *options)
     (tmp_path / "work.py").write_text(DASK + USE_OF_DASK)
     before = head.ask("jobs", limit=1)["jobs"]
-    assert "sum 285" in run(programs, tmp_path, "work.py", cluster)
+    limit = "00:10" if cluster == "LSFCluster" else "00:10:00"
+    assert "sum 285" in run(programs, tmp_path, "work.py", cluster, limit)
     known = before[0]["id"] if before else 0
     workers = [job["id"] for job in head.ask("jobs", limit=10)["jobs"] if job["id"] > known]
     assert len(workers) == 2

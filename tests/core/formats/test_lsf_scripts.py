@@ -28,6 +28,7 @@ def job(*options: str, command: str = "true") -> JobSpec:
     [
         (["-n 4"], {"single_node": False}, {"minimum": 4, "maximum": 4, "rerunnable": False}),
         (["-n 4,8 -r"], {}, {"minimum": 4, "maximum": 8, "rerunnable": True}),
+        (["-nnodes 2"], {"exclusive": True}, {"distribution": Distribution(nodes=2)}),
         (["-W 1:30"], {"run_time": 5400.0}, {}),
         (["-W 90/hostA"], {"run_time": 5400.0}, {}),
         (["-n 4 -R span[hosts=1]"], {"single_node": True}, {"minimum": 4, "distribution": None}),

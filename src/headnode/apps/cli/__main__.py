@@ -4,12 +4,10 @@ import os
 import sys
 
 from headnode.apps.cli.catalogue import (
+    BATCH_PROGRAMS,
     MODULES,
     NOUNS,
-    OF_ONE,
     OLDER_WORDS,
-    PBS,
-    SLURM,
     CliCommand,
     find_command,
     nearest_command,
@@ -122,7 +120,7 @@ def _ended(program: str) -> int:
 def _started(program: str, out: Output) -> int:
     if program.endswith((".pbs", ".gridengine")):  # the links that say whose qsub it is
         program = program.partition(".")[0]
-    if program in SLURM or program in PBS or program in OF_ONE:
+    if program in BATCH_PROGRAMS:
         from headnode.apps.cli.batch_programs.programs import run_as
 
         _refuse_unreadable(sys.argv[1:])

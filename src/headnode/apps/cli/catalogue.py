@@ -21,7 +21,13 @@ SLURM = (
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
-"""Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""
+LSF = {
+    "bsub": "bsub", "bjobs": "bjobs", "bkill": "bkill", "bstop": "bkill", "bresume": "bkill",
+    "bpeek": "bkill", "bhosts": "bhosts", "bqueues": "bhosts", "lsid": "bhosts",
+}  # fmt: skip
+"""Programs of LSF, and the modules that carry them out."""
+BATCH_PROGRAMS = (*SLURM, *PBS, *OF_ONE, *LSF)
+"""Programs of other schedulers that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (
     CliOption("help", "", "Show what the command does and its options", ("?",), short="h"),
     CliOption("json", "", "Print the answer of the head as one JSON document"),
@@ -165,7 +171,7 @@ def nearest_command(noun: str, verb: str) -> str:
     """Return the command that these words probably mean, or nothing; `noun` is "" for a first word."""
     if (noun, verb) in _MEANT:
         return _MEANT[noun, verb]
-    if not noun and verb in (*SLURM, *PBS, *OF_ONE):
+    if not noun and verb in BATCH_PROGRAMS:
         return f"compat run {verb}"
     others = () if noun else tuple(other for other in NOUNS if verb in MODULES[other])
     known = MODULES[noun] if noun else [*NOUNS, *MODULES[""]]

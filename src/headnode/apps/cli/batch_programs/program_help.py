@@ -33,6 +33,15 @@ _PURPOSES = {
     "qsig": ("[-s SIGNAL|suspend|resume] JOB...", "Send a signal to running jobs."),
     "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
     "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
+    "bsub": ("[OPTIONS] [COMMAND [ARGUMENT...]]", "Submit a command, a script, or standard input."),
+    "bjobs": ("[OPTIONS] [JOB[[ELEMENTS]]...]", "List jobs that wait and run; with -a those that ended."),
+    "bkill": ("[OPTIONS] [JOB[[ELEMENTS]]...]", "End jobs, or send them a signal; 0: all of yours."),
+    "bstop": ("[OPTIONS] [JOB...]", "Hold jobs that wait; suspend jobs that run."),
+    "bresume": ("[OPTIONS] [JOB...]", "Release jobs that are held; resume jobs that are suspended."),
+    "bpeek": ("[-f] [JOB[[ELEMENT]]]", "Print what a job has printed so far."),
+    "bhosts": ("[-w] [HOST...]", "List nodes."),
+    "bqueues": ("[-w] [QUEUE...]", "List queues, which are job templates."),
+    "lsid": ("", "Print the version and the name of the cluster."),
 }
 _KEYWORDS = (
     "Keywords: show job|node|partition|config|hostnames|hostlist, update, hold, release, requeue, suspend, "
@@ -47,6 +56,14 @@ _OF_ONE = {
     "qsig": "-s",
     "qhost": "-h -j -q -u -ncb",
     "qacct": "-j -t -o -u -P -q -h -d",
+    "bjobs": "-a -d -p -r -s -l -w -A -W -X -UF -noheader -json -o -u -J -q -m -P -g",
+    "bkill": "-s -J -g -m -q -u -P",
+    "bstop": "-J -g -m -q -u -P",
+    "bresume": "-J -g -m -q -u -P",
+    "bpeek": "-f -J -q -m -u",
+    "bhosts": "-w",
+    "bqueues": "-w -u -m",
+    "lsid": "-V",
 }
 _OF_QALTER = {"pbs": "-A -M -N -P -a -h -l -m -p -q", "gridengine": "-A -M -N -P -a -h -l -m -p -u"}
 _OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}
@@ -96,6 +113,10 @@ def _options_of_others(program: str, system: str) -> "list[str]":
         return _OF_QALTER[system].split()
     if program in _OF_ONE:
         return _OF_ONE[program].split()
+    if program == "bsub":
+        from headnode.core.formats.batch.lsf_options import BSUB_OPTIONS
+
+        return [f"-{name}" for name in sorted(BSUB_OPTIONS, key=str.lower)]
     if program != "qsub":
         return (_OF_QSTAT if program == "qstat" else _OF_QDEL)[system].split()
     from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS

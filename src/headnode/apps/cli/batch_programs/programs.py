@@ -4,7 +4,7 @@ import os
 import sys
 
 from headnode.apps.cli.batch_programs.words import NOT_REACHED, ProgramRefusal, errors_of_ours
-from headnode.apps.cli.catalogue import OF_ONE, SLURM
+from headnode.apps.cli.catalogue import LSF, OF_ONE, SLURM
 from headnode.apps.client.client import Client
 from headnode.apps.client.head_location import head_to_ask
 from headnode.core.batch import HAND_OFF
@@ -42,6 +42,8 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
 
         print(version())
         return 0
+    if program in LSF:
+        return _start_of_lsf(program, words, client)
     system = "" if program in SLURM else OF_ONE.get(program) or system or system_of_link(sys.argv[0])
     if wants_help(program, words):
         from headnode.apps.cli.batch_programs.program_help import print_help
@@ -64,6 +66,18 @@ def _start(program: str, words: "Sequence[str]", client: Client, system: str) ->
         return int(_module("qhold").run(program, words, client, system))
     qsub = _module("qsub")
     return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
+
+
+def _start_of_lsf(program: str, words: "Sequence[str]", client: Client) -> int:
+    if list(words[:1]) in (["-h"], ["--help"], ["-help"]):
+        from headnode.apps.cli.batch_programs.program_help import print_help
+
+        return print_help(program, None, "lsf")
+    if list(words) == ["-V"]:
+        program, words = "lsid", []
+    module = _module(LSF[program])
+    carry_out = module.peek if program == "bpeek" else module.run
+    return int(carry_out(program, words, client))
 
 
 _WHOLE_LINE = (

@@ -1,4 +1,4 @@
-"""``hn compat``: links to `hn` with the names of the programs of HPC Pack, Slurm, PBS and Grid Engine.
+"""``hn compat``: links to `hn` with the names of the programs of HPC Pack, Slurm, PBS, Grid Engine and LSF.
 
 The name `qsub` serves two systems: the link leads to `hn` by a second one, ``qsub.pbs``, which says whose.
 """
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from headnode.apps.cli.catalogue import OF_ONE, PBS, SLURM, CliCommand
+from headnode.apps.cli.catalogue import BATCH_PROGRAMS, LSF, OF_ONE, PBS, SLURM, CliCommand
 from headnode.apps.cli.hpc_pack_programs import PROGRAMS as HPC_PACK
 from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 
-FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "qsub": PBS}
+FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "lsf": (*LSF,), "qsub": PBS}
 QSUB = ("pbs", "gridengine")
 
 
@@ -32,12 +32,13 @@ def install(asked: Arguments, _client: Client, out: Output) -> int:
         if taken := [name for name in links if not _may_stand(folder / name)]:
             raise _taken(folder / taken[0])
         for name, leads_to in links.items():
-            link, end = folder / name, leads_to or str(target)
-            link.unlink(missing_ok=True)
-            link.symlink_to(end)
-            out.said(f"{link} is a link to {end}.", {"link": str(link), "target": end}, link)
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).symlink_to(leads_to or str(target))
     except OSError as trouble:
         raise _trouble(folder, trouble) from trouble
+    for name, leads_to in links.items():  # all are made, even if nobody reads this to its end
+        link, end = folder / name, leads_to or str(target)
+        out.said(f"{link} is a link to {end}.", {"link": str(link), "target": end}, link)
     _note_others(folder, links, out)
     return 0
 
@@ -65,7 +66,7 @@ def _note_others(folder: Path, links: "Mapping[str, str]", out: Output) -> None:
     paths = os.environ.get("PATH", "").split(os.pathsep)
     if str(folder) not in paths:
         out.note(f"{folder} is not in PATH: add it with: export PATH={folder}:$PATH")
-    others = [Path(path, name) for path in paths if path for name in (*SLURM, *PBS, *OF_ONE) if name in links]
+    others = [Path(path, name) for path in paths if path for name in BATCH_PROGRAMS if name in links]
     hidden = [path for path in others if path.parent != folder and _is_there(path) and not _is_ours(path)]
     if hidden:
         out.note(f"{hidden[0]} is the program of another scheduler: which one starts is decided by PATH")
@@ -77,7 +78,7 @@ def _is_there(path: Path) -> bool:
 
 
 _SECOND_LINKS = tuple(f"{name}.{system}" for name in PBS for system in QSUB)
-EVERY_LINK = (*HPC_PACK, *SLURM, *PBS, *OF_ONE, *_SECOND_LINKS)
+EVERY_LINK = (*HPC_PACK, *BATCH_PROGRAMS, *_SECOND_LINKS)
 
 
 def remove(asked: Arguments, _client: Client, out: Output) -> int:
@@ -135,8 +136,8 @@ def _is_ours(path: Path) -> bool:
 
 def run_program(asked: Arguments, client: Client, _out: Output) -> int:
     """Run a program that needs no link."""
-    if not asked.words or asked.words[0] not in (*SLURM, *PBS, *OF_ONE):
-        known = ", ".join((*SLURM, *PBS, *OF_ONE))
+    if not asked.words or asked.words[0] not in BATCH_PROGRAMS:
+        known = ", ".join(BATCH_PROGRAMS)
         raise usage(f"{' '.join(asked.words[:1])!r} is not one of the programs", f"choose from: {known}")
     from headnode.apps.cli.batch_programs.programs import run_as
 
@@ -159,7 +160,7 @@ COMMANDS = (
     CliCommand(
         "install",
         "DIRECTORY",
-        "Create the programs of HPC Pack, Slurm and PBS or Grid Engine in a directory",
+        "Create the programs of HPC Pack, Slurm, LSF and PBS or Grid Engine in a directory",
         install,
         options=(
             CliOption("only", "NAME,...", f"Only these: {', '.join(FAMILIES)} (default: all)"),
@@ -170,7 +171,8 @@ COMMANDS = (
         example="hn compat install ~/bin --only slurm",
         notes=(
             "They are links to hn. Those of HPC Pack and Compute Cluster Server are job, task, node, cluscfg "
-            "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun, salloc and scontrol.",
+            "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun, salloc and scontrol; "
+            "those of LSF bsub, bjobs, bkill, bstop, bresume, bpeek, bhosts, bqueues and lsid.",
             "The cluster parameter CommandSentences selects the wording that they print: HPCPack or CCS.",
             "job /? lists every option and its effect; so do the others.",
         ),
@@ -178,7 +180,7 @@ COMMANDS = (
     CliCommand(
         "run",
         "[--qsub pbs|gridengine] PROGRAM [ARGUMENT...]",
-        "Run one of the programs of Slurm, PBS or Grid Engine without a link",
+        "Run one of the programs of Slurm, PBS, Grid Engine or LSF without a link",
         run_program,
         options=(CliOption("qsub", "pbs|gridengine", "Scheduler whose command line it is (default: pbs)"),),
         example="hn compat run squeue --me",

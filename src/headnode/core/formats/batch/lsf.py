@@ -44,6 +44,12 @@ def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.tell(_TRANSLATED, "a processor for each task of LSF")
 
 
+def read_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read a number of whole hosts."""
+    draft.nodes, draft.job["exclusive"] = place.number(text, 1), True
+    place.tell(_TRANSLATED, "the job has this many nodes exclusively")
+
+
 def read_run_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read ``[hour:]minute[/host]``."""
     clock, slash, _ = text.partition("/")

@@ -245,6 +245,7 @@ BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
     "mig": BsubOption(ignored("a job stays on its nodes")),
     "n": BsubOption(r.read_processors),
     "network": BsubOption(ignored("networks are not selected")),
+    "nnodes": BsubOption(r.read_nodes),
     "o": BsubOption(r.output_file(append=True)),
     "oo": BsubOption(r.output_file(append=False)),
     "outdir": BsubOption(refused("the directory of output is that of its file", "write it into -o and -e")),

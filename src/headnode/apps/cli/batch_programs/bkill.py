@@ -1,0 +1,187 @@
+"""``bkill``, ``bstop`` and ``bresume`` of LSF, and ``bpeek``.
+
+Source:  IBM Spectrum LSF 10.1, bkill(1), bstop(1), bresume(1), bpeek(1).
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.lsf_rows import (
+    CHOICES,
+    NOT_DONE,
+    LsfLine,
+    address_of,
+    chosen_rows,
+    named_rows,
+    read_line,
+    state_of,
+)
+from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, numbers_of
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_VALUED = "J g m q u P s"
+_DEEDS = {"bkill": "terminated", "bstop": "stopped", "bresume": "resumed"}
+_OVER = ("DONE", "EXIT")
+
+
+def run(program: str, words: "Sequence[str]", client: Client) -> int:
+    """End, stop or resume jobs, or send them a signal; the worst exit status counts."""
+    line = read_line(words, "r b stat", _VALUED)
+    if line.has("b") or line.has("stat"):
+        raise ProgramRefusal("-b and -stat are not supported here: name the jobs", status=NOT_DONE)
+    if line.has("s") and program != "bkill":
+        raise ProgramRefusal("-s is an option of bkill", status=NOT_DONE)
+    source, chooses = JobSource(client), any(map(line.has, CHOICES))
+    if not line.words and not chooses:
+        raise ProgramRefusal("Job ID is missing.", status=NOT_DONE, prefix="bare")
+    status = 0
+    if chooses or "0" in line.words:
+        rows = chosen_rows(line, source)
+        named = [word for word in line.words if word != "0"]
+        if named:
+            ids = {word.partition("[")[0] for word in named}
+            rows = [row for row in rows if str(row.id) in ids]
+        if not rows:
+            raise ProgramRefusal("No matching job found", status=NOT_DONE, prefix="bare")
+        for row in _whole(rows, line):
+            status = max(status, _act(program, address_of(row), [row], line, source))
+        return status
+    for word, rows in named_rows(line.words, source):
+        status = max(
+            status, _act(program, word, _whole(rows, line) if "[" not in word else rows, line, source)
+        )
+    return status
+
+
+def _whole(rows: "Sequence[BatchRow]", line: LsfLine) -> "list[BatchRow]":
+    """Return one row for each job in place of those of its elements, unless elements were named."""
+    if "[" in line.text("J"):
+        return list(rows)
+    jobs: dict[int, BatchRow] = {}
+    for row in rows:
+        if row.number is None:
+            jobs[row.id] = row
+        elif row.id not in jobs:
+            jobs[row.id] = BatchRow(row.source, row.job)
+    return list(jobs.values())
+
+
+def _act(program: str, target: str, rows: "Sequence[BatchRow]", line: LsfLine, source: JobSource) -> int:
+    from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
+
+    if not rows:
+        return _failed(target, "No matching job found")
+    done = 0
+    try:
+        for row in rows:
+            if state_of(row) not in _OVER:
+                done += _do(program, row, line, source)
+    except NotFound:
+        return _failed(target, "No matching job found")
+    except WrongState as refused:
+        over = refused.code in ("job-over", "task-over")
+        return _failed(target, "Job has already finished" if over else f"{refused.what}; {refused.fix}")
+    except HeadnodeError as refused:
+        return _failed(target, f"{refused.what}; {refused.fix}")
+    if not done:
+        return _failed(target, "Job has already finished")
+    deed = "signaled" if line.has("s") and not _ends(line) else _DEEDS[program]
+    print(f"Job <{target}> is being {deed}")
+    return 0
+
+
+def _failed(target: str, what: str) -> int:
+    sys.stderr.write(f"Job <{target}>: {what}\n")
+    return NOT_DONE
+
+
+def _ends(line: LsfLine) -> bool:
+    """Return whether the signal is the one that ends a job as bkill without -s does."""
+    return line.text("s").upper().removeprefix("SIG") in ("KILL", "9")
+
+
+def _do(program: str, row: BatchRow, line: LsfLine, source: JobSource) -> bool:
+    """Do it to a job or an element; return True.
+
+    Raises:  HeadnodeError.
+    """
+    whole = row.number is None
+    named: dict[str, Any] = {"job": row.id}
+    if not whole:
+        task = row.task or source.tasks(row.id)[numbers_of(row.job["array"]).index(row.number or 0)]
+        named |= {"task": task["task"], "instance": task["instance"]}
+    if program == "bkill" and line.has("s") and not _ends(line):
+        source.client.ask("signal_job", signal=_signal(line.text("s")), **named)
+    elif program == "bkill":
+        source.client.ask("cancel_job" if whole else "cancel_task", **named)
+    elif not whole:
+        raise ProgramRefusal(f"an element of an array cannot be {_DEEDS[program]} alone", status=NOT_DONE)
+    else:
+        waits = state_of(row) in ("PEND", "PSUSP")
+        verbs = {"bstop": ("hold_job", "suspend_job"), "bresume": ("release_job", "resume_job")}[program]
+        source.client.ask(verbs[0] if waits else verbs[1], **named)
+    return True
+
+
+def _signal(text: str) -> str:
+    from headnode.core.model.errors import BadRequest
+    from headnode.core.model.signals import signal_name, signal_number
+
+    try:
+        return signal_name(signal_number(text))
+    except BadRequest:
+        raise ProgramRefusal(f"{text[:40]}: Illegal signal value", status=NOT_DONE, prefix="bare") from None
+
+
+def peek(_program: str, words: "Sequence[str]", client: Client) -> int:
+    """Print what a job has printed so far; with ``-f`` what it prints, until its end."""
+    line = read_line(words, "f", "J q m u")
+    source = JobSource(client)
+    if line.words:
+        ((_, rows),) = named_rows(line.words[:1], source)
+    else:
+        rows = [row for row in chosen_rows(line, source) if state_of(row) == "RUN"][-1:]
+    if not rows:
+        raise ProgramRefusal("No matching job found", status=NOT_DONE, prefix="bare")
+    question = _question(rows, source)
+    print("<< output from stdout >>", flush=True)
+    status = _print_output(question, client, ["--follow"] if line.has("f") else [])
+    if len(question) > 1 and not line.has("f"):
+        names = dict(zip(("job", "task", "instance"), question, strict=False))
+        files = client.ask("task_output", **names)
+        if files["standard_error"] not in (None, files["standard_output"]):
+            print("<< output from stderr >>", flush=True)
+            status = _print_output(question, client, ["--stderr"]) or status
+    return status
+
+
+def _question(rows: "Sequence[BatchRow]", source: JobSource) -> "list[int]":
+    """Return the numbers of the job, or of its only task, or of the element of an array."""
+    row = rows[0]
+    tasks = source.tasks(row.id)
+    if row.number is not None and len(rows) == 1:
+        task = row.task or tasks[numbers_of(row.job["array"]).index(row.number)]
+        return [row.id, int(task["task"]), int(task["instance"])]
+    return [row.id, int(tasks[0]["task"])] if len(tasks) == 1 and row.number is None else [row.id]
+
+
+def _print_output(question: "Sequence[int]", client: Client, options: "Sequence[str]") -> int:
+    """Print the output of a job, a task or an instance as `hn task output` does."""
+    from headnode.apps.cli.catalogue import find_command
+    from headnode.apps.cli.options import read_arguments
+    from headnode.apps.cli.output import Output
+
+    command = find_command("task", "output")
+    asked = read_arguments([".".join(map(str, question)), *options], command.options, command.positionals)
+    return command.run(asked, client, Output(sys.stdout.write, sys.stderr.write, _write_bytes))
+
+
+def _write_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
