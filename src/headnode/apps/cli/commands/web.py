@@ -92,6 +92,7 @@ COMMANDS = (
             CliOption("stop", "", "Stop the gateway; jobs are not affected"),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),
+        instead="to stop the gateway: hn web --stop",
         example="hn web",
         notes=(
             "If a gateway runs, only a new address is printed.",
