@@ -115,9 +115,10 @@ import sys
 import dask_jobqueue
 from distributed import Client
 
+OF_ONE = {"HTCondorCluster": {"disk": "1 MB"}, "LSFCluster": {"walltime": "00:10"}}
 with getattr(dask_jobqueue, sys.argv[1])(
-    cores=1, processes=1, memory="400 MB", walltime=sys.argv[2], interface="lo", nanny=False,
-    scheduler_options={"dashboard_address": None},
+    cores=1, processes=1, memory="400 MB", interface="lo", nanny=False,
+    scheduler_options={"dashboard_address": None}, **OF_ONE.get(sys.argv[1], {"walltime": "00:10:00"}),
 ) as cluster"""
 
 
@@ -129,6 +130,7 @@ with getattr(dask_jobqueue, sys.argv[1])(
         ("PBSCluster", ("--only", "qsub", "--qsub", "pbs")),
         ("SGECluster", ("--only", "qsub", "--qsub", "gridengine")),
         ("LSFCluster", ("--only", "lsf")),
+        ("HTCondorCluster", ("--only", "condor")),
     ],
 )
 def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
@@ -137,9 +139,41 @@ def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
     programs = Programs(head, tmp_path / "bin", *options)
     (tmp_path / "work.py").write_text(DASK + USE_OF_DASK)
     before = head.ask("jobs", limit=1)["jobs"]
-    limit = "00:10" if cluster == "LSFCluster" else "00:10:00"
-    assert "sum 285" in run(programs, tmp_path, "work.py", cluster, limit)
+    assert "sum 285" in run(programs, tmp_path, "work.py", cluster)
     known = before[0]["id"] if before else 0
     workers = [job["id"] for job in head.ask("jobs", limit=10)["jobs"] if job["id"] > known]
     assert len(workers) == 2
     head.until(lambda: {head.ask("job", job=job)["job"]["state"] for job in workers} == {"Canceled"})
+
+
+PARSL = """
+import parsl
+from parsl.config import Config
+from parsl.executors import HighThroughputExecutor
+from parsl.providers import CondorProvider
+
+provider = CondorProvider(init_blocks=1, max_blocks=1, cores_per_slot=1, mem_per_slot=0.25)
+block = HighThroughputExecutor(
+    label="block", address="127.0.0.1", loopback_address="127.0.0.1", encrypted=False,
+    max_workers_per_node=1, provider=provider,
+)
+
+@parsl.python_app
+def square(n):
+    return n * n
+
+with parsl.load(Config(executors=[block], strategy="none")):
+    print("sum", sum(each.result() for each in [square(n) for n in range(10)]))
+    jobs = list(block.blocks_to_job_id.values())
+    print([one.state.name for one in provider.status(jobs)], provider.cancel(jobs))
+"""
+
+
+@needs("parsl")
+def test_parsl_has_its_block_as_a_job_that_it_sees_and_removes(head: RealHead, tmp_path: Path) -> None:
+    condor = Programs(head, tmp_path / "bin", "--only", "condor")
+    (tmp_path / "work.py").write_text(PARSL)
+    said = run(condor, tmp_path, "work.py").splitlines()
+    assert said[:2] == ["sum 285", "['RUNNING'] [True]"]
+    (cluster,) = condor.said("condor_history -limit 1 -af ClusterId", tmp_path).split()
+    assert condor.said(f"condor_history {cluster} -af:j JobStatus", tmp_path) == f"{cluster}.0 3"

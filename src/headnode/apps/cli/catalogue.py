@@ -26,7 +26,13 @@ LSF = {
     "bpeek": "bkill", "bhosts": "bhosts", "bqueues": "bhosts", "lsid": "bhosts",
 }  # fmt: skip
 """Programs of LSF, and the modules that carry them out."""
-BATCH_PROGRAMS = (*SLURM, *PBS, *OF_ONE, *LSF)
+CONDOR = (
+    *("condor_submit", "condor_submit_dag", "condor_q", "condor_history", "condor_rm", "condor_hold"),
+    *("condor_release", "condor_prio", "condor_wait", "condor_status", "condor_transfer_data"),
+    *("condor_ssh_to_job", "condor_qedit", "condor_tail"),
+)
+"""Programs of HTCondor."""
+BATCH_PROGRAMS = (*SLURM, *PBS, *OF_ONE, *LSF, *CONDOR)
 """Programs of other schedulers that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (
     CliOption("help", "", "Show what the command does and its options", ("?",), short="h"),
@@ -131,7 +137,7 @@ NOUNS = {
     "elastic": "Nodes that are allocations at another scheduler, requested while jobs wait",
     "template": "Job templates: defaults and limits for kinds of jobs",
     "filter": "Submission and activation filters of the site",
-    "compat": "The programs of HPC Pack, Slurm, PBS and Grid Engine, as links to hn",
+    "compat": "The programs of HPC Pack, Slurm, PBS, Grid Engine and HTCondor, as links to hn",
     "token": "Tokens for the use of the cluster from other machines",
     "grid": "Jobs at a Pilot service",
 }

@@ -74,22 +74,30 @@ def described_by(asked: Arguments, path: str, client: "Client") -> "dict[str, An
     from headnode.core.formats.condor.recognition import is_submit_file
 
     text = read_job_file(path)
-    files = files_beside(path, text)
-    shell: dict[str, Any] = {}
     if is_submit_file(text):
-        from headnode.apps.cli.queue_items import variables_named
-
-        shell = _of_shell(client) | {"script": [path]}
-        shell["environment"] |= variables_named((text, *files.values()))
+        described = submit_file_request(path, text, client)
+    else:
+        described = {"jobfile": text, "files": files_beside(path, text) or None}
     return {
-        **shell,
-        "jobfile": text,
-        "files": files or None,
+        **described,
         "dialect": asked.text("from"),
         "lenient": asked.flag("lenient") or None,
         "strict": asked.flag("strict") or None,
         "values": values_given(asked) or None,
     }
+
+
+def submit_file_request(path: str, text: str, client: "Client") -> "dict[str, Any]":
+    """Return a submit file, or a flow, as the head gets it: with its files, and what it takes of this shell.
+
+    Raises:  BadRequest ``job-file``.
+    """
+    from headnode.apps.cli.queue_items import variables_named
+
+    files = files_beside(path, text)
+    shell = _of_shell(client)
+    shell["environment"] |= variables_named((text, *files.values()))
+    return {**shell, "script": [path], "jobfile": text, "files": files or None}
 
 
 def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str, Any] | None":

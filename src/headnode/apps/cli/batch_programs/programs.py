@@ -4,7 +4,7 @@ import os
 import sys
 
 from headnode.apps.cli.batch_programs.words import NOT_REACHED, ProgramRefusal, errors_of_ours
-from headnode.apps.cli.catalogue import LSF, OF_ONE, SLURM
+from headnode.apps.cli.catalogue import CONDOR, LSF, OF_ONE, SLURM
 from headnode.apps.client.client import Client
 from headnode.apps.client.head_location import head_to_ask
 from headnode.core.batch import HAND_OFF
@@ -37,6 +37,10 @@ def run_as(program: str, words: "Sequence[str]", client: Client | None = None, *
 
 
 def _start(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+    if program in CONDOR:
+        from headnode.apps.cli.condor_programs.programs import run
+
+        return run(program, words, client)
     if program in SLURM and list(words[:1]) in (["--version"], ["-V"]):
         from headnode.apps.cli.batch_programs.scontrol import version
 

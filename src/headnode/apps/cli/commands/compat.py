@@ -1,4 +1,4 @@
-"""``hn compat``: links to `hn` with the names of the programs of HPC Pack, Slurm, PBS, Grid Engine and LSF.
+"""``hn compat``: links to `hn` with the names of the programs of HPC Pack and of other schedulers.
 
 The name `qsub` serves two systems: the link leads to `hn` by a second one, ``qsub.pbs``, which says whose.
 """
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from headnode.apps.cli.catalogue import BATCH_PROGRAMS, LSF, OF_ONE, PBS, SLURM, CliCommand
+from headnode.apps.cli.catalogue import BATCH_PROGRAMS, CONDOR, LSF, OF_ONE, PBS, SLURM, CliCommand
 from headnode.apps.cli.hpc_pack_programs import PROGRAMS as HPC_PACK
 from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 
-FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "lsf": (*LSF,), "qsub": PBS}
+FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "lsf": (*LSF,), "qsub": PBS, "condor": CONDOR}
 QSUB = ("pbs", "gridengine")
 
 
@@ -160,7 +160,7 @@ COMMANDS = (
     CliCommand(
         "install",
         "DIRECTORY",
-        "Create the programs of HPC Pack, Slurm, LSF and PBS or Grid Engine in a directory",
+        "Create the programs of HPC Pack, Slurm, LSF, HTCondor and PBS or Grid Engine in a directory",
         install,
         options=(
             CliOption("only", "NAME,...", f"Only these: {', '.join(FAMILIES)} (default: all)"),
@@ -172,7 +172,8 @@ COMMANDS = (
         notes=(
             "They are links to hn. Those of HPC Pack and Compute Cluster Server are job, task, node, cluscfg "
             "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun, salloc and scontrol; "
-            "those of LSF bsub, bjobs, bkill, bstop, bresume, bpeek, bhosts, bqueues and lsid.",
+            "those of LSF bsub, bjobs, bkill, bstop, bresume, bpeek, bhosts, bqueues and lsid; "
+            "those of HTCondor condor_submit, condor_q, condor_rm and condor_wait, among others.",
             "The cluster parameter CommandSentences selects the wording that they print: HPCPack or CCS.",
             "job /? lists every option and its effect; so do the others.",
         ),
@@ -180,7 +181,7 @@ COMMANDS = (
     CliCommand(
         "run",
         "[--qsub pbs|gridengine] PROGRAM [ARGUMENT...]",
-        "Run one of the programs of Slurm, PBS, Grid Engine or LSF without a link",
+        "Run one of the programs of Slurm, PBS, Grid Engine, LSF or HTCondor without a link",
         run_program,
         options=(CliOption("qsub", "pbs|gridengine", "Scheduler whose command line it is (default: pbs)"),),
         example="hn compat run squeue --me",

@@ -32,10 +32,15 @@ class CommandPlace(OptionPlace):
 
 
 class SubmitCommand(NamedTuple):
-    """How a command is read.  `swept`: its text may have the number of the process in it."""
+    """How a command is read.
+
+    swept:       its text may have the number of the process in it
+    calculated:  it is a number that may be calculated from attributes of the job
+    """
 
     read: Reader
     swept: bool = False
+    calculated: bool = False
 
 
 def truth(place: OptionPlace, text: str) -> bool:

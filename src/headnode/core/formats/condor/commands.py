@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from headnode.core.formats.batch.option_place import OptionPlace
-from headnode.core.formats.condor.command_reading import SubmitCommand, ignored, number, truth
-from headnode.core.formats.condor.draft import SubmitDraft
+from headnode.core.formats.condor.command_reading import SubmitCommand, number, truth
+from headnode.core.formats.condor.draft import LEAVE_IN_QUEUE, SubmitDraft
 from headnode.core.formats.condor.expressions import whole_number
 from headnode.core.formats.condor.policy_commands import POLICY_COMMANDS
 from headnode.core.formats.condor.requirements import read_rank, read_requirements
@@ -104,6 +104,16 @@ def _request_disk(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
 def _amount(place: OptionPlace, text: str, plain: str) -> int:
     found = whole_number(text)
     return place.megabytes(re.sub(r"\s+", "", text) if found is None else str(found), plain=plain)
+
+
+def _log(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    draft.log = text
+    place.tell(Fidelity.NOT_SUPPORTED, "no event log is written; condor_wait knows the jobs by its name")
+
+
+def _leave_in_queue(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+    draft.properties[LEAVE_IN_QUEUE] = text
+    place.tell(_APPROXIMATED, "condor_q shows the job after its end if it is named by its id")
 
 
 def _requirements(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -201,10 +211,10 @@ COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "description": _text_of_job("description", "it is the description of the job"),
     "accounting_group": _text_of_job("project", "it is the project of the job"),
     "notify_user": _text_of_job("email", "notifications go to this address"),
-    "request_cpus": SubmitCommand(_request_cpus),
-    "request_gpus": SubmitCommand(_request_gpus),
-    "request_memory": SubmitCommand(_request_memory),
-    "request_disk": SubmitCommand(_request_disk),
+    "request_cpus": SubmitCommand(_request_cpus, calculated=True),
+    "request_gpus": SubmitCommand(_request_gpus, calculated=True),
+    "request_memory": SubmitCommand(_request_memory, calculated=True),
+    "request_disk": SubmitCommand(_request_disk, calculated=True),
     "requirements": SubmitCommand(_requirements),
     "rank": SubmitCommand(_rank),
     "priority": SubmitCommand(_priority),
@@ -214,8 +224,9 @@ COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "machine_count": SubmitCommand(_machine_count),
     "max_materialize": SubmitCommand(_max_materialize),
     "coresize": SubmitCommand(_core_size),
-    "log": ignored("no event log is written; see: hn job view ID --history"),
+    "log": SubmitCommand(_log, swept=True),
+    "leave_in_queue": SubmitCommand(_leave_in_queue),
     **POLICY_COMMANDS,
     **TRANSFER_COMMANDS,
 }
-"""The commands that have an effect here, and the log; others are in `other_commands`."""
+"""The commands that have an effect here; others are in `other_commands`."""

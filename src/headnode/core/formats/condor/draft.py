@@ -23,6 +23,11 @@ _SIGN = re.compile(f"(\ud800[^\ud801]*\ud801|{JOB_ID})")
 _STARS = re.compile(r"[*^]")
 _OURS: Final = "%CCP_JOBID%"
 
+USER_LOG: Final = "UserLog"
+"""The property of a task with the path of its event log."""
+LEAVE_IN_QUEUE: Final = "LeaveJobInQueue"
+"""The property of a job with the expression under which condor_q shows it after its end."""
+
 DOES_TRANSFER: Final = {"YES": True, "NO": False, "IF_NEEDED": None}
 
 
@@ -41,6 +46,7 @@ class SubmitDraft:
         self.variables: dict[str, str] = {}
         self.shell_variables: dict[str, str] = {}  # of the submitter
         self.initial_directory = ""
+        self.log = ""
         self.streams = {"standard_input": "", "standard_output": "", "standard_error": ""}
         self.processors = 1
         self.gpus = 0
@@ -115,17 +121,20 @@ class TaskMaker:
         base = self._directory(draft)
         staged = self._staged(draft, base) if draft.is_staged else {}
         program = self._program(draft, staged=bool(staged))
-        streams: dict[str, Any] = {
+        fields: dict[str, Any] = {
             field: self._path(draft, field, posixpath.join(base, text) if base else text)
             for field, text in draft.streams.items()
             if text
         }
+        if draft.log and draft.log != "/dev/null":
+            log = posixpath.join(base, draft.log) if base else draft.log
+            fields["properties"] = {USER_LOG: self._path(draft, "log", log)}
         command = self._text(join([program, *draft.arguments]))
         directory = "" if staged else self._path(draft, "initialdir", base)
         return TaskSpec(
             **draft.task,
             **staged,
-            **streams,
+            **fields,
             **self._range(),
             command=command,
             work_directory=directory,

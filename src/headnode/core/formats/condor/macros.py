@@ -226,8 +226,9 @@ class _Expansion:
     def _argument(self, body: str, depth: int) -> str:
         """Return what a function is about: the value of a macro, by its name, or a text with macros."""
         text = body.strip()
-        if _NAME.match(text) and (text.lower() in self._live or self._table.value(text) is not None):
-            return self._named(text, depth)
+        name = text.lower().removeprefix("my.")
+        if _NAME.match(name) and (name in self._live or self._table.value(name) is not None):
+            return self._named(name, depth)
         return self.text(text, depth + 1)
 
     def _environment(self, body: str, depth: int) -> str:
@@ -281,11 +282,13 @@ class _Expansion:
 
     def _file_name(self, parts: str, body: str, depth: int) -> str:
         """Return parts of a path: ``p`` its directory, ``n`` its name, ``x`` its ending, ``d`` the last
-        directory; ``q`` puts quotes around it.
+        directory; ``q`` puts quotes around it, and without it those of the path are left out.
         """
         if set(parts) - set("pnxdq"):
             self._refuse(f"$F{parts[:20]}() is not supported", "use the letters p, n, x, d and q")
         path = self._argument(body, depth).strip()
+        if len(path) > 1 and path[0] == path[-1] == '"':
+            path = path[1:-1]
         if not set(parts) & set("pnxd"):
             return f'"{path}"' if "q" in parts else path
         directory, name = posixpath.split(path)

@@ -11,6 +11,7 @@ from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.condor.command_reading import SubmitCommand, ignored, refused, refused_if
 from headnode.core.formats.condor.commands import COMMANDS
 from headnode.core.formats.condor.draft import SubmitDraft
+from headnode.core.formats.condor.macros import without_signs
 from headnode.core.formats.condor.words import unquoted
 from headnode.core.formats.fidelity import Fidelity
 
@@ -92,7 +93,7 @@ OTHER_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
          "job_max_vacate_time", "max_job_retirement_time"), _SIGNALS
     ),
     **dict.fromkeys(
-        ("leave_in_queue", "job_lease_duration", "keep_claim_idle", "job_machine_attrs",
+        ("job_lease_duration", "keep_claim_idle", "job_machine_attrs",
          "job_machine_attrs_history_length", "job_ad_information_attrs", "copy_to_spool", "image_size",
          "rendezvousdir", "noop_job", "noop_job_exit_code", "noop_job_exit_signal", "load_profile",
          "load_plugins", "stack_size", "nextjobstartdelay", "next_job_start_delay", "max_idle",
@@ -164,7 +165,7 @@ def read_attribute(draft: SubmitDraft, place: OptionPlace, name: str, text: str)
         draft.waits_for_all = text.strip('"').upper() == "WAIT_FOR_ALL"
         place.tell(Fidelity.KEPT, "when a parallel job ends")
         return
-    draft.properties[name] = unquoted(text)
+    draft.properties[name] = unquoted(without_signs(text))
     place.tell(Fidelity.NOT_SUPPORTED, "it is kept as a property of the job, and nothing here acts on it")
 
 

@@ -10,9 +10,15 @@ from typing import Final
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.condor.command_reading import CommandPlace, SubmitCommand
 from headnode.core.formats.condor.draft import SubmitDraft, TaskMaker
+from headnode.core.formats.condor.evaluation import calculated
 from headnode.core.formats.condor.jobs import JobMaker, QueuedProcess
 from headnode.core.formats.condor.macros import JOB_ID, PROCESS_SIGN, OneByOne, ReadingBudget, SweptNumber
-from headnode.core.formats.condor.other_commands import command_named, read_attribute, refuse_misspelt
+from headnode.core.formats.condor.other_commands import (
+    ALIASES,
+    command_named,
+    read_attribute,
+    refuse_misspelt,
+)
 from headnode.core.formats.condor.statements import QueueCommand, SubmitStatements, spend_tasks
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, ReportItem, apply_awareness
 from headnode.core.formats.text.source_text import SourceText, decode
@@ -240,12 +246,23 @@ class _Reader:
         place = self._place(known[0] if known else spelling, start)
         draft.places[place.name] = place
         value = self.statements.macros.expand(text, start, live).strip()
-        if known is None or not known[1].swept:
+        if known is None:
+            if PROCESS_SIGN.search(value):
+                raise OneByOne
+        elif not known[1].swept:
             self._refuse_signs(place, value)
+        if known is not None and known[1].calculated:
+            value = calculated(value, lambda name: self._attribute(name, live))
         if known is None:
             read_attribute(draft, place, spelling[1:], value)
         elif value or known[0] in _MAY_BE_EMPTY:
             known[1].read(draft, place, value)
+
+    def _attribute(self, name: str, live: Mapping[str, str]) -> str | None:
+        """Return what an attribute of the job is, as an expression; None if the file does not set it."""
+        commands = self.statements.commands
+        said = commands.get(f"+{name}") or commands.get(ALIASES.get(name, name))
+        return None if said is None else self.statements.macros.expand(said[1], said[2], live)
 
     def _refuse_signs(self, place: OptionPlace, text: str) -> None:
         if PROCESS_SIGN.search(text):

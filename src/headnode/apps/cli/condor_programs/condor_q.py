@@ -1,0 +1,167 @@
+"""``condor_q``: list the jobs that have not ended.
+
+Source:  HTCondor 24, condor_q(1).
+"""
+
+import os
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.squeue import own_user
+from headnode.apps.cli.condor_programs.ad_output import OUTPUTS, show, shown
+from headnode.apps.cli.condor_programs.job_ads import JobAd
+from headnode.apps.cli.condor_programs.options import (
+    CondorLine,
+    acted_on,
+    ignored,
+    read_line,
+    refused,
+)
+from headnode.apps.cli.condor_programs.processes import HELD, IDLE, RUNNING, CondorProcess, CondorSource
+from headnode.apps.cli.condor_programs.queue_tables import (
+    HeldTable,
+    ProcessTable,
+    QueueCounts,
+    RunningTable,
+    banner,
+    batch_lines,
+)
+from headnode.apps.cli.condor_programs.selection import WantedProcesses, holds
+from headnode.apps.client.client import Client
+from headnode.core.formats.condor.expressions import NoExpression, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+OPTIONS = {
+    **acted_on("constraint= allusers nobatch batch totals hold held run idle wide submitter= " + OUTPUTS),
+    **ignored("global currentrun stream-results expert debug nouserprios", "this cluster has one queue"),
+    **ignored("name= pool= schedd-constraint=", "hn's --scheduler and hn login choose the head"),
+    **refused("analyze better-analyze reverse-analyze machine= mconstraint=", "use: hn job explain ID"),
+    **refused("xml", "use -json"),
+    **refused("print-format= pr= aaf+", "use -autoformat or -format"),
+    **refused("userlog= jobads= slotads= userprios=", "no such files are read; name the job by its id"),
+    **refused("dag grid io cputime cumulative-time", "use -autoformat: -af:j RemoteUserCpu"),
+    **refused("factory jobset autocluster hold-codes unmatchable=", "use -autoformat, or -hold"),
+}
+_OF_TABLE = {
+    "hold": (HELD, HeldTable),
+    "held": (HELD, HeldTable),
+    "run": (RUNNING, RunningTable),
+    "idle": (IDLE, ProcessTable),
+}
+_SUPERUSER = 0
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """List jobs."""
+    asked = read_line("condor_q", words, OPTIONS, _tell)
+    wanted = WantedProcesses([*asked.words, *asked.values("submitter")], asked.values("constraint"))
+    source, limit = CondorSource(client), asked.number("limit")
+    owner = None if asked.has("allusers") or os.geteuid() == _SUPERUSER else own_user()
+    jobs = sorted(wanted.jobs(source, owner), key=lambda job: int(job["id"]))
+    if shown(asked):
+        show(asked, map(JobAd, _first(limit, _rows(wanted, source, jobs, asked))))
+        return 0
+    sys.stdout.write(banner(client))
+    if _is_batch(asked, wanted):
+        _show_batches(source, [job for job in jobs if _is_living(job)])
+    else:
+        _show_processes(asked, _first(limit, _rows(wanted, source, jobs, asked)))
+    if not asked.has("run"):
+        _show_other_totals(source, owner)
+    return 0
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _first(limit: int | None, rows: "Iterator[CondorProcess]") -> "Iterator[CondorProcess]":
+    from itertools import islice
+
+    return islice(rows, limit)
+
+
+def _is_living(job: "dict[str, Any]") -> bool:
+    return job["state"] in ("Configuring", "Queued", "Running", "Suspended")
+
+
+def _is_batch(asked: CondorLine, wanted: WantedProcesses) -> bool:
+    if wanted.constraints or wanted.processes or asked.has("limit"):
+        return False
+    return not any(asked.has(name) for name in ("nobatch", "totals", *_OF_TABLE))
+
+
+def _rows(
+    wanted: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", asked: CondorLine
+) -> "Iterator[CondorProcess]":
+    """Yield the processes that are in the queue: those that have not ended, or that are left in it."""
+    states = {_OF_TABLE[name][0] for name, _, _ in asked.options if name in _OF_TABLE}
+    for job in jobs:
+        if not _is_living(job) and not source.detail(job["id"])["spec"].get("properties"):
+            continue
+        for row in wanted.rows(source, job):
+            if states and row.status not in states:
+                continue
+            if not row.is_over or _is_left(row):
+                yield row
+
+
+def _is_left(row: CondorProcess) -> bool:
+    """Return whether a process that has ended stays in the queue, as leave_in_queue of its file says."""
+    ad = JobAd(row)
+    text = ad("leavejobinqueue")
+    if not isinstance(text, str):
+        return False
+    try:
+        return holds(parse(text), ad, time.time())
+    except NoExpression:
+        return False
+
+
+def _show_batches(source: CondorSource, jobs: "Sequence[dict[str, Any]]") -> None:
+    names, counts = dict[int, str](), QueueCounts()
+    for job in jobs:
+        counts.add_job(job)
+        name = _batch_name(source, job)
+        if name:
+            names[int(job["id"])] = name
+    sys.stdout.write("".join(batch_lines(jobs, names)))
+    sys.stdout.write(f"\nTotal for query: {counts} \n")
+
+
+def _batch_name(source: CondorSource, job: "dict[str, Any]") -> str:
+    task = {"job": job["id"], "state": job["state"]}
+    name = JobAd(CondorProcess(source, job, 0, task))("jobbatchname")
+    return str(name or "")
+
+
+def _show_processes(asked: CondorLine, rows: "Iterator[CondorProcess]") -> None:
+    kind = next((_OF_TABLE[name][1] for name, _, _ in asked.options if name in _OF_TABLE), ProcessTable)
+    counts = QueueCounts()
+
+    def counted() -> "Iterator[CondorProcess]":
+        for row in rows:
+            counts.add(row.status)
+            yield row
+
+    lines = kind(wide=asked.has("wide")).lines(counted())
+    for line in lines:
+        if not asked.has("totals"):
+            sys.stdout.write(line)
+    if not asked.has("run"):
+        sys.stdout.write(f"\nTotal for query: {counts} \n")
+
+
+def _show_other_totals(source: CondorSource, owner: str | None) -> None:
+    """Print how many processes the user has, and all users."""
+    own, everyone = QueueCounts(), QueueCounts()
+    me = owner or own_user()
+    for job in source.clusters(owner=None):
+        everyone.add_job(job)
+        if job["owner"] == me:
+            own.add_job(job)
+    sys.stdout.write(f"Total for {me}: {own} \nTotal for all users: {everyone}\n\n")
