@@ -15,7 +15,8 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
         started.ask(
             "set_parameters",
             values={
-                "ProjectLimits": "idle:jobs=3,processors=8,gpus=2,submitted=50",
+                "ProjectLimits": "idle:jobs=3,processors=8,gpus=2,submitted=50,"
+                "processor-minutes=600,gpu-minutes=60,gpu-minutes-running=40,gpu-minutes-per-job=20",
                 "UserLimits": "*:jobs=10,submitted=99",
             },
         )
@@ -43,6 +44,11 @@ def test_a_project_is_an_account_once_a_job_or_a_limit_names_it(slurm: Programs,
         f"{cluster}|chem|root|||",
         f"{cluster}|idle||3|cpu=8,gres/gpu=2|50",
         f"{cluster}|idle|root|||",
+    ]
+    minutes = "format=grptresmins,grptresrunmins,maxtresmins"
+    assert slurm.said(f"sacctmgr -nP show assoc account=idle {minutes}", tmp_path).splitlines() == [
+        "cpu=600,gres/gpu=60|gres/gpu=40|gres/gpu=20",
+        "||",
     ]
     assert slurm.said("sacctmgr -nP show assoc account=chem user=root format=account", tmp_path) == "chem"
     assert slurm.said("sacctmgr -nP show qos format=name,maxjobspu,maxsubmitpu", tmp_path) == "Default|10|99"

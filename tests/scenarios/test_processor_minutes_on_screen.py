@@ -115,6 +115,28 @@ def test_a_job_above_a_limit_even_alone_or_without_a_run_time_limit_is_refused(t
     run(tmp_path, story)
 
 
+def test_a_limit_of_what_running_jobs_may_use_is_shown_and_explained_with_when_it_leaves_enough(
+    tmp_path: Path,
+) -> None:
+    async def story(scene: Scene) -> None:
+        await limit(scene, UserLimits="*:processor-minutes-running=100,gpu-minutes=7")
+        await submit(scene, OWNER, 80)
+        second = await submit(scene, OWNER, 60)
+        scene.clock.advance(Seconds(600))
+        running, gpus = ("ada", "processor-minutes-running", 70, 100), ("ada", "gpu-minutes", 0, 7)
+        assert await used(scene, OWNER) == [running, gpus]
+        told = await call(scene.context, OWNER, "explain_job", job=second)
+        assert told["reasons"][0]["text"].startswith(
+            "user 'ada' may reserve 100 processor-minutes for running jobs and reserves 70; "
+            "the job may use 60; it decreases, and leaves enough at 1970-01-12T"
+        )
+        assert [change["text"] for change in told["changes"]] == [
+            "with a run time limit of at most 30m instead of 1h"
+        ]
+
+    run(tmp_path, story)
+
+
 @pytest.fixture(scope="module")
 def limited(state: Path) -> Path:
     """A cluster whose user has one job that runs and one that waits for processor-minutes."""

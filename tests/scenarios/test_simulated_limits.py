@@ -244,15 +244,16 @@ def test_the_wait_for_limits_is_the_time_in_which_the_scheduler_names_them(
 
 @pytest.mark.parametrize("machine", [pool(8), machine_of(read_nodes("3x2,1x4"), whole_nodes=True)])
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative-replan"])
+@pytest.mark.parametrize("of_users", ["processor-minutes=10", "processor-minutes-running=6"])
 def test_the_wait_for_processor_minutes_is_the_time_in_which_the_scheduler_names_them(
-    policy: str, machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
+    of_users: str, policy: str, machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The head makes a pass as soon as usage has decayed enough; here, not only each second."""
     monkeypatch.setattr(usage_decay, "SOONEST", 0.01)
     dice = random.Random(policy)
     parameters = read_parameters(
         [
-            "UserLimits=*:processor-minutes=10",
+            f"UserLimits=*:{of_users}",
             "ProjectLimits=*:processor-minutes=14,jobs=4",
             "UsageHalfLife=60",
         ]

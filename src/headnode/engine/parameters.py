@@ -192,7 +192,7 @@ _DECLARED = (
         "licences of the whole cluster, counted by the scheduler: feature:number,feature:number"),
     Parameter(LimitScope.USER.parameter,
         "what each user may have at once: *:jobs=10,processors=64,gpus=4,submitted=500;ann:jobs=20; "
-        "what each may use: *:processor-minutes=60000,processor-minutes-per-job=9000; "
+        "what each may use: *:processor-minutes=60000,gpu-minutes=6000; "
         "@staff: each member of a group"),
     Parameter(LimitScope.PROJECT.parameter,
         "what all jobs of a project may have at once, in the same form: *:processors=256;chem:jobs=50"),

@@ -48,7 +48,7 @@ def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: Cl
 def plan_of_cluster(view: View, policy: Callable[[View], Plan], cluster: ClusterState) -> Plan:
     """Return the plan with preemption, which is made again when usage has decayed enough for a job."""
     plan = plan_with_preemption(view, policy, cluster)
-    if not cluster.limit_index.counts_minutes:
+    if not cluster.limit_index.counts_time:
         return plan
     from headnode.engine.usage_decay import with_decay  # few clusters have such limits
 

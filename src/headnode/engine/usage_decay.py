@@ -1,4 +1,4 @@
-"""What limits leave, and when usage has decayed so far that jobs start which wait for processor-minutes."""
+"""What limits leave, and when so much has decayed or was used that jobs start which wait for minutes."""
 
 from collections.abc import Iterator
 from math import inf, isinf
@@ -23,15 +23,15 @@ SOONEST = 1.0  # seconds until the next pass for decay; usage has a half-life of
 def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
     """Return a plan that is made again when decay lets the first job start, though nothing else happens.
 
-    Cost:  O(classes), where there are limits of processor-minutes.
+    Cost:  O(classes), where there are limits of minutes.
     """
     left = {key: free for key, (_, free) in view.licences.items() if is_spent(key)}
     if not left:
         return plan
-    held: dict[str, int] = {}  # processors that the plan gives to jobs of the owner
-    for key, taken, processors in _given(plan, cluster):
+    held: dict[str, int] = {}  # processors or GPUs that the plan gives to jobs of the owner
+    for key, taken, count in _given(plan, cluster):
         left[key] -= taken
-        held[key] = held.get(key, 0) + processors
+        held[key] = held.get(key, 0) + count
     node_table = view.node_table()
     least: dict[str, int] = {}  # that a job which waits for the limit needs
     for each in view.queue:
@@ -47,7 +47,7 @@ def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
 
 
 class _KeyUse(NamedTuple):
-    """A limit, and what is left of it when the plan is carried out; `more`: processors that it gives."""
+    """A limit, and what is left of it when the plan is carried out; `more`: what it gives."""
 
     key: str
     most: int
@@ -56,7 +56,7 @@ class _KeyUse(NamedTuple):
 
 
 def _given(plan: Plan, cluster: ClusterState) -> Iterator[tuple[str, int, int]]:
-    """Yield what a plan takes of each limit, in processor-seconds, and with how many processors."""
+    """Yield what a plan takes of each limit, in seconds, and with how many processors or GPUs."""
     for start in plan.starts:
         yield from _taken(cluster.queue.requests[start.job].option(start.option), start.allocation)
     for grow in plan.grows:
@@ -67,16 +67,16 @@ def _taken(request: JobRequest, shares: Shares) -> Iterator[tuple[str, int, int]
     size = sum(count for _, count in shares)
     for each in request.limits:
         if is_spent(each.key):
-            yield each.key, each.held(size), size
+            yield each.key, each.held(size), each.count(size)
 
 
 def enough_at(cluster: ClusterState, request: JobRequest, key: str, view: View) -> Instant | None:
-    """Return when decay leaves enough of a limit for a job at the latest, if no other starts meanwhile.
+    """Return when there is enough of a limit for a job at the latest, if no other starts meanwhile.
 
     However long running jobs go on: what is reserved becomes used or free, so both together only decrease.
     None: not before running jobs end, or never.
     """
-    from headnode.core.state.limit_use import ROUNDING, limits_in_use, minutes_used  # few have limits
+    from headnode.core.state.limit_use import ROUNDING, decay_time, limits_in_use, minutes_held, minutes_used
 
     now = view.now
     share = next((each for each in request.limits if each.key == key), None)
@@ -87,7 +87,8 @@ def enough_at(cluster: ClusterState, request: JobRequest, key: str, view: View) 
     reserved = max(0.0, limits_in_use(cluster, [key], now)[key] - used)
     reserved = reserved if reserved >= 1 else 0.0  # less is rounding
     room = share.limit - needed + ROUNDING
-    seconds = seconds_until(room, used, reserved, 0, cluster.usage.decay_time)
+    decay = decay_time(cluster, key)
+    seconds = seconds_until(room, used, reserved, 0 if decay else minutes_held(cluster, key), decay)
     return None if isinf(seconds) else Instant(now + seconds)
 
 
@@ -101,7 +102,7 @@ def limits_left(cluster: ClusterState, request: JobRequest, now: Instant) -> dic
 
 
 def _needed(request: JobRequest, node_table: NodeTable) -> list[tuple[str, int]]:
-    """Return how many processor-seconds of its limits a job needs at least."""
+    """Return how many seconds of its limits a job needs at least."""
     spent = [share for share in request.limits if share.seconds and is_spent(share.key)]
     if not spent:
         return []
@@ -118,10 +119,10 @@ def _depends_on_nodes(request: JobRequest) -> bool:
 
 
 def _wake(cluster: ClusterState, use: _KeyUse, needed: int, now: Instant) -> Instant:
-    from headnode.core.state.limit_use import ROUNDING, minutes_held, minutes_used  # few have limits
+    from headnode.core.state.limit_use import ROUNDING, decay_time, minutes_held, minutes_used
 
     used, held = minutes_used(cluster, use.key, now), minutes_held(cluster, use.key) + use.more
     reserved = max(0.0, use.most - use.left - used) if held else 0.0
     room = use.most - needed + ROUNDING
-    seconds = seconds_until(room, used, reserved, held, cluster.usage.decay_time)
+    seconds = seconds_until(room, used, reserved, held, decay_time(cluster, use.key))
     return Instant(now + max(seconds, SOONEST))

@@ -72,9 +72,9 @@ class LimitUse(VerbAnswer, frozen=True):
 
     scope: str  # user, project or group
     name: str
-    amount: str  # jobs, processors, gpus, submitted, processor-minutes, or processor-minutes-per-job
+    amount: str  # jobs, processors, gpus, submitted, or a limit of minutes such as gpu-minutes-per-job
     limit: int
-    used: int  # of processor-minutes also what is reserved; more than `limit` if that was lowered
+    used: int  # of minutes also what is reserved; more than `limit` if that was lowered
     entry: str  # of the cluster parameter, from which it is: the name, `*`, or `@` and a group of the user
 
 

@@ -25,7 +25,7 @@ from headnode.core.model.owner_limits import (
     LimitScope,
     LimitShare,
     is_of_one_job,
-    minutes_share,
+    timed,
 )
 from headnode.core.model.quantities import (
     FOREVER,
@@ -83,7 +83,7 @@ def on_gpus(
 
 def limited(request: JobRequest, user: str, **most: int) -> JobRequest:
     """Return the request of a user's job, with limits of all the user's jobs: jobs, processors, gpus,
-    processor_minutes, or of each of them: processor_minutes_per_job.
+    processor_minutes, gpu_minutes, or of each of them: processor_minutes_per_job, gpu_minutes_per_job.
 
     >>> [share.key for share in limited(asks(2), "ann", jobs=1, processors=4).limits]
     ['user,jobs,ann', 'user,processors,ann']
@@ -95,9 +95,14 @@ def limited(request: JobRequest, user: str, **most: int) -> JobRequest:
             shares.append(LimitShare(owner.key, limit, 1))
         elif owner.amount is LimitedAmount.PROCESSORS:
             shares.append(LimitShare(owner.key, limit))
-        elif owner.amount.unit > 1:
-            shares.append(minutes_share(owner, limit, request.run_time))
-        elif request.processors_per_gpu:
+        elif owner.amount.counts_gpus and not request.processors_per_gpu:
+            continue
+        elif owner.amount.counts_time:
+            of_gpus = owner.amount.counts_gpus
+            size = request.processors_per_gpu if of_gpus else 1
+            asked = request.maximum if of_gpus and request.exclusive else None
+            shares.append(timed(LimitShare(owner.key, limit, asked, size), owner.amount, request.run_time))
+        else:
             shares.append(LimitShare(owner.key, limit, size=request.processors_per_gpu))
     others = tuple(limited(other, user, **most) for other in request.others)
     return msgspec.structs.replace(request, limits=tuple(shares), others=others)

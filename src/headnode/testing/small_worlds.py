@@ -94,6 +94,27 @@ def timed() -> Iterator[View]:
     return _worlds([node("a", 3), node("b", 1)], [[], *running], kinds)
 
 
+def timed_on_graphics() -> Iterator[View]:
+    """Yield jobs of two users whose limits are of GPU-minutes, of all their jobs, running ones and each."""
+    ann = {"gpu_minutes": 6, "processor_minutes": 9}
+    bob = {"gpu_minutes": 7, "gpu_minutes_per_job": 4, "gpu_minutes_running": 5}
+    kinds = [
+        limited(asks(1, minutes=2), "ann", **ann),
+        limited(on_gpus(1, minutes=3), "ann", **ann),
+        limited(on_gpus(2, minutes=2, others=(on_gpus(1, minutes=4),)), "ann", **ann),
+        limited(on_gpus(1, 2, 2, each=2), "bob", **bob),
+        limited(on_gpus(2, minutes=1, exclusive=True), "bob", **bob),
+        on_gpus(1, minutes=5),
+    ]
+    running = [
+        [runs(1, kinds[1], ("a", 1), minutes_left=2)],
+        [runs(1, kinds[3], ("a", 2), minutes_left=1, wants=1)],
+        [runs(1, kinds[4], ("b", 2), minutes_left=1), runs(2, kinds[3], ("a", 2), minutes_left=2, wants=1)],
+    ]
+    nodes = [node("a", 4, gpus=2), node("b", 2, gpus=1), node("c", 1)]
+    return _worlds(nodes, [[], *running], kinds)
+
+
 def remembering() -> Iterator[View]:
     """Yield jobs that hold memory with each processor, on nodes where it is short."""
     kinds = [
@@ -247,6 +268,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "licensed": licensed,
         "limits of users": limiting,
         "limits of processor-minutes": timed,
+        "limits of GPU-minutes": timed_on_graphics,
         "memory": remembering,
         "memory, disk and swap of nodes": holding_of_nodes,
         "GPUs": on_graphics,

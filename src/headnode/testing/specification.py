@@ -375,7 +375,6 @@ def _licensed(request: JobRequest, free: dict[str, int], processors: int) -> boo
 def limits_with(request: JobRequest, processors: int) -> dict[str, int]:
     """Return what a job takes of the limits of its user and project with so many processors."""
     return {
-        share.key: processors * share.seconds
-        or (processors // share.size if share.amount is None else share.amount)
+        share.key: (processors // share.size if share.amount is None else share.amount) * (share.seconds or 1)
         for share in request.limits
     }

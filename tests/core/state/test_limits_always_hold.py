@@ -207,6 +207,82 @@ def test_nothing_that_happens_makes_jobs_hold_more_gpus_than_their_limit(mode: s
     assert full > 100
 
 
+class BusyWithGpuMinutes(BusyWithGpus):
+    """Users and a project may use GPU-minutes, which decay fast, and reserve only some at a time."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        super().__init__(seed, mode)
+        of_users = "*:gpu-minutes=5,gpu-minutes-per-job=3,gpu-minutes-running=4"
+        set_limits(self.world, of_users, "p:gpu-minutes=4,processor-minutes-running=6")
+        self.world.do(SetParameter(by=ROOT, name="UsageHalfLife", value="120"))
+
+    def spec(self) -> JobSpec:
+        return replace(super().spec(), run_time=Seconds(self.random.choice((20.0, 60.0, 90.0))))
+
+    def sizes(self) -> dict[JobId, tuple[int, int]]:
+        """Return the processors and GPUs of running jobs."""
+        found = {}
+        for record in map(self.world.record, self.world.cluster.running):
+            spec, run = self.world.cluster.spec(record), record.run
+            size = sum(map(len, run.allocation.values())) if run is not None else 0
+            gpus = size // spec.processors_per_gpu if spec.unit is UnitType.GPU else 0
+            whole = gpus and spec.exclusive
+            found[record.id] = size, self.world.cluster.request(record).maximum if whole else gpus
+        return found
+
+    def left(self, job: JobId) -> float:
+        """Return the seconds for which a job may still run."""
+        record = self.world.record(job)
+        run, spec = record.run, self.world.cluster.spec(record)
+        assert run is not None
+        if run.started is None or run.staged_since is not None:  # its time has not begun
+            return spec.run_time
+        end = min(run.started + run.not_run + spec.run_time, spec.end_by or float("inf"))
+        return max(0.0, end - self.world.clock.now())
+
+    def totals(self) -> dict[str, Counter[str]]:
+        """Return the GPU-seconds used or reserved, and those and the processor-seconds that are reserved."""
+        found = {kind: Counter[str]() for kind in ("all", "gpus", "processors")}
+        usage, now = self.world.cluster.usage, self.world.clock.now()
+        for user in ("root", "ada", "bob"):
+            found["all"][user] += usage.used_by_owner(user, now, gpus=True)  # type: ignore[assignment]
+        found["all"]["project p"] += usage.used_by_project("p", now, gpus=True)  # type: ignore[assignment]
+        for job, (processors, gpus) in self.sizes().items():
+            record, left = self.world.record(job), self.left(job)
+            for owner in (record.owner, f"project {self.world.cluster.spec(record).project}"):
+                found["all"][owner] += gpus * left  # type: ignore[assignment]
+                found["gpus"][owner] += gpus * left  # type: ignore[assignment]
+                found["processors"][owner] += processors * left  # type: ignore[assignment]
+        return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_that_starts_or_grows_may_use_more_gpu_minutes_than_are_left(mode: str) -> None:
+    full = grown = 0
+    for seed in seeds(20):
+        player = BusyWithGpuMinutes(seed, mode)
+        before: dict[JobId, tuple[int, int]] = {}
+        for _ in range(200):
+            player.step()
+            sizes, totals = player.sizes(), player.totals()
+            for job in (job for job, size in sizes.items() if size > before.get(job, (0, 0))):
+                record = player.world.record(job)
+                if player.world.cluster.spec(record).project == "p":
+                    assert totals["processors"]["project p"] <= 6 * 60 + 0.01, seed
+                if sizes[job][1] <= before.get(job, (0, 0))[1]:
+                    continue
+                grown += 1
+                assert sizes[job][1] * player.left(job) <= 3 * 60 + 0.01
+                assert totals["all"][record.owner] <= 5 * 60 + 0.01, seed
+                assert totals["gpus"][record.owner] <= 4 * 60 + 0.01, seed
+                if player.world.cluster.spec(record).project == "p":
+                    assert totals["all"]["project p"] <= 4 * 60 + 0.01, seed
+            full += any(totals["all"][user] > 3 * 60 for user in ("root", "ada", "bob"))
+            before = sizes
+        player.world.check_replay()
+    assert min(full, grown) > 20
+
+
 class BusyWithFilters(Busy):
     """Activation filters answer late and at random; what they keep for a job counts when it starts."""
 

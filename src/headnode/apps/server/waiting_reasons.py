@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.owner_limits import is_limit, is_spent
+from headnode.core.model.owner_limits import is_limit, is_spent, limit_owner
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
@@ -206,14 +206,15 @@ def _rate_words(rate: float) -> str:
 
 
 def decay_told(cluster: ClusterState, request: JobRequest, reason: Reason, view: View) -> Reason:
-    """Return the reason; of a limit of processor-minutes with when usage has decayed enough."""
+    """Return the reason; of a limit of minutes with when there is enough."""
     if reason.why is not Why.LIMIT or not is_spent(reason.what):
         return reason
     from headnode.apps.readable_values import duration  # few clusters have such limits
     from headnode.engine.usage_decay import enough_at
 
     at = enough_at(cluster, request, reason.what, view)
-    halves = f"usage halves every {duration(cluster.usage.decay_time * log(2))}"
+    decays = limit_owner(reason.what).amount.counts_usage
+    halves = f"usage halves every {duration(cluster.usage.decay_time * log(2))}" if decays else "it decreases"
     if at is None:
         return replace(reason, text=f"{reason.text}; {halves}, but running jobs must end first")
     when = datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")

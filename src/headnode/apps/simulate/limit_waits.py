@@ -62,7 +62,7 @@ class _ShortTime:
 class _Minutes:
     """What is used of a limit of processor-minutes, less its decay, and what running jobs may still use.
 
-    decay_time:  the seconds in which usage decays to 1/e
+    decay_time:  the seconds in which usage decays to 1/e; 0: only what running jobs may use counts
     """
 
     def __init__(self, limit: int, decay_time: float) -> None:
@@ -82,6 +82,8 @@ class _Minutes:
         return seconds_until(room, self._used_at(now), reserved, self._held, self._time)
 
     def _used_at(self, now: float) -> float:
+        if not self._time:
+            return 0.0
         decayed = -expm1((self._at - now) / self._time)
         return self._used + (self._held * self._time - self._used) * decayed
 
@@ -136,7 +138,9 @@ class _LimitUse:
         self._jobs, self._idle = jobs, idle
         self._left = {share.key: share.limit for each in jobs for share in each.request.limits}
         self._minutes = {
-            key: _Minutes(limit, decay_time) for key, limit in self._left.items() if is_spent(key)
+            key: _Minutes(limit, decay_time if limit_owner(key).amount.counts_usage else 0.0)
+            for key, limit in self._left.items()
+            if is_spent(key)
         }
         self._limits = [0.0] * len(jobs)  # when the run time limit of each is over
         self._sizes = [0] * len(jobs)

@@ -27,6 +27,7 @@ SIMULATED = (
 _FILTERS = "filters do not run in a simulation"
 _LOST = "simulated nodes are never lost"
 _NO_LICENCES = "logs do not contain the licences of jobs"
+_NO_GPUS = "logs do not contain the GPUs of jobs"
 _NOBODY = "a simulation sends no notices"
 _NOTHING_RUNS = "nothing runs on simulated nodes"
 _NO_CLIENTS = "a simulation has no clients"
@@ -59,7 +60,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("Administrators", "Operators", "SiteKeyRoles"), _PEOPLE),
         "StandbyWait": "a simulation has no standby heads",
         "NodeGroups": "groups without nodes run no jobs",
-        "UsageGpuWeight": "logs do not contain the GPUs of jobs",
+        "UsageGpuWeight": _NO_GPUS,
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }
 )
@@ -67,7 +68,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
 
 _LIMITS_WITHOUT_JOBS: Mapping[LimitedAmount, str] = MappingProxyType(
     {
-        LimitedAmount.GPUS: "logs do not contain the GPUs of jobs",
+        **{each: _NO_GPUS for each in LimitedAmount if each.counts_gpus},
         LimitedAmount.SUBMITTED: "a log does not say when a user submits a refused job again",
     }
 )

@@ -47,10 +47,12 @@ _WORDS: Final = {
     "qw": "it waits for its turn, and for free slots of a queue",
 }
 _LIMIT = re.compile(
-    r"(Assoc|QOS)(Max|Grp)(C(?:pu|PU)Minutes|Cpu|CPU|GRES|Mem|Node|Jobs?|Submit|Wall|Billing|BB|Lic\w*)?(.*)"
+    r"(Assoc|QOS)(Max|Grp)(C(?:pu|PU)(?:Run)?Minutes|Cpu|CPU|GRES(?:Run)?Minutes|GRES|Mem|Node|Jobs?|Submit|Wall|Billing|BB|Lic\w*)?(.*)"
 )
 _OF: Final = {
     "cpuminutes": "processor-minutes", "cpu": "processors", "gres": "generic resources", "mem": "memory",
+    "gresminutes": "minutes of generic resources", "cpurunminutes": "processor-minutes of running jobs",
+    "gresrunminutes": "minutes of generic resources of running jobs",
     "node": "nodes", "job": "jobs", "jobs": "jobs", "submit": "submitted jobs", "wall": "run time",
     "billing": "billing units",
 }  # fmt: skip
@@ -67,6 +69,8 @@ def reason_in_words(reason: str) -> str:
     'its account has reached a limit of processors for all its users (AssocGrpCpuLimit)'
     >>> reason_in_words("AssocGrpCPUMinutesLimit")
     'its account has reached a limit of processor-minutes for all its users (AssocGrpCPUMinutesLimit)'
+    >>> reason_in_words("QOSGrpGRESMinutes")
+    'its QOS has reached a limit of minutes of generic resources for all its users (QOSGrpGRESMinutes)'
     """
     known = _WORDS.get(code_of(reason))
     if known is not None:

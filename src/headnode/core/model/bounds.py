@@ -43,7 +43,11 @@ OWNER_LIMIT = Bound(
     "a limit of a user, a project or a group", 10**9, "", "no cluster has more of anything", least=0
 )
 MINUTES_LIMIT = Bound(
-    "a limit of processor-minutes", 10**13, "processor-minutes", "a million processors, 19 years", least=0
+    "a limit of processor-minutes or GPU-minutes",
+    10**13,
+    "minutes",
+    "a million processors, 19 years",
+    least=0,
 )
 PRIORITY_WEIGHT = Bound(
     "a weight of a factor of the priority", 10**9, "", "sums of products stay exact", least=-(10**9)

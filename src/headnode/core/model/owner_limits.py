@@ -1,8 +1,8 @@
 """Limits of users, projects and groups of users: how many jobs, processors and GPUs each may have at once,
-and how many processor-minutes each may use.
+and how many processor-minutes and GPU-minutes each may use.
 
 Source:  Slurm, "Resource Limits" (MaxJobsPerUser, MaxTRESPerUser, MaxSubmitJobsPerUser, GrpJobs, GrpTRES,
-         GrpTRESMins, MaxTRESMinsPerJob);
+         GrpTRESMins, GrpTRESRunMins, MaxTRESMinsPerJob);
          OpenPBS, "qmgr", max_run and max_queued with PBS_GENERIC, and with g:GROUP.
 """
 
@@ -37,11 +37,30 @@ class LimitedAmount(StrEnum):
     SUBMITTED = "submitted"  # jobs that have been submitted and are not over
     MINUTES = "processor-minutes"  # used, less their decay, and those that running jobs may still use
     JOB_MINUTES = "processor-minutes-per-job"  # the processors of one job times its run time limit
+    RUN_MINUTES = "processor-minutes-running"  # those that running jobs may still use
+    GPU_MINUTES = "gpu-minutes"  # the same three of GPUs
+    GPU_JOB_MINUTES = "gpu-minutes-per-job"
+    GPU_RUN_MINUTES = "gpu-minutes-running"
+
+    @property
+    def counts_time(self) -> bool:
+        """Whether a job takes of it as much as it may use until its run time limit."""
+        return self in _TIMED
+
+    @property
+    def counts_gpus(self) -> bool:
+        """Whether jobs without GPUs take nothing of it."""
+        return self in _OF_GPUS
+
+    @property
+    def counts_usage(self) -> bool:
+        """Whether what jobs have used counts, less its decay, also when they have ended."""
+        return self in _OF_USAGE
 
     @property
     def unit(self) -> int:
-        """How many the scheduler counts for one: it counts processor-seconds."""
-        return 60 if self in (LimitedAmount.MINUTES, LimitedAmount.JOB_MINUTES) else 1
+        """How many the scheduler counts for one: it counts processor-seconds and GPU-seconds."""
+        return 60 if self.counts_time else 1
 
     @property
     def bound(self) -> Bound:
@@ -72,7 +91,16 @@ _WORDS = {
     LimitedAmount.SUBMITTED: "submitted job",
     LimitedAmount.MINUTES: "processor-minute",
     LimitedAmount.JOB_MINUTES: "processor-minute",
+    LimitedAmount.RUN_MINUTES: "processor-minute",
+    LimitedAmount.GPU_MINUTES: "GPU-minute",
+    LimitedAmount.GPU_JOB_MINUTES: "GPU-minute",
+    LimitedAmount.GPU_RUN_MINUTES: "GPU-minute",
 }
+_OF_USAGE = frozenset({LimitedAmount.MINUTES, LimitedAmount.GPU_MINUTES})
+_OF_RUNNING = frozenset({LimitedAmount.RUN_MINUTES, LimitedAmount.GPU_RUN_MINUTES})
+_OF_EACH_JOB = frozenset({LimitedAmount.JOB_MINUTES, LimitedAmount.GPU_JOB_MINUTES})
+_TIMED = _OF_USAGE | _OF_RUNNING | _OF_EACH_JOB
+_OF_GPUS = frozenset(amount for amount in LimitedAmount if amount.startswith("gpu"))
 _AMOUNTS = tuple(amount.value for amount in LimitedAmount)
 _NEXT_ENTRY = re.compile(rf":\s*(?:{'|'.join(_AMOUNTS)})\s*=")
 _MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
@@ -92,8 +120,8 @@ class LimitScope(StrEnum):
 
 
 _KEYS = tuple(f"{scope}," for scope in LimitScope)  # how keys of limits begin
-_SPENT = tuple(f"{scope},{LimitedAmount.MINUTES}," for scope in LimitScope)
-_OF_ONE_JOB = tuple(f"{scope},{LimitedAmount.JOB_MINUTES}," for scope in LimitScope)
+_SPENT = tuple(f"{scope},{amount}," for scope in LimitScope for amount in _OF_USAGE | _OF_RUNNING)
+_OF_ONE_JOB = tuple(f"{scope},{amount}," for scope in LimitScope for amount in _OF_EACH_JOB)
 LIMIT_PARAMETERS = MappingProxyType({scope.parameter: scope for scope in LimitScope})
 
 Limits = Mapping[LimitedAmount, int | None]
@@ -116,8 +144,8 @@ class LimitOwner(NamedTuple):
 class LimitShare(msgspec.Struct, frozen=True, gc=False):
     """What a job takes of a limit of its user, project or group, which is `limit` for all jobs of these.
 
-    `key` is that of a `LimitOwner`.  `amount` None: one for each `size` processors that the job holds, or
-    with `seconds` so many for each processor: the run time limit of the job.
+    `key` is that of a `LimitOwner`.  `amount` None: one for each `size` processors that the job holds.  With
+    `seconds`, its run time limit, it takes so many times as much.
     """
 
     key: str
@@ -128,8 +156,10 @@ class LimitShare(msgspec.Struct, frozen=True, gc=False):
 
     def held(self, processors: int) -> int:
         """Return how much of the limit a job holds with so many processors."""
-        if self.seconds:
-            return processors * self.seconds
+        return self.count(processors) * (self.seconds or 1)
+
+    def count(self, processors: int) -> int:
+        """Return how many processors, GPUs or jobs count for the limit, of a job with so many processors."""
         return processors // self.size if self.amount is None else self.amount
 
 
@@ -139,7 +169,10 @@ def is_limit(key: str) -> bool:
 
 
 def is_spent(key: str) -> bool:
-    """Return whether a key is that of a limit of which jobs give nothing back when they end."""
+    """Return whether a key is that of a limit of which a plan expects nothing back when jobs end.
+
+    What jobs used stays used; what running jobs reserve becomes less all the time, and is counted anew.
+    """
     return key.startswith(_SPENT)
 
 
@@ -152,9 +185,9 @@ ENDLESS = 1 << 62
 """The seconds of a job without a run time limit: above each limit."""
 
 
-def minutes_share(owner: LimitOwner, limit: int, run_time: float) -> LimitShare:
-    """Return what a job with this run time limit takes of a limit of processor-minutes."""
-    return LimitShare(owner.key, limit * owner.amount.unit, seconds=_seconds_of(run_time))
+def timed(share: LimitShare, amount: LimitedAmount, run_time: float) -> LimitShare:
+    """Return what a job takes of a limit of minutes, which takes `share` at each time."""
+    return structs.replace(share, limit=share.limit * amount.unit, seconds=_seconds_of(run_time))
 
 
 def retimed(shares: Iterable[LimitShare], run_time: float) -> tuple[LimitShare, ...]:

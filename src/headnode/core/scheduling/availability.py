@@ -309,7 +309,7 @@ class Availability:
         return parts + [(profiles[n], count) for n, count in wished if n in profiles and not is_spent(n)]
 
     def _spent(self, piece: Allocation) -> list[tuple[Profile, int]]:
-        """Return what a piece takes of limits of processor-minutes."""
+        """Return what a piece takes of limits of processor-minutes and GPU-minutes."""
         profiles = self._licences
         return [(profiles[n], count) for n, count in piece.licences.items() if n in profiles and is_spent(n)]
 
@@ -327,7 +327,10 @@ class Availability:
             mine = [amount for kind, amount in there if self._kinds.all[kind].nodes[0] in part.nodes]
             courses.append(AmountDemand(mine, part.units))
         for feature, stairs in self._licences_of(need):
-            wanted = need.fixed.get(feature, 0) + (feature in need.each) + need.timed.get(feature, 0)
+            rate = need.timed.get(feature)
+            wanted = (
+                need.fixed.get(feature, 0) + (feature in need.each) + (0 if rate is None else rate.seconds)
+            )
             courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
         if need.counts_amounts:
             courses.append(AmountDemand(list(self._amounts_over_time(need, kinds, span)), 0))

@@ -20,6 +20,7 @@ from headnode.core.model.owner_limits import (
     LimitOwner,
     LimitShare,
     is_limit,
+    is_of_one_job,
     is_spent,
     limit_owner,
     retimed,
@@ -52,7 +53,7 @@ def is_limited(need: ResolvedRequest, resources: FreeResources) -> bool:
 def spent_classes(view: View) -> frozenset[int]:
     """Return the places of classes of the queue of which no job can start: nothing is left of a limit.
 
-    Or of processor-minutes less than the job needs for sure.
+    Or of processor-minutes or GPU-minutes less than the job needs for sure.
 
     Not those of which a job had a reservation in the plan before, which it may keep.
     Cost:  O(classes).
@@ -64,7 +65,7 @@ def spent_classes(view: View) -> frozenset[int]:
         return frozenset()
 
     def is_out(share: LimitShare, request: JobRequest) -> bool:
-        least = max(1, request.minimum)  # a unit has one processor at least
+        least = fewest_processors(request)
         return share.key in nothing_left or (share.key in timed and share.held(least) > left[share.key])
 
     reserved = set() if view.before is None else {each.request for each in view.before.reservations}
@@ -99,15 +100,20 @@ def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[R
 
 
 def lasting(request: JobRequest, run_time: float) -> JobRequest:
-    """Return the request with another run time limit, by which it takes more or less processor-minutes."""
+    """Return the request with another run time limit, by which it takes more or less of limits of minutes."""
     return replace(request, run_time=Seconds(run_time), limits=retimed(request.limits, run_time))
 
 
 def times_within_limits(request: JobRequest, view: View) -> set[float]:
     """Return the run time limits with which the minimum of a job would be within limits of its owner."""
-    least = max(1, request.minimum)
-    left = (view.licences[each.key][1] for each in request.limits if each.seconds)
-    return {free / least for free in left if free > 0}
+    least = fewest_processors(request)
+    timed = [(view.licences[each.key][1], each.count(least)) for each in request.limits if each.seconds]
+    return {free / max(1, count) for free, count in timed if free > 0}
+
+
+def fewest_processors(request: JobRequest) -> int:
+    """Return how many processors a job has at least; each other unit has one at least."""
+    return max(1, request.minimum) * max(1, request.processors_per_gpu)
 
 
 def _sentence(share: LimitShare, asked: int, used: int) -> str:
@@ -120,21 +126,24 @@ def _sentence(share: LimitShare, asked: int, used: int) -> str:
 
 
 def _minutes_sentence(share: LimitShare, owner: LimitOwner, asked: int, used: int) -> str:
-    """Say it of processor-minutes: what is used, and what running jobs may use until they end."""
+    """Say it of minutes: what is used, and what running jobs may use until they end."""
     amount = owner.amount
     most = amount.counted(amount.shown(share.limit))
     needs = f"the job may use {amount.shown(asked)}"
     if share.seconds == ENDLESS:
         needs = "the job has no run time limit (--runtime)"
-    if amount is LimitedAmount.JOB_MINUTES:
+    if is_of_one_job(share.key):
         return f"{owner.scope} {owner.name!r} may use {most} in one job; {needs}"
+    if not amount.counts_usage:
+        reserved = f" and reserves {amount.shown(used)}" if used > 0 else ""
+        return f"{owner.scope} {owner.name!r} may reserve {most} for running jobs{reserved}; {needs}"
     used_up = f" and has {amount.shown(used)} used or reserved for running jobs" if used > 0 else ""
     return f"{owner.scope} {owner.name!r} may use {most}{used_up}; {needs}"
 
 
 def least_of_limit(need: ResolvedRequest, share: LimitShare, node_table: NodeTable) -> int:
     """Return how much of a limit the minimum of a job takes at least."""
-    return share.amount if share.amount is not None else share.held(_processors(need, node_table))
+    return share.held(0 if share.amount is not None else _processors(need, node_table))
 
 
 def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:

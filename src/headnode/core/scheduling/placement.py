@@ -174,7 +174,11 @@ def licence_room(need: ResolvedRequest, resources: FreeResources) -> float:
     if any(free.get(feature, inf) < amount for feature, amount in fixed.items()):
         return 0
     room = ((free[f] - fixed.get(f, 0) + 1) * size - 1 for f, size in need.each.items() if f in free)
-    timed = ((free[f] - fixed.get(f, 0)) // seconds for f, seconds in need.timed.items() if f in free)
+    timed = (
+        ((free[f] - fixed.get(f, 0)) // rate.seconds + 1) * rate.size - 1
+        for f, rate in need.timed.items()
+        if f in free
+    )
     return max(0, min(chain(room, timed), default=inf))
 
 

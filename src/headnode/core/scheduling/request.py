@@ -44,6 +44,17 @@ class ResolvedPart(NamedTuple):
         return self.lumps[0][0] if len(self.lumps) == 1 else 0
 
 
+class TimedRate(NamedTuple):
+    """So many seconds for each `size` processors."""
+
+    seconds: int
+    size: int
+
+    def held(self, processors: int) -> int:
+        """Return the seconds for so many processors."""
+        return processors // self.size * self.seconds
+
+
 class ResolvedRequest(NamedTuple):
     """The amounts of a request, and its nodes.  `minimum`, `maximum` and `share` count `unit`."""
 
@@ -70,7 +81,7 @@ class ResolvedRequest(NamedTuple):
     )
     processors_per_gpu: int = 0  # where `unit` is GPU
     limits: tuple[LimitShare, ...] = ()  # those in `fixed`, `each` and `timed` that are no licences
-    timed: Mapping[str, int] = {}  # of limits, with each processor: the seconds of its run time limit
+    timed: Mapping[str, TimedRate] = {}  # limits of which it takes its run time limit with each processor
     anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
 
     @property
@@ -96,12 +107,12 @@ class ResolvedRequest(NamedTuple):
             return {}
         size = sum([processors for _, processors in fit])
         held = _held_licences(self.fixed, self.each, size)
-        return held | {key: seconds * size for key, seconds in self.timed.items()} if self.timed else held
+        return held | {key: rate.held(size) for key, rate in self.timed.items()} if self.timed else held
 
     def piece(self, fit: Placement) -> Allocation:
         """Return what a job of this need holds with these processors; sole owners count nothing beside."""
         licences = self.licences(fit)
-        if self.timed:  # of limits for one job nothing is held: others have them too
+        if self.limits:  # of limits for one job nothing is held: others have them too
             licences = {key: amount for key, amount in licences.items() if not is_of_one_job(key)}
         if self.whole:
             return Allocation(fit, self.exclusive, licences)
@@ -112,8 +123,9 @@ class ResolvedRequest(NamedTuple):
         return Allocation((), False, {key: each for key, each in self.licences(fit).items() if is_spent(key)})
 
     def spends_with(self, other: "ResolvedRequest") -> bool:
-        """Return whether both use the processor-minutes of one limit."""
-        return any(is_spent(key) and key in other.timed for key in self.timed)
+        """Return whether both use the processor-minutes or GPU-minutes of one limit."""
+        mine = {each.key for each in self.limits if is_spent(each.key)}
+        return bool(mine) and any(each.key in mine for each in other.limits)
 
 
 class ResolvedCache:
@@ -154,6 +166,8 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
     required = {name.casefold() for name in request.required_nodes}
     parts = tuple(_resolve_part(part, node_table) for part in request.parts)
     fixed, each = _requested_licences(request)
+    whatever = (share for share in request.limits if share.seconds and share.amount is not None)
+    fixed |= {share.key: share.held(0) for share in whatever}
     access = node_table.access(request)
     return ResolvedRequest(
         unit=request.unit,
@@ -241,7 +255,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
 
     The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.  A job
     that holds memory, disk or swap of its nodes grows on those, where it holds no more for that.  Of a limit
-    for one job it has what it holds; of processor-minutes it takes more for the whole run time limit.
+    for one job it has what it holds; of minutes it takes more for the whole run time limit.
     """
     request = running.request
     if request.together:
@@ -267,7 +281,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
         impossible=False,
         held=NOTHING_HELD,
         alternatives=alternatives,
-        fixed={key: seconds * size for key, seconds in need.timed.items() if is_of_one_job(key)},
+        fixed={key: rate.held(size) for key, rate in need.timed.items() if is_of_one_job(key)},
         rules=-1,
         parts=(),
         access=None,
@@ -334,7 +348,7 @@ def licences_held(request: JobRequest, processors: int) -> dict[str, int]:
 
 
 def licences_taken(request: JobRequest, processors: int) -> dict[str, int]:
-    """Return what a start with so many processors takes: beside `licences_held`, processor-minutes."""
+    """Return what a start with so many processors takes: beside `licences_held`, minutes."""
     spent = ((share.key, share.held(processors)) for share in request.limits if is_spent(share.key))
     return licences_held(request, processors) | dict(spent)
 
@@ -363,9 +377,13 @@ def _requested_licences(request: JobRequest) -> tuple[dict[str, int], dict[str, 
     return fixed, each
 
 
-def _timed_limits(request: JobRequest) -> dict[str, int]:
+def _timed_limits(request: JobRequest) -> dict[str, TimedRate]:
     """Return the limits of which a job takes the seconds of its run time limit with each processor."""
-    return {share.key: share.seconds for share in request.limits if share.seconds}
+    return {
+        share.key: TimedRate(share.seconds, share.size)
+        for share in request.limits
+        if share.seconds and share.amount is None
+    }
 
 
 def _held_licences(fixed: Mapping[str, int], each: Mapping[str, int], processors: int) -> dict[str, int]:

@@ -214,9 +214,11 @@ def _check_usage(cluster: ClusterState) -> None:
     for job in cluster.running:
         record = cluster.jobs[job]
         nodes = [] if record.run is None else [*map(len, record.run.allocation.values())]
-        each = cluster.given(record).processors_per_gpu
+        given = cluster.given(record)
+        each = given.processors_per_gpu
         if any(nodes):
             gpus = sum(count // each for count in nodes) if each else 0
+            gpus = given.maximum if each and given.exclusive else gpus
             wanted[job] = ((record.owner, cluster.spec(record).project), sum(nodes), gpus)
     _must(cluster.usage.held() == wanted, f"usage counts {cluster.usage.held()}, should count {wanted}")
 

@@ -1,6 +1,6 @@
 """What a job asks of the scheduler: nodes and processors, also to go on, and the time it may take."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import ceil, floor, log2
 
@@ -15,6 +15,7 @@ from headnode.core.model.job import (
     NodeGroupOp,
     RequestPart,
     UnitType,
+    gpus_with,
     places_named,
     with_option,
 )
@@ -212,6 +213,24 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
         together=True,
         parts=tuple(_part(node, len(numbers)) for node, numbers in suspension.allocation.items()),
     )
+
+
+def gpus_while_suspended(record: JobRecord) -> int:
+    """Return how many GPUs a suspended job has."""
+    run = record.run
+    if run is None or run.suspension is None:
+        return 0
+    return gpus_of(request_taken(record.spec, run.alternative), map(len, run.suspension.allocation.values()))
+
+
+def gpus_of(asks: JobRequest, sizes: Iterable[int]) -> int:
+    """Return how many GPUs a job has with so many processors of each of its nodes.
+
+    One that owns its nodes has those that it asks for: its processors are all those of the nodes.
+    """
+    if asks.exclusive and asks.processors_per_gpu:
+        return asks.maximum
+    return sum(gpus_with(size, asks.processors_per_gpu) for size in sizes)
 
 
 def _part(node: str, processors: int) -> RequestPart:

@@ -18,14 +18,14 @@ from headnode.core.model.owner_limits import (
     LimitShare,
     groups_in,
     limits_of,
-    minutes_share,
     read_owner_limits,
+    timed,
 )
 from headnode.core.model.quantities import JobId
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobCreated, JobUnarchived
 from headnode.core.state.job_record import JobRecord, decode_record
-from headnode.core.state.job_request import job_names
+from headnode.core.state.job_request import gpus_while_suspended, job_names
 from headnode.core.state.transitions import JobState
 
 _MOST_MADE = 10_000  # requests with their limits, and pairs of user and project, that are remembered
@@ -80,28 +80,33 @@ class LimitIndex:
         """Return the request of a job with what it takes of the limits of its user and project."""
         if not self.any:
             return request
-        return self.admit(record.owner, job_names(record.spec).project if self.by_project else "", request)
+        project = job_names(record.spec).project if self.by_project else ""
+        gpus = gpus_while_suspended(record) if self.counts_gpu_time and not request.processors_per_gpu else 0
+        return self.admit(record.owner, project, request, gpus)
 
-    def admit(self, owner: str, project: str, request: JobRequest) -> JobRequest:
-        """Return a request with what it takes of the limits of its user and project."""
+    def admit(self, owner: str, project: str, request: JobRequest, gpus: int = 0) -> JobRequest:
+        """Return a request with what it takes of the limits of its user and project.
+
+        gpus:  that a job which waits to go on has already, and will use again
+        """
         if not self.any:
             return request
-        asked = request, owner, project
+        asked = request, owner, project, gpus
         known = self._made.get(asked)
         if known is None:
             if len(self._made) >= _MOST_MADE:
                 self._made.clear()
                 self._alike.clear()
-            known = self._made[asked] = self._admitted(owner, project, request)
+            known = self._made[asked] = self._admitted(owner, project, request, gpus)
         return known
 
-    def _admitted(self, owner: str, project: str, request: JobRequest) -> JobRequest:
-        others = tuple(self._admitted(owner, project, other) for other in request.others)
+    def _admitted(self, owner: str, project: str, request: JobRequest, gpus: int) -> JobRequest:
+        others = tuple(self._admitted(owner, project, other, gpus) for other in request.others)
         shares = [
             share
             for scope, name in self.owners(owner, project)
             for amount, limit in self.of(scope, name).items()
-            for share in _shares(LimitOwner(scope, name, amount), limit, request)
+            for share in _shares(LimitOwner(scope, name, amount), limit, request, gpus)
         ]
         limits = tuple(shares)
         return replace(request, limits=self._alike.setdefault(limits, limits), others=others)
@@ -177,9 +182,10 @@ class LimitIndex:
             amount for entries in self.entries.values() for limits in entries.values() for amount in limits
         }
         self.counts_submitted = LimitedAmount.SUBMITTED in limited
-        self.counts_minutes = LimitedAmount.MINUTES in limited
-        self.counts_time = self.counts_minutes or LimitedAmount.JOB_MINUTES in limited
-        self._made: dict[tuple[JobRequest, str, str], JobRequest] = {}
+        self.counts_usage = any(amount.counts_usage for amount in limited)
+        self.counts_time = any(amount.counts_time for amount in limited)
+        self.counts_gpu_time = any(amount.counts_time and amount.counts_gpus for amount in limited)
+        self._made: dict[tuple[JobRequest, str, str, int], JobRequest] = {}
         self._alike: dict[tuple[LimitShare, ...], tuple[LimitShare, ...]] = {}  # equal ones are one object
         if not self.counts_submitted:
             self._submitted, self._counts, self._owners = None, {}, {}
@@ -236,18 +242,19 @@ def _owners_of(events: Iterable[Event]) -> Iterator[Owner]:
                 yield record.owner, job_names(record.spec).project
 
 
-def _shares(owner: LimitOwner, limit: int, request: JobRequest) -> Iterable[LimitShare]:
+def _shares(owner: LimitOwner, limit: int, request: JobRequest, gpus: int) -> Iterator[LimitShare]:
     """Yield what a request takes of a limit.  A job that owns its nodes has the GPUs that it asks for."""
-    match owner.amount:
-        case LimitedAmount.JOBS:
-            yield LimitShare(owner.key, limit, 1)
-        case LimitedAmount.PROCESSORS:
-            yield LimitShare(owner.key, limit)
-        case LimitedAmount.GPUS if request.processors_per_gpu and request.exclusive:
-            yield LimitShare(owner.key, limit, request.maximum)
-        case LimitedAmount.GPUS if request.processors_per_gpu:
-            yield LimitShare(owner.key, limit, size=request.processors_per_gpu)
-        case LimitedAmount.MINUTES | LimitedAmount.JOB_MINUTES:
-            yield minutes_share(owner, limit, request.run_time)
-        case _:
+    amount = owner.amount
+    share = LimitShare(owner.key, limit)
+    if amount is LimitedAmount.SUBMITTED:
+        return
+    if amount is LimitedAmount.JOBS:
+        share = replace(share, amount=1)
+    elif amount.counts_gpus:
+        each = request.processors_per_gpu
+        if not each and not (gpus and amount.counts_time):
             return
+        share = replace(share, size=each) if each and not request.exclusive else replace(share, amount=gpus)
+        if each and request.exclusive:
+            share = replace(share, amount=request.maximum)
+    yield timed(share, amount, request.run_time) if amount.counts_time else share

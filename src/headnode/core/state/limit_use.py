@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobRequest, JobSpec, with_option
 from headnode.core.model.owner_limits import (
+    ENDLESS,
     LimitedAmount,
     LimitScope,
     LimitShare,
@@ -51,7 +52,7 @@ def check_room_in_project(cluster: ClusterState, record: JobRecord, project: str
 
 
 def check_room_for_time(cluster: ClusterState, record: JobRecord, spec: JobSpec, now: Instant) -> None:
-    """Refuse that a job which was started gets a longer run time limit above limits of processor-minutes.
+    """Refuse that a job which was started gets a longer run time limit above limits of minutes.
 
     While it is suspended, only above those for one job: it goes on when the others have room.
     spec:    as it will be
@@ -71,13 +72,14 @@ def check_room_for_time(cluster: ClusterState, record: JobRecord, spec: JobSpec,
     more = _remaining(record, spec, now) - _remaining(record, before, now)
     for share in timed:
         own = is_of_one_job(share.key)
-        if (share.held(size) if own else there[share.key] + size * more) <= share.limit:
+        if (share.held(size) if own else there[share.key] + share.count(size) * more) <= share.limit:
             continue
         owner = limit_owner(share.key)
         most = owner.amount.counted(owner.amount.shown(share.limit))
+        where = " in one job" if own else "" if owner.amount.counts_usage else " for running jobs"
         raise WrongState(
             code="limit",
-            what=f"{owner.scope} {owner.name!r} may use {most}{' in one job' if own else ''}: too few for "
+            what=f"{owner.scope} {owner.name!r} may use {most}{where}: too few for "
             f"the new run time limit of job {record.id}",
             fix="set a shorter run time limit; hn cluster limits shows what is left",
             path=("run_time",),
@@ -87,8 +89,8 @@ def check_room_for_time(cluster: ClusterState, record: JobRecord, spec: JobSpec,
 def limits_in_use(cluster: ClusterState, keys: Iterable[str], now: Instant) -> dict[str, int]:
     """Return what the jobs that were started hold of limits, by their keys.
 
-    Of processor-minutes: what was used until now, less its decay, and what running jobs may use until they
-    end, in seconds.
+    Of minutes: what was used until now, less its decay, and what running jobs may use until they end, in
+    seconds.
     keys:  of the limits of which that is asked; others may be in the result
     Cost:  O(started jobs).
     """
@@ -104,22 +106,31 @@ def limits_in_use(cluster: ClusterState, keys: Iterable[str], now: Instant) -> d
 
 
 def minutes_used(cluster: ClusterState, key: str, now: Instant) -> float:
-    """Return the processor-seconds that jobs have used of a limit until now, less their decay.
+    """Return the processor-seconds or GPU-seconds that jobs have used of a limit until now, less their decay.
 
     Cost:  O(users in groups with limits) for a group.
     """
-    scope, name, _ = limit_owner(key)
+    scope, name, amount = limit_owner(key)
+    if not amount.counts_usage:
+        return 0.0
+    usage, gpus = cluster.usage, amount.counts_gpus
     if scope is LimitScope.PROJECT:
-        return cluster.usage.used_by_project(name, now)
-    return sum(cluster.usage.used_by_owner(user, now) for user in _users(cluster, scope, name))
+        return usage.used_by_project(name, now, gpus=gpus)
+    return sum(usage.used_by_owner(user, now, gpus=gpus) for user in _users(cluster, scope, name))
 
 
 def minutes_held(cluster: ClusterState, key: str) -> int:
-    """Return how many processors jobs hold now that count for a limit."""
-    scope, name, _ = limit_owner(key)
+    """Return how many processors or GPUs jobs hold now that count for a limit."""
+    scope, name, amount = limit_owner(key)
+    gpus = amount.counts_gpus
     if scope is LimitScope.PROJECT:
-        return cluster.usage.held_by_project(name)
-    return sum(cluster.usage.held_by_owner(user) for user in _users(cluster, scope, name))
+        return cluster.usage.held_by_project(name, gpus=gpus)
+    return sum(cluster.usage.held_by_owner(user, gpus=gpus) for user in _users(cluster, scope, name))
+
+
+def decay_time(cluster: ClusterState, key: str) -> float:
+    """Return the seconds in which what was used of a limit decays to 1/e; 0 if only running jobs count."""
+    return cluster.usage.decay_time if limit_owner(key).amount.counts_usage else 0.0
 
 
 def _users(cluster: ClusterState, scope: LimitScope, name: str) -> Iterable[str]:
@@ -143,7 +154,8 @@ def _held(
         if share.seconds:
             if running and is_spent(share.key):
                 left = _remaining(record, cluster.spec(record), now)
-                yield share, min(size * left, share.limit)  # without a run time limit, all there is
+                most = share.count(size) * min(left, ENDLESS)
+                yield share, min(most, share.limit)  # without a run time limit, all there is
         elif running or limit_owner(share.key).amount is LimitedAmount.GPUS:
             yield share, share.held(size)
 

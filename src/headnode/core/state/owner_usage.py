@@ -11,10 +11,11 @@ from math import expm1, inf, log
 
 import msgspec
 
-from headnode.core.model.job import JobRequest, gpus_with
+from headnode.core.model.job import JobRequest
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_request import gpus_of
 
 HALF_LIFE_PARAMETER = "UsageHalfLife"
 GPU_WEIGHT_PARAMETER = "UsageGpuWeight"
@@ -29,14 +30,17 @@ UsageKey = tuple[str, str]
 def seconds_until(room: float, used: float, reserved: float, held: int, decay_time: float) -> float:
     """Return in how many seconds no more than `room` is used and reserved; infinite if not by decay.
 
-    Running jobs use what is reserved at the rate of the processors `held`, all the time.
-    Unit:  processor-seconds
+    Running jobs use what is reserved at the rate of the processors or GPUs `held`, all the time.
+    decay_time:  0: nothing counts that was used
+    Unit:        processor-seconds or GPU-seconds
 
     >>> round(seconds_until(50.0, 100.0, 0.0, 0, 3600 / log(2)))
     3600
     """
     if used + reserved <= room:
         return 0.0
+    if not decay_time:
+        return (reserved - room) / held if held and room >= 0 else inf
     if not held:
         left = room - reserved
         return decay_time * log(used / left) if left > 0 else inf
@@ -102,21 +106,23 @@ class OwnerUsage:
         """The seconds in which usage decays to 1/e."""
         return self._time
 
-    def used_by_owner(self, owner: str, now: Instant) -> float:
-        """Return the processor-seconds of an owner until now, in all projects."""
-        return sum(self._used(account, now) for account in self._of_owner.get(owner, ()))
+    def used_by_owner(self, owner: str, now: Instant, *, gpus: bool = False) -> float:
+        """Return the processor-seconds or GPU-seconds of an owner until now, in all projects."""
+        used = self._gpus_used if gpus else self._used
+        return sum(used(account, now) for account in self._of_owner.get(owner, ()))
 
-    def used_by_project(self, project: str, now: Instant) -> float:
-        """Return the processor-seconds of a project until now, of all owners."""
-        return sum(self._used(account, now) for account in self._of_project.get(project, ()))
+    def used_by_project(self, project: str, now: Instant, *, gpus: bool = False) -> float:
+        """Return the processor-seconds or GPU-seconds of a project until now, of all owners."""
+        used = self._gpus_used if gpus else self._used
+        return sum(used(account, now) for account in self._of_project.get(project, ()))
 
-    def held_by_owner(self, owner: str) -> int:
-        """Return how many processors the jobs of an owner hold."""
-        return sum(account.held for account in self._of_owner.get(owner, ()))
+    def held_by_owner(self, owner: str, *, gpus: bool = False) -> int:
+        """Return how many processors or GPUs the jobs of an owner hold."""
+        return sum(each.gpus_held if gpus else each.held for each in self._of_owner.get(owner, ()))
 
-    def held_by_project(self, project: str) -> int:
-        """Return how many processors the jobs of a project hold."""
-        return sum(account.held for account in self._of_project.get(project, ()))
+    def held_by_project(self, project: str, *, gpus: bool = False) -> int:
+        """Return how many processors or GPUs the jobs of a project hold."""
+        return sum(each.gpus_held if gpus else each.held for each in self._of_project.get(project, ()))
 
     def users_and_projects(self) -> Iterator[tuple[LimitScope, str]]:
         """Yield all owners and projects with usage."""
@@ -162,10 +168,7 @@ class OwnerUsage:
         """
         run = record.run
         held = 0 if run is None else sum(map(len, run.allocation.values()))
-        each = granted.processors_per_gpu if held and granted is not None else 0
-        gpus = (
-            sum(gpus_with(len(of_node), each) for of_node in run.allocation.values()) if each and run else 0
-        )
+        gpus = gpus_of(granted, map(len, run.allocation.values())) if held and granted and run else 0
         if run is not None:
             run.usage.hold(held, max(self.now, run.started or self.now))  # no event was read at a start
         known = self._jobs.pop(record.id, None)

@@ -171,12 +171,21 @@ def _meets(row: "Row", wanted: "Conditions") -> bool:
 def _limits_of(limits: "Limits") -> "Row":
     """Return limits as those of a group of jobs."""
     found = {str(amount.value): number for amount, number in limits.items() if number is not None}
-    names = (("processors", "cpu"), ("gpus", "gres/gpu"))
+
+    def amounts(processors: str, gpus: str) -> str:
+        names = ((processors, "cpu"), (gpus, "gres/gpu"))
+        return ",".join(f"{name}={found[amount]}" for amount, name in names if amount in found)
+
     return {
         "grpjobs": str(found.get("jobs", "")),
         "grpsubmit": str(found.get("submitted", "")),
         "grpcpus": str(found.get("processors", "")),
-        "grptres": ",".join(f"{name}={found[amount]}" for amount, name in names if amount in found),
+        "grptres": amounts("processors", "gpus"),
+        "grpcpumins": str(found.get("processor-minutes", "")),
+        "grptresmins": amounts("processor-minutes", "gpu-minutes"),
+        "grptresrunmins": amounts("processor-minutes-running", "gpu-minutes-running"),
+        "maxcpumins": str(found.get("processor-minutes-per-job", "")),
+        "maxtresmins": amounts("processor-minutes-per-job", "gpu-minutes-per-job"),
     }
 
 
@@ -217,6 +226,7 @@ def _qos(known: Accounts, _all: bool) -> "list[Row]":
         "maxjobspu": limits["grpjobs"],
         "maxsubmitpu": limits["grpsubmit"],
         "maxtrespu": limits["grptres"],
+        "maxtresmins": limits["maxtresmins"],
     }
     usual = {"priority": "0", "gracetime": "00:00:00", "preemptmode": "cluster", "usagefactor": "1.000000"}
     return [{"name": name, **usual, **of_users} for name in known.templates()]

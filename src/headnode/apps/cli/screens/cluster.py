@@ -191,6 +191,10 @@ _AMOUNTS = {
     "gpus": "GPUs",
     "submitted": "submitted jobs",
     "processor-minutes-per-job": "processor-minutes per job",
+    "processor-minutes-running": "processor-minutes of running jobs",
+    "gpu-minutes": "GPU-minutes",
+    "gpu-minutes-per-job": "GPU-minutes per job",
+    "gpu-minutes-running": "GPU-minutes of running jobs",
 }
 
 

@@ -15,6 +15,8 @@ from headnode.core.model.owner_limits import (
     LimitScope,
     entry_of,
     is_limit,
+    is_of_one_job,
+    is_spent,
     limit_owner,
 )
 from headnode.core.model.quantities import Instant
@@ -100,7 +102,7 @@ def _all_owners(cluster: ClusterState, counted: Mapping[str, tuple[int, int]]) -
         yield from ((scope, name) for name in names if name != EVERY)
     yield from ((owner.scope, owner.name) for owner in map(limit_owner, filter(is_limit, counted)))
     yield from index.submitters()
-    if index.counts_minutes:
+    if index.counts_usage:
         yield from cluster.usage.users_and_projects()
 
 
@@ -117,12 +119,13 @@ def _owners_of(cluster: ClusterState, user: str) -> LimitedOwners:
 
 
 def _minutes(cluster: ClusterState, page: Iterable[tuple[int, str]], now: Instant) -> dict[str, int]:
-    """Return the processor-seconds that are used or reserved of limits of these owners."""
-    if not cluster.limit_index.counts_minutes:
+    """Return the seconds that are used or reserved of limits of these owners."""
+    if not cluster.limit_index.counts_time:
         return {}
     from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
 
-    keys = [LimitOwner(_SCOPES[scope], name, LimitedAmount.MINUTES).key for scope, name in page]
+    owners = (LimitOwner(_SCOPES[scope], name, each) for scope, name in page for each in LimitedAmount)
+    keys = [owner.key for owner in owners if is_spent(owner.key)]
     return limits_in_use(cluster, keys, now)
 
 
@@ -136,7 +139,7 @@ def _uses(
     """Yield the limits of a user, project or group, in the order of the amounts.
 
     counted:  what the scheduler counts by the keys of limits: in all, and free
-    spent:    by such keys, the processor-seconds that are used or reserved
+    spent:    by such keys, the seconds that are used or reserved
     """
     index, found = cluster.limit_index, cluster.limit_index.of(scope, name)
     groups = index.groups.get(name, ()) if scope is LimitScope.USER else ()
@@ -145,12 +148,12 @@ def _uses(
             continue
         if amount is LimitedAmount.SUBMITTED:
             used = index.submitted(scope, name)
-        elif amount is LimitedAmount.MINUTES:
-            used = amount.shown(spent[LimitOwner(scope, name, amount).key])
-        elif amount is LimitedAmount.JOB_MINUTES:
+        elif is_spent(key := LimitOwner(scope, name, amount).key):
+            used = amount.shown(spent[key])
+        elif is_of_one_job(key):
             used = 0  # each job has it for itself
         else:
-            most, free = counted.get(LimitOwner(scope, name, amount).key, (0, 0))
+            most, free = counted.get(key, (0, 0))
             used = most - free
         entry = entry_of(index.entries[scope], name, groups, amount)
         yield LimitUse(scope.value, name, amount.value, found[amount], used, entry)

@@ -124,7 +124,8 @@ class ShareGrowth:
             return None
         if need.fixed:  # its limits for one job; what it has got in this pass counts too
             got = self._got.get(lender.job, 0)
-            need = need._replace(fixed={key: n + need.timed[key] * got for key, n in need.fixed.items()})
+            fixed = {key: need.timed[key].held(got) + n for key, n in need.fixed.items()}
+            need = need._replace(fixed=fixed)
         if lender.need.single or len(lender.need.alternatives) != 1:
             return need
         return need._replace(alternatives=(self._of_use(lender.need.rules, need.alternatives[0]),))
