@@ -172,10 +172,12 @@ def test_the_queue_is_put_in_order_again_though_nothing_happens() -> None:
     assert cluster.engine.last_plan is not made
 
 
-@pytest.mark.parametrize(("weight", "first"), [("0", "ann"), ("8", "bob")])
+@pytest.mark.parametrize(("weight", "first"), [("", "ann"), ("gpus=8", "bob"), ("gpus=0,gpus:big=8", "bob")])
 def test_a_user_of_gpus_has_used_more_if_gpus_have_a_weight(weight: str, first: str) -> None:
-    cluster = weighted(4, PriorityWeights="fair-share=1000", UsageGpuWeight=weight)
-    cluster.do(RegisterNode(facts=NodeFacts(name="g", processors=4, gpus=4), approved=True))
+    cluster = weighted(4, PriorityWeights="fair-share=1000", UsageWeights=weight)
+    cluster.do(
+        RegisterNode(facts=NodeFacts(name="g", processors=4, gpus=4, features=("Big",)), approved=True)
+    )
     gpus = {"unit": UnitType.GPU, "processors_per_gpu": 1}
     cluster.submit(ANN, processors=2, **gpus)
     cluster.submit(BOB, processors=3)

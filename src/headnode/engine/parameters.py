@@ -23,7 +23,7 @@ from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLO
 from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
-from headnode.core.state.owner_usage import GPU_WEIGHT_PARAMETER, HALF_LIFE, HALF_LIFE_PARAMETER
+from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, USAGE_WEIGHTS_PARAMETER
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -175,8 +175,9 @@ _DECLARED = (
     Parameter(HALF_LIFE_PARAMETER, default=str(HALF_LIFE), unit="s", least=60, most=3_153_600_000,
         doc="the time after which past processor-seconds count half, in policies that share by usage and "
         "in limits of processor-minutes"),
-    Parameter(GPU_WEIGHT_PARAMETER, default="0", unit="processors", least=0, most=1_000_000,
-        doc="how many processors each GPU counts as in fair share, in addition to those that come with it"),
+    Parameter(USAGE_WEIGHTS_PARAMETER,
+        "what usage counts in fair share, added up: processors=1,memory-gb=0.25,gpus=2,gpus:a100=4; "
+        "empty: processors alone"),
     Parameter(WEIGHTS_PARAMETER,
         "how waiting jobs of the same priority are ordered: fair-share=1000,age=500,size=100; empty: by "
         "submission"),

@@ -24,7 +24,7 @@ from headnode.core.scheduling.plan import Grow, LazyReasons, Plan, Reason, Reser
 from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, OrderedPolicy, OrdersQueue, Policy
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View, WaitingClass
-from headnode.core.state.owner_usage import gpu_weight
+from headnode.core.state.owner_usage import usage_weights
 from headnode.engine.ports import Clock
 from headnode.engine.settings import Settings
 
@@ -245,7 +245,7 @@ def weighted_order(settings: Settings) -> "WeightedOrder | None":
     from headnode.core.scheduling.weighted_order import WeightedOrder  # few clusters have weights
 
     max_age = Seconds(settings.number(MAX_AGE_PARAMETER))
-    return WeightedOrder(weights, shares_of(settings.values), max_age, gpu_weight(settings.values))
+    return WeightedOrder(weights, shares_of(settings.values), max_age, usage_weights(settings.values))
 
 
 def order_in_use(policies: Mapping[str, Policy], settings: Settings) -> "WeightedOrder | None":

@@ -25,6 +25,7 @@ from headnode.core.model.priority_factors import (
 )
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.notices import read_hook_address
+from headnode.core.state.owner_usage import USAGE_WEIGHTS_PARAMETER, usage_weights
 from headnode.engine.parameters import PARAMETERS, Parameter
 
 
@@ -155,6 +156,10 @@ def _check_licences(_known: Parameter, value: str) -> None:
 
 def _check_weights(_known: Parameter, value: str) -> None:
     read_weights(value)
+
+
+def _check_usage_weights(known: Parameter, value: str) -> None:
+    usage_weights({known.name: value})
 
 
 def _check_shares(known: Parameter, value: str) -> None:
@@ -288,6 +293,7 @@ _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     **dict.fromkeys(LIMIT_PARAMETERS, _check_limits),
     WEIGHTS_PARAMETER: _check_weights,
     **dict.fromkeys(SHARE_PARAMETERS, _check_shares),
+    USAGE_WEIGHTS_PARAMETER: _check_usage_weights,
     "SubmissionFilterProgram": _check_filters,
     "ActivationFilterProgram": _check_filters,
     "Administrators": _check_people,

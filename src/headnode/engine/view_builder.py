@@ -21,7 +21,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.job_request import job_names
 from headnode.core.state.node_record import NodeRecord
-from headnode.core.state.owner_usage import UsageKey, gpu_weight
+from headnode.core.state.owner_usage import UsageKey
 from headnode.core.state.prep_release import held_units, idle_units
 from headnode.core.state.start import exclusive_holder
 from headnode.core.state.transitions import JobState
@@ -84,7 +84,7 @@ class ViewBuilder:
             before=before,
             freed=self.freed,
             ground=KnownNodes(self._nodes, node_table),
-            usage=self.cluster.usage.used(now, gpu_weight(self.cluster.parameters)) if owners else {},
+            usage=self.cluster.usage.weighted(now) if owners else {},
             waiting_since=self._submissions() if owners else {},
         )
 

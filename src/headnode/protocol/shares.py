@@ -11,7 +11,7 @@ class ShareObject(VerbAnswer, frozen=True):
     project: str  # "" for jobs without one
     shares: int  # the number that was set; those who share the cluster, or a project, compare theirs
     part: float  # of the cluster, which it should get among those with jobs now: 0 to 1
-    used: float  # processor-seconds; older ones count less
+    used: float  # processor-seconds, or what UsageWeights count; older ones count less
     used_part: float  # of what those with jobs now have used
     level: float | None  # what was used, by the share: 1 is as much as its part, of a user in a project there
     fair_share: float  # 1: nothing was used, 1/2: as much as its part, 0: far more
@@ -29,7 +29,7 @@ class SharesAnswer(VerbAnswer, frozen=True):
 
     every: bool  # of all users; false: of the requesting user and the projects of its jobs
     weighted: bool  # waiting jobs are ordered by it; false: by priority and submission, or by a plug-in
-    total: float  # processor-seconds of all users
+    total: float  # of all users
     half_life: float  # seconds after which usage counts half
     projects: list[ShareObject]  # those of the users of this page, as far as the requesting user may see them
     users: list[ShareObject]  # the requesting user also in each project with limits or shares of its own

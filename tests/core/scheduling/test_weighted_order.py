@@ -47,7 +47,7 @@ def views(draw: st.DrawFn) -> View:
 
 def plainly(order: WeightedOrder, view: View) -> Iterator[tuple[JobId, float]]:
     """Yield the jobs and their scores: each time the best of all that are left, and then it is charged."""
-    tree = share_tree(order.shares, view, charged=True)
+    tree = share_tree(order.shares, view, order.counted, charged=True)
     accounts = {owner: tree.account(owner) for owner in tree.owners()}
     of_projects = {project: tree.account_of_project(project) for project in tree.projects()}
     weight = order.weights.get(PriorityFactor.FAIR_SHARE, 0)

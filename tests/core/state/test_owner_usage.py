@@ -6,12 +6,9 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.model.job import UnitType
-from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
 from headnode.core.state import owner_usage
-from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.suspend import ResumeJob, SuspendJob
@@ -121,26 +118,6 @@ def test_a_snapshot_between_start_and_end_loses_nothing() -> None:
     world.end(job, 1)
     world.check_replay()
     assert world.replayed().usage.used(world.clock.now()) == used(world)
-
-
-def with_gpus(world: World, weight: float) -> float:
-    return world.cluster.usage.used(world.clock.now(), weight)["ada", ""]
-
-
-def test_gpus_count_beside_their_processors_as_much_as_they_are_said_to() -> None:
-    world = World()
-    world.do(RegisterNode(facts=NodeFacts(name="a", processors=8, gpus=4), approved=True))
-    task = TaskSpec(command="x", minimum=3, maximum=3)
-    job = world.submit(task, by=ADA, unit=UnitType.GPU, processors_per_gpu=2, minimum=3, maximum=3)
-    world.wait(100)
-    assert with_gpus(world, 0.0) == pytest.approx(integral(6, 100))
-    assert with_gpus(world, 10.0) == pytest.approx(integral(36, 100))
-    world.engine.snapshot_if_due(1)
-    world.end(job, 1)
-    world.wait(WEEK)
-    assert with_gpus(world, 10.0) == pytest.approx(integral(36, 100) / 2)
-    assert world.replayed().usage.used(world.clock.now(), 10.0)["ada", ""] == with_gpus(world, 10.0)
-    world.check_replay()
 
 
 def test_names_of_projects_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

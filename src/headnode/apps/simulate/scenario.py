@@ -19,6 +19,7 @@ SIMULATED = (
     "RebalancingInterval",
     "PreemptionBalancedMode",
     "UsageHalfLife",
+    "UsageWeights",
     *ORDER_PARAMETERS,
     *LIMIT_PARAMETERS,
 )
@@ -60,7 +61,6 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("Administrators", "Operators", "SiteKeyRoles"), _PEOPLE),
         "StandbyWait": "a simulation has no standby heads",
         "NodeGroups": "groups without nodes run no jobs",
-        "UsageGpuWeight": _NO_GPUS,
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }
 )

@@ -52,6 +52,8 @@ MINUTES_LIMIT = Bound(
 PRIORITY_WEIGHT = Bound(
     "a weight of a factor of the priority", 10**9, "", "sums of products stay exact", least=-(10**9)
 )
+USAGE_WEIGHT = Bound("a weight of what usage counts", 10**6, "", "sums stay exact", least=0)
+WEIGHTED_GPU_KINDS = Bound("kinds of GPUs with a weight", 64, "", "more than a cluster has", least=0)
 SHARE = Bound("a share of a user or a project", 10**6, "", "only their ratios count", least=0)
 TIME = Bound("points of time", 253402300799, "seconds since 1970", "the year 9999", least=0)
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.priority_factors import JobScore, PriorityFactor, Shares, Weights
 from headnode.core.model.quantities import JobId, QueuePosition, Seconds, SortKey
+from headnode.core.model.usage_weights import UNIT, UsageWeights
 from headnode.core.scheduling.fair_share import OF_PROJECT, Owner, SharedAccount, ShareTree
-from headnode.core.scheduling.view import View, WaitingClass
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 CHARGED = 3600.0  # seconds at most for which a job is charged in advance
 
@@ -85,12 +86,12 @@ class _Project:
 
 
 class WeightedOrder(NamedTuple):
-    """How a cluster orders its queue.  `max_age` in seconds; a GPU counts as `gpu_weight` processors more."""
+    """How a cluster orders its queue.  `max_age` in seconds; `counted`: what usage counts."""
 
     weights: Weights
     shares: Shares
     max_age: Seconds
-    gpu_weight: float = 0.0
+    counted: UsageWeights | None = None
 
     def keys(self, view: View) -> Mapping[JobId, SortKey]:
         """Return the key of each queued job: its priority, then its score, the largest first."""
@@ -108,11 +109,11 @@ class WeightedOrder(NamedTuple):
 
         Cost:  O(jobs * log(jobs)).
         """
-        sizes, queues = _NodeSizes(view), dict[Owner, list[_Waiting]]()
+        sizes, queues = _NodeSizes(view, self.counted), dict[Owner, list[_Waiting]]()
         for each in view.queue:
             queues.setdefault((each.owner, each.project), []).extend(self._waiting(view, each, sizes))
         weight = self.weights.get(PriorityFactor.FAIR_SHARE, 0)
-        tree = share_tree(self.shares, view, charged=self.gpu_weight)
+        tree = share_tree(self.shares, view, self.counted, charged=True)
         together = dict[str | Owner, list[_User]]()  # users of a project by its name, others alone
         for owner, jobs in queues.items():
             jobs.sort(reverse=True)  # the last goes first
@@ -139,7 +140,7 @@ class WeightedOrder(NamedTuple):
     def _waiting(self, view: View, each: WaitingClass, sizes: "_NodeSizes") -> Iterator[_Waiting]:
         processors = sizes.processors(each.request)
         size = self.weights.get(PriorityFactor.SIZE, 0) * min(1.0, processors / sizes.all_processors)
-        charge = _with_gpus(processors, each.request, self.gpu_weight) * min(each.request.run_time, CHARGED)
+        charge = sizes.rate(each.request, processors) * min(each.request.run_time, CHARGED)
         weight = self.weights.get(PriorityFactor.AGE, 0)
         for turn in each.turns:
             waits = max(0.0, view.now - view.waiting_since.get(turn.job, view.now))
@@ -148,35 +149,39 @@ class WeightedOrder(NamedTuple):
 
 
 def share_tree(
-    shares: Shares, view: View, *, charged: float | None, also: Collection[Owner] = ()
+    shares: Shares,
+    view: View,
+    counted: UsageWeights | None,
+    *,
+    charged: bool,
+    also: Collection[Owner] = (),
 ) -> ShareTree:
     """Return who shares the cluster, and who of them has jobs now.
 
-    charged:  running jobs count as if they had run on for an hour, or to their end, each GPU as so many
-              processors more; None: they do not
+    counted:  what usage counts; None: processors
+    charged:  running jobs count as if they had run on for an hour, or to their end
     also:     who might have jobs; if nobody has any now, all are compared who ever had, and these
     """
     used, active = dict(view.usage), {(each.owner, each.project) for each in view.queue}
+    sizes = _NodeSizes(view, counted)
     for job in view.running:
         owner = (job.owner, job.project)
         active.add(owner)
-        if charged is not None:
-            held = _with_gpus(sum(count for _node, count in job.allocation), job.request, charged)
+        if charged:
+            held = sizes.held(job)
             used[owner] = used.get(owner, 0.0) + held * min(max(0.0, job.end - view.now), CHARGED)
-    return ShareTree(shares, used, active or {*used, *also}, least=_NodeSizes(view).all_processors * CHARGED)
-
-
-def _with_gpus(processors: float, request: JobRequest, weight: float) -> float:
-    """Return as how many processors those of a job count, with the GPUs that come with them."""
-    each = request.processors_per_gpu
-    return processors + weight * processors / each if each and weight else processors
+    return ShareTree(shares, used, active or {*used, *also}, least=sizes.all_used * CHARGED)
 
 
 class _NodeSizes:
-    """How many processors the nodes have: what jobs that count nodes or sockets will hold, on average."""
+    """What the nodes have, and so what jobs that count nodes or sockets will hold, on average.
 
-    def __init__(self, view: View) -> None:
+    counted:  what usage counts; None: processors
+    """
+
+    def __init__(self, view: View, counted: UsageWeights | None) -> None:
         facts = [node.facts for node in view.nodes.values()]
+        self._facts, self._counted = {each.name: each for each in facts}, counted
         self.all_processors = max(1, sum(each.processors for each in facts))
         self._of_node = self.all_processors / max(1, len(facts))
         self._of_socket = self.all_processors / max(1, sum(each.sockets for each in facts))
@@ -190,3 +195,30 @@ class _NodeSizes:
             UnitType.GPU: float(max(1, request.processors_per_gpu)),
         }[request.unit]
         return request.minimum * each
+
+    @property
+    def all_used(self) -> float:
+        """How much is used each second while all nodes are busy."""
+        if self._counted is None:
+            return self.all_processors
+        return max(1.0, sum(self._counted.rate_of_node(each) for each in self._facts.values()) / UNIT)
+
+    def held(self, job: RunningJob) -> float:
+        """Return how much a running job uses each second."""
+        if self._counted is None:
+            return sum(count for _, count in job.allocation)
+        rates = (
+            self._counted.rate(job.request, count, self._facts.get(node)) for node, count in job.allocation
+        )
+        return sum(rates) / UNIT
+
+    def rate(self, request: JobRequest, processors: float) -> float:
+        """Return how much a queued job will use each second that holds so many processors.
+
+        One that will own its nodes uses as much of all nodes as it has of their processors.
+        """
+        if self._counted is None:
+            return processors
+        if request.exclusive or request.unit is UnitType.NODE:
+            return self.all_used * processors / self.all_processors
+        return self._counted.expected(request, processors) / UNIT

@@ -32,7 +32,7 @@ from headnode.core.state.job_request import (
 )
 from headnode.core.state.limit_index import LimitIndex
 from headnode.core.state.node_record import NodeRecord, PrologSuccesses, StartFailures
-from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage
+from headnode.core.state.owner_usage import OwnerUsage
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
 from headnode.core.state.snapshot import Snapshot
 from headnode.core.state.task_graph import TaskGraph
@@ -60,8 +60,7 @@ class ClusterState:
         self.reservation_index = ReservationIndex()
         self.standbys, self.term = {one.name: one for one in kept.standbys}, kept.term
         self.next_token, self.next_job, self.next_order = kept.next_token, kept.next_job, kept.next_order
-        half_life = float(self.parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
-        self.usage = OwnerUsage(kept.usage, half_life)
+        self.usage = OwnerUsage(kept.usage, self.parameters, self.nodes)
         self.resource_index = ResourceIndex(kept.resources, self.jobs, self.agenda)
         self.bank, self.elastic = BankLedger(kept.bank), ElasticIndex(kept.elastic)
         self._derive_nothing()

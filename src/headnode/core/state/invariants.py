@@ -3,12 +3,14 @@
 from msgspec.structs import replace
 
 from headnode.core.model.errors import Broken
+from headnode.core.model.job import JobRequest
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK, is_elsewhere
 from headnode.core.model.task import SPECIAL
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, started_run
+from headnode.core.state.owner_usage import usage_weights
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import Holding, JobState, NodePhase, phase_on
 
@@ -219,8 +221,18 @@ def _check_usage(cluster: ClusterState) -> None:
         if any(nodes):
             gpus = sum(count // each for count in nodes) if each else 0
             gpus = given.maximum if each and given.exclusive else gpus
-            wanted[job] = ((record.owner, cluster.spec(record).project), sum(nodes), gpus)
+            owner = record.owner, cluster.spec(record).project
+            wanted[job] = owner, (sum(nodes), gpus, _weighted_rate(cluster, record, given))
     _must(cluster.usage.held() == wanted, f"usage counts {cluster.usage.held()}, should count {wanted}")
+
+
+def _weighted_rate(cluster: ClusterState, record: JobRecord, given: JobRequest) -> int:
+    """Return how much a running job uses each second with the weights and nodes of now, in millionths."""
+    weights = usage_weights(cluster.parameters)
+    held = {} if record.run is None else record.run.allocation
+    if weights is None:
+        return 1_000_000 * sum(map(len, held.values()))
+    return sum(weights.rate(given, len(mine), cluster.nodes[node].facts) for node, mine in held.items())
 
 
 def _check_children(cluster: ClusterState) -> None:

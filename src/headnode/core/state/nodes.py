@@ -1,11 +1,11 @@
 """The states of nodes, and cluster parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeState
 from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
-from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -13,10 +13,10 @@ from headnode.core.state.command import Command
 from headnode.core.state.drain import lift_drains
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import start_anew
-from headnode.core.state.job_record import started_run
+from headnode.core.state.job_record import JobRecord, started_run
 from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, wake_ups
 from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord, StandbyRecord
-from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
+from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, USAGE_WEIGHTS_PARAMETER
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_target, phase_on, set_phase
 
@@ -164,6 +164,23 @@ def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
     cluster.cores.open_node(known)
     cluster.cores.update_reduced(event.facts.name)
     cluster.update_personal()
+    _count_usage_again(cluster, cluster.cores.holders.get(event.facts.name, ()))
+
+
+def _count_usage_again(cluster: ClusterState, jobs: Iterable[JobId]) -> None:
+    """Count from now on what running jobs use, with the weights and the nodes of now.
+
+    Cost:  O(jobs), where usage has weights.
+    """
+    if not cluster.usage.depends_on_nodes:
+        return
+    for job in jobs:
+        if job in cluster.running:
+            _count_usage(cluster, cluster.jobs[job])
+
+
+def _count_usage(cluster: ClusterState, record: JobRecord) -> None:
+    cluster.usage.count(record, cluster.spec(record).project, cluster.request(record))
 
 
 def _forget_preparations(cluster: ClusterState, event: e.NodeRegistered) -> None:
@@ -219,6 +236,7 @@ def node_set(cluster: ClusterState, event: e.NodeModified) -> None:
     known.comment = known.comment if event.comment is None else event.comment
     known.facts = known.with_settings(known.facts)
     cluster.cores.open_node(known)
+    _count_usage_again(cluster, cluster.cores.holders.get(event.node, ()))
 
 
 def node_state_changed(cluster: ClusterState, event: e.NodeEvent) -> None:
@@ -293,6 +311,10 @@ def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
         cluster.parameters[event.name] = event.value
     if event.name == HALF_LIFE_PARAMETER:
         cluster.usage.set_half_life(float(HALF_LIFE if event.value is None else event.value))
+    if event.name == USAGE_WEIGHTS_PARAMETER:
+        cluster.usage.set_weights(cluster.parameters)
+        for job in cluster.running:
+            _count_usage(cluster, cluster.jobs[job])
     if event.name in LIMIT_PARAMETERS:
         cluster.read_limits()
     if event.name == TRANSFER_HOLD_PARAMETER:

@@ -1,5 +1,5 @@
 """What the owners and projects of jobs have used: processor-seconds and GPU-seconds that count less as they
-get older.
+get older, and the sum of what has a weight.
 
 An account is brought up to date when a job of it gets or loses processors, so its cost does not depend on how
 long jobs run or how many there are.  With a half-life of a week, what was used a week ago counts half.
@@ -8,6 +8,7 @@ Source: Slurm, "Multifactor Priority Plugin", PriorityDecayHalfLife.
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import expm1, inf, log
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,13 +17,18 @@ from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import gpus_of
+from headnode.core.state.node_record import NodeRecord
+
+if TYPE_CHECKING:
+    from headnode.core.model.usage_weights import UsageWeights
 
 HALF_LIFE_PARAMETER = "UsageHalfLife"
-GPU_WEIGHT_PARAMETER = "UsageGpuWeight"
+USAGE_WEIGHTS_PARAMETER = "UsageWeights"
 HALF_LIFE = 604_800  # seconds, where the parameter is not set
 MOST_ACCOUNTS = 20_000  # names of projects are free text; beyond these the least used accounts are dropped
 
 _PRECISION = 1e-3  # seconds
+_RATE = 1_000_000  # of a processor without weights: rates are in millionths, so that their sums are exact
 UsageKey = tuple[str, str]
 """An owner and a project, which is empty for jobs without one."""
 
@@ -58,9 +64,14 @@ def seconds_until(room: float, used: float, reserved: float, held: int, decay_ti
     return high
 
 
-def gpu_weight(parameters: Mapping[str, str]) -> float:
-    """Return as how many processors more a GPU counts, where those who have used less go first."""
-    return float(parameters.get(GPU_WEIGHT_PARAMETER) or 0.0)
+def usage_weights(parameters: Mapping[str, str]) -> "UsageWeights | None":
+    """Return what is counted where those who have used less go first; None: processors alone."""
+    text = parameters.get(USAGE_WEIGHTS_PARAMETER)
+    if not text:
+        return None
+    from headnode.core.model.usage_weights import read_usage_weights  # few clusters have weights
+
+    return read_usage_weights(text)
 
 
 class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
@@ -71,10 +82,14 @@ class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
     used: float
     at: Instant
     gpus: float = 0.0  # GPU-seconds
+    weighted: float | None = None  # with the weights of the times of use; None: as `used`, there were none
 
 
 class _LiveAccount(msgspec.Struct):
-    """An account with the processors and GPUs that its jobs hold now, which follow from their allocations."""
+    """An account with what its jobs hold now, which follows from their allocations.
+
+    rate:  in millionths, how much `weighted` is used each second
+    """
 
     key: UsageKey
     used: float
@@ -82,22 +97,34 @@ class _LiveAccount(msgspec.Struct):
     held: int = 0
     gpus: float = 0.0
     gpus_held: int = 0
+    weighted: float = 0.0
+    rate: int = 0
+
+
+class HeldByJob(NamedTuple):
+    """What a job holds: processors, GPUs, and the sum of what has a weight, in millionths."""
+
+    processors: int = 0
+    gpus: int = 0
+    rate: int = 0
 
 
 class OwnerUsage:
     """The accounts of all owners.  `now` is the time of the event that is being applied."""
 
-    def __init__(self, accounts: list[UsageAccount], half_life: float) -> None:
+    def __init__(
+        self, accounts: list[UsageAccount], parameters: Mapping[str, str], nodes: Mapping[str, NodeRecord]
+    ) -> None:
         self.now = Instant(0.0)
+        half_life = float(parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
         self._time = half_life / log(2)  # seconds in which usage decays to 1/e
-        found = (
-            _LiveAccount((each.owner, each.project), each.used, each.at, gpus=each.gpus) for each in accounts
-        )
+        self._nodes, self._weights = nodes, usage_weights(parameters)
+        found = map(_live, accounts)
         self._accounts = {each.key: each for each in found}
         self._of_owner: dict[str, list[_LiveAccount]] = {}
         self._of_project: dict[str, list[_LiveAccount]] = {}
         self._index(self._accounts.values())
-        self._jobs: dict[JobId, tuple[_LiveAccount, int, int]] = {}  # the processors and GPUs of each job
+        self._jobs: dict[JobId, tuple[_LiveAccount, HeldByJob]] = {}
 
     # Reading
 
@@ -129,22 +156,32 @@ class OwnerUsage:
         yield from ((LimitScope.USER, owner) for owner in self._of_owner)
         yield from ((LimitScope.PROJECT, project) for project in self._of_project if project)
 
-    def used(self, now: Instant, gpu_weight: float = 0.0) -> dict[UsageKey, float]:
-        """Return the processor-seconds of every owner and project until now; a GPU counts as so many more."""
-        if not gpu_weight:
-            return {key: self._used(account, now) for key, account in self._accounts.items()}
+    def used(self, now: Instant) -> dict[UsageKey, float]:
+        """Return the processor-seconds of every owner and project until now."""
+        return {key: self._used(account, now) for key, account in self._accounts.items()}
+
+    def weighted(self, now: Instant) -> dict[UsageKey, float]:
+        """Return what every owner and project has used until now, each with the weights of its time."""
         return {
-            key: self._used(account, now) + gpu_weight * self._gpus_used(account, now)
-            for key, account in self._accounts.items()
+            key: self._until(each.weighted, each.rate / _RATE, each.at, now)
+            for key, each in self._accounts.items()
         }
+
+    @property
+    def depends_on_nodes(self) -> bool:
+        """Whether the memory, GPUs and features of nodes say how much jobs use."""
+        return self._weights is not None
 
     def accounts(self) -> list[UsageAccount]:
         """Return what a snapshot keeps."""
-        return [UsageAccount(*each.key, each.used, each.at, each.gpus) for each in self._accounts.values()]
+        return [
+            UsageAccount(*each.key, each.used, each.at, each.gpus, each.weighted)
+            for each in self._accounts.values()
+        ]
 
-    def held(self) -> dict[JobId, tuple[UsageKey, int, int]]:
-        """Return the processors and GPUs that are counted for each job, with its account."""
-        return {job: (account.key, count, gpus) for job, (account, count, gpus) in self._jobs.items()}
+    def held(self) -> dict[JobId, tuple[UsageKey, HeldByJob]]:
+        """Return what is counted for each job, with its account."""
+        return {job: (account.key, held) for job, (account, held) in self._jobs.items()}
 
     def _used(self, account: _LiveAccount, now: Instant) -> float:
         """Return what was used until `account.at`, less its decay, and what was held since.
@@ -156,7 +193,7 @@ class OwnerUsage:
     def _gpus_used(self, account: _LiveAccount, now: Instant) -> float:
         return self._until(account.gpus, account.gpus_held, account.at, now)
 
-    def _until(self, used: float, held: int, at: Instant, now: Instant) -> float:
+    def _until(self, used: float, held: float, at: Instant, now: Instant) -> float:
         return used if now <= at else used + (held * self._time - used) * -expm1((at - now) / self._time)
 
     # For `apply_event` only
@@ -173,18 +210,33 @@ class OwnerUsage:
             run.usage.hold(held, max(self.now, run.started or self.now))  # no event was read at a start
         known = self._jobs.pop(record.id, None)
         if known is not None:
-            self._add(known[0], -known[1], -known[2])
-        if held:
+            account, before = known
+            self._add(account, HeldByJob(*(-amount for amount in before)))
+        if held and run is not None:
             account = self._account((record.owner, project))
-            self._jobs[record.id] = (account, held, gpus)
-            self._add(account, held, gpus)
+            now = HeldByJob(held, gpus, self._rate(held, run.allocation, granted))
+            self._jobs[record.id] = account, now
+            self._add(account, now)
 
-    def _add(self, account: _LiveAccount, processors: int = 0, gpus: int = 0) -> None:
-        if account.gpus or account.gpus_held:
-            account.gpus = self._gpus_used(account, self.now)
-        account.used, account.at = self._used(account, self.now), max(self.now, account.at)
-        account.held += processors
-        account.gpus_held += gpus
+    def _rate(self, held: int, allocation: Mapping[str, tuple[int, ...]], granted: JobRequest | None) -> int:
+        """Return how much a job uses each second, in millionths."""
+        weights, nodes = self._weights, self._nodes
+        if weights is None or granted is None:
+            return held * _RATE
+        known = {name: nodes[name].facts for name in allocation if name in nodes}
+        return sum(weights.rate(granted, len(mine), known.get(name)) for name, mine in allocation.items())
+
+    def _add(self, account: _LiveAccount, more: HeldByJob = HeldByJob()) -> None:  # noqa: B008 - frozen
+        if self.now > account.at:
+            decayed = -expm1((account.at - self.now) / self._time)
+            for_ever = self._time  # usage tends to what is held for so long
+            account.used += (account.held * for_ever - account.used) * decayed
+            account.weighted += (account.rate / _RATE * for_ever - account.weighted) * decayed
+            account.gpus += (account.gpus_held * for_ever - account.gpus) * decayed
+            account.at = self.now
+        account.held += more.processors
+        account.gpus_held += more.gpus
+        account.rate += more.rate
 
     def _account(self, key: UsageKey) -> _LiveAccount:
         found = self._accounts.get(key)
@@ -209,19 +261,19 @@ class OwnerUsage:
         if len(accounts) < MOST_ACCOUNTS:
             return
         idle = [
-            (not key[1], self._used(each, self.now), self._gpus_used(each, self.now), key)
-            for key, each in accounts.items()
-            if not each.held
+            (not key[1], self._used(each, self.now), key) for key, each in accounts.items() if not each.held
         ]
         idle.sort()
-        for _, used, gpus, (owner, project) in idle:
+        for _, _, (owner, project) in idle:
             if len(accounts) <= MOST_ACCOUNTS - MOST_ACCOUNTS // 10:
                 break
-            del accounts[owner, project]
+            gone = accounts.pop((owner, project))
             if project:
+                self._add(gone)
                 kept = accounts.setdefault((owner, ""), _LiveAccount((owner, ""), 0.0, self.now))
                 self._add(kept)
-                kept.used, kept.gpus = kept.used + used, kept.gpus + gpus
+                kept.used, kept.gpus = kept.used + gone.used, kept.gpus + gone.gpus
+                kept.weighted += gone.weighted
         self._of_owner.clear()
         self._of_project.clear()
         self._index(self._accounts.values())
@@ -232,7 +284,17 @@ class OwnerUsage:
             self._add(account)
         self._time = half_life / log(2)
 
+    def set_weights(self, parameters: Mapping[str, str]) -> None:
+        """Read the weights anew.  Each running job must be counted again then."""
+        self._weights = usage_weights(parameters)
+
     def shift(self, by: Seconds) -> None:
         """The clock was set by so many seconds, in which nothing was used."""
         for account in self._accounts.values():
             account.at = Instant(account.at + by)
+
+
+def _live(account: UsageAccount) -> _LiveAccount:
+    weighted = account.used if account.weighted is None else account.weighted
+    key = (account.owner, account.project)
+    return _LiveAccount(key, account.used, account.at, gpus=account.gpus, weighted=weighted)

@@ -9,7 +9,7 @@ from headnode.core.model.user import User
 from headnode.core.scheduling.fair_share import FairShare
 from headnode.core.scheduling.weighted_order import share_tree
 from headnode.core.state.job_request import job_names
-from headnode.core.state.owner_usage import HALF_LIFE_PARAMETER
+from headnode.core.state.owner_usage import HALF_LIFE_PARAMETER, usage_weights
 from headnode.engine.policy_registry import order_in_use
 from headnode.protocol.shares import (
     FactorWeights,
@@ -34,8 +34,8 @@ async def shares(context: ServerContext, by: User, request: ListSharesRequest) -
     wanted = shares_of(engine.settings.values)
     known = {*cluster.limit_index.entries[LimitScope.PROJECT], *wanted.projects} - {EVERY}
     open_to_all = {(by.name, project) for project in known}  # any user may name them
-    view = engine.owners(context.now())
-    tree = share_tree(wanted, view, charged=None, also=open_to_all)
+    view, counted = engine.owners(context.now()), usage_weights(engine.settings.values)
+    tree = share_tree(wanted, view, counted, charged=False, also=open_to_all)
     own = sorted(open_to_all | {key for key in tree.owners() if by.oversees or key[0] == by.name})
     seen = [key for key in own if key > after]
     page = seen[: min(max(1, request.limit), OWNER_PAGE.most)]
