@@ -565,7 +565,7 @@ def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:
         said = hn("cluster", "params", "HeartbeatInterval=30", state=tmp_path)
         wrong = hn("cluster", "params", "HartbeatInterval", state=tmp_path)
         hn("cluster", "setparams", "HeartbeatInterval=", state=tmp_path)
-    assert said.stdout.splitlines()[2].split() == ["HeartbeatInterval", "30", "60", "s", "how", "often"]
+    assert said.stdout.splitlines()[2].split() == ["HeartbeatInterval", "30s", "1m", "how", "often"]
     assert wrong.stderr.endswith("did you mean heartbeatinterval?\n")
     assert [asked.get("values") for asked in head.asked] == [
         {"HeartbeatInterval": "30"}, None, {"HeartbeatInterval": None},

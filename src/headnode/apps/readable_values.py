@@ -90,6 +90,30 @@ def time_limit(seconds: float | None) -> str:
     return "".join(parts) or "0m"
 
 
+def parameter_text(value: str, unit: str) -> str:
+    """Write the value of a cluster parameter: a time as it may be typed, all else as it is.
+
+    >>> parameter_text("90", "s"), parameter_text("14", "days"), parameter_text("0", "s"), parameter_text("5", "%")
+    ('1m30s', '14d', '0', '5')
+    """
+    seconds = {"s": 1.0, "days": 86400.0}.get(unit)
+    if seconds is None or not value or not float(value):
+        return value
+    from headnode.core.formats.text.quantities import format_span
+    from headnode.core.model.quantities import Seconds
+
+    return format_span(Seconds(float(value) * seconds))
+
+
+def parameter_unit(unit: str) -> str:
+    """Return the unit of a parameter that its text does not have.
+
+    >>> parameter_unit("s"), parameter_unit("%")
+    ('', '%')
+    """
+    return "" if unit in ("s", "days") else unit
+
+
 def instant_short(at: float | None, now: float) -> str:
     """Write a point of time (seconds since 1970) in local time for a column: the clock alone for today.
 

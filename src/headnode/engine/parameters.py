@@ -26,6 +26,10 @@ from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, USAGE_WEIGHTS_PARAMETER
 
 
+SECONDS_IN_UNIT: Mapping[str, int] = MappingProxyType({"s": 1, "days": 86400})
+"""The units of times.  A value of such a parameter may also be written with units: 90s, 2m, 1h30m, 7d."""
+
+
 class Parameter(msgspec.Struct, frozen=True):
     """One cluster parameter.  Numbers have a unit and limits; words have their choices."""
 
@@ -36,6 +40,11 @@ class Parameter(msgspec.Struct, frozen=True):
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+
+    @property
+    def seconds_in_unit(self) -> int:
+        """How many seconds a time has in its unit; 0: this is no time."""
+        return SECONDS_IN_UNIT.get(self.unit, 0)
 
 
 _DECLARED = (

@@ -120,6 +120,16 @@ def check_parameter(
 
     Raises:  BadRequest ``no-such-parameter`` or ``parameter-value``.
     """
+    return read_parameter(name, value, parameters)[0]
+
+
+def read_parameter(
+    name: str, value: str | None, parameters: Mapping[str, Parameter] = PARAMETERS
+) -> tuple[Parameter, str | None]:
+    """Return the declared parameter, and the value as it is stored: a time is a number of its unit.
+
+    Raises:  BadRequest ``no-such-parameter`` or ``parameter-value``.
+    """
     known = parameters.get(name.lower())
     if known is None:
         names = [parameter.name for parameter in parameters.values()]
@@ -127,27 +137,53 @@ def check_parameter(
         fix = f"did you mean {meant}? see: hn cluster params" if meant else f"there are {', '.join(names)}"
         raise BadRequest(code="no-such-parameter", what=f"there is no cluster parameter {name!r}", fix=fix)
     if value is None:
-        return known
+        return known, None
     if known.choices and value not in known.choices:
         raise _wrong(known, value, f"choose one of {', '.join(known.choices)}")
-    _check_bounds(known, value)
+    if known.least is not None and known.most is not None:
+        value = _number_of(known, value)
     if check := _CHECKS.get(known.name):
         check(known, value)
-    return known
+    return known, value
 
 
-def _check_bounds(known: Parameter, value: str) -> None:
-    if known.least is None or known.most is None:
-        return
+def _number_of(known: Parameter, value: str) -> str:
+    """Return a number that is within the bounds; of a time with units, how many of the parameter's unit."""
+    number, text = _read_number(known, value)
+    if number is not None and (known.least or 0.0) <= number <= (known.most or 0.0):
+        return text
+    raise _wrong(known, value, _range_of(known))
+
+
+def _range_of(known: Parameter) -> str:
     fix = f"write a number from {known.least:.12g} to {known.most:.12g}"
-    if known.unit:
+    if known.seconds_in_unit:
+        from headnode.core.formats.text.quantities import format_span  # only refusals need it
+
+        least, most = (
+            format_span(Seconds((bound or 0.0) * known.seconds_in_unit))
+            for bound in (known.least, known.most)
+        )
+        fix = f"write a time from {least} to {most}, such as 90s, 2m or 1h"
+        fix += f"; a number without a unit counts {'seconds' if known.unit == 's' else known.unit}"
+    elif known.unit:
         fix += f"; its unit is {known.unit}"
+    return fix
+
+
+def _read_number(known: Parameter, value: str) -> tuple[float | None, str]:
     try:
-        number = float(value)
+        return float(value), value
     except ValueError:
-        raise _wrong(known, value, fix) from None
-    if not known.least <= number <= known.most:
-        raise _wrong(known, value, fix)
+        if not known.seconds_in_unit:
+            return None, ""
+    from headnode.core.formats.text.quantities import parse_span  # most values have no unit
+
+    try:
+        number = parse_span(value) / known.seconds_in_unit
+    except BadRequest:
+        return None, ""
+    return number, f"{number:.15g}"
 
 
 def _check_licences(_known: Parameter, value: str) -> None:

@@ -138,6 +138,7 @@ class ParameterChange(VerbAnswer, frozen=True, rename={"origin": "from"}):
     value: str | None
     by: str | None  # null if the requesting user is not an administrator
     origin: str | None  # null if the requesting user is not an administrator
+    unit: str = ""  # of both values
 
 
 class ParameterHistoryAnswer(VerbAnswer, frozen=True):

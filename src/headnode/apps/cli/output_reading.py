@@ -121,31 +121,62 @@ def copy_output(
     source: "OutputSource",
     write: "Callable[[bytes], object]",
     *,
-    last: int | None = None,
+    start: int = 0,
     captured: bool = False,
 ) -> None:
-    """Hand the output to `write`; with `last`, no more than so many bytes of its end.
+    """Hand the output to `write`, from `start` on; a negative one counts from the end.
 
     A `captured` file that is not there is one that stayed empty: those are not kept.
     Raises:  Refused ``no-output`` when there is none, or it may not be read.
     """
     try:
-        for piece, _ in source.pieces(0 if last is None else -last):
+        for piece, _ in source.pieces(start):
             write(piece)
     except FileNotFoundError as trouble:
         if not captured:
             raise source.missing(trouble) from trouble
 
 
+def last_lines(source: "OutputSource", lines: int) -> int:
+    """Return the offset at which the last so many lines begin; 0 when it has fewer, or is not there.
+
+    Raises:  Refused ``no-output`` when it may not be read.
+    """
+    import re
+    from collections import deque
+
+    reach = PIECE
+    while True:
+        begins: deque[int] = deque(maxlen=lines + 1)  # behind each line end; the file itself is not in memory
+        first = end = 0
+        try:
+            for number, (piece, end) in enumerate(source.pieces(-reach)):
+                at = end - len(piece)
+                first = first if number else at
+                begins.extend(at + found.end() for found in re.finditer(rb"\n", piece))
+        except FileNotFoundError:
+            return 0
+        ends_with_line = bool(begins) and begins[-1] == end
+        if not lines or len(begins) >= lines + ends_with_line:
+            return begins[-lines - ends_with_line] if lines else end
+        if first == 0:
+            return 0
+        reach *= 4
+
+
 def follow_output(
-    source: "OutputSource", write: "Callable[[bytes], object]", is_over: "Callable[[], bool]"
+    source: "OutputSource",
+    write: "Callable[[bytes], object]",
+    is_over: "Callable[[], bool]",
+    *,
+    start: int = 0,
 ) -> None:
-    """Hand on what is there and what is written to it, until `is_over` and all was read.
+    """Hand on what is there from `start` on and what is written to it, until `is_over` and all was read.
 
     The file may not exist yet.
     Raises:  Refused ``no-output`` when it may not be read.
     """
-    at = 0  # bytes handed on
+    at = start
     while True:
         over = is_over()  # asked before reading: nothing is written after it said yes
         at = _copy_from(source, at, write)
@@ -180,14 +211,26 @@ END_STATES = ("Finished", "Failed", "Canceled")
 
 
 class WholeOutput:
-    """Prints the output of many instances; `task` None means all tasks of the job."""
+    """Prints the output of many instances; `task` None means all tasks of the job.
+
+    `last`: print no more than so many lines of what each has written before.
+    """
 
     def __init__(
-        self, client: Client, out: Output, job: int, task: int | None, stream: str, *, headers: bool
+        self,
+        client: Client,
+        out: Output,
+        job: int,
+        task: int | None,
+        stream: str,
+        *,
+        headers: bool,
+        last: int | None = None,
     ) -> None:
         self._client, self._out = client, out
         self._job, self._task, self._stream = job, task, stream
         self._headers = headers
+        self._last = last  # lines of what is there at first
         self._latest: Address | None = None
         self._line_begins = True
         self.troubles = 0  # outputs that could not be read
@@ -222,6 +265,7 @@ class WholeOutput:
                     del read[address]
             if done:
                 return
+            self._last = None  # what begins now is new
             time.sleep(max(NEXT_LOOK, time.monotonic() - began))  # a large job is looked at less often
 
     def _is_over(self) -> bool:
@@ -274,7 +318,10 @@ class WholeOutput:
             path = files.get(self._stream)
             if path is None or (files.get("removed") and path == files.get("captured_path")):
                 return start
-            for piece, behind in source_of(self._client, question, files, path).pieces(start):
+            source = source_of(self._client, question, files, path)
+            if self._last is not None:
+                start = at = last_lines(source, self._last)
+            for piece, behind in source.pieces(start):
                 self._write(address, piece)
                 at = behind
         except FileNotFoundError:

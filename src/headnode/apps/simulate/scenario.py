@@ -117,13 +117,13 @@ def read_parameters(texts: Iterable[str]) -> Values:
     given = tuple(texts)
     if not given:
         return ()
-    from headnode.engine.settings import check_parameter  # most simulations are of policies alone
+    from headnode.engine.settings import read_parameter  # most simulations are of policies alone
 
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
-        known = check_parameter(name, value if equals else None)
-        if not equals:
+        known, stored = read_parameter(name, value if equals else None)
+        if stored is None:
             raise BadRequest(
                 code="parameter-value",
                 what=f"parameter {known.name} has no value",
@@ -133,7 +133,7 @@ def read_parameters(texts: Iterable[str]) -> Values:
             raise _not_simulated(known.name)
         if known.name in LIMIT_PARAMETERS:
             _check_limits(known.name, value)
-        found[known.name] = value
+        found[known.name] = stored
     return tuple(found.items())
 
 

@@ -327,7 +327,7 @@ COMMANDS = (
             ),
             FORMAT,
         ),
-        example="hn cluster params HeartbeatInterval=30",
+        example="hn cluster params HeartbeatInterval=30s",
     ),
     CliCommand(
         "history",

@@ -82,7 +82,7 @@ def _end_of_output(client: Client, job: int, task: int, instance: int | None) ->
     pieces: list[bytes] = []
     if path:
         source = source_of(client, question, files, path)
-        copy_output(source, pieces.append, last=PEEK, captured=path == files["captured_path"])
+        copy_output(source, pieces.append, start=-PEEK, captured=path == files["captured_path"])
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 

@@ -4,15 +4,18 @@ import time
 
 from headnode.apps.cli.arguments import output_address
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import Arguments, CliOption
+from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
-from headnode.apps.cli.output_reading import PAUSE, copy_output, follow_output, source_of
+from headnode.apps.cli.output_reading import PAUSE, copy_output, follow_output, last_lines, source_of
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from headnode.apps.cli.output_reading import OutputSource
 OVER = ("finished", "failed", "canceled")
+MOST_LINES = 1_000_000  # of --tail
 WAITING = ("not submitted", "configuring", "queued")
 
 
@@ -27,11 +30,11 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if not out.for_people:
         out.said(str(files[stream]), files, files[stream])
     elif asked.flag("follow"):
-        _follow(client, question, stream, out)
+        _follow(asked, client, question, stream, out)
     else:
         path = _path(files, stream, question)
         source = source_of(client, question, files, path)
-        copy_output(source, out.raw, captured=path == files["captured_path"])
+        copy_output(source, out.raw, start=_start(asked, source), captured=path == files["captured_path"])
     return 0
 
 
@@ -54,7 +57,7 @@ def _print_whole(
     from headnode.apps.cli.output_reading import WholeOutput
 
     headers = _wants_headers(asked, client, out, job, task)
-    whole = WholeOutput(client, out, job, task, stream, headers=headers)
+    whole = WholeOutput(client, out, job, task, stream, headers=headers, last=_lines(asked))
     if not out.for_people:
         for _, files in whole.files():
             if files[stream] is not None:
@@ -76,7 +79,23 @@ def _wants_headers(asked: Arguments, client: Client, out: Output, job: int, task
     return task is not None or client.ask("job", job=job)["job"]["tasks"]["total"] != 1
 
 
-def _follow(client: Client, question: "dict[str, Any]", stream: str, out: Output) -> None:
+def _lines(asked: Arguments) -> int | None:
+    """Return how many lines of the end are wanted; None for all.
+
+    Raises:  BadRequest ``usage``.
+    """
+    lines = asked.number("tail")
+    if lines is not None and lines > MOST_LINES:
+        raise usage(f"--tail {lines} is too much", f"give at most {MOST_LINES}, or leave --tail out for all")
+    return lines
+
+
+def _start(asked: Arguments, source: "OutputSource") -> int:
+    lines = _lines(asked)
+    return 0 if lines is None else last_lines(source, lines)
+
+
+def _follow(asked: Arguments, client: Client, question: "dict[str, Any]", stream: str, out: Output) -> None:
     """Print what is there and what comes, until the task is over."""
     files = client.ask("task_output", **question)
     while files["state"].lower() in WAITING:  # it has no file before it runs
@@ -87,7 +106,7 @@ def _follow(client: Client, question: "dict[str, Any]", stream: str, out: Output
         return client.ask("task_output", **question)["state"].lower() in OVER
 
     source = source_of(client, question, files, _path(files, stream, question))
-    follow_output(source, out.raw, is_over)
+    follow_output(source, out.raw, is_over, start=_start(asked, source))
 
 
 def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> str:
@@ -116,6 +135,9 @@ COMMANDS = (
         options=(
             CliOption("follow", "", "Continue until the task or the job has ended", short="f"),
             CliOption("headers", "", "Print a header before each piece, as on a terminal; false: never"),
+            CliOption(
+                "tail", "N", "Print only the last N lines; with --follow, of what is there now", short="n"
+            ),
             CliOption("stderr", "", "Print its standard error instead of its standard output"),
         ),
         example="hn task output 12.1 --follow",

@@ -1,7 +1,7 @@
 """The cluster, its parameters, its reservations of nodes, and how often predicted starts held."""
 
 from headnode.apps.cli.arguments import DAY
-from headnode.apps.readable_values import counted, duration, instant
+from headnode.apps.readable_values import counted, duration, instant, parameter_text, parameter_unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,11 +68,16 @@ def change_row(change: "Mapping[str, Any]") -> dict[str, str]:
     return {
         "When": instant(change["at"]),
         "Name": change["name"],
-        "Before": "(default)" if change["before"] is None else change["before"],
-        "After": "(default)" if change["value"] is None else change["value"],
+        "Before": _changed_value(change, "before"),
+        "After": _changed_value(change, "value"),
         "By": change["by"] or "",
         "From": change["from"] or "",
     }
+
+
+def _changed_value(change: "Mapping[str, Any]", which: str) -> str:
+    value = change[which]
+    return "(default)" if value is None else parameter_text(value, change.get("unit", ""))
 
 
 def cluster_view(cluster: "Mapping[str, Any]") -> dict[str, str]:
@@ -168,9 +173,9 @@ def param_row(param: "Mapping[str, Any]") -> dict[str, str]:
     """Return a parameter's line."""
     return {
         "Name": param["name"],
-        "Value": _text(param["value"]),
-        "Default": _text(param["default"]),
-        "Unit": param["unit"],
+        "Value": parameter_text(_text(param["value"]), param["unit"]),
+        "Default": parameter_text(_text(param["default"]), param["unit"]),
+        "Unit": parameter_unit(param["unit"]),
         "Meaning": _meaning(param),
     }
 

@@ -27,7 +27,7 @@ from headnode.core.state.nodes import SetParameter
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.engine.policy_registry import PolicyRegistry, check_one_order
-from headnode.engine.settings import Settings, check_parameter, parameters_with
+from headnode.engine.settings import Settings, check_parameter, parameters_with, read_parameter
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import (
     BackupAnswer,
@@ -161,7 +161,7 @@ async def set_parameters(
     from headnode.apps.server.api.filters_templates import check_programs
 
     there_are = parameters_with(context.engine.policies)
-    known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
+    known = [read_parameter(name, value, there_are) for name, value in request.values.items()]
     wanted = {parameter.name: value or "" for parameter, value in known}
     check_one_order(context.engine.policies, Settings({**context.engine.settings.values, **wanted}))
     await check_programs(context, {parameter.name: value for parameter, value in known})
@@ -240,6 +240,7 @@ async def parameter_history(
     """Show the newest changes of cluster parameters; `by` and `from` only to administrators."""
     there_are = parameters_with(context.engine.policies)
     names = {check_parameter(name, None, there_are).name for name in request.names}
+    units = {known.name: known.unit for known in there_are.values()}
     limit = min(max(1, request.limit), PAST_PAGE.most)
     archive = context.lookups.archive
 
@@ -249,13 +250,13 @@ async def parameter_history(
         for event in archive.parameter_changes():
             before, values[event.name] = values.get(event.name), event.value
             if not names or event.name in names:
-                found.append(_parameter_change(event, before, by))
+                found.append(_parameter_change(event, before, by, units.get(event.name, "")))
         return list(found)
 
     return ParameterHistoryAnswer(await asyncio.to_thread(read))
 
 
-def _parameter_change(event: ParameterSet, before: str | None, by: User) -> ParameterChange:
+def _parameter_change(event: ParameterSet, before: str | None, by: User, unit: str) -> ParameterChange:
     """Return one change.  A value of None is the default; `by` is None if the caller may not see it."""
     return ParameterChange(
         at=event.at,
@@ -264,6 +265,7 @@ def _parameter_change(event: ParameterSet, before: str | None, by: User) -> Para
         value=event.value,
         by=event.by if by.administrator else None,
         origin=event.origin if by.administrator else None,
+        unit=unit,
     )
 
 

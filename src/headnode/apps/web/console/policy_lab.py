@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.readable_values import counted, duration
+from headnode.apps.readable_values import counted, duration, parameter_text, parameter_unit
 from headnode.apps.web.console.lab_runs import POINTS, SHARES, LabCurves, LabRun, LabVariant
 from headnode.apps.web.console.load_chart import Series, chart
 from headnode.apps.web.console.visit import ConsoleAction, ConsolePage, GoTo, Model, Told, Visit, texts
@@ -45,7 +45,12 @@ async def show_lab(visit: Visit) -> Model:
         "policies": POLICIES,
         "chosen_policies": visit.request.query_params.getlist("policy")
         or ([] if any(chosen.values()) else ["easy", "conservative"]),
-        "parameters": [each | {"chosen": chosen[name]} for name, each in parameters.items()],
+        "parameters": [
+            each
+            | {"value": parameter_text(each["value"], each["unit"])}
+            | {"unit": parameter_unit(each["unit"]), "chosen": chosen[name]}
+            for name, each in parameters.items()
+        ],
         "periods": PERIODS,
         "runs": [
             {

@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.cluster import change_row, limit_row, no_limits, share_place, share_row
+from headnode.apps.readable_values import parameter_text, parameter_unit
 from headnode.apps.web.console.policy_lab import SIMULATED, verdict_on
 from headnode.apps.web.console.visit import (
     ConsoleAction,
@@ -57,7 +58,7 @@ async def page_of_shares(visit: Visit) -> list[Model]:
 
 async def show_settings(visit: Visit) -> Model:
     """Return all parameters that fit the word of the address, with their changes."""
-    params = (await visit.ask("parameters"))["parameters"]
+    params = await parameters_as_typed(visit)
     changes = (await visit.ask("parameter_history", limit=CHANGES_SHOWN))["changes"]
     latest = {change["name"]: change for change in changes}
     limits = await page_of_limits(visit)
@@ -89,6 +90,16 @@ async def show_settings(visit: Visit) -> Model:
     }
 
 
+async def parameters_as_typed(visit: Visit) -> list[Model]:
+    """Return all parameters with their values as people type them: times have units."""
+    return [
+        each
+        | {name: parameter_text(each[name], each["unit"]) for name in ("value", "default")}
+        | {"unit": parameter_unit(each["unit"])}
+        for each in (await visit.ask("parameters"))["parameters"]
+    ]
+
+
 def subject_of(parameter: str) -> str:
     """Return the heading below which a parameter is shown."""
     return next(subject for subject, pattern in SUBJECTS if pattern.search(parameter))
@@ -99,7 +110,7 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
 
     What others have changed since then stays so.
     """
-    before = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
+    before = {each["name"]: each for each in await parameters_as_typed(visit)}
     given, shown = _fields_named(form, "param-"), _fields_named(form, "was-")
     changed = {
         name: value or None
@@ -175,7 +186,7 @@ maximum = "1h"
 async def show_rules(visit: Visit) -> Model:
     """Return the templates, the filters in calling order, and the licences."""
     filters = await visit.ask("filters")
-    params = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
+    params = {each["name"]: each for each in await parameters_as_typed(visit)}
     return {
         "title": "Templates and filters",
         "templates": (await visit.ask("templates"))["templates"],

@@ -1,0 +1,55 @@
+"""The last lines of what a task has printed."""
+
+from pathlib import Path
+
+import pytest
+from cli_scripted_head import hn
+
+from headnode.apps.cli.output_reading import PIECE, LocalFile, last_lines
+
+
+def tail(file: Path, lines: int) -> bytes:
+    """Return what is behind the offset at which the last lines begin."""
+    return file.read_bytes()[last_lines(LocalFile(str(file)), lines) :]
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"a", b"a\n", b"\n\n\n", b"a\nb\nc", b"a\nb\nc\n", b"\n" * 3 + b"x" * 5 * PIECE + b"\nend"]
+)
+@pytest.mark.parametrize("lines", [0, 1, 2, 3, 99])
+def test_the_last_lines_are_those_of_tail(text: bytes, lines: int, tmp_path: Path) -> None:
+    (file := tmp_path / "out").write_bytes(text)
+    every = text.splitlines(keepends=True)
+    assert tail(file, lines) == b"".join(every[len(every) - min(lines, len(every)) :])
+
+
+def test_of_a_long_file_only_the_end_is_read(tmp_path: Path) -> None:
+    (file := tmp_path / "out").write_bytes(b"line\n" * PIECE)
+    read = 0
+
+    class Counted(LocalFile):
+        def pieces(self, start: int):  # type: ignore[no-untyped-def]
+            nonlocal read
+            for piece, behind in super().pieces(start):
+                read += len(piece)
+                yield piece, behind
+
+    assert len(file.read_bytes()) - last_lines(Counted(str(file)), 10) == 50
+    assert read == PIECE
+
+
+def test_a_file_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
+    assert last_lines(LocalFile(str(tmp_path / "out")), 5) == 0
+
+
+def test_the_end_of_a_task_and_of_each_instance_is_printed(state: Path) -> None:
+    said = hn(
+        "job", "submit", "--wait", "--quiet", "/parametric:1-2", "sh -c 'seq 5; echo end *'", state=state
+    )
+    job = said.stdout.split()[0]
+    assert hn("task", "output", f"{job}.1.1", "--tail", "2", state=state).stdout == "5\nend 1\n"
+    assert hn("task", "output", job, "-n", "1", state=state).stdout == "end 1\nend 2\n"
+    assert hn("task", "output", f"{job}.1.2", "-f", "-n", "1", state=state).stdout == "end 2\n"
+    assert hn("task", "output", job, "-f", "-n", "1", state=state).stdout == "end 1\nend 2\n"
+    refused = hn("task", "output", job, "--tail", "1000001", state=state)
+    assert (refused.returncode, "at most 1000000" in refused.stderr) == (2, True)
