@@ -20,6 +20,26 @@ def instant(at: float | None) -> str:
     return f"{text[:-2]}:{text[-2:]}"
 
 
+def local_times(sentence: str) -> str:
+    """Write a sentence of the head with each of its times, which are in UTC, as `instant` does.
+
+    >>> import os; os.environ["TZ"] = "UTC"; time.tzset(); local_times("held until 1970-01-01T00:00:00Z")
+    'held until 1970-01-01T00:00:00+00:00'
+    """
+    if "Z" not in sentence:
+        return sentence
+    import calendar
+    import re
+
+    def local(found: "re.Match[str]") -> str:
+        try:
+            return instant(calendar.timegm(time.strptime(found[0], "%Y-%m-%dT%H:%M:%SZ")))
+        except (ValueError, OverflowError, OSError):
+            return found[0]  # it only looks like a time
+
+    return re.sub(r"(?<![\w-])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?!\w)", local, sentence)
+
+
 def state_word(job: "Mapping[str, Any]") -> str:
     """Return the state of a job for a reader; Staging while it only waits for its files."""
     waits = job.get("pending_kind") == "staging" or job.get("state_detail") == "staging in"
@@ -93,8 +113,8 @@ def time_limit(seconds: float | None) -> str:
 def parameter_text(value: str, unit: str) -> str:
     """Write the value of a cluster parameter: a time as it may be typed, all else as it is.
 
-    >>> parameter_text("90", "s"), parameter_text("14", "days"), parameter_text("0", "s"), parameter_text("5", "%")
-    ('1m30s', '14d', '0', '5')
+    >>> parameter_text("90", "s"), parameter_text("14", "days"), parameter_text("5", "%")
+    ('1m30s', '14d', '5')
     """
     seconds = {"s": 1.0, "days": 86400.0}.get(unit)
     if seconds is None or not value or not float(value):

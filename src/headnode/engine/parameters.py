@@ -25,7 +25,6 @@ from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, TRANSFER_HO
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, USAGE_WEIGHTS_PARAMETER
 
-
 SECONDS_IN_UNIT: Mapping[str, int] = MappingProxyType({"s": 1, "days": 86400})
 """The units of times.  A value of such a parameter may also be written with units: 90s, 2m, 1h30m, 7d."""
 

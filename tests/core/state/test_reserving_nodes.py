@@ -135,7 +135,7 @@ def test_a_reservation_over_jobs_that_may_still_run_is_refused_by_their_names_un
     world = World(4)
     over = lasting(world, HOUR)
     late, endless = lasting(world, HOUR + 60), world.submit(TASK)
-    with pytest.raises(WrongState, match=rf"node1 .*: job {late} \(until .* UTC\), job {endless} \(no run"):
+    with pytest.raises(WrongState, match=rf"node1 .*: job {late} \(until .*Z\), job {endless} \(no run"):
         reserve(world, regardless=False)
     assert over not in (late, endless)
     reserve(world)

@@ -60,7 +60,9 @@ class Output:
 
     def problem(self, error: "HeadnodeError") -> None:
         """Tell what went wrong and the way out."""
-        self._complain(f"hn: {error.what}" + (f"; {error.fix}\n" if error.fix else "\n"))
+        from headnode.apps.readable_values import local_times
+
+        self._complain(f"hn: {local_times(error.what)}" + (f"; {error.fix}\n" if error.fix else "\n"))
 
     def close(self) -> None:
         """Everything has been said."""

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -33,7 +32,7 @@ from headnode.apps.server.waiting_reasons import (
 )
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec, dependencies
-from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId
+from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId, instant_text
 from headnode.core.model.resource import BatchResource, is_elsewhere
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import command as c
@@ -317,12 +316,11 @@ class ServerContext:
         if awaits_files(record):
             found.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
         elif record.state is JobState.SUSPENDED:
-            since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
-            text = f"it has been suspended since {since.isoformat(timespec='seconds')}"
+            text = f"it has been suspended since {instant_text(suspension_of(record.run).since)}"
             found.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))
         if record.id in self.cluster.queue.held:
-            until = datetime.fromtimestamp(self.cluster.queue.held[record.id], UTC).astimezone()
-            found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
+            until = instant_text(self.cluster.queue.held[record.id])
+            found.append(Reason(Why.HOLD, f"it is held until {until}"))
         found += hold_reasons(record)
         found += filter_reasons(self.cluster, self.engine.offers, record)
         if not record.waits_for:
@@ -340,7 +338,7 @@ class ServerContext:
     def reasons_of_places(self, record: JobRecord) -> list[Reason]:
         """Return what is known of the places of a job that has a choice, or was known when it had one."""
         if record.placement is not None:
-            made = datetime.fromtimestamp(record.placement.at, UTC).astimezone().isoformat(timespec="seconds")
+            made = instant_text(record.placement.at)
             told = places_in_words(record.placement.estimates, record.placement.at)
             text = f"{record.placement.resource} was chosen at {made}; expected starts then: {told}"
             return [Reason(Why.RESOURCE, text, record.placement.resource)]

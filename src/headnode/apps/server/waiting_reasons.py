@@ -1,7 +1,6 @@
 """Why a job waits for filters, files or because of preemption, and how far the files of a task are."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from math import log
 from typing import Any, NamedTuple, Protocol
 
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.owner_limits import is_limit, is_spent, limit_owner
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, instant_text
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
 from headnode.core.scheduling.view import QueueArrival, View
@@ -129,7 +128,7 @@ def hold_reasons(record: JobRecord) -> list[Reason]:
 
 
 def _hold_in_words(hold: JobHold) -> str:
-    at = datetime.fromtimestamp(hold.at, UTC).astimezone().isoformat(timespec="seconds")
+    at = instant_text(hold.at)
     by = f" by {hold.by}" if hold.by else ""
     why = f": {hold.message}" if hold.message else ""
     return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
@@ -217,7 +216,7 @@ def decay_told(cluster: ClusterState, request: JobRequest, reason: Reason, view:
     halves = f"usage halves every {duration(cluster.usage.decay_time * log(2))}" if decays else "it decreases"
     if at is None:
         return replace(reason, text=f"{reason.text}; {halves}, but running jobs must end first")
-    when = datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
+    when = instant_text(at)
     return replace(reason, text=f"{reason.text}; {halves}, and leaves enough at {when} at the latest")
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple, NewType
 
@@ -14,6 +15,18 @@ from headnode.core.model.errors import BadRequest
 Seconds = NewType("Seconds", float)  # a span of time, never negative
 Instant = NewType("Instant", float)  # seconds since 1970-01-01 00:00 UTC
 FOREVER, NEVER = Seconds(math.inf), Instant(math.inf)
+
+
+def instant_text(at: float) -> str:
+    """Return an instant as it stands in the sentences of the head: ISO 8601 in UTC, to the second.
+
+    Clients write it in the time zone of their user, see ``local_times`` in ``apps/readable_values``.
+
+    >>> instant_text(0.0)
+    '1970-01-01T00:00:00Z'
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 JobId = NewType("JobId", int)
 Priority = NewType("Priority", int)  # 0 (lowest) to 4000 (highest)

@@ -4,13 +4,12 @@ Source: SSS 3.1.0, "Reservation": identifier for a reservation used by the job; 
 """
 
 import re
-from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, instant_text
 
 AtEnd = Literal["limit", "run-on", "cancel"]
 """What becomes of jobs inside: they are over by its end, or go on after it, or are canceled."""
@@ -68,13 +67,7 @@ class NodeReservation(
                 f"project {name}" for name in self.projects
             ]
             whom = ", ".join((*self.users, *several))
-        begins, ends = moment_in_words(self.start), moment_in_words(self.end)
-        return f"for {whom} ({self.name}) from {begins} to {ends} UTC"
-
-
-def moment_in_words(at: float) -> str:
-    """Return an instant to the minute, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+        return f"for {whom} ({self.name}) from {instant_text(self.start)} to {instant_text(self.end)}"
 
 
 def check_reservation(wish: NodeReservation, now: Instant) -> None:

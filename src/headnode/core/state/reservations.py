@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import WrongState
 from headnode.core.model.node import NodeState, folded_names, natural_order
-from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.model.reservation import NodeReservation, check_reservation, moment_in_words
+from headnode.core.model.quantities import NEVER, Instant, JobId, instant_text
+from headnode.core.model.reservation import NodeReservation, check_reservation
 from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -258,7 +258,7 @@ def _refuse_running(cluster: ClusterState, wish: NodeReservation, now: Instant) 
 def _until(end: Instant) -> str:
     if end == NEVER:
         return "(no run time limit)"
-    return f"(until {moment_in_words(end)} UTC)"
+    return f"(until {instant_text(end)})"
 
 
 def reservation_kept(cluster: ClusterState, event: e.ReservationCreated | e.ReservationModified) -> None:

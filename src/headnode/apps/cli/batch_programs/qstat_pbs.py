@@ -13,6 +13,7 @@ from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, read_pbs_options
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
+from headnode.apps.readable_values import local_times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _behind(row: BatchRow, options: "dict[str, str]") -> str:
     """Return the nodes of a job for ``-n``, its comment for ``-s``: in its line with ``-1``, else below."""
     told = [
         (_hosts(row) or "--") if "n" in options else "",
-        row.job["pending_reason"] if "s" in options else "",
+        local_times(row.job["pending_reason"] or "") if "s" in options else "",
     ]
     before = " " if "1" in options else "\n   "
     return "".join(f"{before}{each}" for each in told if each)
@@ -175,7 +176,7 @@ def attributes(row: BatchRow, name: str) -> "dict[str, Any]":
         "array_indices_submitted": row.job["array"].partition("%")[0] or None,
         "exec_host": _hosts(row),
         "Resource_List": _requested(row),
-        "comment": row.job["pending_reason"] or None,
+        "comment": local_times(row.job["pending_reason"] or "") or None,
     }
     if row.started is not None:
         found["resources_used"] = {

@@ -111,14 +111,14 @@ def _join(conversation: "ClientConversation", job: int, out: Output) -> int:
 def _tell_wait(waits: "dict[str, Any]", job: int, out: Output) -> None:
     if not waits["reason"]:
         return
-    from headnode.apps.readable_values import instant
+    from headnode.apps.readable_values import instant, local_times
 
     expected, said = waits["expected"] or {}, ""
     if expected.get("p50") is not None:
         said = f"; expected to start at {instant(expected['p50'])}"
     elif expected.get("promise") is not None:
         said = f"; it will start by {instant(expected['promise'])}"
-    out.note(f"job {job} waits: {waits['reason']}{said}")
+    out.note(f"job {job} waits: {local_times(waits['reason'])}{said}")
 
 
 def _tell_end(answer: "dict[str, Any]", out: Output) -> int:

@@ -5,6 +5,7 @@ from headnode.apps.cli.options import Arguments, CliOption, the_name, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
+from headnode.apps.readable_values import local_times
 from headnode.core.model.resource_system import SETTINGS_VARIABLES, SYSTEM_NAMES
 
 TYPE_CHECKING = False
@@ -85,7 +86,7 @@ def check(asked: Arguments, client: Client, out: Output) -> int:
     found: dict[str, Any] = {}
     for answer in client.follow("watch_jobs", job=[job]):
         for found in answer["jobs"]:
-            says = found["pending_reason"] or f"job {job} is {found['state'].lower()}"
+            says = local_times(found["pending_reason"] or "") or f"job {job} is {found['state'].lower()}"
             if says != last:
                 last = says
                 out.note(says)

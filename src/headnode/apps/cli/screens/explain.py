@@ -5,7 +5,7 @@ from shlex import quote
 from headnode.apps.cli.screens.explain_facts import facts, layout, node_rows, places, section
 from headnode.apps.cli.screens.job import alternative, ending
 from headnode.apps.cli.table import printable
-from headnode.apps.readable_values import duration, instant
+from headnode.apps.readable_values import duration, instant, local_times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _when(told: "Told", now: float) -> str:
 
 def _without_time(told: "Told") -> str:
     """Return for which limit a job waits whose start cannot be predicted; "" if it waits for none."""
-    limits = [reason["text"] for reason in told["reasons"] if reason["kind"] == "limit"]
+    limits = [local_times(reason["text"]) for reason in told["reasons"] if reason["kind"] == "limit"]
     return f": {limits[0]}. No start can be predicted" if limits else ""
 
 
@@ -215,11 +215,11 @@ def reasons_in_words(told: "Told", now: float) -> tuple[list[str], list[str]]:
     behind, texts, outside = told["blocked_by"], [], []
     for reason in told["reasons"]:
         if reason["kind"] in OUTSIDE:
-            outside.append(reason["text"])
+            outside.append(local_times(reason["text"]))
         elif behind and reason["kind"] == "priority" and reason["subject"] == str(behind["job"]):
             texts.append(_reserved(behind, now))  # says which job is ahead, and when it starts
         elif not about_node(reason):
-            texts.append(reason["text"])
+            texts.append(local_times(reason["text"]))
     return (outside, texts) if outside else (texts, [])
 
 
@@ -270,7 +270,7 @@ def waiting_tasks_in_words(tasks: "Iterable[Told]") -> list[str]:
     """Return the waiting tasks of a running job, each with its reasons."""
     points = []
     for task in tasks:
-        texts = "; ".join(reason["text"] for reason in task["reasons"])
+        texts = "; ".join(local_times(reason["text"]) for reason in task["reasons"])
         points.append(f"{_which(task)}: {texts or 'waits for its turn'}")
     return points
 

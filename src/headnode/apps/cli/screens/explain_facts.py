@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from headnode.apps.cli.screens.job import request, tasks_in_words
 from headnode.apps.cli.table import printable
-from headnode.apps.readable_values import counted, duration, instant
+from headnode.apps.readable_values import counted, duration, instant, local_times
 from headnode.core.model.node import natural_order
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[st
     """Return the nodes that are not available for one reason, the reason, and the jobs that hold them."""
     alike: dict[str, list[str]] = {}
     for reason in reasons:
-        text = _without(reason["text"], reason["subject"]) + _held(reason, now)
+        text = _without(local_times(reason["text"]), reason["subject"]) + _held(reason, now)
         alike.setdefault(text, []).append(reason["subject"])
     return [(sorted(nodes, key=natural_order), text) for text, nodes in alike.items()]
 

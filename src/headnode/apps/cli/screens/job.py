@@ -6,6 +6,7 @@ from headnode.apps.readable_values import (
     elapsed,
     instant,
     limits,
+    local_times,
     measured_counts,
     memory,
     time_limit,
@@ -115,7 +116,10 @@ def row(job: "Job") -> dict[str, str]:
         **_filled({"Start Time": instant(job["started"]), "End Time": instant(job["ended"])}),
         **_filled({"Run Time": time_limit(job["run_time"]), "Nodes": job.get("nodes") or ""}),
         **_filled({"Command": job.get("command") or ""}),
-        "Remark": job["pending_reason"] or job["message"] or job.get("progress_message") or "",
+        "Remark": local_times(job["pending_reason"] or "")
+        or job["message"]
+        or job.get("progress_message")
+        or "",
     }
 
 
@@ -138,7 +142,9 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
         **_filled(requested(job.get("spec") or {}) if detailed else {}),
     }
     if history:
-        told["History"] = "\n".join(f"{instant(entry['at'])}  {entry['text']}" for entry in job["history"])
+        told["History"] = "\n".join(
+            f"{instant(entry['at'])}  {local_times(entry['text'])}" for entry in job["history"]
+        )
     return told
 
 
@@ -186,7 +192,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Epilog On": ", ".join(job.get("cleaning") or ()),
         "Backfilled": "True" if job.get("backfilled") else "",
         "Share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
-        "Pending Reason": job["pending_reason"],
+        "Pending Reason": local_times(job["pending_reason"] or ""),
         "Message": job["message"],
     }
 

@@ -2,7 +2,14 @@
 
 import time
 
-from headnode.apps.readable_values import instant_short, limits, short_duration, state_word, time_limit
+from headnode.apps.readable_values import (
+    instant_short,
+    limits,
+    local_times,
+    short_duration,
+    state_word,
+    time_limit,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,13 +108,14 @@ def expected_in(job: "Job", now: float) -> str:
 
 def waits_in_words(job: "Job", now: float) -> str:
     """Return why a queued job waits, and in how long it is expected to start."""
-    soon, why = expected_in(job, now), job["pending_reason"] or "waits for the next scheduling pass"
+    soon, why = expected_in(job, now), local_times(job["pending_reason"])
+    why = why or "waits for the next scheduling pass"
     return f"{why}; it should start {soon}" if soon else str(why)
 
 
 def _last(job: "Job", now: float) -> str:
     """Return where a job runs or ran, or why it waits and when it should start."""
-    said = job["pending_reason"]
+    said = local_times(job["pending_reason"] or "")
     if said and (job["state"] == "Queued" or state_word(job) == "Staging"):
         soon = expected_in(job, now)
         return f"{soon}: {said}" if soon else str(said)

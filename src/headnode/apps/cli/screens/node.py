@@ -1,6 +1,6 @@
 """Nodes and their processors."""
 
-from headnode.apps.readable_values import instant
+from headnode.apps.readable_values import instant, local_times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def view(node: "Node") -> dict[str, str]:
         "Last Heartbeat": instant(node["last_heartbeat"]) if node.get("last_heartbeat") else "",
         "Load": f"{node['load']:.2f}" if node.get("load") is not None else "",
         "Given Up": _given_up(node),
-        "Reserved": "; ".join(each["text"] for each in node.get("reservations", ())),
+        "Reserved": "; ".join(local_times(each["text"]) for each in node.get("reservations", ())),
         "Oversubscribed": _oversubscribed(node),
         "Drain": "; ".join(_drain(node["name"], drain) for drain in node.get("drains", ())),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",

@@ -1,6 +1,14 @@
 """Tasks and their instances."""
 
-from headnode.apps.readable_values import duration, elapsed, instant, limits, measured_counts, memory
+from headnode.apps.readable_values import (
+    duration,
+    elapsed,
+    instant,
+    limits,
+    local_times,
+    measured_counts,
+    memory,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +58,7 @@ def _remark(task: "Task") -> str:
         from headnode.apps.cli.screens.job import tasks_in_words
 
         return tasks_in_words(instances)
-    return task.get("pending_reason") or task["message"] or ""
+    return local_times(task.get("pending_reason") or "") or task["message"] or ""
 
 
 def view(task: "Task") -> dict[str, str]:

@@ -4,7 +4,6 @@ The sentences of the history are those of HPC Pack, `job view /history`.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
@@ -19,7 +18,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import awaits_files, kind_of_wait, why_unpredictable
 from headnode.core.model.bounds import HISTORY_PAGE, PAGE, PAGE_BYTES
 from headnode.core.model.node import folded_names, natural_order
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, instant_text
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.events import BankNoted, Event, JobPlaced
@@ -217,7 +216,7 @@ def _stopping(event: Event) -> str:
 def _until(at: Instant | None) -> str:
     if at is None:
         return ""
-    return f", until {datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec='seconds')}"
+    return f", until {instant_text(at)}"
 
 
 def _preempted(jobs: tuple[int, ...]) -> str:

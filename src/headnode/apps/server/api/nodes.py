@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, secret_again, verb
@@ -11,7 +10,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import HISTORY_PAGE
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, instant_text
 from headnode.core.model.task import public_command
 from headnode.core.model.user import User
 from headnode.core.state import events as e
@@ -237,7 +236,7 @@ def _sentence(event: Event) -> str:
     match event:
         case e.NodeDrained(cause=cause, closes=closes, reason=reason, force=force):
             said = _DRAINED.get(cause, f"Drained{by}") + (", by force" if force else "")
-            said += f", from {_moment(closes)} on" if closes > event.at else ""
+            said += f", from {instant_text(closes)} on" if closes > event.at else ""
             return f"{said}: {reason}" if reason else said
         case e.NodeDrainLifted(cause=cause) if not by:
             return "Its health check succeeds again" if cause == "health" else f"Drain lifted ({cause})"
@@ -249,10 +248,6 @@ def _sentence(event: Event) -> str:
             return f"Set{by}: {', '.join(named)}"
         case _:
             return _WORDS[type(event)] + by if type(event) in _WORDS else ""
-
-
-def _moment(at: Instant) -> str:
-    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
 
 
 EMPTYING_TIME = 5.0  # seconds for a node that is taken offline by force to tell that nothing runs there

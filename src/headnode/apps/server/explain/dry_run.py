@@ -1,7 +1,6 @@
 """What would become of a job if it was submitted now.  Nothing is made, changed or recorded."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -37,7 +36,7 @@ from headnode.apps.server.explain.queue_standing import queue_standing, reason_o
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.job import JobSpec, dependencies
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import JobId, instant_text
 from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.user import User
 from headnode.core.scheduling.explain.changes import Subject
@@ -183,8 +182,7 @@ def _reasons_outside(candidate: _DryRunJob, now: float) -> list[Reason]:
     found: list[Reason] = []
     until = candidate.spec.hold_until
     if until is not None and until > now:
-        at = datetime.fromtimestamp(until, UTC).astimezone().isoformat(timespec="seconds")
-        found.append(Reason(Why.HOLD, f"it would be held until {at}"))
+        found.append(Reason(Why.HOLD, f"it would be held until {instant_text(until)}"))
     found += [Reason(Why.HOLD, f"it would have the hold {name!r}", name) for name in candidate.spec.holds]
     return [*found, *candidate.waits]
 

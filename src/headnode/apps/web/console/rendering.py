@@ -26,7 +26,7 @@ from headnode.apps.web.console.job_rows import USUAL, columns_named, symbol_of, 
 from headnode.apps.web.console.visit import Model, Visit
 from headnode.apps.web.security_headers import policy_with_nonce
 
-_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d")
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 
 
 def shown(text: object) -> str:
