@@ -51,6 +51,18 @@ def test_a_job_runs_where_it_was_submitted(
     assert job.output() == f"{tmp_path}\n"
 
 
+def test_a_refusal_names_the_argument_and_no_position_in_a_text(client: HeadnodeClient) -> None:
+    with pytest.raises(BadRequest, match=r"\Ajob: processors: 'x' is not a number") as refused:
+        client.submit("true", processors="x")
+    assert refused.value.path == ("processors",)
+    with pytest.raises(BadRequest, match=r"\Atask 2: run_time: "):
+        client.check(tasks=[{"command": "true"}, {"command": "true", "run_time": "9q"}])
+    _, bad = client.submit_many([{"command": "true"}, {"command": "true", "processors": "x"}])
+    assert str(bad).startswith("job: processors: ")
+    with pytest.raises(BadRequest, match=r"\Asubmission 2 of 2: job: processors: "):
+        client.submit_many([{"command": "true"}, {"command": "true", "processors": "x"}], all_or_none=True)
+
+
 def test_tasks_of_a_job_have_options_of_their_own(client: HeadnodeClient) -> None:
     job = client.submit(
         tasks=[

@@ -52,6 +52,27 @@ def test_a_second_up_says_that_a_head_runs(run: Hn) -> None:
     )
 
 
+def test_of_two_ups_at_the_same_moment_one_starts_a_head_and_both_succeed(tmp_path: Path) -> None:
+    place = tmp_path / "both"
+    words = [sys.executable, "-m", "headnode.apps.cli", "up", "--state", str(place), "--processors", "1"]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
+    try:
+        said = sorted(each.communicate(timeout=120)[0] for each in both)
+        assert [each.returncode for each in both] == [0, 0]
+        assert said[0].startswith("A head is running already: cluster ")
+        assert said[1].startswith("Cluster ")
+    finally:
+        hn("down", state=place)
+
+
+def test_a_queue_of_pbs_is_not_taken_for_a_program(run: Hn) -> None:
+    refused = run("job", "submit", "-q", "no-such-program", "echo", "a")
+    assert refused.returncode == 2
+    assert "--jobtemplate no-such-program" in refused.stderr
+    assert run("job", "submit", "-q", "default", "echo a").returncode == 2  # the name of a template
+    assert run("job", "submit", "-q", "echo", "a").stdout.strip().isdigit()
+
+
 def test_processors_of_a_node_that_is_not_ready_are_not_called_free(run: Hn) -> None:
     (node,) = (each["name"] for each in document(run, "node", "list"))
     assert "2 total, 0 in use, 2 free\n" in run("cluster", "view").stdout

@@ -53,3 +53,17 @@ def test_the_end_of_a_task_and_of_each_instance_is_printed(state: Path) -> None:
     assert hn("task", "output", job, "-f", "-n", "1", state=state).stdout == "end 1\nend 2\n"
     refused = hn("task", "output", job, "--tail", "1000001", state=state)
     assert (refused.returncode, "at most 1000000" in refused.stderr) == (2, True)
+
+
+def test_what_was_canceled_before_it_ran_says_so(state: Path) -> None:
+    assert hn("node", "list", state=state).returncode == 0
+    job = hn("job", "submit", "--quiet", "--holduntil", "60", "echo a", state=state).stdout.strip()
+    assert hn("job", "cancel", job, "--message", "not needed", state=state).returncode == 0
+    assert (
+        "Message                 : it never ran: not needed\n" in hn("job", "view", job, state=state).stdout
+    )
+    assert (
+        hn("task", "output", job, state=state).stderr
+        == f"hn: job {job} has no output: it never ran: not needed\n"
+    )
+    assert "has no standard output: it never ran" in hn("task", "output", f"{job}.1", state=state).stderr

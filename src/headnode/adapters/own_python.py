@@ -8,8 +8,9 @@ Source: docs.python.org, "Command line and environment", -E, -I, -P, -S and -s.
 
 import os
 import site
+import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).parents[2]  # the directory that holds the package `headnode`
@@ -42,6 +43,23 @@ def function_command(module: str, function: str, *arguments: str) -> list[str]:
 def code_command(python: str, code: str) -> list[str]:
     """Return the command that runs code of the standard library only, with a Python of this machine."""
     return [python, "-I", "-S", "-c", code]
+
+
+def closed_to_others(paths: Iterable[Path] | None = None) -> Path | None:
+    """Return the first directory or file on the way to these files that users but its owner cannot use.
+
+    `paths` None means what tasks of other users start: this Python, its library, and Headnode.  Only the mode
+    is looked at, and of links the place that they lead to.
+    """
+    if paths is None:
+        paths = [Path(sys.executable), Path(os.__file__), SOURCE_ROOT / "headnode"]
+    for path in paths:
+        for written in {path.parent.resolve() / path.name, path.resolve()}:
+            for part in (*reversed(written.parents), written):
+                needed = stat.S_IXOTH if part.is_dir() else stat.S_IROTH
+                if not part.stat().st_mode & needed:
+                    return part
+    return None
 
 
 def _options(environment: Mapping[str, str]) -> list[str]:

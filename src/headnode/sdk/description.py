@@ -1,7 +1,9 @@
 """A job as the caller of the SDK describes it, as a job file in the native form."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import msgspec
 
 from headnode.apps.client.submitter import quoted_line
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.protocol.requests import CreateJobRequest
 from headnode.sdk.options import SingleTaskOptions, TaskOptions
 
@@ -41,6 +43,31 @@ def job_description(
         return task_description(command, options)
     described = [task_description(None, task) for task in tasks]
     return {**_plain_options(options), TASKS: described}
+
+
+_POSITION = re.compile(r"\A(submission \d+ of \d+: )?line \d+, column \d+: ")
+
+
+@contextmanager
+def naming_arguments() -> Iterator[None]:
+    """Let refusals name the argument that is wrong, without its position in the text that the SDK wrote."""
+    try:
+        yield
+    except HeadnodeError as error:
+        raise without_position(error)  # noqa: B904  (it is the same error)
+
+
+def without_position(error: HeadnodeError) -> HeadnodeError:
+    """Return the same error; it names the argument alone.
+
+    >>> without_position(BadRequest(code="size", what="line 1, column 9: job: processors: 'x' is none")).what
+    "job: processors: 'x' is none"
+    """
+    before, error.what = error.what, _POSITION.sub(lambda found: found[1] or "", error.what)
+    error.args = tuple(
+        each.replace(before, error.what, 1) if isinstance(each, str) else each for each in error.args
+    )
+    return error
 
 
 class JobSubmission(SingleTaskOptions, total=False):

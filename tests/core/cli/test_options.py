@@ -143,3 +143,21 @@ def test_a_flag_or_a_number_that_is_none_is_refused() -> None:
             read(f"/id:{wrong}").number("id")
     assert read("/id:12").number("id") == 12
     assert read().number("id") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "megabytes"), [("64G", 65536), ("1.5 TB", 1572864), ("512", 512), ("0", 0)]
+)
+def test_an_amount_of_memory_has_its_unit_or_is_in_megabytes(typed: str, megabytes: int) -> None:
+    asked = Arguments()
+    asked.options["memory"] = [typed]
+    assert (asked.memory("memory"), asked.memory("disk")) == (megabytes, None)
+
+
+@pytest.mark.parametrize("typed", ["64Q", "G", "-1", "", "3.00001G"])
+def test_what_is_no_amount_of_memory_is_refused_with_an_example(typed: str) -> None:
+    asked = Arguments()
+    asked.options["memory"] = [typed]
+    with pytest.raises(BadRequest) as refused:
+        asked.memory("memory")
+    assert refused.value.fix == "write --memory 64G, for example"

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NoReturn
 from headnode.adapters.files import local_daemons
 from headnode.adapters.own_python import module_command
 from headnode.apps.client.client import Client
-from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
+from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable, WrongState
 
 LAST_LINES = 15  # of a log, told when a program does not stay
 
@@ -81,6 +81,7 @@ def make_directory(directory: str, code: str, what: str, fix: str) -> Path:
 PATIENCE = 30.0  # seconds a head may take until a node is ready
 PAUSE = 0.05  # seconds between two looks
 RECONNECT_TIME = 2.0  # seconds for nodes of other machines to dial again
+ANOTHER_HEAD = "already-running"  # the code with which a head refuses a directory that is in use
 _AWAY = ("Pending", "Unreachable")
 
 HeadSettings = dict[str, str | None]
@@ -112,7 +113,8 @@ def become_head(directory: str, settings: HeadSettings) -> NoReturn:
 def start_head(directory: str, settings: HeadSettings, *, nodes: int = 1) -> dict[str, Any]:
     """Start a head in the background; return the cluster once it answers and so many `nodes` are ready.
 
-    Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log.
+    Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log; WrongState
+             ``already-running`` when another head was started meanwhile.
     """
     folder = _make_state_directory(directory)
     return _when_ready(BackgroundProgram(head_command(directory, settings), folder / "head.log"), nodes)
@@ -181,10 +183,17 @@ def wait_for_head(directory: str) -> dict[str, Any]:
 
 
 def _died(started: BackgroundProgram) -> HeadnodeError:
+    lines = started.last_lines()
+    if f"[{ANOTHER_HEAD}]" in lines:
+        return WrongState(
+            code=ANOTHER_HEAD,
+            what=f"another head uses the state directory {str(started.log.parent)!r}",
+            fix="stop it with: hn down",
+        )
     return Unavailable(
         code="head-died",
         what=f"the head ended with status {started.process.returncode} before it answered",
-        fix=f"its log {started.log} ends:" + started.last_lines(),
+        fix=f"its log {started.log} ends:" + lines,
     )
 
 

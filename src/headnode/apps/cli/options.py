@@ -90,6 +90,27 @@ class Arguments:
             )
         return int(value)
 
+    def memory(self, name: str) -> int | None:
+        """Return the MB of an option that is an amount of memory or disk; None when it was not given.
+
+        It is typed with its unit, or in MB.
+
+        Raises:  BadRequest ``usage``.
+        """
+        value = self.text(name)
+        if value is None:
+            return None
+        from headnode.core.formats.slash_options import read_memory
+        from headnode.core.model.errors import BadRequest
+
+        try:
+            return read_memory(value) or 0
+        except BadRequest:
+            raise usage(
+                f"option {name!r} takes an amount of memory, not {value!r}",
+                f"write --{name} 64G, for example",
+            ) from None
+
 
 class _ArgumentReader:
     """Reads one command's arguments.  `positionals` words come before the words that are left alone."""

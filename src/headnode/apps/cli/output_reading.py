@@ -238,10 +238,11 @@ class WholeOutput:
     def print_all(self, most: int | None = None) -> int:
         """Print what there is, instance by instance; with `most`, of the first so many.  Return how many."""
         count = 0
-        for count, (address, _) in enumerate(self._begun(), start=1):
-            if most is not None and count > most:
-                return count
-            self._print_from(address, 0)
+        for address, state in self._begun():
+            if most is not None and count == most:
+                return count + 1
+            at = self._print_from(address, 0)
+            count += state != "Canceled" or at > 0  # most that are canceled never ran
         return count
 
     def files(self) -> "Iterator[tuple[Address, dict[str, Any]]]":

@@ -34,7 +34,9 @@ from headnode.sdk.description import (
     in_requests,
     job_description,
     job_text,
+    naming_arguments,
     task_description,
+    without_position,
 )
 from headnode.sdk.options import NumberedJob, SingleTaskOptions, TaskOptions
 
@@ -150,7 +152,8 @@ class AsyncJobHandle:
         text = job_text(
             {TASKS: [await self.session.complete_task(task_description(None, each)) for each in tasks]}
         )
-        return (await self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
+        with naming_arguments():
+            return (await self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
 
     async def cancel(self, message: str = "", *, force: bool = False) -> JobStateAnswer:
         """Cancel the job; with `force` its processes are killed at once."""
@@ -220,7 +223,8 @@ class AsyncHeadnodeClient(AsyncSession):
         Raises:  BadRequest with the `path` of the option that is wrong; Unavailable ``no-head``.
         """
         text = await self._text(command, tasks, options)
-        answer = await self.verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=idempotency)
+        with naming_arguments():
+            answer = await self.verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=idempotency)
         return AsyncJobHandle(self, answer.job)
 
     async def submit_many(
@@ -240,11 +244,12 @@ class AsyncHeadnodeClient(AsyncSession):
         found: list[AsyncJobHandle | HeadnodeError] = []
         for number, request in enumerate(in_requests(texts, all_or_none=all_or_none)):
             key = f"{idempotency}.{number}" if idempotency and number else idempotency
-            answer = await self.verbs.submit_jobs(request, all_or_none=all_or_none, idempotency=key)
+            with naming_arguments():
+                answer = await self.verbs.submit_jobs(request, all_or_none=all_or_none, idempotency=key)
             found += [
                 AsyncJobHandle(self, each.job)
                 if isinstance(each.job, int) and not isinstance(each.refused, SubmissionRefusal)
-                else refusal_in(to_builtins(each.refused))
+                else without_position(refusal_in(to_builtins(each.refused)))
                 for each in answer.submissions
             ]
         return found
@@ -282,7 +287,8 @@ class AsyncHeadnodeClient(AsyncSession):
         Raises:  what would refuse the submission.
         """
         text = await self._text(command, tasks, options)
-        return await self.verbs.check_job(jobfile=text, dialect=DIALECT)
+        with naming_arguments():
+            return await self.verbs.check_job(jobfile=text, dialect=DIALECT)
 
     async def _text(
         self, command: Command | None, tasks: Sequence[TaskOptions], options: SingleTaskOptions

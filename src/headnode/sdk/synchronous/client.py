@@ -36,7 +36,9 @@ from headnode.sdk.description import (
     in_requests,
     job_description,
     job_text,
+    naming_arguments,
     task_description,
+    without_position,
 )
 from headnode.sdk.options import NumberedJob, SingleTaskOptions, TaskOptions
 from headnode.sdk.synchronous.session import Session, job_number
@@ -151,7 +153,8 @@ class JobHandle:
         Raises:  BadRequest; WrongState ``job-over``.
         """
         text = job_text({TASKS: [self.session.complete_task(task_description(None, each)) for each in tasks]})
-        return (self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
+        with naming_arguments():
+            return (self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
 
     def cancel(self, message: str = "", *, force: bool = False) -> JobStateAnswer:
         """Cancel the job; with `force` its processes are killed at once."""
@@ -221,7 +224,8 @@ class HeadnodeClient(Session):
         Raises:  BadRequest with the `path` of the option that is wrong; Unavailable ``no-head``.
         """
         text = self._text(command, tasks, options)
-        answer = self.verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=idempotency)
+        with naming_arguments():
+            answer = self.verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=idempotency)
         return JobHandle(self, answer.job)
 
     def submit_many(
@@ -241,11 +245,12 @@ class HeadnodeClient(Session):
         found: list[JobHandle | HeadnodeError] = []
         for number, request in enumerate(in_requests(texts, all_or_none=all_or_none)):
             key = f"{idempotency}.{number}" if idempotency and number else idempotency
-            answer = self.verbs.submit_jobs(request, all_or_none=all_or_none, idempotency=key)
+            with naming_arguments():
+                answer = self.verbs.submit_jobs(request, all_or_none=all_or_none, idempotency=key)
             found += [
                 JobHandle(self, each.job)
                 if isinstance(each.job, int) and not isinstance(each.refused, SubmissionRefusal)
-                else refusal_in(to_builtins(each.refused))
+                else without_position(refusal_in(to_builtins(each.refused)))
                 for each in answer.submissions
             ]
         return found
@@ -283,7 +288,8 @@ class HeadnodeClient(Session):
         Raises:  what would refuse the submission.
         """
         text = self._text(command, tasks, options)
-        return self.verbs.check_job(jobfile=text, dialect=DIALECT)
+        with naming_arguments():
+            return self.verbs.check_job(jobfile=text, dialect=DIALECT)
 
     def _text(self, command: Command | None, tasks: Sequence[TaskOptions], options: SingleTaskOptions) -> str:
         job = job_description(command, tasks, options)

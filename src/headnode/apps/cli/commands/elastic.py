@@ -18,7 +18,6 @@ _NUMBERS = {
     "nodes-most": "most_nodes",
     "queued-most": "most_queued",
     "processors": "processors",
-    "memory": "memory",
     "gpus": "gpus",
 }
 _TIMES = {"allocation-time": "allocation_time", "idle": "idle_time", "margin": "margin", "retry": "retry"}
@@ -36,6 +35,8 @@ def add(asked: Arguments, client: Client, out: Output) -> int:
     for option, field in _NUMBERS.items():
         if asked.number(option) is not None:
             fields[field] = asked.number(option)
+    if (memory := asked.memory("memory")) is not None:
+        fields["memory"] = memory
     for option, field in _TIMES.items():
         if (text := asked.text(option)) is not None:
             fields[field] = parse_span(text)
@@ -124,7 +125,9 @@ _OPTIONS = (
     CliOption("queued-most", "N", "Most allocations that have not become nodes yet (default: 2)"),
     CliOption("allocation-time", "SPAN", "Length of an allocation, such as 4h (default: 1h)"),
     CliOption("processors", "N", "Processors of each node (default: 1)"),
-    CliOption("memory", "MB", "Memory that each node requests (default: none)"),
+    CliOption(
+        "memory", "AMOUNT", "Memory that each node requests: MB, or with a unit, such as 64G (default: none)"
+    ),
     CliOption("gpus", "N", "GPUs that each node requests (default: none)"),
     CliOption("idle", "SPAN", "Time after which a node without a job is released (default: 5m)"),
     CliOption("margin", "SPAN", "Time at the end of an allocation in which no job runs (default: 1m)"),

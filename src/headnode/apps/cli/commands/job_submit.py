@@ -59,6 +59,7 @@ OPTIONS = (
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
+    _refuse_queue_of_pbs(asked, client)
     several = len(asked.words) > 1 and all(map(looks_like_job_file, asked.words))
     if LINES in asked.options or (several and "jobfile" not in asked.options):
         return _submit_many(asked, client, out)
@@ -87,6 +88,24 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     for task in request.get("tasks", ()):
         note_directory(task, asked, out)
     return _wait(jobs, client, out) if waits else 0
+
+
+def _refuse_queue_of_pbs(asked: Arguments, client: Client) -> None:
+    """Refuse ``-q QUEUE``, as qsub and bsub have it: here it would run QUEUE as a program, with few words."""
+    if asked.spelled.get("quiet") != "-q" or not asked.words:
+        return
+    import shutil
+
+    word = asked.words[0]
+    templates = {each["name"].casefold() for each in client.ask("templates")["templates"]}
+    is_template = word.casefold() in templates
+    found = os.path.exists(word) or " " in word or shutil.which(word) is not None  # noqa: PTH110 (pathlib costs 6 ms)
+    if found and not is_template:
+        return
+    raise usage(
+        f"-q is --quiet here, so {word!r} would be the program",
+        f"a queue is a job template: --jobtemplate {word}; to run a program of this name: --quiet {word}",
+    )
 
 
 def _submit_many(asked: Arguments, client: Client, out: Output) -> int:

@@ -111,6 +111,8 @@ _AGENT_SETTINGS = (
     "name", "processors", "sockets", "memory", "speed", "disk", "swap", "gpus", "groups", "features"
 )  # fmt: skip
 
+_SIZES = ("memory", "disk", "swap")  # the agent reads them in MB
+
 
 def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Join where that is wished, then start the agent in the background or become it."""
@@ -121,6 +123,7 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
     if asked.flag("stop"):
         return _end_agent(directory, out)
     settings = {name: asked.text(name) for name in _AGENT_SETTINGS}
+    settings |= {name: str(size) for name in _SIZES if (size := asked.memory(name)) is not None}
     invitation = asked.text("join")
     if asked.flag("foreground"):
         daemons.become_agent(directory, settings, invitation)
@@ -128,6 +131,7 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
         daemons.join_cluster(directory, settings, invitation)
     number = daemons.start_agent(directory, settings)
     log = daemons.agent_log(directory)
+    _warn_of_closed_places(out)
     out.said(f"The agent runs as process {number}; its log is {log}.", {"pid": number, "log": log}, number)
     return 0
 
@@ -154,6 +158,7 @@ _HEAD_SETTINGS = ("name", "nodes", "processors", "listen", "gateway-user")
 def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     """Start the head unless one runs; say what to do next once a node is ready."""
     from headnode.apps.cli import daemons
+    from headnode.core.model.errors import WrongState
 
     if _is_standby(directory := own_directory(asked, client)):
         return _start_standby(asked, directory, out)
@@ -175,6 +180,11 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     nodes = 0 if over is not None and asked.number("nodes") is None else _nodes(asked, directory)
     try:
         started = daemons.start_head(directory, settings, nodes=nodes)
+    except WrongState as refused:
+        if refused.code != daemons.ANOTHER_HEAD:
+            raise
+        daemons.wait_for_head(directory)  # another hn up was faster
+        return _keep_running(daemons.ping(client) or {}, settings, asked, client, out)
     except KeyboardInterrupt:
         out.note("no longer waiting; the head goes on starting in the background; to stop it: hn down")
         raise
@@ -182,6 +192,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     if over is not None:
         said = _over(client, over) + said
     runs = daemons.ping(client) or {}  # programs get what a head that ran already answers, too
+    _warn_of_closed_places(out)
     out.text(_welcome(started, directory, needs_node=over is None) + said, runs | started | told)
     return 0
 
@@ -209,6 +220,20 @@ def _keep_running(
     for lost in [name for name, given in settings.items() if given is not None]:
         out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
     return 0
+
+
+def _warn_of_closed_places(out: Output) -> None:
+    """Warn root if tasks of other users cannot run Headnode, as they cannot enter where it is installed."""
+    if os.geteuid() != 0:
+        return
+    from headnode.adapters.own_python import closed_to_others
+
+    if (closed := closed_to_others()) is not None:
+        out.note(
+            f"other users cannot enter {str(closed)!r}, where Headnode or its Python is: their tasks have no "
+            "hn, launch nothing on other nodes and stage no files; install both where all users can read, "
+            "such as /opt/headnode"
+        )
 
 
 def _over(client: Client, over: str) -> str:
@@ -295,12 +320,12 @@ COMMANDS = (
             CliOption("name", "NAME", "Name of this node (default: the machine's)"),
             CliOption("processors", "N", "Processors of this node (default: the machine's)"),
             CliOption("sockets", "N", "Sockets (default: the machine's)"),
-            CliOption("memory", "MB", "Memory (default: the machine's)"),
+            CliOption("memory", "AMOUNT", "Memory: MB, or with a unit, such as 64G (default: the machine's)"),
             CliOption("speed", "MHZ", "Speed of a processor (default: the machine's)"),
             CliOption(
-                "disk", "MB", "Disk space for tasks (default: that of the directory for temporary files)"
+                "disk", "AMOUNT", "Disk space for tasks (default: that of the directory for temporary files)"
             ),
-            CliOption("swap", "MB", "Swap (default: the machine's)"),
+            CliOption("swap", "AMOUNT", "Swap (default: the machine's)"),
             CliOption("gpus", "N", "GPUs (default: the machine's; 0: they are not counted)"),
             CliOption("groups", "A,B", "Node groups that this node is in"),
             CliOption("features", "A,B", "Features that this node has"),

@@ -65,9 +65,21 @@ def _print_whole(
     elif asked.flag("follow"):
         whole.follow()
     elif not whole.print_all():
-        what = f"job {job}" if task is None else f"task {job}.{task}"
-        out.note(f"nothing of {what} has begun; with --follow, this command waits for it")
+        _tell_nothing(client, out, job, task)
     return 1 if whole.troubles else 0
+
+
+def _tell_nothing(client: Client, out: Output, job: int, task: int | None) -> None:
+    """Say why nothing was printed: nothing has begun yet, or everything was canceled before it began."""
+    what, found = f"job {job}", client.ask("job", job=job)["job"]
+    if task is not None:
+        what, found = f"task {job}.{task}", client.ask("task", job=job, task=task)["task"]
+    if found["state"].lower() not in OVER:
+        out.note(f"nothing of {what} has begun; with --follow, this command waits for it")
+    else:
+        why = f": {found['message']}" if found["message"] else ""
+        end = f"is {found['state'].lower()}" if found.get("started") else "never ran"
+        out.note(f"{what} has no output: it {end}{why}")
 
 
 def _wants_headers(asked: Arguments, client: Client, out: Output, job: int, task: int | None) -> bool:
@@ -119,9 +131,10 @@ def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> s
         raise NotFound(code="no-output", what=files["removed"], fix=f"see: hn job view {question['job']}")
     task = ".".join(str(part) for part in question.values() if part is not None)
     state = files["state"].lower()
+    ran = "" if files.get("node") or state in WAITING else ": it never ran"
     raise WrongState(
         code="no-output",
-        what=f"task {task} is {state} and has no {stream.replace('_', ' ')}",
+        what=f"task {task} is {state} and has no {stream.replace('_', ' ')}{ran}",
         fix="wait for it with --follow" if state in WAITING else f"see: hn task view {task}",
     )
 

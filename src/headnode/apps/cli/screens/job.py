@@ -117,7 +117,7 @@ def row(job: "Job") -> dict[str, str]:
         **_filled({"Run Time": time_limit(job["run_time"]), "Nodes": job.get("nodes") or ""}),
         **_filled({"Command": job.get("command") or ""}),
         "Remark": local_times(job["pending_reason"] or "")
-        or job["message"]
+        or _end_of(job)
         or job.get("progress_message")
         or "",
     }
@@ -193,8 +193,15 @@ def _course(job: "Job") -> dict[str, str]:
         "Backfilled": "True" if job.get("backfilled") else "",
         "Share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
         "Pending Reason": local_times(job["pending_reason"] or ""),
-        "Message": job["message"],
+        "Message": _end_of(job),
     }
+
+
+def _end_of(job: "Job") -> str:
+    """Return the message of a job; it says so if no task of it ever ran."""
+    if job["state"] == "Canceled" and job["started"] is None:
+        return f"it never ran: {job['message'] or 'canceled'}"
+    return str(job["message"] or "")
 
 
 def _limit(job: "Job") -> dict[str, str]:
