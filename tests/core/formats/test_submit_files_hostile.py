@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.formats.batch.option_place import OptionPlace
+from headnode.core.formats.condor.evaluation import calculated
 from headnode.core.formats.condor.expressions import linear, parse, whole_number
 from headnode.core.formats.condor.flows import files_of_flow, read_flow
 from headnode.core.formats.condor.reading import items_named, read_submit
@@ -172,6 +173,26 @@ def test_a_file_that_expands_to_too_much_is_refused(text: str, code: str) -> Non
     with pytest.raises(BadRequest) as no:
         read_submit(f"executable = a\n{text}\nqueue\n", ORIGIN)
     assert no.value.code == code
+
+
+def test_attributes_that_use_each_other_many_times_are_calculated_once_each() -> None:
+    asked: list[str] = []
+    texts = {f"a{level}": "+".join([f"a{level + 1}"] * 200) for level in range(4)} | {"a4": "1"}
+
+    def expression(name: str) -> str | None:
+        asked.append(name)
+        return texts.get(name)
+
+    assert calculated("a1", expression) == str(200**3)
+    assert asked == [f"a{level}" for level in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['regexp("(a+)+$", "aaaa")', 'size(strcat("a", "b"))', "*".join(["1000000"] * 100), "x", "int(1e400)"],
+)
+def test_what_is_no_number_of_64_bits_is_not_calculated(text: str) -> None:
+    assert calculated(text, {"x": "x + 1"}.get) == text
 
 
 def test_a_million_processes_that_differ_by_their_number_alone_are_one_task() -> None:

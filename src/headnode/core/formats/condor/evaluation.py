@@ -29,14 +29,18 @@ def evaluate(found: Expression, attributes: Attributes, now: float) -> Value:
 
     Raises:  NoSuchFunction, ErrorValue.
     """
-    return _Evaluation(attributes, now).value(found)
+    return _Evaluation(attributes, now, _FUNCTIONS).value(found)
 
 
-_DEEPEST: Final = 8  # attributes that are calculated from each other
+_DEEPEST: Final = 4  # attributes that are calculated from each other
+_LARGEST: Final = 2**63  # whole numbers of ClassAds have 64 bits
 
 
 def calculated(text: str, expression: Callable[[str], str | None]) -> str:
     """Return the number that a text is, calculated from attributes; the text itself if it is none.
+
+    The head does this for files of strangers: each attribute is calculated once, and only functions of
+    numbers are known.
 
     expression:  returns what an attribute is calculated by, by its name in lower case
 
@@ -44,13 +48,18 @@ def calculated(text: str, expression: Callable[[str], str | None]) -> str:
     ('4', '4 GB')
     """
 
+    known: dict[str, Value] = {}
+
     def attribute(name: str, depth: int) -> Value:
-        found = expression(name) if depth < _DEEPEST else None
-        return None if found is None else value_of(found, depth + 1)
+        if name not in known:
+            known[name] = None  # of one that is calculated from itself
+            found = expression(name) if depth < _DEEPEST else None
+            known[name] = None if found is None else value_of(found, depth + 1)
+        return known[name]
 
     def value_of(text: str, depth: int) -> Value:
         try:
-            return evaluate(parse(text), lambda name: attribute(name, depth), 0.0)
+            return _Evaluation(lambda name: attribute(name, depth), 0.0, _OF_NUMBERS).value(parse(text))
         except (NoExpression, NoSuchFunction, ErrorValue, OverflowError):
             return None
 
@@ -67,10 +76,28 @@ def unknown_function(found: Expression) -> str:
 
 
 class _Evaluation:
-    def __init__(self, attributes: Attributes, now: float) -> None:
-        self._attributes, self._now = attributes, now
+    def __init__(
+        self, attributes: Attributes, now: float, functions: Mapping[str, Callable[..., Value]]
+    ) -> None:
+        self._attributes, self._now, self._functions = attributes, now, functions
 
     def value(self, found: Expression) -> Value:
+        """Return the value of an expression.
+
+        Long sums and the like nest to the left: they are walked through in a loop, so that they are no deep
+        recursion.
+        """
+        behind = []
+        while found.operator in _CALCULATES:
+            left, right = found.parts
+            behind.append((found.operator, right))
+            found = left
+        value = self._single(found)
+        for operator, right in reversed(behind):
+            value = _calculated(operator, value, self.value(right))
+        return value
+
+    def _single(self, found: Expression) -> Value:
         operator = found.operator
         if operator == "number":
             number = float(found.value)
@@ -83,15 +110,8 @@ class _Evaluation:
             return self._called(str(found.value), found.parts)
         if operator in ("&&", "||"):
             return self._joined(found.parts, ends=operator == "||")
-        if operator == "!":
-            inner = _truth(self.value(found.parts[0]))
-            return None if inner is None else not inner
-        left, right = (self.value(part) for part in found.parts)
-        if operator in ("=?=", "=!="):
-            return _same(left, right) is (operator == "=?=")
-        if left is None or right is None:
-            return None
-        return _compared(operator, left, right) if operator in _ORDERS else _sum(operator, left, right)
+        inner = _truth(self.value(found.parts[0]))  # of "!"
+        return None if inner is None else not inner
 
     def _joined(self, parts: Sequence[Expression], *, ends: bool) -> Value:
         """Return the value of parts between ``&&``, or ``||``: one that `ends` it counts before undefined."""
@@ -111,7 +131,7 @@ class _Evaluation:
             return None if chosen is None else self.value(parts[1 if chosen else 2])
         if name == "isundefined" and len(parts) == 1:
             return self.value(parts[0]) is None
-        function = _FUNCTIONS.get(name)
+        function = self._functions.get(name)
         if function is None:
             raise NoSuchFunction(name)
         values = [self.value(part) for part in parts]
@@ -119,7 +139,7 @@ class _Evaluation:
             return None
         try:
             return function(*values)
-        except (TypeError, ValueError, re.error):
+        except (TypeError, ValueError, OverflowError, re.error):
             raise ErrorValue from None
 
 
@@ -144,6 +164,17 @@ _ORDERS: Final[Mapping[str, Callable[[int], bool]]] = {
 }
 
 
+_CALCULATES: Final = frozenset({*_ORDERS, "=?=", "=!=", "+", "-", "*", "/", "%"})
+
+
+def _calculated(operator: str, left: Value, right: Value) -> Value:
+    if operator in ("=?=", "=!="):
+        return _same(left, right) is (operator == "=?=")
+    if left is None or right is None:
+        return None
+    return _compared(operator, left, right) if operator in _ORDERS else _sum(operator, left, right)
+
+
 def _compared(operator: str, left: str | float, right: str | float) -> bool:
     """Return what a comparison says; texts are compared without the case of letters."""
     if isinstance(left, str) and isinstance(right, str):
@@ -158,7 +189,10 @@ def _sum(operator: str, left: str | float, right: str | float) -> Value:
     if isinstance(left, str) or isinstance(right, str):
         raise ErrorValue
     if operator in "+-*":
-        return left + right if operator == "+" else left - right if operator == "-" else left * right
+        result = left + right if operator == "+" else left - right if operator == "-" else left * right
+        if abs(result) > _LARGEST:
+            raise ErrorValue
+        return result
     if not right:
         raise ErrorValue
     whole = isinstance(left, int) and isinstance(right, int)
@@ -186,12 +220,15 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
 
 
 _SPECIAL: Final = ("time", "ifthenelse", "isundefined")
-_FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
+_OF_NUMBERS: Final[Mapping[str, Callable[..., Value]]] = {
     "floor": lambda value: math.floor(float(value)),
     "ceiling": lambda value: math.ceil(float(value)),
     "round": lambda value: round(float(value)),
     "int": lambda value: int(float(value)),
     "real": float,
+}
+_FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
+    **_OF_NUMBERS,
     "string": lambda value: written(value),
     "strcat": lambda *values: "".join(map(written, values)),
     "substr": _substring,
