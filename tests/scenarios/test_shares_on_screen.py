@@ -11,7 +11,9 @@ from test_local_socket import Scene, run
 from test_owner_limits_on_screen import limit, submit
 from test_who_may import ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
 
+from headnode.core.model.quantities import Seconds
 from headnode.core.model.user import User
+from testbed.function_door import call
 
 
 async def shown(scene: Scene, by: User, verb: str = "shares", **fields: Any) -> dict[str, Any]:
@@ -79,6 +81,37 @@ def test_the_priorities_of_waiting_jobs_have_their_factors_with_weights_and_none
         (of_job,) = (each["score"] for each in found if each["job"] == waiting[-1])
         assert told["score"]["size"] == of_job["size"]
         assert told["score"]["fair_share"] == pytest.approx(of_job["fair_share"], rel=0.01)
+
+    run(tmp_path, story)
+
+
+def test_the_pages_of_a_list_of_priorities_are_of_one_time_and_are_worked_out_once(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await limit(scene, PriorityWeights="age=1000", PriorityMaxAge="60")
+        jobs = [await submit(scene, OWNER) for _ in range(7)]
+
+        async def page(after: int) -> dict[str, Any]:
+            return await shown(scene, OWNER, "priorities", after=after, limit=1)
+
+        first = await page(0)
+        kept, waiting = scene.context.priority_list, [job for job in jobs if job >= first["jobs"][0]["job"]]
+        scene.clock.advance(Seconds(30))
+        await submit(scene, OWNER)
+        await call(scene.context, OWNER, "cancel_job", job=waiting[2])
+        second = await page(first["more"])
+        assert [each["score"] for each in second["jobs"]] == [first["jobs"][0]["score"]]
+        third = await page(second["more"])
+        assert (third["jobs"], third["more"]) == ([], waiting[2]), "it waits no more"
+        assert scene.context.priority_list is kept is not None
+        scene.clock.advance(Seconds(31))
+        old = await page(third["more"])
+        assert scene.context.priority_list is not kept
+        assert old["jobs"][0]["score"]["age"] == 1000.0
+        again = await page(0)
+        assert again["jobs"][0]["job"] == waiting[0]
+        every = await shown(scene, OWNER, "priorities")
+        assert every["more"] is None
+        assert scene.context.priority_list is None, "nothing is kept of a list that was read"
 
     run(tmp_path, story)
 

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
     from headnode.apps.server.elastic import ElasticNodes
     from headnode.apps.server.hand_off import HandOff
+    from headnode.apps.server.priority_list import PriorityList
     from headnode.apps.server.standbys import StandbyHeads
 
 
@@ -211,13 +212,12 @@ class ServerContext:
         parts: Callable[["ServerContext"], ContextParts] = _no_parts,
     ) -> None:
         """`parts` is called at the end: some parts need the context themselves."""
-        self.engine, self.batcher = engine, batcher
-        self.lookups = JobLookup(engine, past)
+        self.engine, self.batcher, self.lookups = engine, batcher, JobLookup(engine, past)
         self.briefs = Briefs(lambda: engine.cluster)
         self.predictions: PredictionStore = past
         self.predicted_starts = PredictedStarts(engine, past, lambda: self.links)
-        self.state, self.name = state, name
-        self.started, self.going_down = engine.clock.now(), False  # it goes down: a client has the promise
+        self.state, self.name, self.started = state, name, engine.clock.now()
+        self.going_down = False  # it goes down: a client has the promise
         self.attended: Counter[JobId] = Counter()  # interactive jobs, and how many clients each has
         self.deserted: set[JobId] = set()  # queued allocations whose client has gone
         self.feed = EventFeed(engine)
@@ -230,10 +230,10 @@ class ServerContext:
         self.open_on_nodes: set[tuple[str, JobId]] = set()  # the nodes that are ready for one of them
         self.licence_problem = ""  # why the program that counts licences failed
         self.roles = Roles(lambda: engine.settings, lambda: groups_matter(engine.cluster))
-        self.audit, self.row_changes = AuditLog(state / "audit.log"), RowChanges()
-        self.shares = UserShares()  # what each user has of the head at a time
-        self.reading = asyncio.Lock()  # held by the one large job file that is being read
-        self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
+        self.audit, self.row_changes, self.shares = AuditLog(state / "audit.log"), RowChanges(), UserShares()
+        self.priority_list: PriorityList | None = None  # of which a client has not read all pages
+        # Held by the one large job file that is read; by the one question that asks the policy many times
+        self.reading, self.searching = asyncio.Lock(), asyncio.Lock()
         (
             self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
             self.store, self.submission_chain, self.asker, self.notices, self._hand_off, self._elastic,

@@ -243,7 +243,8 @@ class JobViewVerbs:
     def priorities(self, *, after: int = 0, limit: int = 10000) -> PrioritiesAnswer:
         """Show the priorities of waiting jobs, and what orders them within these.
 
-        Cost: O(jobs), as a scheduling pass.
+        Cost: O(jobs), as a scheduling pass, for the first page; further ones of the next minute are of its
+        time.
 
         For everybody.
 

@@ -1,6 +1,7 @@
 """The verbs about what users and projects have used of their shares, and how that orders waiting jobs."""
 
 from headnode.apps.server.api.verbs import READS, verb
+from headnode.apps.server.priority_list import list_priorities
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import OWNER_PAGE, PAST_PAGE
 from headnode.core.model.owner_limits import EVERY, LimitScope
@@ -56,28 +57,26 @@ async def shares(context: ServerContext, by: User, request: ListSharesRequest) -
 async def priorities(context: ServerContext, by: User, request: ListPrioritiesRequest) -> PrioritiesAnswer:  # noqa: ARG001
     """Show the priorities of waiting jobs, and what orders them within these.
 
-    Cost:  O(jobs), as a scheduling pass.
+    Cost:  O(jobs), as a scheduling pass, for the first page; further ones of the next minute are of its time.
     """
-    engine, cluster = context.engine, context.cluster
-    order = order_in_use(engine.policies, engine.settings)
-    weights = {} if order is None else order.weights
-    scores = {} if order is None else order.scores(engine.view(context.now()))
-    waiting = sorted(turn.job for turns in cluster.queue.by_request.values() for turn in turns)
-    seen = [job for job in waiting if job > request.after]
-    page = seen[: min(max(1, request.limit), PAST_PAGE.most)]
+    cluster, now, kept = context.cluster, context.now(), context.priority_list
+    if kept is None or not kept.serves(request.after, now):
+        kept = list_priorities(context.engine, now)
+    page, more = kept.page(context.engine, request.after, min(max(1, request.limit), PAST_PAGE.most))
+    context.priority_list = None if more is None else kept
     return PrioritiesAnswer(
-        weights=FactorWeights(*(weights.get(factor, 0) for factor in PriorityFactor)),
+        weights=FactorWeights(*(kept.weights.get(factor, 0) for factor in PriorityFactor)),
         jobs=[
             WaitingJobPriority(
                 job,
                 cluster.jobs[job].owner,
                 job_names(cluster.jobs[job].spec).project,
                 cluster.jobs[job].priority,
-                score_object(scores.get(job)),
+                score_object(kept.scores.get(job)),
             )
             for job in page
         ],
-        more=page[-1] if len(page) < len(seen) else None,
+        more=more,
     )
 
 
