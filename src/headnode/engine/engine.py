@@ -127,7 +127,7 @@ class Engine:
         self._rebalancing = Rebalancing()
         self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
-        self._cannot_write = False  # the journal, at the last try
+        self.write_problem = ""  # why the journal could not write at the last try
         self._to_shift = Seconds(0.0)  # by how much the clock was set, as far as that is not written
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.closing = False
@@ -201,14 +201,14 @@ class Engine:
         try:
             yield write
         except Unavailable as error:
-            if not self._cannot_write:
+            if not self.write_problem:
                 log.error("the journal cannot write; it is tried again each second: %s", error)
             self.recover()
-            self._cannot_write, self._retry_at = True, Instant(now + AFTER_TROUBLE)
+            self.write_problem, self._retry_at = error.what, Instant(now + AFTER_TROUBLE)
             return [error for _ in batch]
-        if self._cannot_write:
+        if self.write_problem:
             log.info("the journal can write again")
-        self._cannot_write, self._retry_at, self.unwritten = False, None, False
+        self.write_problem, self._retry_at, self.unwritten = "", None, False
         self.number = write.number
         self.commits.add(write.seconds)
         self._agenda.for_archive.clear()

@@ -53,6 +53,7 @@ class JournalSize(VerbAnswer, frozen=True):
     events: int
     bytes: int
     damage: list[str]  # damaged rows, in sentences
+    problem: str = ""  # why nothing can be recorded, so that no job starts or ends; ""
 
 
 class ProcessorTotals(VerbAnswer, frozen=True):

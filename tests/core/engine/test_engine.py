@@ -68,11 +68,13 @@ def test_when_the_journal_cannot_write_nothing_of_the_batch_has_happened() -> No
     answers = world.engine.handle([world.nodes.ended(held, world.clock.now()), SUBMIT, wrong])
     assert [getattr(answer, "code", None) for answer in answers] == ["journal-full"] * 3
     assert save(world.cluster) == before
+    assert world.engine.write_problem  # for hn cluster view
     assert world.nodes.running() == []  # nothing was dispatched: the node had told us of its only task
     world.check_replay()
     world.journal.full = False
     world.do(world.nodes.ended(held, world.clock.now()))
     assert world.record(job).state is JobState.FINISHED
+    assert world.engine.write_problem == ""
 
 
 def test_what_the_journal_could_not_write_is_tried_again_by_itself_soon_afterwards() -> None:

@@ -100,6 +100,7 @@ def cluster_view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         **_you(cluster.get("requesting_user", {})),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
+        **({"Journal Problem": journal["problem"]} if journal.get("problem") else {}),
         **({"Damaged Rows": "; ".join(journal["damage"])} if journal.get("damage") else {}),
     }
 

@@ -103,6 +103,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
             events=context.engine.number,
             bytes=0 if context.store is None else context.store.size(),
             damage=list(archive.damage()),
+            problem=context.engine.write_problem,
         ),
         **structs.asdict(show.cluster_counts(context.cluster, context.now())),
         failed_parts=dict(context.failed_parts),

@@ -125,7 +125,16 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
         "/templates": [
             f"{each['name']}: {each['problem']}" for each in cluster["plug_ins"] if each["problem"]
         ],
-        "/": [f"{name} of the head: {what}" for name, what in cluster.get("failed_parts", {}).items()],
+        "/": [
+            *(
+                [
+                    f"No job starts or ends: {problem}."
+                    if (problem := cluster["journal"].get("problem"))
+                    else ""
+                ]
+            ),
+            *(f"{name} of the head: {what}" for name, what in cluster.get("failed_parts", {}).items()),
+        ],
         "/heads": [
             f"Standby {name} is {how}." for name, how in cluster.get("standbys", {}).items() if how != IN_STEP
         ],
