@@ -73,6 +73,21 @@ def test_a_queue_of_pbs_is_not_taken_for_a_program(run: Hn) -> None:
     assert run("job", "submit", "-q", "echo", "a").stdout.strip().isdigit()
 
 
+def test_an_agent_that_has_joined_no_cluster_is_not_said_to_run(tmp_path: Path) -> None:
+    refused = hn("agent", "--directory", str(tmp_path / "node"), state=tmp_path)
+    assert refused.returncode == 1
+    assert "has joined no cluster" in refused.stderr
+
+
+def test_the_whole_line_of_an_invitation_may_be_pasted(tmp_path: Path) -> None:
+    line = "hn agent --join no-such-host.invalid:1/x.y"
+    words = ("agent", "--directory", str(tmp_path / "node"))
+    assert (
+        hn(*words, "--join", line, state=tmp_path).stderr
+        == hn(*words, "--join", line[16:], state=tmp_path).stderr
+    )
+
+
 def test_processors_of_a_node_that_is_not_ready_are_not_called_free(run: Hn) -> None:
     (node,) = (each["name"] for each in document(run, "node", "list"))
     assert "2 total, 0 in use, 2 free\n" in run("cluster", "view").stdout

@@ -106,7 +106,7 @@ def test_the_refusal_of_a_date_names_the_option_and_the_zone() -> None:
     with pytest.raises(BadRequest) as refused:
         job_terms(typed("--deadline", "soon"))
     assert "'endby'" in refused.value.what
-    assert refused.value.fix.endswith("in local time; or 60 for an hour from now")
+    assert refused.value.fix.endswith("in local time; or 2h, or 120, for two hours from now")
 
 
 @pytest.mark.parametrize("hours", [-20, -3, -1, 1, 3, 20, 24 * 20, -24 * 20])
@@ -131,3 +131,15 @@ def test_a_time_of_day_is_the_next_or_the_last_one(monkeypatch: pytest.MonkeyPat
 def test_a_time_ago_needs_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 86400.0)
     assert arguments.moment(typed("--since", "1h", options=(SINCE,)), "since") == 82800.0
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("2h", 7200), ("+90m", 5400), ("1d12h", 129_600), ("30s", 30)])
+def test_a_span_with_units_is_so_long_from_now(text: str, seconds: int) -> None:
+    before = time.time()
+    assert before + seconds <= typed_date("from", text, ahead=True) <= time.time() + seconds
+    assert read_by_head(text.removeprefix("+"), Instant(0.0)) == seconds
+
+
+def test_a_span_is_no_date_of_the_past() -> None:
+    with pytest.raises(BadRequest):
+        typed_date("since", "2h")

@@ -8,6 +8,7 @@ import pytest
 from headnode.apps import readable_values
 from headnode.apps.cli import options
 from headnode.apps.cli.arguments import job_id, job_ids, task_address
+from headnode.apps.cli.catalogue import nearest_command
 from headnode.apps.cli.options import NODE_STATES
 from headnode.apps.cli.progress import counts
 from headnode.core.model.errors import BadRequest
@@ -100,3 +101,18 @@ def test_one_job_is_asked_for_where_only_one_makes_sense() -> None:
     for several in ([], ["1", "2"], ["1-2"]):
         with pytest.raises(BadRequest):
             job_id(several)
+
+
+@pytest.mark.parametrize(
+    ("noun", "typed", "meant"),
+    [
+        ("reservation", "add", "reservation new"),
+        ("reservation", "delete", "reservation cancel"),
+        ("template", "create", "template import"),
+        ("token", "rm", "token revoke"),
+        ("node", "delete", "node remove"),
+        ("node", "add", "node invite"),
+    ],
+)
+def test_another_word_for_the_same_leads_to_the_verb_of_the_noun(noun: str, typed: str, meant: str) -> None:
+    assert nearest_command(noun, typed) == meant

@@ -40,8 +40,11 @@ def test_the_head_may_be_named_before_the_command() -> None:
     ("words", "fix"),
     [
         ("job list --since last-week", "or 90m, 1h, 2d or 1w for a time before now"),
-        ("job submit --holduntil tonight true", "or 60 for an hour from now"),
-        ("reservation new course --nodes n1 --from tonight --for 1h", "or 60 for an hour from now"),
+        ("job submit --holduntil tonight true", "or 2h, or 120, for two hours from now"),
+        (
+            "reservation new course --nodes n1 --from tonight --for 1h",
+            "or 2h, or 120, for two hours from now",
+        ),
         ("job cancel 191.1", "give the id of its job, 191"),
         ("job view 191.1.7", "give the id of its job, 191"),
         ("standby join 192.0.2.1/x", "that `hn standby invite` printed"),

@@ -99,6 +99,7 @@ def _forget_ended(directory: int) -> None:
 
 
 AGENT_LOCK = "agent.lock"
+MEMBERSHIP = "identity/membership.json"
 
 
 def take_agent_lock(directory: Path) -> int | None:
@@ -126,8 +127,24 @@ def agent_lock_holder(directory: Path) -> int | None:
     """
     if not (directory / AGENT_LOCK).exists() or not is_agent_locked(directory):
         return None
-    text = (directory / AGENT_LOCK).read_text()
+    return last_agent(directory)
+
+
+def last_agent(directory: Path) -> int | None:
+    """Return the process that locked the directory last; None for none.
+
+    The lock is not tried, so an agent that begins meanwhile gets it.
+    """
+    try:
+        text = (directory / AGENT_LOCK).read_text()
+    except FileNotFoundError:
+        return None
     return int(text) if text.strip().isdigit() else None
+
+
+def has_joined(directory: Path) -> bool:
+    """Whether an agent's directory says to which cluster its node belongs."""
+    return (directory / MEMBERSHIP).exists()
 
 
 def is_agent_locked(directory: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headnode.adapters.files.local_daemons import MEMBERSHIP
 from headnode.adapters.wire.agent_messages import (
     LARGEST_GREETING,
     PROTOCOL,
@@ -125,7 +126,7 @@ class NodeIdentity:
         self._directory = state / "identity"
         self._authority = self._directory / "authority.pem"
         self._own = KeyPair(self._directory / "node.pem", self._directory / "node.key")
-        self._membership = self._directory / "membership.json"
+        self._membership = state / MEMBERSHIP
         self._quiet_until = 0.0  # the head is not told of mistrust again before, on the monotonic clock
 
     def membership(self) -> Membership | None:

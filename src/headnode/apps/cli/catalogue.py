@@ -173,6 +173,15 @@ _MEANT = {  # words that people try
 }
 
 
+_SAME = (  # words for one thing; each noun has one of them
+    ("new", "add", "create", "make", "install", "import", "invite"),
+    ("remove", "cancel", "delete", "rm", "del", "revoke"),
+    ("view", "show", "info", "status", "get"),
+    ("list", "ls"),
+    ("modify", "set", "change", "update", "edit", "params"),
+)
+
+
 def nearest_command(noun: str, verb: str) -> str:
     """Return the command that these words probably mean, or nothing; `noun` is "" for a first word."""
     if (noun, verb) in _MEANT:
@@ -181,7 +190,8 @@ def nearest_command(noun: str, verb: str) -> str:
         return f"compat run {verb}"
     others = () if noun else tuple(other for other in NOUNS if verb in MODULES[other])
     known = MODULES[noun] if noun else [*NOUNS, *MODULES[""]]
-    near = f"{others[0]} {verb}" if others else nearest(verb, known)
+    same = next((word for words in _SAME if verb in words for word in known if word in words), "")
+    near = same or (f"{others[0]} {verb}" if others else nearest(verb, known))
     return f"{noun} {near}".strip() if near else ""
 
 

@@ -197,7 +197,7 @@ def _died(started: BackgroundProgram) -> HeadnodeError:
     )
 
 
-_EARLY_END = 0.5  # seconds in which an agent that cannot run ends
+_AGENT_START = 15.0  # seconds in which an agent has its lock, or ends because it cannot run
 _STOP_TIME = 30.0  # seconds an agent may take to end
 _STOP_PAUSE = 0.02  # seconds
 
@@ -225,12 +225,20 @@ def join_cluster(directory: str, settings: AgentSettings, invitation: str) -> No
 def start_agent(directory: str, settings: AgentSettings) -> int:
     """Start the agent in the background; return its process id.
 
-    Raises:  Unavailable ``agent-died``.
+    Raises:  WrongState ``no-head`` when this machine has joined no cluster; Unavailable ``agent-died``.
     """
     _make_agent_directory(directory)
+    if not local_daemons.has_joined(Path(directory)):
+        raise WrongState(
+            code="no-head",
+            what=f"this machine has joined no cluster: there is no certificate of one in {directory!r}",
+            fix="paste the line that hn node invite prints on the head node",
+        )
     started = BackgroundProgram(_agent_command(directory, settings), Path(agent_log(directory)))
-    deadline = time.monotonic() + _EARLY_END
+    deadline = time.monotonic() + _AGENT_START
     while time.monotonic() < deadline:
+        if local_daemons.last_agent(Path(directory)) == started.process.pid:
+            break  # it knows its head, and is the only agent of this directory
         if started.process.poll() is not None:
             raise Unavailable(
                 code="agent-died",

@@ -13,7 +13,7 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
         "account": ("projectname", "--projectname NAME"),
         "a": ("parametric", "a job array is a sweep: --parametric 1-10; * in the command is the number"),
         "array": ("parametric", "a job array is a sweep: --parametric 1-10; * in the command is the number"),
-        "begin": ("holduntil", "--holduntil TIME, or --holduntil 60 for an hour from now"),
+        "begin": ("holduntil", "--holduntil TIME, or --holduntil 1h for an hour from now"),
         "c": ("numprocessors", _PROCESSORS),
         "chdir": ("workdir", "--workdir DIRECTORY (-D DIRECTORY)"),
         "comment": ("description", "--description TEXT"),
@@ -86,8 +86,8 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
 """Name without hyphens -> the option that a command must have for the advice to be right, and the advice."""
 _OF_RESERVATIONS: "Mapping[str, tuple[str, str]]" = MappingProxyType(
     {
-        "start": ("from", "--from 2030-01-31T18:00, or --from 60 for an hour from now"),
-        "starttime": ("from", "--from 2030-01-31T18:00, or --from 60 for an hour from now"),
+        "start": ("from", "--from 2030-01-31T18:00, or --from 1h for an hour from now"),
+        "starttime": ("from", "--from 2030-01-31T18:00, or --from 1h for an hour from now"),
         "endtime": ("to", "--to 2030-01-31T20:00"),
         "duration": ("for", "--for 2h"),
         "nodecnt": ("count", "--count N"),

@@ -4,13 +4,14 @@ import re
 import time
 from datetime import UTC, date, datetime, timedelta
 
-from headnode.core.formats.text.quantities import format_date_time, parse_date_time
+from headnode.core.formats.text.quantities import format_date_time, parse_date_time, parse_span
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant
 
-IN_MINUTES = "60 for an hour from now"
+IN_MINUTES = "2h, or 120, for two hours from now"
 _START = datetime(1970, 1, 1)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SPAN = re.compile(r"\s*\+?(?:[0-9]{1,6}[smhdw])+\s*", re.ASCII)
 _IN_TABLES = re.compile(rf"(?:({'|'.join(_MONTHS)}) (\d\d?) )?(\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
 
@@ -19,11 +20,15 @@ def typed_date(
 ) -> Instant:
     """Return the instant that the value of an option means, in seconds since 1970.
 
+    A span with units, such as 2h or +1h30m, is so long from now if `ahead`.
+
     `also`: what else than a date the option takes, for the error.
     `ahead`: a time of day alone is the next one; otherwise it is the last one.
     `month_first`: 1/2/2030 is in January, as in HPC Pack; otherwise it is refused.
     Raises:  BadRequest ``date-time``, ``usage``.
     """
+    if ahead and _SPAN.fullmatch(text):
+        return Instant(time.time() + parse_span(text.strip().removeprefix("+")))
     text = _with_day(text.strip(), datetime.fromtimestamp(time.time(), UTC).astimezone(), ahead=ahead)
     if not month_first:
         from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_date

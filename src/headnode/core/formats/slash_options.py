@@ -14,7 +14,12 @@ from headnode.core.formats.hpc_values import (
     parse_least,
     parse_names,
 )
-from headnode.core.formats.text.quantities import parse_date_time, parse_memory, parse_memory_bounds
+from headnode.core.formats.text.quantities import (
+    parse_date_time,
+    parse_memory,
+    parse_memory_bounds,
+    parse_span,
+)
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.field_rows import JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
@@ -123,14 +128,15 @@ def read_memory(text: str) -> int | None:
 
 
 def moment(text: str, now: Instant | None) -> Instant | None:
-    """Read a date and time, or minutes from `now`; nothing takes it away."""
+    """Read a date and time, or how long from `now`: 2h, or minutes; nothing takes it away."""
     if not text.strip():
         return None
-    if not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
+    in_minutes = re.fullmatch(r"\s*[0-9]{1,9}\s*", text)
+    if not in_minutes and not re.fullmatch(r"\s*(?:[0-9]{1,6}[smhdw])+\s*", text):
         return parse_date_time(text)
     if now is None:
-        raise Broken(code="no-clock", what="a point of time in minutes was read without the time")
-    return Instant(now + 60 * int(text))
+        raise Broken(code="no-clock", what="a point of time from now was read without the time")
+    return Instant(now + (60 * int(text) if in_minutes else parse_span(text)))
 
 
 def read_pairs(value: str | Mapping[str, str]) -> dict[str, str]:

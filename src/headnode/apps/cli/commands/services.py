@@ -111,6 +111,7 @@ _AGENT_SETTINGS = (
     "name", "processors", "sockets", "memory", "speed", "disk", "swap", "gpus", "groups", "features"
 )  # fmt: skip
 
+_INVITED = "hn agent --join "  # how the line begins that hn node invite prints
 _SIZES = ("memory", "disk", "swap")  # the agent reads them in MB
 
 
@@ -124,7 +125,7 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
         return _end_agent(directory, out)
     settings = {name: asked.text(name) for name in _AGENT_SETTINGS}
     settings |= {name: str(size) for name in _SIZES if (size := asked.memory(name)) is not None}
-    invitation = asked.text("join")
+    invitation = (asked.text("join") or "").removeprefix(_INVITED).strip()
     if asked.flag("foreground"):
         daemons.become_agent(directory, settings, invitation)
     if invitation:
