@@ -147,12 +147,15 @@ def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
 
 
 PARSL = """
+import sys
+
 import parsl
 from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
 from parsl.providers import CondorProvider
 
-provider = CondorProvider(init_blocks=1, max_blocks=1, cores_per_slot=1, mem_per_slot=0.25)
+provider = CondorProvider(init_blocks=1, max_blocks=1, cores_per_slot=1, mem_per_slot=0.25,
+    worker_init=f"export PATH={sys.prefix}/bin:$PATH")
 block = HighThroughputExecutor(
     label="block", address="127.0.0.1", loopback_address="127.0.0.1", encrypted=False,
     max_workers_per_node=1, provider=provider,

@@ -71,7 +71,14 @@ DELEGATIONS: Final = CopiedTable(
     "create table if not exists delegations (owner text not null, name text not null, job integer, "
     "expires real not null, kept blob not null, primary key (owner, name)) without rowid;",
 )
-TABLES: Final = {table.name: table for table in (DELEGATIONS, CURSORS, WAITING, SEEN)}
+EVENT_LOGS: Final = CopiedTable(
+    "event_logs",
+    "event_logs.db",
+    ("only", "number"),
+    1,
+    "create table if not exists event_logs (only integer primary key check (only = 1), number integer);",
+)
+TABLES: Final = {table.name: table for table in (DELEGATIONS, CURSORS, EVENT_LOGS, WAITING, SEEN)}
 """By name, in the order in which standby heads get them."""
 FILES: Final = tuple(dict.fromkeys(table.file for table in TABLES.values()))
 

@@ -1,7 +1,7 @@
 """Services of the head: how they are kept running, and those that start when they are needed first.
 
 A plain head has no resources, elastic pools, webhooks for events, bank, delegations, program that counts
-licences, and limits on the age of output and records; it does without their code.
+licences, event logs of HTCondor, and limits on the age of output and records; it does without their code.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from headnode.adapters.files.copied_tables import CURSORS, DELEGATIONS
+from headnode.adapters.files.copied_tables import CURSORS, DELEGATIONS, EVENT_LOGS
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.job_checks import is_allocation
@@ -19,6 +19,7 @@ from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
+from headnode.core.state.job_events import JobCreated
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Effects
 from headnode.engine.ports import EventSource, Past
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from headnode.apps.server.api.delegations import DelegationCleaner
     from headnode.apps.server.bank_desk import BankDesk
     from headnode.apps.server.elastic import ElasticNodes
+    from headnode.apps.server.event_logs import EventLogs
     from headnode.apps.server.event_webhooks import EventWebhooks
     from headnode.apps.server.hand_off import HandOff
     from headnode.apps.server.licence_counts import LicenceCounts
@@ -162,6 +164,21 @@ class OptionalEventService(OptionalService[EventServiceType]):
             self.made.perform(events, cluster)
 
 
+_LOGGED: Final = b"UserLog"  # in the description of a job that has an event log
+
+
+class LogService(OptionalEventService["EventLogs"]):
+    """The service that writes event logs, which begins with the first job that has one."""
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Pass the events on; begin with a job that has a log."""
+        if self.made is None and any(type(one) is JobCreated and _LOGGED in one.spec for one in events):
+            self.made = self._make()
+            self._is_made.set()
+        if self.made is not None:
+            self.made.perform(events, cluster)
+
+
 class OptionalServices:
     """All optional services of a head; none is made before `look` or the first events."""
 
@@ -187,6 +204,7 @@ class OptionalServices:
         self.site = OptionalService(self._site, lambda: self.hand_off.made is not None)
         self.places = OptionalService(self._places, lambda: self.hand_off.made is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
+        self.event_logs = LogService(self._event_logs, (state / EVENT_LOGS.file).exists)
         self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
@@ -196,7 +214,8 @@ class OptionalServices:
         self.standbys = OptionalEventService(self._standbys, lambda: bool(engine.cluster.standbys))
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
-            "choice of places": self.places, "webhooks": self.webhooks, "delegations": self.delegations,
+            "choice of places": self.places, "webhooks": self.webhooks, "event logs": self.event_logs,
+            "delegations": self.delegations,
             "elastic pools": self.elastic, "licence counts": self.licences, "old output": self.output,
             "old records": self.records, "abandoned allocations": self.allocations,
             "standby heads": self.standbys,
@@ -267,6 +286,11 @@ class OptionalServices:
         from headnode.apps.server.event_webhooks import EventWebhooks
 
         return EventWebhooks(self._context, self._cursors)
+
+    def _event_logs(self) -> "EventLogs":
+        from headnode.apps.server.event_logs import EventLogs
+
+        return EventLogs(self._context)
 
     def _delegations(self) -> "DelegationCleaner":
         from headnode.apps.server.api.delegations import DelegationCleaner

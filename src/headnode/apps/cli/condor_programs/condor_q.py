@@ -21,8 +21,8 @@ from headnode.apps.cli.condor_programs.processes import HELD, IDLE, RUNNING, Con
 from headnode.apps.cli.condor_programs.queue_tables import (
     HeldTable,
     ProcessTable,
-    QueueCounts,
     RunningTable,
+    StatusCounts,
     banner,
     batch_lines,
 )
@@ -123,7 +123,7 @@ def _is_left(row: CondorProcess) -> bool:
 
 
 def _show_batches(source: CondorSource, jobs: "Sequence[dict[str, Any]]") -> None:
-    names, counts = dict[int, str](), QueueCounts()
+    names, counts = dict[int, str](), StatusCounts()
     for job in jobs:
         counts.add_job(job)
         name = _batch_name(source, job)
@@ -141,7 +141,7 @@ def _batch_name(source: CondorSource, job: "dict[str, Any]") -> str:
 
 def _show_processes(asked: CondorLine, rows: "Iterator[CondorProcess]") -> None:
     kind = next((_OF_TABLE[name][1] for name, _, _ in asked.options if name in _OF_TABLE), ProcessTable)
-    counts = QueueCounts()
+    counts = StatusCounts()
 
     def counted() -> "Iterator[CondorProcess]":
         for row in rows:
@@ -158,7 +158,7 @@ def _show_processes(asked: CondorLine, rows: "Iterator[CondorProcess]") -> None:
 
 def _show_other_totals(source: CondorSource, owner: str | None) -> None:
     """Print how many processes the user has, and all users."""
-    own, everyone = QueueCounts(), QueueCounts()
+    own, everyone = StatusCounts(), StatusCounts()
     me = owner or own_user()
     for job in source.clusters(owner=None):
         everyone.add_job(job)

@@ -49,7 +49,7 @@ def date(at: float | None) -> str:
     return f"{told.tm_mon:>2}/{told.tm_mday:<2} {told.tm_hour:02}:{told.tm_min:02}"
 
 
-class QueueCounts:
+class StatusCounts:
     """How many processes are in each state."""
 
     def __init__(self) -> None:

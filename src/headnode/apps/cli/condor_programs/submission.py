@@ -157,6 +157,7 @@ def _submitted(asked: CondorLine, request: "dict[str, Any]", client: Client, *, 
     source = CondorSource(client)
     jobs = sorted(source.listed([int(one) for one in answer.get("jobs", [answer["job"]])]), key=_number)
     counts = [int(job["tasks"]["total"]) for job in jobs]
+    _make_logs(source, jobs)
     if terse:
         for job, count in zip(jobs, counts, strict=True):
             print(f"{job['id']}.0 - {job['id']}.{count - 1}")
@@ -167,6 +168,23 @@ def _submitted(asked: CondorLine, request: "dict[str, Any]", client: Client, *, 
     if asked.has("verbose"):
         _show_ads(source, jobs)
     return 0
+
+
+def _make_logs(source: CondorSource, jobs: "Sequence[dict[str, Any]]") -> None:
+    """Make the event logs, so that they are there for who reads them; the head appends to them."""
+    logs: dict[str, None] = {}
+    for job in jobs:
+        for task in source.detail(job["id"])["spec"]["tasks"]:
+            log = str((task.get("properties") or {}).get("UserLog", ""))
+            log = log.replace("%CCP_JOBID%", str(job["id"]))
+            if log.startswith("/") and not set(log) & set("*^"):  # those with a number in them the head makes
+                logs[log] = None
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+    for log in logs:
+        try:
+            os.close(os.open(log, flags, 0o644))
+        except OSError as trouble:
+            sys.stderr.write(f"WARNING: log: {log} cannot be written: {trouble.strerror}\n")
 
 
 def _number(job: "dict[str, Any]") -> int:

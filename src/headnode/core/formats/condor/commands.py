@@ -108,7 +108,7 @@ def _amount(place: OptionPlace, text: str, plain: str) -> int:
 
 def _log(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.log = text
-    place.tell(Fidelity.NOT_SUPPORTED, "no event log is written; condor_wait knows the jobs by its name")
+    place.tell(_KEPT, "the head writes the events of the job into it, as the owner")
 
 
 def _leave_in_queue(draft: SubmitDraft, place: OptionPlace, text: str) -> None:

@@ -1,0 +1,150 @@
+"""The event logs that submit files name have what happened to their jobs, in the words of HTCondor."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batch_programs import Programs
+from workflow_programs import needs, run_python
+
+from heads import RealHead, real_head
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("logs"), processors=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def condor(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("programs"), "--only", "condor")
+
+
+PROGRAM = "executable = /bin/sh\ntransfer_executable = false\n"
+_HEAD = re.compile(r"(\d{3}) \((\d+)\.(\d+)\.000\) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d (.*)")
+
+
+def events(log: Path, cluster: int) -> dict[int, list[str]]:
+    """Return the events of each process in a log: their codes, with what tells them apart."""
+    found: dict[int, list[str]] = {}
+    for event in log.read_text().split("...\n"):
+        if not event:
+            continue
+        head = _HEAD.match(event)
+        assert head, event
+        if int(head[2]) == cluster:
+            ends = re.search(r"return value \d+|signal \d+", event)
+            found.setdefault(int(head[3]), []).append(f"{head[1]} {ends[0]}" if ends else head[1])
+    return found
+
+
+def submitted(condor: Programs, where: Path, text: str) -> int:
+    (where / "job.sub").write_text(text)
+    return int(condor.said("condor_submit -terse job.sub", where).partition(".")[0])
+
+
+def test_a_log_says_how_each_process_went(condor: Programs, tmp_path: Path) -> None:
+    text = f"{PROGRAM}log = $(Cluster).log\narguments = \"-c 'exit $(Process)'\"\nqueue 3\n"
+    cluster = submitted(condor, tmp_path, text)
+    log = tmp_path / f"{cluster}.log"
+    assert log.exists()
+    ended = {number: ["000", "001", f"005 return value {number}"] for number in range(3)}
+    condor.head.until(lambda: events(log, cluster) == ended)
+
+
+def test_each_process_has_its_log_if_the_name_says_so(condor: Programs, tmp_path: Path) -> None:
+    kills = "arguments = \"-c 'kill -9 $(DOLLAR)$(DOLLAR)'\"\n"
+    cluster = submitted(condor, tmp_path, f"{PROGRAM}log = log.$(Process)\n{kills}queue 2\n")
+    for number in (0, 1):
+        log = tmp_path / f"log.{number}"
+        wanted = {number: ["000", "001", "005 signal 9"]}
+        condor.head.until(lambda log=log, wanted=wanted: log.exists() and events(log, cluster) == wanted)
+
+
+def test_retries_holds_and_removals_are_events(condor: Programs, tmp_path: Path) -> None:
+    log = tmp_path / "all.log"
+    again = submitted(
+        condor, tmp_path, f"{PROGRAM}log = all.log\nmax_retries = 1\narguments = -c false\nqueue\n"
+    )
+    condor.head.wait(again)
+    wanted = {0: ["000", "001", "004", "001", "005 return value 1"]}
+    condor.head.until(lambda: events(log, again) == wanted)
+    held = submitted(condor, tmp_path, f"{PROGRAM}log = all.log\nhold = true\narguments = -c true\nqueue\n")
+    condor.said(f"condor_release {held}", tmp_path)
+    condor.head.until(lambda: events(log, held) == {0: ["000", "012", "013", "001", "005 return value 0"]})
+    runs = submitted(condor, tmp_path, f"{PROGRAM}log = all.log\narguments = \"-c 'sleep 600'\"\nqueue 3\n")
+    condor.head.until(lambda: sum("001" in each for each in events(log, runs).values()) == 2)
+    condor.said(f"condor_rm {runs}", tmp_path)
+    condor.head.until(lambda: [each[-1] for each in events(log, runs).values()] == ["009"] * 3)
+    assert [len(each) for each in events(log, runs).values()] == [3, 3, 2]
+    waits = submitted(condor, tmp_path, f"{PROGRAM}log = all.log\nhold = true\nqueue 2\n")
+    condor.said(f"condor_rm {waits}.1", tmp_path)
+    condor.head.until(lambda: events(log, waits).get(1) == ["000", "012", "009"])
+    condor.said(f"condor_rm -reason 'a reason\n...\n005 no' {waits}", tmp_path)
+    condor.head.until(lambda: events(log, waits) == {number: ["000", "012", "009"] for number in (0, 1)})
+    assert "\ta reason ... 005 no\n" in log.read_text()
+
+
+def test_logs_go_on_where_they_ended_after_a_restart_of_the_head(
+    condor: Programs, head: RealHead, tmp_path: Path
+) -> None:
+    log = tmp_path / "x.log"
+    cluster = submitted(
+        condor,
+        tmp_path,
+        f"{PROGRAM}log = x.log\narguments = \"-c 'until [ -e go ]; do sleep 0.1; done'\"\nqueue\n",
+    )
+    condor.head.until(lambda: events(log, cluster) == {0: ["000", "001"]})
+    head.kill()
+    (tmp_path / "go").touch()
+    head.start_again()
+    head.wait_until_ready()
+    condor.head.until(lambda: events(log, cluster) == {0: ["000", "001", "005 return value 0"]})
+
+
+def test_a_log_that_cannot_be_written_holds_up_no_other(condor: Programs, tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("directory", "pipe", "nosuch/x.log"):
+        submitted(condor, tmp_path, f"{PROGRAM}log = {name}\narguments = -c true\nqueue\n")
+    good = submitted(condor, tmp_path, f"{PROGRAM}log = good.log\narguments = -c true\nqueue\n")
+    log = tmp_path / "good.log"
+    condor.head.until(lambda: events(log, good) == {0: ["000", "001", "005 return value 0"]})
+
+
+READER = """
+import sys
+import htcondor2
+
+for event in htcondor2.JobEventLog(sys.argv[1]).events(stop_after=0):
+    print(event.cluster, event.proc, event.type.name, event.get("ReturnValue", ""))
+"""
+
+
+@needs("htcondor2")
+def test_the_reader_of_htcondor_takes_the_logs(condor: Programs, tmp_path: Path) -> None:
+    (tmp_path / "read.py").write_text(READER)
+    text = f"{PROGRAM}log = x.log\narguments = \"-c 'exit $(Process)'\"\nmax_retries = 1\nqueue 2\n"
+    ran = submitted(condor, tmp_path, text)
+    gone = submitted(condor, tmp_path, f"{PROGRAM}log = x.log\nhold = true\nqueue\n")
+    condor.said(f"condor_rm {gone}", tmp_path)
+    condor.said("condor_wait x.log", tmp_path)
+    condor.head.until(
+        lambda: len(re.findall("^00[59] ", (tmp_path / "x.log").read_text(), re.MULTILINE)) == 3
+    )
+    lines = run_python(
+        ["read.py", "x.log"], {"_CONDOR_LOG": "/dev/null", "CONDOR_CONFIG": "/dev/null"}, tmp_path
+    )
+    seen: dict[str, list[str]] = {}
+    for line in lines.splitlines():
+        cluster, process, *event = line.split()
+        seen.setdefault(f"{int(cluster) - ran}.{process}", []).append(" ".join(event))
+    retried = ["EXECUTE", "JOB_EVICTED"]
+    assert seen == {
+        "0.0": ["SUBMIT", "EXECUTE", "JOB_TERMINATED 0"],
+        "0.1": ["SUBMIT", *retried, "EXECUTE", "JOB_TERMINATED 1"],
+        "1.0": ["SUBMIT", "JOB_HELD", "JOB_ABORTED"],
+    }
