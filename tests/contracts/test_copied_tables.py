@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.files import copied_tables
-from headnode.adapters.files.copied_tables import CURSORS, TABLES, WAITING, RowChanges, end_at, opened, page
+from headnode.adapters.files.copied_tables import (
+    CURSORS,
+    EVENT_LOGS,
+    TABLES,
+    WAITING,
+    RowChanges,
+    end_at,
+    opened,
+    page,
+)
 from headnode.adapters.notify.outbox import HookCursors, Outbox, PendingNotice
 from headnode.adapters.standby import row_copy
 from headnode.adapters.standby.row_copy import RowCopy
@@ -166,6 +175,10 @@ def test_what_is_of_events_that_the_standby_does_not_have_is_forgotten(pair: Pai
     assert pair.outbox.seen == 3
     assert (cursors.number("near"), cursors.number("far")) == (2, 3)
     cursors.close()
+    for number, left in ((2, 2), (9, 3)):
+        store_rows(pair.head, RowsBetween("event_logs", (), (), ((1, number),)))
+        end_at(pair.head, 3)
+        assert page(pair.head, EVENT_LOGS) == ([(1, left)], False)
 
 
 @pytest.mark.parametrize(

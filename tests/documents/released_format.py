@@ -202,6 +202,7 @@ def _statements() -> Iterator[str]:
         f"tables {VERSION}": _TABLES,
         "outbox tables": outbox.TABLES,
         "webhook tables": copied_tables.CURSORS.schema,
+        "event log tables": copied_tables.EVENT_LOGS.schema,
         "delegation tables": copied_tables.DELEGATIONS.schema,
     }
     for where, script in tables.items():

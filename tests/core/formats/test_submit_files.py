@@ -484,9 +484,9 @@ def read_or_refused(name: str) -> bool:
 
 
 def test_what_has_no_effect_is_reported_and_refused_under_reject() -> None:
-    text = "executable = a\nlog = a.log\nqueue\n"
+    text = "executable = a\nlog_xml = true\nqueue\n"
     _, report = read_submit(text, ORIGIN)
-    assert [(item.where, item.line) for item in lossy_items(report)] == [("log", 2)]
+    assert [(item.where, item.line) for item in lossy_items(report)] == [("log_xml", 2)]
     with pytest.raises(BadRequest, match="not-understood"):
         read_submit(text, ORIGIN, awareness=Awareness.REJECT)
 
@@ -511,3 +511,37 @@ def test_the_page_has_every_command() -> None:
 def test_a_submit_file_is_known_by_its_content(text: str, language: JobLanguage) -> None:
     assert language_of(text) is language
     assert language_of(text.encode()) is language
+
+
+def test_amounts_are_calculated_from_attributes_wherever_they_are_set() -> None:
+    text = (
+        "RequestCpus = MY.Cores\nrequest_memory = 512 * RequestCpus\nRequestDisk = floor(MY.Disk / 1024)\n"
+        "MY.Cores = 2\n+Disk = 10000000\n"
+    )
+    found = job(text)
+    assert (found.tasks[0].minimum, found.held) == (2, HeldAmounts(memory=1024, disk=10))
+    assert "request_cpus" in str(refusal("executable = a\nrequest_cpus = MY.Nope\nqueue\n"))
+
+
+def test_an_attribute_may_have_the_id_of_the_job_and_name_files() -> None:
+    found = job('MY.JobId = "$(ClusterId).$(ProcId)"\noutput = w-$F(MY.JobId).out\n+Named = "n-$F(MY.JobId)"')
+    assert found.properties == {"JobId": "$(Cluster).0", "Named": "n-$(Cluster).0"}
+    assert found.tasks[0].standard_output == "/home/ada/w/w-%CCP_JOBID%.0.out"
+
+
+@pytest.mark.parametrize(
+    ("line", "log"),
+    [
+        ("log = x.log", "/home/ada/w/x.log"),
+        ("log = /logs/$(Cluster).$(Process)", "/logs/%CCP_JOBID%.*"),
+        ("initialdir = run\nlog = x", "/home/ada/w/run/x"),
+        ("log = /dev/null", None),
+    ],
+)
+def test_the_event_log_is_a_property_of_each_task(line: str, log: str | None) -> None:
+    assert task(line, "queue 2").properties.get("UserLog") == log
+
+
+def test_a_log_without_a_known_directory_is_reported_as_lost() -> None:
+    _, report = read_submit("executable = /bin/a\nlog = x.log\nqueue\n", ScriptOrigin())
+    assert [item.where for item in lossy_items(report)] == ["log"]

@@ -194,6 +194,7 @@ def end_at(state: Path, number: int) -> None:
         (WAITING, "delete from waiting where number > :number"),
         (SEEN, "update seen set number = min(number, :number)"),
         (CURSORS, "update cursors set number = min(number, :number)"),
+        (EVENT_LOGS, "update event_logs set number = min(number, :number)"),
     ):
         if (state / table.file).exists():
             with opened(state, table) as database:

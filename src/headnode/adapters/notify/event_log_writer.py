@@ -20,7 +20,7 @@ TAIL = 1 << 18  # bytes of the end of a log in which events are looked for that 
 _CANNOT_SAY = 255
 
 
-class EventLogOrder(msgspec.Struct, frozen=True):
+class EventLogOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text to append to a log.  `again`: events of it may be there, and are then left out."""
 
     number: int
@@ -32,7 +32,7 @@ class EventLogOrder(msgspec.Struct, frozen=True):
     again: bool = False
 
 
-class EventLogResult(msgspec.Struct, frozen=True):
+class EventLogResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What became of an order: 0 or the number of an error; ETIMEDOUT: it was not done in time."""
 
     number: int

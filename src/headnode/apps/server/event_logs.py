@@ -61,7 +61,7 @@ class LogKey(msgspec.Struct, frozen=True):
     gid: int
 
 
-class _Waiting:
+class _LateLines:
     """What is to be appended to a log that could not be written."""
 
     def __init__(self, since: float) -> None:
@@ -79,7 +79,7 @@ class EventLogs:
         self._begun: dict[tuple[int, int, int], bool] = {}  # attempts that have an event 001
         self._over: dict[int, set[int]] = {}  # processes that have ended, of jobs that have not
         self._nodes: dict[tuple[int, int, int], str] = {}  # of dispatched instances
-        self._waiting: dict[LogKey, _Waiting] = {}
+        self._waiting: dict[LogKey, _LateLines] = {}
         self._held = 0  # characters in them
         self._rests: dict[int, float] = {}  # users whose files hang, and until when
         self._cursor: sqlite3.Connection | None = None
@@ -215,7 +215,7 @@ class EventLogs:
         if self._held + len(text) > MOST_WAITING:
             log.warning("%r of user %s loses events: too much waits to be written", key.path, key.owner)
             return
-        waiting = self._waiting.setdefault(key, _Waiting(time.monotonic()))
+        waiting = self._waiting.setdefault(key, _LateLines(time.monotonic()))
         waiting.texts.append(text)
         self._held += len(text)
 

@@ -108,6 +108,10 @@ def _amount(place: OptionPlace, text: str, plain: str) -> int:
 
 def _log(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.log = text
+    if not text.startswith("/") and not draft.directory:
+        what = "no event log is written: the head does not know the directory of the submission"
+        place.tell(Fidelity.NOT_SUPPORTED, what)
+        return
     place.tell(_KEPT, "the head writes the events of the job into it, as the owner")
 
 

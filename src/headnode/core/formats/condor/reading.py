@@ -261,7 +261,7 @@ class _Reader:
     def _attribute(self, name: str, live: Mapping[str, str]) -> str | None:
         """Return what an attribute of the job is, as an expression; None if the file does not set it."""
         commands = self.statements.commands
-        said = commands.get(f"+{name}") or commands.get(ALIASES.get(name, name))
+        said = commands.get(f"+{name}") or commands.get(name) or commands.get(ALIASES.get(name, ""))
         return None if said is None else self.statements.macros.expand(said[1], said[2], live)
 
     def _refuse_signs(self, place: OptionPlace, text: str) -> None:
