@@ -545,3 +545,16 @@ def test_the_event_log_is_a_property_of_each_task(line: str, log: str | None) ->
 def test_a_log_without_a_known_directory_is_reported_as_lost() -> None:
     _, report = read_submit("executable = /bin/a\nlog = x.log\nqueue\n", ScriptOrigin())
     assert [item.where for item in lossy_items(report)] == ["log"]
+
+
+def test_logs_are_written_into_submit_files_also_of_processes_with_different_ones() -> None:
+    from headnode.core.formats.condor.writing import write_submit
+
+    text = "executable = /bin/a\nlog = x.$(Cluster).$(word)\nleave_in_queue = true\nqueue word in (p, q)\n"
+    (first,) = jobs(text)
+    written, report = write_submit(first)
+    assert "log = /home/ada/w/x.$(Cluster).p\n" in written.decode()
+    (again,) = jobs(written.decode())
+    assert [each.properties for each in again.tasks] == [each.properties for each in first.tasks]
+    assert again.properties == first.properties
+    assert not [item for item in report if "properties" in item.what]

@@ -36,6 +36,7 @@ WRITTEN_OF_TASK: Final = frozenset((
     *("name", "command", "script", "kind", "minimum", "maximum", "run_time", "rerunnable", "standard_input"),
     *("standard_output", "standard_error", "work_directory", "private_directory", "distribution", "start"),
     *("end", "increment", "environment", "stage_in", "stage_out", "storage_base", "needs", "depends_on"),
+    "properties",
 ))  # fmt: skip
 
 NO_CALL = re.compile(r"\$(?=\$*[A-Za-z_]*\()")

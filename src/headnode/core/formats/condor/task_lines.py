@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from headnode.core.formats.batch.writing import own_variables, tell_foreign_variables
 from headnode.core.formats.condor.command_lines import NO_CALL, is_gang
+from headnode.core.formats.condor.draft import USER_LOG
 from headnode.core.formats.condor.words import written_words
 from headnode.core.formats.fidelity import Fidelity, LossReport
 from headnode.core.formats.grid.command_lines import join
@@ -44,6 +45,8 @@ class _TaskLines:
             self._add(Fidelity.NOT_SUPPORTED, f"name: {task.name!r}: a process has a number")
         elif task.name:
             self._add(Fidelity.NOT_SUPPORTED, f"name: {task.name!r}: only the job has a name")
+        if set(task.properties) - {USER_LOG}:
+            self._add(Fidelity.NOT_SUPPORTED, "properties: attributes are those of the job")
         found = dict((*self._program(), *self._streams(), *self._files()))
         if task.kind is TaskType.SWEEP and task.instances == 1:
             self._add(Fidelity.TRANSLATED, f"kind: the sweep has one instance, {task.start}")
@@ -137,6 +140,7 @@ class _TaskLines:
         for name, path in (
             ("initialdir", task.work_directory),
             ("input", task.standard_input),
+            ("log", task.properties.get(USER_LOG, "")),
             ("output", task.standard_output),
             ("error", task.standard_error),
         ):

@@ -25,6 +25,7 @@ _JOB, _TASK = JobSpec(), TaskSpec()
 _OF_PROCESSES: Final = frozenset((
     *("name", "command", "kind", "start", "end", "increment", "standard_input", "standard_output"),
     *("standard_error", "work_directory", "environment", "run_time", "stage_in", "stage_out", "script"),
+    "properties",
 ))  # fmt: skip
 """What may differ between the tasks of one submit file: each has its own queue command."""
 
