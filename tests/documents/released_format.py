@@ -32,9 +32,9 @@ from headnode.apps.agent.launch_server import _Exit as LaunchExit
 from headnode.apps.agent.prolog_epilog import NodeVisit
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind
+from headnode.apps.server.doors.gateway import SpeakForUserRequest
 from headnode.apps.server.doors.tasks import SpeakForTaskRequest
 from headnode.apps.server.doors.tls import LogInRequest, TakeLoginRequest
-from headnode.apps.server.doors.unix import SpeakForUserRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.template import JobTemplate
 from headnode.core.state.events import EVENTS

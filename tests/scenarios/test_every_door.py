@@ -16,8 +16,9 @@ from test_local_socket import Peer, Scene, run
 from test_who_may import entries
 
 from headnode.adapters.wire.frame_codec import frame
+from headnode.apps.server.doors.gateway import GatewayDoor
 from headnode.apps.server.doors.tls import TlsDoor, TokenDesk
-from headnode.apps.server.doors.unix import GatewayDoor, UnixDoor
+from headnode.apps.server.doors.unix import UnixDoor
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model import bounds
 from headnode.core.model.user import User

@@ -9,8 +9,8 @@ from cli_scripted_head import hn
 from headnode.adapters.files.job_logs import read_log
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import Ties, replay
-from headnode.core.scheduling.prediction.predictor import PredictingPolicy, score
-from headnode.core.scheduling.prediction.replays import POLICY_TRAITS
+from headnode.core.scheduling.prediction.calibration import score
+from headnode.core.scheduling.prediction.replays import POLICY_TRAITS, PredictingPolicy
 
 DAY = 86_400
 SDSC = Path(__file__).parents[3] / "shared" / "traces" / "SDSC-SP2.swf.xz"

@@ -14,8 +14,12 @@ from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.prediction.predictor import Calibration
-from headnode.core.scheduling.prediction.replays import PredictedWait, predicted_wait, replay_quantile
+from headnode.core.scheduling.prediction.calibration import (
+    Calibration,
+    PredictedWait,
+    predicted_wait,
+    replay_quantile,
+)
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory
 from headnode.core.scheduling.view import QueueArrival, View, first_in_queue
 from headnode.core.state import job_events as e

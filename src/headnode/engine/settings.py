@@ -8,7 +8,6 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.filtering import read_filters
-from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.owner_limits import (
     EVERY,
@@ -132,6 +131,8 @@ def read_parameter(
     """
     known = parameters.get(name.lower())
     if known is None:
+        from headnode.core.formats.text.source_text import nearest_name  # only a misspelt name needs it
+
         names = [parameter.name for parameter in parameters.values()]
         meant = nearest_name(name, names)
         fix = f"did you mean {meant}? see: hn cluster params" if meant else f"there are {', '.join(names)}"

@@ -20,8 +20,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds
 from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.prediction.predictor import Calibration
-from headnode.core.scheduling.prediction.replays import PredictedWait
+from headnode.core.scheduling.prediction.calibration import Calibration, PredictedWait
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory
 from headnode.core.scheduling.request import held_with
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass

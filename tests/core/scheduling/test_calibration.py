@@ -4,8 +4,12 @@ import msgspec
 import pytest
 
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
-from headnode.core.scheduling.prediction.predictor import FEWEST, Calibration, CalibrationRecord
-from headnode.core.scheduling.prediction.replays import PredictedWait
+from headnode.core.scheduling.prediction.calibration import (
+    FEWEST,
+    Calibration,
+    CalibrationRecord,
+    PredictedWait,
+)
 
 SHORT = 600  # added to both sides of a ratio
 

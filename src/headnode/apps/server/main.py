@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ from headnode.apps.server.agent_supervisor import (
 )
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
-from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
+from headnode.apps.server.doors.unix import UnixDoor
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
@@ -63,6 +63,7 @@ from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.ports import StandbyStore
 
 if TYPE_CHECKING:
+    from headnode.apps.server.doors.gateway import GatewayDoor
     from headnode.apps.server.doors.network import NetworkListener
 
 
@@ -319,8 +320,8 @@ class Head:
         if self.context.network is not None:  # first: who asks here whether the head is ready means that, too
             doors.append(await self.context.network.open())
             log.info("nodes may join at %s port %d", self.context.network.host, self.context.network.port)
-        gateway = GatewayDoor(self.context, self._options.gateway_user)
-        of_clients = (("head.sock", UnixDoor(self.context).serve), (GATEWAY_SOCKET, gateway.serve))
+        gateway = self._gateway.serve if self._options.gateway_user else self._serve_gateway
+        of_clients = (("head.sock", UnixDoor(self.context).serve), ("gateway.sock", gateway))
         for name, mode, serve in (
             *((name, 0o666, serve) for name, serve in of_clients),
             (NODE_SOCKET, 0o600, self.links.serve),
@@ -345,6 +346,16 @@ class Head:
                 (state / name).unlink(missing_ok=True)
             await beside.ended()
             self._notices.close()
+
+    @cached_property
+    def _gateway(self) -> "GatewayDoor":
+        """The door of the gateway; without an account of the gateway it is imported when one connects."""
+        from headnode.apps.server.doors.gateway import GatewayDoor
+
+        return GatewayDoor(self.context, self._options.gateway_user)
+
+    async def _serve_gateway(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._gateway.serve(reader, writer)
 
     def _work_beside(self) -> dict[str, Work]:
         """Return what goes on as long as requests are served.  Each may be begun again when it has failed."""

@@ -16,7 +16,7 @@ from headnode.apps.server.waiting_reasons import arrivals, files_arrive
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.prediction.predictor import (
+from headnode.core.scheduling.prediction.calibration import (
     JudgedPrediction,
     PredictionScore,
     by_predicted_wait,

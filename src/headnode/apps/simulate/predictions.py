@@ -22,14 +22,13 @@ from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import Ties, replay
-from headnode.core.scheduling.prediction.predictor import (
-    PredictingPolicy,
+from headnode.core.scheduling.prediction.calibration import (
+    PredictedWait,
     PredictionScore,
-    ReplayShare,
     by_predicted_wait,
     score,
 )
-from headnode.core.scheduling.prediction.replays import POLICY_TRAITS, PredictedWait
+from headnode.core.scheduling.prediction.replays import POLICY_TRAITS, PredictingPolicy, ReplayShare
 
 Share = TypeVar("Share")
 Found = TypeVar("Found")

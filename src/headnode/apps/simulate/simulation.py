@@ -49,7 +49,7 @@ class _Strict:
         self._name, self._policy = name, policy
 
     def __call__(self, view: View, /) -> Plan:
-        from headnode.engine.policy_registry import plan_fault  # it imports logging: 10 ms
+        from headnode.core.scheduling.verify_plan import plan_fault
 
         try:
             made = self._policy(view)

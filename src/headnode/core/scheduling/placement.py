@@ -20,7 +20,6 @@ from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Shares, Start
 from headnode.core.scheduling.request import ResolvedRequest, processors_for, resolve
 from headnode.core.scheduling.task_cover import NodeOffer, cheapest_nodes, cover_tasks
-from headnode.core.scheduling.verify_plan import allocation_violation
 
 _NONE: Mapping[str, tuple[int, int]] = {}
 
@@ -104,6 +103,8 @@ def find_promised_placement(
     found = find_placement(need, resources)
     if found is not None or not isinstance(promised, GangPlacement):
         return found
+    from headnode.core.scheduling.verify_plan import allocation_violation  # for gangs
+
     node_table = resources.node_table
     wrong = allocation_violation(
         need, shares(promised, node_table), resources, part_shares(promised, node_table)

@@ -12,21 +12,21 @@ from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.late_jobs import LateJobs, RoomLeft
 from headnode.core.scheduling.pool.policies import POOL_POLICIES, EasyBackfill
 from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties, replay
-from headnode.core.scheduling.prediction.predictor import (
+from headnode.core.scheduling.prediction.calibration import (
     JudgedPrediction,
-    PredictingPolicy,
-    ReplayShare,
+    PredictedWait,
     by_predicted_wait,
+    replay_quantile,
     score,
 )
 from headnode.core.scheduling.prediction.replays import (
     POLICY_TRAITS,
     REPLAYS,
-    PredictedWait,
+    PredictingPolicy,
     ReplayInput,
     Replays,
+    ReplayShare,
     RunAhead,
-    replay_quantile,
 )
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory
 

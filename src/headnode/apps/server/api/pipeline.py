@@ -26,7 +26,6 @@ from headnode.apps.server.api.verbs import (
 )
 from headnode.apps.server.doors.user_shares import UserShare
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.bounds import SHORT_LIST, SMALL_DECODED
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.user import ExpectedState, IdempotencyKey, User
@@ -335,6 +334,8 @@ def _verb_named(name: str) -> Verb[Any, Any]:
     Raises:  BadRequest ``verb``.
     """
     if name not in VERBS:
+        from headnode.core.formats.text.source_text import nearest_name  # only a misspelt name needs it
+
         close = nearest_name(name, [*VERBS])
         raise BadRequest(
             code="verb",

@@ -1,6 +1,8 @@
 """When waiting jobs will start if no other job comes: the policy itself, run ahead over given run times.
 
-The policy goes on seeing limits, as it does today; only the ends come when they are expected."""
+The policy goes on seeing limits, as it does today; only the ends come when they are expected.  A policy over
+a pool can be wrapped in one that predicts: `PredictingPolicy`.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
@@ -8,14 +10,22 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from headnode.core.model.quantities import NEVER, Instant, Seconds
-from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory, quantile
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds
+from headnode.core.scheduling.prediction.calibration import (
+    SHORT,
+    Calibration,
+    JudgedPrediction,
+    PredictedWait,
+    predicted_wait,
+    replay_quantile,
+)
+from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory
 
 if TYPE_CHECKING:
+    from headnode.core.model.workload import Workload
     from headnode.core.scheduling.pool.replay import ForkablePolicy
 
 REPLAYS = 10  # more do not make the median better on the logs tried
-_GOLDEN, _PLASTIC = 0.6180339887498949, 0.7548776662466927  # their multiples are spread evenly over (0, 1)
 
 RunTimeOf = Callable[[int], float]
 """How long a job runs in all, in seconds, in one of the possible futures."""
@@ -31,17 +41,6 @@ class ReplayInput(NamedTuple):
     policy: "ForkablePolicy"
     running: Mapping[int, Instant]
     asked: Callable[[int], JobTraits]
-
-
-class PredictedWait(NamedTuple):
-    """The wait of a job over all replays (median and longest), and if all jobs run to their limits.
-
-    Unit:  seconds from the instant of looking ahead; inf if it never starts.
-    """
-
-    middle: Seconds
-    longest: Seconds
-    by_limits: Seconds
 
 
 class Replays:
@@ -76,17 +75,6 @@ class Replays:
         """Append a job submitted since then to the queue."""
         for future in (self._limits, *self._replays):
             future.joined(now, job)
-
-
-def predicted_wait(waits: Iterable[float], by_limits: float) -> PredictedWait:
-    """Return what replays say of one job: how long it waits in each, and if all jobs run to their limits."""
-    ascending = sorted(waits)
-    return PredictedWait(Seconds(quantile(ascending, 0.5)), Seconds(ascending[-1]), Seconds(by_limits))
-
-
-def replay_quantile(job: int, replay: int) -> float:
-    """Return which quantile of its run times a job has in a replay: in the first the median, then any."""
-    return 0.5 if replay == 0 else (job * _GOLDEN + replay * _PLASTIC) % 1.0
 
 
 class RunAhead:
@@ -229,3 +217,146 @@ POLICY_TRAITS: Mapping[str, PolicyTraits] = MappingProxyType(
         "conservative-replan": PolicyTraits(is_expensive=True),
     }
 )
+
+
+_FRESH = 0.01  # of the wait foreseen: that much later it is still worth telling
+
+
+class ReplayShare(NamedTuple):
+    """One of several equal shares of the work of looking ahead: every `of`-th outlook is of share `nth`."""
+
+    nth: int
+    of: int
+
+
+class PredictingPolicy:
+    """A wrapper of a replay's policy that records predictions and changes no decision.
+
+    What is foreseen depends on the workload alone, so that several wrappers may do a share each, in which
+    nothing is judged.  Their `foreseen` together is `known` to one that judges.
+    """
+
+    def __init__(
+        self,
+        workload: "Workload",
+        policy: "ForkablePolicy",
+        manners: PolicyTraits,
+        *,
+        share: ReplayShare | None = None,
+        known: Mapping[int, PredictedWait] | None = None,
+    ) -> None:
+        self._policy, self._manners = policy, manners
+        self._share, self._known, self._outlooks = share, known, 0
+        self._is_overtaking = policy.late_jobs() is not None
+        self.foreseen: dict[int, PredictedWait] = {}
+        """The wait foreseen for each job that did not start at once."""
+        self.history, self.calibration = RunTimeHistory(), Calibration()
+        self._new: list[int] = []
+        self._queued: dict[int, Instant] = {}
+        self._running: dict[int, Instant] = {}
+        self._told: dict[int, tuple[PredictedWait, JudgedPrediction]] = {}
+        self._asked = _traits_of(workload)
+        self._outlook: Replays | None = None
+        self._drawn: DrawnRunTimes = {}
+        self._fresh_until = Instant(0.0)
+        self.judged: list[JudgedPrediction] = []
+        """Every prediction and what became of it, in the order of starts."""
+
+    def arrived(self, now: float, job: int) -> None:
+        """Keep the job until the pass has been: what starts at once needs no prediction."""
+        self._policy.arrived(now, job)
+        self._queued[job] = Instant(now)
+        self._new.append(job)
+
+    def ended(self, now: float, job: int) -> None:
+        """Learn how long it ran."""
+        self._policy.ended(now, job)
+        self.history.learn(self._asked[job], Seconds(now - self._running.pop(job)))
+        self._drawn.pop(job, None)
+        self._changed()
+
+    def expected_ends(self, now: float) -> None:
+        """Nothing is learned from it."""
+        self._policy.expected_ends(now)
+
+    def wakes(self) -> float:
+        """Return what the policy says."""
+        return self._policy.wakes()
+
+    def starts(self, now: float) -> Sequence[int]:
+        """Judge the predictions of jobs that start, and predict waits of new jobs that must wait."""
+        started = self._policy.starts(now)
+        for job in started:
+            self._judge(Instant(now), job)
+        if started:
+            self._changed()
+        waiting = [job for job in self._new if job in self._queued]
+        self._new.clear()
+        if waiting:
+            self._predict(Instant(now), waiting)
+        return started
+
+    def _changed(self) -> None:
+        """Let the next prediction look ahead anew: other jobs are running."""
+        if self._is_overtaking:
+            self._fresh_until = Instant(0.0)
+
+    def _judge(self, now: Instant, job: int) -> None:
+        made = self._queued.pop(job)
+        self._running[job] = now
+        told = self._told.pop(job, None)
+        if told is None:
+            self.judged.append(JudgedPrediction(made, made, made, made, now))
+            return
+        foreseen, judged = told
+        self.calibration.learn(foreseen, Seconds(now - made), now)
+        self.judged.append(judged._replace(started=now))
+
+    def _predict(self, now: Instant, waiting: Sequence[int]) -> None:
+        if now >= self._fresh_until:
+            self._outlook = None
+            self._outlooks += 1
+            if self._is_overtaking:
+                self._fresh_until = Instant(now + SHORT)
+        share = self._share
+        if share is not None and self._outlooks % share.of != share.nth:
+            return
+        found = self._foreseen(now, waiting)
+        self.foreseen |= found
+        for job, foreseen in found.items() if share is None else ():
+            at_most = foreseen.by_limits if self._manners.firm else FOREVER
+            p50, p90 = self.calibration.expected(foreseen, at_most)
+            promise = Instant(now + foreseen.by_limits)
+            self._told[job] = (
+                foreseen,
+                JudgedPrediction(now, promise, Instant(now + p50), Instant(now + p90), NEVER),
+            )
+
+    def _foreseen(self, now: Instant, waiting: Sequence[int]) -> dict[int, PredictedWait]:
+        if self._known is not None:
+            return {job: self._known[job] for job in waiting}
+        return self._outlook_on(now, waiting).foresee(now, waiting)
+
+    def _outlook_on(self, now: Instant, waiting: Sequence[int]) -> Replays:
+        """Return the futures; recent ones with the new jobs appended, if these are as good."""
+        if self._outlook is not None:
+            for job in waiting:
+                self._outlook.joined(now, job)
+            return self._outlook
+        scene = ReplayInput(now, self._policy, self._running, self._asked.__getitem__)
+        outlook = Replays(scene, self.history, self._manners.replays(len(self._queued)), self._drawn)
+        if self._manners.in_turn or self._is_overtaking:
+            self._outlook = outlook
+        if self._manners.in_turn:
+            self._fresh_until = Instant(now + _FRESH * outlook.foresee(now, waiting[-1:])[waiting[-1]].middle)
+        return outlook
+
+
+def _traits_of(workload: "Workload") -> Sequence[JobTraits]:
+    unknown = [""] * len(workload.submits)
+    return [
+        JobTraits(user, name, Seconds(estimate))
+        for user, name, estimate in zip(
+            workload.users or unknown, workload.names or unknown, workload.estimates, strict=True
+        )
+    ]
