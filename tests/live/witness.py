@@ -14,6 +14,7 @@ from ticking import Attempt, Track
 
 from headnode.core.model.job import Condition, JobSpec, dependencies
 from headnode.core.state import job_events as e
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.job_record import decode_record, decode_spec
 
 CLOCK = 0.002  # seconds; ticks are written with six digits, events keep all
@@ -110,12 +111,12 @@ class Witness:
                 job.has_started, job.first = True, []
                 if job.spec.together:
                     self.gangs.append(job.first)
-            case e.JobSuspended():
+            case sj.JobSuspended():
                 job.still_since = min(job.still_since, event.at)
                 job.resuming = False
-            case e.JobResuming():
+            case sj.JobResuming():
                 job.resuming = True
-            case e.JobResumed():
+            case sj.JobResumed():
                 held = job.resuming and job.holds
                 self._must(not held, f"job {event.job} goes on in spite of its holds {job.holds}")
                 self._goes_on(event.job, job, event.at)

@@ -9,15 +9,10 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport
 from headnode.core.state.events import Event
-from headnode.core.state.job_events import (
-    InstancesDispatched,
-    InstancesStopping,
-    InstanceStart,
-    JobSuspending,
-    NodeCores,
-)
+from headnode.core.state.job_events import InstancesDispatched, InstancesStopping, InstanceStart, NodeCores
 from headnode.core.state.report import ReportEnded, ReportStarted
 from headnode.core.state.suspend import ReportSuspended
+from headnode.core.state.suspension_events import JobSuspending
 
 
 class Held(msgspec.Struct, frozen=True):

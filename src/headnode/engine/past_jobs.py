@@ -10,6 +10,7 @@ import msgspec
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.state import job_events as e
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import decode_record, spec_of
@@ -120,8 +121,8 @@ def held_on_average(changes: Iterable[Event], started: Instant, ended: Instant) 
         now = min(max(event.at, at), ended)  # a clock may have been set back
         if not still:
             work, span = work + held * (now - at), span + now - at
-        stops = isinstance(event, e.JobSuspended | e.AllocationReleased)
-        at, still = now, stops or (still and not isinstance(event, e.JobResumed))
+        stops = isinstance(event, sj.JobSuspended | e.AllocationReleased)
+        at, still = now, stops or (still and not isinstance(event, sj.JobResumed))
         held += _grown(event)
     if not still:
         work, span = work + held * (ended - at), span + ended - at

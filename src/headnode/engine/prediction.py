@@ -23,6 +23,7 @@ from headnode.core.scheduling.prediction.calibration import (
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory
 from headnode.core.scheduling.view import QueueArrival, View, first_in_queue
 from headnode.core.state import job_events as e
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, decode_record, spec_of
@@ -59,9 +60,9 @@ class RunTimeLearner:
         """Learn from the jobs that have ended by now."""
         for event in events:
             match event:
-                case e.JobStarted(job=job) | e.JobModified(job=job) | e.JobResumed(job=job):
+                case e.JobStarted(job=job) | e.JobModified(job=job) | sj.JobResumed(job=job):
                     self._began(job, cluster)
-                case e.JobRequeued(job=job) | e.JobAutoRequeued(job=job) | e.JobSuspended(job=job):
+                case e.JobRequeued(job=job) | e.JobAutoRequeued(job=job) | sj.JobSuspended(job=job):
                     self.running.pop(job, None)
                 case e.JobEnded(job=job, outcome=outcome, at=at):
                     ran = self.running.pop(job, None)
@@ -226,7 +227,7 @@ class StartPredictor:
         for event in events:
             if isinstance(event, e.JobStarted):
                 self._started(event)
-            if isinstance(event, e.JobStarted | e.JobModified | e.JobEnded | e.JobSuspended | e.JobResumed):
+            if isinstance(event, e.JobStarted | e.JobModified | e.JobEnded | sj.JobSuspended | sj.JobResumed):
                 self._asked.pop(event.job, None)
                 self._expected.pop(event.job, None)
             if isinstance(event, e.JobStarted | e.JobEnded):

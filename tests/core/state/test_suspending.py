@@ -7,7 +7,7 @@ from headnode.core.model.errors import NotAllowed, WrongState
 from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.quantities import JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.state import job_events as e
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.command import Command
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.join import RegisterNode
@@ -274,7 +274,7 @@ def test_one_that_waits_to_go_on_can_be_suspended_again() -> None:
     suspend(world, job)
     other = world.submit(TASK)
     resume(world, job)
-    assert [type(event) for event in world.do(SuspendJob(by=ROOT, job=job))] == [e.JobSuspended]
+    assert [type(event) for event in world.do(SuspendJob(by=ROOT, job=job))] == [sj.JobSuspended]
     world.end(other, 1)
     assert state(world, job) is JobState.SUSPENDED
     world.check_replay()

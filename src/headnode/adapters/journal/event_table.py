@@ -32,10 +32,9 @@ from headnode.core.state.job_events import (
     JobConfiguring,
     JobEvent,
     JobRequeued,
-    JobResumed,
     JobStarted,
-    JobSuspended,
 )
+from headnode.core.state.suspension_events import JobResumed, JobSuspended
 from headnode.engine.ports import MOST_PREDICTIONS, Prediction
 
 OF_CLUSTER: Final = 0

@@ -28,12 +28,11 @@ from headnode.core.state.job_events import (
     JobEnding,
     JobModified,
     JobRequeued,
-    JobResumed,
     JobStarted,
-    JobSuspending,
     NodesCleaning,
 )
 from headnode.core.state.job_record import JobRecord, JobRun, decode_spec, encode_spec
+from headnode.core.state.suspension_events import JobResumed, JobSuspending
 from headnode.engine.settings import Settings
 
 HOOK_PARAMETERS = frozenset(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import job_events as e
 from headnode.core.state import staging
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import cancel_if_in_vain
@@ -143,7 +144,7 @@ def release_while_staging(
     """A job for which only files have come for some time gives back its processors until they are there."""
     if not staging.may_release(cluster, graph, now):
         return None
-    return [e.JobSuspending(at=now, job=record.id, number=graph.run.suspensions + 1, staging=True)]
+    return [sj.JobSuspending(at=now, job=record.id, number=graph.run.suspensions + 1, staging=True)]
 
 
 def resume_staged(

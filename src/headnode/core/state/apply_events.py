@@ -30,8 +30,10 @@ from headnode.core.state import (
     templates,
     tokens,
 )
+from headnode.core.state import elastic_events as ep
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 
 MOST_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
@@ -122,11 +124,11 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         j.JobHeld: hold.hold_set,
         j.JobReleased: hold.hold_released,
         e.JobPlaced: place_choice.placed,
-        j.JobSuspending: suspend.suspending,
-        j.ProcessesStopped: suspend.processes_stopped,
-        j.JobSuspended: bank.counted(suspend.suspended),
-        j.JobResuming: suspend.resuming,
-        j.JobResumed: bank.counted(suspend.resumed),
+        sj.JobSuspending: suspend.suspending,
+        sj.ProcessesStopped: suspend.processes_stopped,
+        sj.JobSuspended: bank.counted(suspend.suspended),
+        sj.JobResuming: suspend.resuming,
+        sj.JobResumed: bank.counted(suspend.resumed),
         j.ProgressSet: modify.progress_set,
         e.BankNoted: bank.bank_noted,
         e.NodeRegistered: nodes.node_registered,
@@ -160,13 +162,13 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         e.ReservationEnded: reservations.reservation_gone,
         e.ResourceSet: resources.resource_set,
         e.ResourceRemoved: resources.resource_removed,
-        e.ElasticPoolSet: elastic.pool_set,
-        e.ElasticPoolPaused: elastic.pool_paused,
-        e.ElasticPoolResumed: elastic.pool_resumed,
-        e.ElasticPoolRemoved: elastic.pool_removed,
-        e.ElasticNodeWanted: elastic.node_wanted,
-        e.ElasticNodeLeaving: elastic.node_leaving,
-        e.ElasticNodeGone: elastic.node_gone,
+        ep.ElasticPoolSet: elastic.pool_set,
+        ep.ElasticPoolPaused: elastic.pool_paused,
+        ep.ElasticPoolResumed: elastic.pool_resumed,
+        ep.ElasticPoolRemoved: elastic.pool_removed,
+        ep.ElasticNodeWanted: elastic.node_wanted,
+        ep.ElasticNodeLeaving: elastic.node_leaving,
+        ep.ElasticNodeGone: elastic.node_gone,
         e.TemplateSet: templates.template_set,
         e.TemplateRemoved: templates.template_removed,
     }

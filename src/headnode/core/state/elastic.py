@@ -15,6 +15,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import ElasticPool, check_elastic_pool
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state import elastic_events as ep
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
@@ -131,7 +132,7 @@ def set_pool(cluster: ClusterState, command: SetElasticPool, now: Instant) -> li
     return (
         []
         if known is not None and known.pool == wish
-        else [e.ElasticPoolSet(at=now, pool=wish, by=command.by.name)]
+        else [ep.ElasticPoolSet(at=now, pool=wish, by=command.by.name)]
     )
 
 
@@ -148,7 +149,7 @@ def pause_pool(cluster: ClusterState, command: PauseElasticPool, now: Instant) -
     reason = command.reason or f"by {command.by.name}"
     if record.paused == reason or record.removing:
         return []
-    return [e.ElasticPoolPaused(at=now, name=record.pool.name, reason=reason, by=command.by.name)]
+    return [ep.ElasticPoolPaused(at=now, name=record.pool.name, reason=reason, by=command.by.name)]
 
 
 def resume_pool(cluster: ClusterState, command: ResumeElasticPool, now: Instant) -> list[Event]:
@@ -166,7 +167,7 @@ def resume_pool(cluster: ClusterState, command: ResumeElasticPool, now: Instant)
         )
     if not record.paused and not record.failures:
         return []
-    return [e.ElasticPoolResumed(at=now, name=record.pool.name, by=command.by.name)]
+    return [ep.ElasticPoolResumed(at=now, name=record.pool.name, by=command.by.name)]
 
 
 def remove_pool(cluster: ClusterState, command: RemoveElasticPool, now: Instant) -> list[Event]:
@@ -175,11 +176,11 @@ def remove_pool(cluster: ClusterState, command: RemoveElasticPool, now: Instant)
     record = pool_named(cluster, command.name)
     name, why = record.pool.name, f"elastic pool {record.pool.name} is removed by {command.by.name}"
     if not record.allocations:
-        return [e.ElasticPoolRemoved(at=now, name=name, by=command.by.name)]
+        return [ep.ElasticPoolRemoved(at=now, name=name, by=command.by.name)]
     if record.removing:
         return []
     found: list[Event] = [
-        e.ElasticPoolPaused(at=now, name=name, reason=why, by=command.by.name, removing=True)
+        ep.ElasticPoolPaused(at=now, name=name, reason=why, by=command.by.name, removing=True)
     ]
     for each in record.allocations:
         found += _given_back(cluster, name, each, why, now, force=True)
@@ -210,7 +211,7 @@ def make_node(cluster: ClusterState, command: MakeElasticNode, now: Instant) -> 
         name=node,
         by=pool.name,
     )
-    wanted = e.ElasticNodeWanted(at=now, name=pool.name, job=command.job, node=node, digest=command.digest)
+    wanted = ep.ElasticNodeWanted(at=now, name=pool.name, job=command.job, node=node, digest=command.digest)
     return [*made, invited, wanted]
 
 
@@ -291,7 +292,7 @@ def _given_back(
         events += drain(cluster, DrainNode(by=ELASTIC, node=one.node, reason=why, force=force), now)
     if one.leaving or one.job not in cluster.jobs:
         return events
-    events.append(e.ElasticNodeLeaving(at=now, name=pool, job=one.job, reason=why))
+    events.append(ep.ElasticNodeLeaving(at=now, name=pool, job=one.job, reason=why))
     return [
         *events,
         *stop_job(cluster, StopJob(by=ELASTIC, job=one.job, outcome="canceled", message=why), now),
@@ -315,12 +316,12 @@ def settle_node(cluster: ClusterState, command: SettleElasticNode, now: Instant)
         if node is None
         else change_node(cluster, ChangeNode(by=ELASTIC, node=one.node, wish="remove"), now)
     )
-    events = [*events, e.ElasticNodeGone(at=now, name=record.pool.name, job=one.job)]
+    events = [*events, ep.ElasticNodeGone(at=now, name=record.pool.name, job=one.job)]
     last = record.removing and len(record.allocations) == 1
-    return [*events, e.ElasticPoolRemoved(at=now, name=record.pool.name)] if last else events
+    return [*events, ep.ElasticPoolRemoved(at=now, name=record.pool.name)] if last else events
 
 
-def pool_set(cluster: ClusterState, event: e.ElasticPoolSet) -> None:
+def pool_set(cluster: ClusterState, event: ep.ElasticPoolSet) -> None:
     """Keep a pool."""
     known = cluster.elastic.named.get(event.pool.key)
     if known is None:
@@ -330,31 +331,31 @@ def pool_set(cluster: ClusterState, event: e.ElasticPoolSet) -> None:
     cluster.update_personal()
 
 
-def pool_paused(cluster: ClusterState, event: e.ElasticPoolPaused) -> None:
+def pool_paused(cluster: ClusterState, event: ep.ElasticPoolPaused) -> None:
     """A pool makes no allocations for now, or any more."""
     record = cluster.elastic.named[event.name.lower()]
     record.paused, record.removing = event.reason, record.removing or event.removing
 
 
-def pool_resumed(cluster: ClusterState, event: e.ElasticPoolResumed) -> None:
+def pool_resumed(cluster: ClusterState, event: ep.ElasticPoolResumed) -> None:
     """A pool begins anew."""
     record = cluster.elastic.named[event.name.lower()]
     record.paused, record.failures, record.failed_at, record.trouble = "", 0, None, ""
 
 
-def pool_removed(cluster: ClusterState, event: e.ElasticPoolRemoved) -> None:
+def pool_removed(cluster: ClusterState, event: ep.ElasticPoolRemoved) -> None:
     """Forget a pool."""
     del cluster.elastic.named[event.name.lower()]
     cluster.update_personal()
 
 
-def node_wanted(cluster: ClusterState, event: e.ElasticNodeWanted) -> None:
+def node_wanted(cluster: ClusterState, event: ep.ElasticNodeWanted) -> None:
     """Remember an allocation."""
     made = ElasticAllocation(job=event.job, node=event.node, made=event.at, digest=event.digest)
     cluster.elastic.named[event.name.lower()].allocations.append(made)
 
 
-def node_leaving(cluster: ClusterState, event: e.ElasticNodeLeaving) -> None:
+def node_leaving(cluster: ClusterState, event: ep.ElasticNodeLeaving) -> None:
     """An allocation is given back; its secret is of no more use."""
     found = cluster.elastic.allocation(event.name, event.job)
     if found is not None:
@@ -362,7 +363,7 @@ def node_leaving(cluster: ClusterState, event: e.ElasticNodeLeaving) -> None:
         cluster.invitations.pop(found[1].digest, None)
 
 
-def node_gone(cluster: ClusterState, event: e.ElasticNodeGone) -> None:
+def node_gone(cluster: ClusterState, event: ep.ElasticNodeGone) -> None:
     """Forget an allocation, and learn from it."""
     found = cluster.elastic.allocation(event.name, event.job)
     if found is not None:

@@ -13,8 +13,9 @@ from headnode.core.model.bank import BankStep
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.resource import BatchResource, ElasticPool, InstanceHandOff, PlaceEstimate
+from headnode.core.model.resource import BatchResource, InstanceHandOff, PlaceEstimate
 from headnode.core.model.user import Receipt, TokenRole
+from headnode.core.state import elastic_events, job_events, suspension_events
 from headnode.core.state.job_events import JobEvent, StateEvent
 
 
@@ -188,60 +189,6 @@ class ResourceRemoved(StateEvent, frozen=True, gc=False, tag="ResourceRemoved"):
     by: str = ""
 
 
-class ElasticPoolSet(StateEvent, frozen=True, gc=False, tag="ElasticPoolSet"):
-    """An elastic pool is added or changed."""
-
-    pool: ElasticPool
-    by: str = ""
-
-
-class ElasticPoolEvent(StateEvent, frozen=True, gc=False):
-    """The base of all other events of elastic pools."""
-
-    name: str
-
-
-class ElasticPoolPaused(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticPoolPaused"):
-    """The pool makes no allocations any more; if it is `removing`, it is removed once it has none."""
-
-    reason: str
-    by: str = ""
-    removing: bool = False
-
-
-class ElasticPoolResumed(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticPoolResumed"):
-    """The pool may make allocations again; its failures are forgotten."""
-
-    by: str = ""
-
-
-class ElasticPoolRemoved(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticPoolRemoved"):
-    """The pool is removed; nothing of it is left."""
-
-    by: str = ""
-
-
-class ElasticNodeWanted(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeWanted"):
-    """The pool makes an allocation: the job was submitted to its resource in the same batch."""
-
-    job: JobId
-    node: str
-    digest: str  # of the secret with which its agent joins
-
-
-class ElasticNodeLeaving(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeLeaving"):
-    """The head gives an allocation back: its job is canceled in the same batch."""
-
-    job: JobId
-    reason: str
-
-
-class ElasticNodeGone(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeGone"):
-    """An allocation is over, and its node is no node any more."""
-
-    job: JobId
-
-
 class InstancesHanded(JobEvent, frozen=True, gc=False, tag="InstancesHanded"):
     """The scheduler of a resource has accepted attempts that were dispatched to it."""
 
@@ -369,6 +316,8 @@ def _kinds_of(base: type[Event]) -> Iterator[type[Event]]:
         yield from _kinds_of(kind) if kind.__subclasses__() else (kind,)
 
 
+EVENTS_OF_TOPICS = (elastic_events, job_events, suspension_events)
+"""The other files of events.  They are imported here, since the journal keeps what there is now."""
 EVENTS = tuple(_kinds_of(StateEvent))
 """Every kind of event that the journal keeps."""
 _ANY_KIND = reduce(or_, EVENTS)

@@ -4,7 +4,7 @@ The release is a suspension by the system, of a job whose programs have not star
 """
 
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.state import job_events as e
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt
 from headnode.core.state.job_request import STAGING_WAKE_UP, hold_end, set_limits
@@ -62,12 +62,12 @@ def go_on(cluster: ClusterState, record: JobRecord, run: JobRun, at: Instant) ->
     keep_limit(cluster, record, run, at)
 
 
-def resume_when_brought(record: JobRecord, graph: TaskGraph, now: Instant) -> list[e.JobResuming]:
+def resume_when_brought(record: JobRecord, graph: TaskGraph, now: Instant) -> list[sj.JobResuming]:
     """Return what queues a job for its processors when the files of one of its tasks are there."""
     run = graph.run
     if run.suspension is None or not run.suspension.staging or run.end is not None or not brought(run):
         return []
-    return [e.JobResuming(at=now, job=record.id, staging=True)]
+    return [sj.JobResuming(at=now, job=record.id, staging=True)]
 
 
 def _lives(run: JobRun) -> list[LiveAttempt]:

@@ -12,6 +12,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import hooks, job_request, suspend
 from headnode.core.state import job_events as e
 from headnode.core.state import preempt as preemption
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import update_children
@@ -200,7 +201,7 @@ def resume_on_nodes(cluster: ClusterState, command: StartJob, record: JobRecord,
     allocation: NodeCores = tuple(
         (node, _as_before(cluster, node, places[node], free[node])) for node in places
     )
-    return [e.JobResumed(at=now, job=record.id, allocation=allocation)]
+    return [sj.JobResumed(at=now, job=record.id, allocation=allocation)]
 
 
 def _as_before(

@@ -5,6 +5,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state import staging
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
@@ -52,7 +53,7 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
     if record.state in (JobState.SUSPENDING, JobState.SUSPENDED):
         return []
     if record.state is JobState.RESUMING:
-        return [e.JobSuspended(at=now, job=record.id, by=command.by.name)]
+        return [sj.JobSuspended(at=now, job=record.id, by=command.by.name)]
     if record.is_elsewhere and record.state.is_active:
         raise WrongState(
             code="elsewhere",
@@ -74,7 +75,7 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
             fix=f"wait for their end: hn job wait {record.id}",
         )
     _must_be_suspendable(cluster, record)
-    return [e.JobSuspending(at=now, job=record.id, number=record.run.suspensions + 1, by=command.by.name)]
+    return [sj.JobSuspending(at=now, job=record.id, number=record.run.suspensions + 1, by=command.by.name)]
 
 
 def _must_be_suspendable(cluster: ClusterState, record: JobRecord) -> None:
@@ -105,7 +106,7 @@ def processes_reported_stopped(cluster: ClusterState, command: ReportSuspended, 
     suspension = suspension_of(record.run)
     if suspension.number != command.number or command.node not in suspension.pending_nodes:
         return []
-    return [e.ProcessesStopped(at=now, job=record.id, node=command.node)]
+    return [sj.ProcessesStopped(at=now, job=record.id, node=command.node)]
 
 
 def suspended_if_stopped(record: JobRecord, now: Instant) -> list[Event]:
@@ -118,7 +119,7 @@ def suspended_if_stopped(record: JobRecord, now: Instant) -> list[Event]:
         return []
     if any(live.state is TaskState.ENDING for progress in run.tasks for live in progress.live.values()):
         return []
-    return [e.JobSuspended(at=now, job=record.id, staging=suspension_of(run).staging)]
+    return [sj.JobSuspended(at=now, job=record.id, staging=suspension_of(run).staging)]
 
 
 def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Event]:
@@ -131,17 +132,17 @@ def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Even
         return []  # it resumes when its files are there
     if record.state is JobState.SUSPENDING and record.run is not None:
         place = tuple(record.run.allocation.items())
-        return [e.JobResumed(at=now, job=record.id, allocation=place, by=command.by.name)]
+        return [sj.JobResumed(at=now, job=record.id, allocation=place, by=command.by.name)]
     if record.state is not JobState.SUSPENDED:
         raise WrongState(
             code="not-suspended",
             what=f"job {record.id} is {record.state.value}: only a suspended job can be resumed",
             fix=f"release its holds instead: hn job release {record.id} --all" if record.holds else "",
         )
-    return [e.JobResuming(at=now, job=record.id, by=command.by.name)]
+    return [sj.JobResuming(at=now, job=record.id, by=command.by.name)]
 
 
-def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
+def suspending(cluster: ClusterState, event: sj.JobSuspending) -> None:
     """Record that the nodes of the job stop its processes."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
@@ -153,7 +154,7 @@ def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
     cluster.move(record, state)
 
 
-def processes_stopped(cluster: ClusterState, event: e.ProcessesStopped) -> None:
+def processes_stopped(cluster: ClusterState, event: sj.ProcessesStopped) -> None:
     """One of its nodes has stopped everything."""
     record = cluster.job(event.job)
     job_target(record.state, event)
@@ -162,7 +163,7 @@ def processes_stopped(cluster: ClusterState, event: e.ProcessesStopped) -> None:
     cluster.agenda.dirty_jobs.add(record.id)
 
 
-def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
+def suspended(cluster: ClusterState, event: sj.JobSuspended) -> None:
     """The job is stopped and releases its resources; a job that was resuming no longer waits."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
@@ -181,14 +182,14 @@ def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
     cluster.open_detached(record)
 
 
-def resuming(cluster: ClusterState, event: e.JobResuming) -> None:
+def resuming(cluster: ClusterState, event: sj.JobResuming) -> None:
     """The job waits for the processors that it held."""
     record = cluster.job(event.job)
     cluster.move(record, job_target(record.state, event))
     cluster.enqueue(record)
 
 
-def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
+def resumed(cluster: ClusterState, event: sj.JobResumed) -> None:
     """Resume the job, perhaps on other processors of its nodes, or before all its processes were stopped."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)

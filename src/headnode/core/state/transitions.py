@@ -13,6 +13,7 @@ from headnode.core.model.node import NodeState as N
 from headnode.core.model.quantities import Instant
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
+from headnode.core.state import suspension_events as sj
 
 
 class JobState(StrEnum):
@@ -141,7 +142,7 @@ _STAYING: Mapping[JobState, tuple[type, ...]] = {
         e.InstancesHanded, j.InstancesStarted,
         j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
         j.ProgressSet, j.TasksCanceled),
-    JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, j.ProcessesStopped),
+    JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, sj.ProcessesStopped),
     JobState.SUSPENDED: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.RESUMING: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.ENDING: (  # dispatched are the releases of its nodes; it shrinks by nodes that are clean
@@ -163,15 +164,15 @@ JOB_TRANSITIONS: Mapping[tuple[JobState, type], frozenset[JobState]] = MappingPr
         (JobState.HANDED, j.JobEnding): frozenset({JobState.ENDING}),
         (JobState.HANDED, j.JobEnded): _ENDED,
         (JobState.QUEUED, j.JobEnded): _ENDED,
-        (JobState.RUNNING, j.JobSuspending): frozenset({JobState.SUSPENDING}),
+        (JobState.RUNNING, sj.JobSuspending): frozenset({JobState.SUSPENDING}),
         (JobState.RUNNING, j.JobEnding): frozenset({JobState.ENDING}),
         (JobState.RUNNING, j.JobAutoRequeued): frozenset({JobState.QUEUED}),
         (JobState.RUNNING, j.JobEnded): _ENDED,
-        (JobState.SUSPENDING, j.JobSuspended): frozenset({JobState.SUSPENDED}),
-        (JobState.SUSPENDING, j.JobResumed): frozenset({JobState.RUNNING}),
-        (JobState.SUSPENDED, j.JobResuming): frozenset({JobState.RESUMING}),
-        (JobState.RESUMING, j.JobSuspended): frozenset({JobState.SUSPENDED}),
-        (JobState.RESUMING, j.JobResumed): frozenset({JobState.RUNNING}),
+        (JobState.SUSPENDING, sj.JobSuspended): frozenset({JobState.SUSPENDED}),
+        (JobState.SUSPENDING, sj.JobResumed): frozenset({JobState.RUNNING}),
+        (JobState.SUSPENDED, sj.JobResuming): frozenset({JobState.RESUMING}),
+        (JobState.RESUMING, sj.JobSuspended): frozenset({JobState.SUSPENDED}),
+        (JobState.RESUMING, sj.JobResumed): frozenset({JobState.RUNNING}),
         **{(state, j.JobEnding): frozenset({JobState.ENDING}) for state in _SUSPENDED},
         **{(state, j.JobAutoRequeued): frozenset({JobState.QUEUED}) for state in _SUSPENDED},
         **{(state, j.JobEnded): _ENDED for state in _SUSPENDED},

@@ -12,7 +12,7 @@ from headnode.core.model.quantities import Seconds
 from headnode.core.model.resource import ElasticPool
 from headnode.core.model.user import User
 from headnode.core.state import elastic as c
-from headnode.core.state import events as e
+from headnode.core.state import elastic_events as ep
 from headnode.core.state.elastic_record import ElasticRecord
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import RemovedAnswer
@@ -27,13 +27,13 @@ from headnode.protocol.resource_answers import (
 )
 
 ELASTIC_EVENTS: Final[Mapping[type, tuple[str, Callable[[Any], dict[str, Any]]]]] = {
-    e.ElasticPoolSet: ("elastic.set", lambda one: {"name": one.pool.name}),
-    e.ElasticPoolPaused: ("elastic.paused", lambda one: {"name": one.name, "reason": one.reason}),
-    e.ElasticPoolResumed: ("elastic.resumed", lambda one: {"name": one.name}),
-    e.ElasticPoolRemoved: ("elastic.removed", lambda one: {"name": one.name}),
-    e.ElasticNodeWanted: ("elastic.node_wanted", lambda one: {"name": one.name, "job": one.job}),
-    e.ElasticNodeLeaving: ("elastic.node_leaving", lambda one: {"name": one.name, "job": one.job}),
-    e.ElasticNodeGone: ("elastic.node_gone", lambda one: {"name": one.name, "job": one.job}),
+    ep.ElasticPoolSet: ("elastic.set", lambda one: {"name": one.pool.name}),
+    ep.ElasticPoolPaused: ("elastic.paused", lambda one: {"name": one.name, "reason": one.reason}),
+    ep.ElasticPoolResumed: ("elastic.resumed", lambda one: {"name": one.name}),
+    ep.ElasticPoolRemoved: ("elastic.removed", lambda one: {"name": one.name}),
+    ep.ElasticNodeWanted: ("elastic.node_wanted", lambda one: {"name": one.name, "job": one.job}),
+    ep.ElasticNodeLeaving: ("elastic.node_leaving", lambda one: {"name": one.name, "job": one.job}),
+    ep.ElasticNodeGone: ("elastic.node_gone", lambda one: {"name": one.name, "job": one.job}),
 }
 _FIELDS = ("resource", "most_nodes", "most_queued", "processors", "memory", "gpus", "python")
 _TIMES = ("allocation_time", "idle_time", "margin", "retry")

@@ -12,6 +12,7 @@ from headnode.apps.server.api.nodes import node_sentences
 from headnode.core.model.template import decode_template
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.transitions import JobState
 from headnode.protocol.event_answers import EventObject, TaskChange
@@ -112,10 +113,10 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.JobHeld: ("job.held", _nothing),
         j.JobReleased: ("job.released", _nothing),
         e.JobPlaced: ("job.placed", lambda one: {"resource": one.resource}),
-        j.JobSuspending: ("job.suspending", _standing(JobState.SUSPENDING)),
-        j.JobSuspended: ("job.suspended", _standing(JobState.SUSPENDED)),
-        j.JobResuming: ("job.resuming", _standing(JobState.RESUMING)),
-        j.JobResumed: ("job.resumed", lambda one: {"state": RUNNING, **_shares(one.allocation)}),
+        sj.JobSuspending: ("job.suspending", _standing(JobState.SUSPENDING)),
+        sj.JobSuspended: ("job.suspended", _standing(JobState.SUSPENDED)),
+        sj.JobResuming: ("job.resuming", _standing(JobState.RESUMING)),
+        sj.JobResumed: ("job.resumed", lambda one: {"state": RUNNING, **_shares(one.allocation)}),
         e.BankNoted: ("job.bank", _nothing),
         j.ProgressSet: ("job.progress", lambda one: {"percent": one.percent}),
         j.InstancesStaging: ("task.staging", _staging),
@@ -160,7 +161,7 @@ INTERNAL_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
         e.InstancesHanded: "a step at a resource: task.started follows",
         j.NodePrepared: "a step of the start: task.started follows",
         j.NodesCleaning: "a step of the end: job.shrunk or job.ended follows",
-        j.ProcessesStopped: "a step of suspending: job.suspended follows",
+        sj.ProcessesStopped: "a step of suspending: job.suspended follows",
         e.NodeInvited: "access; it is in the audit log",
         e.NodeKeyPinned: "access; it is in the audit log",
         e.LoginOffered: "access; it is in the audit log",

@@ -21,6 +21,7 @@ from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import Instant, JobId, instant_text
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
+from headnode.core.state import suspension_events as sj
 from headnode.core.state.events import BankNoted, Event, JobPlaced
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.job_record import JobRecord
@@ -162,19 +163,19 @@ def _waiting(event: Event) -> str:
             return f"Goes to {resource}: {places_in_words(estimates, at)}"
         case e.JobReleased(names=names, by=by):
             return f"Hold{'s' if len(names) > 1 else ''} {', '.join(names)} released by {by}"
-        case e.JobSuspending(staging=True):
+        case sj.JobSuspending(staging=True):
             return "It releases its processors until its input files are copied"
-        case e.JobSuspended(staging=True):
+        case sj.JobSuspended(staging=True):
             return "It has released its processors, while its input files are copied"
-        case e.JobResuming(staging=True):
+        case sj.JobResuming(staging=True):
             return "Its input files are there, and it waits for its processors"
-        case e.JobSuspending(by=by):
+        case sj.JobSuspending(by=by):
             return f"Suspend requested by {by}"
-        case e.JobSuspended(by=by):
+        case sj.JobSuspended(by=by):
             return f"Suspended again by {by}" if by else "Suspended"
-        case e.JobResuming(by=by):
+        case sj.JobResuming(by=by):
             return f"Resume requested by {by}"
-        case e.JobResumed(allocation=place, by=by):
+        case sj.JobResumed(allocation=place, by=by):
             return f"Resumed on {_cores(place)}" + (f" by {by}" if by else "")
         case _:
             return ""
