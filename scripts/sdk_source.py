@@ -26,7 +26,7 @@ PRINTED = "Printed by `make bless` (scripts/sdk_source.py): do not edit."
 WIDTH = 110
 
 GROUPS: Mapping[str, tuple[str, str, str]] = {
-    "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs job_batches signals allocations"),
+    "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs job_batches job_control"),
     "job_view_verbs": (
         "JobViewVerbs", "Verbs that show jobs and limits",
         "job_views job_efficiency queue watch events limits shares",

@@ -281,13 +281,6 @@ class RequeuedJob(VerbAnswer, frozen=True):
     reopened: list[int]  # the jobs that had been skipped for its end and are requeued with it
 
 
-class HoldsAnswer(VerbAnswer, frozen=True):
-    """hold_job, release_job."""
-
-    job: int
-    holds: list[HoldObject]  # all holds that the job has now
-
-
 class JobFileAnswer(VerbAnswer, frozen=True):
     """export_job."""
 
@@ -371,30 +364,3 @@ class DetailedTask(TaskObject, frozen=True, kw_only=True):
     work_directory: str
     environment: dict[str, str]
     environment_hidden: bool  # its environment is private, and left out
-
-
-class TasksAnswer(VerbAnswer, frozen=True):
-    """tasks."""
-
-    tasks: list[TaskObject]  # 2,000 at most, with command lines of up to 4,096 characters
-    more: int | None  # the number to pass as `after`; null: there are no more
-
-
-class TaskAnswer(VerbAnswer, frozen=True):
-    """task."""
-
-    task: DetailedTask
-
-
-class TaskStateAnswer(VerbAnswer, frozen=True):
-    """cancel_task, finish_task, requeue_task."""
-
-    state: str
-
-
-class ModifiedTask(VerbAnswer, frozen=True):
-    """modify_task."""
-
-    job: int
-    task: int
-    changed: list[str]  # the fields that differ now

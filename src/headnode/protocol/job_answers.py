@@ -1,4 +1,4 @@
-"""Answers about jobs: why they wait, their submission, output and parts, and the jobs of a site.
+"""Answers about jobs that most heads need late: several submissions, tasks, output, parts and efficiency.
 
 The page of the protocol is printed from it.  Times are seconds since 1970.
 The comment of a field is what the page says of it.
@@ -10,10 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headnode.core.formats.fidelity import FidelityReport
-from headnode.protocol.answers import (
-    InstanceCounts,
-    VerbAnswer,
-)
+from headnode.protocol.answers import DetailedTask, InstanceCounts, TaskObject, VerbAnswer
 from headnode.protocol.requests import JobIdRequest, Name, Names, UnixTime, VerbRequest
 
 
@@ -154,3 +151,30 @@ class EfficiencyAnswer(VerbAnswer, frozen=True):
 
     jobs: list[EfficiencyObject]  # newest id first
     more: int | None  # the id to pass as `before`; null: there are no more
+
+
+class TasksAnswer(VerbAnswer, frozen=True):
+    """tasks."""
+
+    tasks: list[TaskObject]  # 2,000 at most, with command lines of up to 4,096 characters
+    more: int | None  # the number to pass as `after`; null: there are no more
+
+
+class TaskAnswer(VerbAnswer, frozen=True):
+    """task."""
+
+    task: DetailedTask
+
+
+class TaskStateAnswer(VerbAnswer, frozen=True):
+    """cancel_task, finish_task, requeue_task."""
+
+    state: str
+
+
+class ModifiedTask(VerbAnswer, frozen=True):
+    """modify_task."""
+
+    job: int
+    task: int
+    changed: list[str]  # the fields that differ now

@@ -7,7 +7,6 @@ from msgspec import Meta
 
 from headnode.core.model import bounds as b
 from headnode.core.model.reservation import AtEnd
-from headnode.core.model.value_checks import DEFAULT_HOLD
 
 Name = Annotated[str, Meta(max_length=b.NAME.most)]
 Note = Annotated[str, Meta(max_length=b.NOTE.most)]
@@ -117,20 +116,6 @@ class StopGroupRequest(GroupNameRequest, frozen=True):
     graceful: bool = False
 
 
-class HoldJobRequest(JobIdRequest, frozen=True):
-    """hold_job.  `name` is that of the hold."""
-
-    name: Name = DEFAULT_HOLD  # of the hold
-    message: Note = ""
-
-
-class ReleaseJobRequest(JobIdRequest, frozen=True):
-    """release_job.  With `all` every hold, else that of the name."""
-
-    name: Name = DEFAULT_HOLD  # of the hold
-    all: bool = False  # every hold
-
-
 class ReadOutputRequest(VerbRequest, frozen=True):
     """read_output: up to `limit` bytes from `offset` on; a negative offset counts from the end.
 
@@ -211,42 +196,6 @@ class ExportJobRequest(JobIdRequest, frozen=True):
     """export_job."""
 
     dialect: Name | None = None  # one of [every job language](../job-languages.md); `submitted`: its own file
-
-
-class RunOnNodesRequest(VerbRequest, frozen=True):
-    """run_on_nodes.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean."""
-
-    command: CommandLine  # for the shell
-    nodes: Word = ""  # a node set
-    groups: Names = []
-    states: Names = []
-    job: int | None = None
-    task: int | None = None
-    exclude: Word = ""  # a node set
-    user: Name | None = None  # null: the requesting user
-    work_directory: PathText = ""
-    environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = {}
-    timeout: Duration | None = None  # seconds, on each node
-
-
-class RunOnNodeRequest(VerbRequest, frozen=True):
-    """run_on_node: the part of `run` on one of its nodes."""
-
-    run: int
-    node: Name
-
-
-class ShellRequest(JobIdRequest, frozen=True):
-    """shell.  Without `rows` and `columns` there is no terminal; `kind` is its TERM."""
-
-    command: CommandLine = ""
-    rows: Cells = 0  # without a size there is no terminal
-    columns: Cells = 0
-    kind: Name = ""  # TERM
-    in_task: bool = False  # as a part of the first task that runs, on its first node
-    holds: bool = False  # runs nothing: an interactive job that runs until canceled ends after the connection
-    directory: PathText = ""  # of the command
-    environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = {}
 
 
 class WatchJobsRequest(VerbRequest, frozen=True):

@@ -14,7 +14,7 @@ from headnode.protocol import cluster_answers as c
 from headnode.protocol import event_answers as v
 from headnode.protocol import explanations as w
 from headnode.protocol import job_answers as e
-from headnode.protocol import job_signals as s
+from headnode.protocol import job_control as s
 from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
@@ -149,8 +149,8 @@ _JOBS: Final = (
     _post(f"{_JOB}/suspend", "suspend_job", r.JobIdRequest, a.JobStateAnswer, "Suspend a job"),
     _post(f"{_JOB}/resume", "resume_job", r.JobIdRequest, a.JobStateAnswer, "Resume a job"),
     _post(f"{_JOB}/signal", "signal_job", s.SignalJobRequest, s.SignalJobAnswer, "Send a signal"),
-    _post(f"{_JOB}/hold", "hold_job", r.HoldJobRequest, a.HoldsAnswer, "Hold a job"),
-    _post(f"{_JOB}/release", "release_job", r.ReleaseJobRequest, a.HoldsAnswer, "Release holds"),
+    _post(f"{_JOB}/hold", "hold_job", s.HoldJobRequest, s.HoldsAnswer, "Hold a job"),
+    _post(f"{_JOB}/release", "release_job", s.ReleaseJobRequest, s.HoldsAnswer, "Release holds"),
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
     _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
     _get(f"{_JOB}/states", "job_states", v.JobStatesRequest, v.JobStatesAnswer, "Show each state and why"),
@@ -168,7 +168,7 @@ _JOBS: Final = (
 )
 
 _TASKS: Final = (
-    _get(f"{_JOB}/tasks", "tasks", r.ListTasksRequest, a.TasksAnswer, "List the tasks of a job"),
+    _get(f"{_JOB}/tasks", "tasks", r.ListTasksRequest, e.TasksAnswer, "List the tasks of a job"),
     _post(
         f"{_JOB}/tasks",
         "add_tasks",
@@ -178,13 +178,13 @@ _TASKS: Final = (
         body=RestBody.JOB_FILE,
         status=201,
     ),
-    _get(_TASK, "task", r.TaskIdRequest, a.TaskAnswer, "Show a task, or one instance of it"),
-    _patch(_TASK, "modify_task", r.ModifyTaskRequest, a.ModifiedTask, "Change a task", guard=_TASK),
+    _get(_TASK, "task", r.TaskIdRequest, e.TaskAnswer, "Show a task, or one instance of it"),
+    _patch(_TASK, "modify_task", r.ModifyTaskRequest, e.ModifiedTask, "Change a task", guard=_TASK),
     _get(
         "/jobs/{job}/tasks/{expand}/instances",
         "tasks",
         r.ListTasksRequest,
-        a.TasksAnswer,
+        e.TasksAnswer,
         "List the instances of a task",
     ),
     _get(
@@ -194,9 +194,9 @@ _TASKS: Final = (
         e.InstanceCountsAnswer,
         "Count the instances of a task by part and state",
     ),
-    _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, a.TaskStateAnswer, "Cancel a task"),
-    _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, a.TaskStateAnswer, "Finish a task"),
-    _post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, a.TaskStateAnswer, "Run a task again"),
+    _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, e.TaskStateAnswer, "Cancel a task"),
+    _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, e.TaskStateAnswer, "Finish a task"),
+    _post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, e.TaskStateAnswer, "Run a task again"),
     _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, e.OutputAnswer, "Show where its output is"),
     _get(
         f"{_TASK}/output/{{stream}}",
@@ -232,7 +232,7 @@ _NODES: Final = (
     _post(
         "/node-commands",
         "run_on_nodes",
-        r.RunOnNodesRequest,
+        f.RunOnNodesRequest,
         f.NodeCommandLine,
         "Run a command on many nodes; the run lasts until the client disconnects",
         form=RestForm.LINES,

@@ -1,11 +1,23 @@
-"""The frames of conversations: what a client and the head send each other once such a verb was granted."""
+"""Conversations: the requests that begin them, and the frames that client and head exchange then."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from headnode.core.model import bounds as b
 from headnode.protocol.answers import ExpectedStartObject, VerbAnswer
-from headnode.protocol.requests import Cells, VerbRequest
+from headnode.protocol.requests import (
+    Cells,
+    CommandLine,
+    Duration,
+    JobIdRequest,
+    Name,
+    Names,
+    PathText,
+    VerbRequest,
+    Word,
+)
 
 
 class ClientFrame(VerbRequest, frozen=True, rename={"input": "in"}):
@@ -90,3 +102,43 @@ class NodeCommandLine(VerbAnswer, frozen=True):
     exit: int | UnsetType = UNSET  # the status of the command on the node; 255: not run, or unknown
     problem: str | UnsetType = UNSET  # the reason, in a sentence, or ""
     done: bool | UnsetType = UNSET  # in the last line
+
+
+class RunOnNodesRequest(VerbRequest, frozen=True):
+    """run_on_nodes.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean."""
+
+    command: CommandLine  # for the shell
+    nodes: Word = ""  # a node set
+    groups: Names = msgspec.field(default_factory=list)
+    states: Names = msgspec.field(default_factory=list)
+    job: int | None = None
+    task: int | None = None
+    exclude: Word = ""  # a node set
+    user: Name | None = None  # null: the requesting user
+    work_directory: PathText = ""
+    environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = msgspec.field(
+        default_factory=dict
+    )
+    timeout: Duration | None = None  # seconds, on each node
+
+
+class RunOnNodeRequest(VerbRequest, frozen=True):
+    """run_on_node: the part of `run` on one of its nodes."""
+
+    run: int
+    node: Name
+
+
+class ShellRequest(JobIdRequest, frozen=True):
+    """shell.  Without `rows` and `columns` there is no terminal; `kind` is its TERM."""
+
+    command: CommandLine = ""
+    rows: Cells = 0  # without a size there is no terminal
+    columns: Cells = 0
+    kind: Name = ""  # TERM
+    in_task: bool = False  # as a part of the first task that runs, on its first node
+    holds: bool = False  # runs nothing: an interactive job that runs until canceled ends after the connection
+    directory: PathText = ""  # of the command
+    environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = msgspec.field(
+        default_factory=dict
+    )

@@ -5,10 +5,8 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 
 from typing import Any, Literal
 
-from headnode.protocol.allocations import EndAllocationRequest
 from headnode.protocol.answers import (
     AddTasksAnswer,
-    HoldsAnswer,
     JobAnswer,
     JobFileAnswer,
     JobIdAnswer,
@@ -18,15 +16,20 @@ from headnode.protocol.answers import (
     SubmitAnswer,
 )
 from headnode.protocol.job_answers import SubmitJobsAnswer
-from headnode.protocol.job_signals import SignalJobAnswer, SignalJobRequest
+from headnode.protocol.job_control import (
+    EndAllocationRequest,
+    HoldJobRequest,
+    HoldsAnswer,
+    ReleaseJobRequest,
+    SignalJobAnswer,
+    SignalJobRequest,
+)
 from headnode.protocol.requests import (
     AddTasksRequest,
     CreateJobRequest,
     ExportJobRequest,
-    HoldJobRequest,
     JobIdRequest,
     ModifyJobRequest,
-    ReleaseJobRequest,
     SetProgressRequest,
     StopJobRequest,
     SubmitJobRequest,
@@ -199,6 +202,22 @@ class JobVerbs:
         dialect: one of [every job language](../job-languages.md); `submitted`: its own file
         """
 
+    @verb_of(SubmitJobsRequest, creates=True)
+    def submit_jobs(
+        self,
+        submissions: list[CreateJobRequest],
+        *,
+        all_or_none: bool = False,
+        idempotency: str | None = None,
+    ) -> SubmitJobsAnswer:
+        """Submit many jobs in one step: those that are not refused; or all or none.
+
+        For everybody.
+
+        submissions: each as in submit_job
+        all_or_none: if one is refused, none is carried out
+        """
+
     @verb_of(JobIdRequest)
     def suspend_job(self, job: int) -> JobStateAnswer:
         """Stop the processes of a running job, and release its processors.
@@ -230,22 +249,6 @@ class JobVerbs:
 
         name: of the hold
         all: every hold
-        """
-
-    @verb_of(SubmitJobsRequest, creates=True)
-    def submit_jobs(
-        self,
-        submissions: list[CreateJobRequest],
-        *,
-        all_or_none: bool = False,
-        idempotency: str | None = None,
-    ) -> SubmitJobsAnswer:
-        """Submit many jobs in one step: those that are not refused; or all or none.
-
-        For everybody.
-
-        submissions: each as in submit_job
-        all_or_none: if one is refused, none is carried out
         """
 
     @verb_of(EndAllocationRequest)

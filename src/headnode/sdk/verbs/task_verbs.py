@@ -5,21 +5,17 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 
 from typing import Any, Literal
 
-from headnode.protocol.answers import (
-    GroupObject,
-    ModifiedTask,
-    StoppedGroup,
-    SubmittedGroup,
-    TaskAnswer,
-    TasksAnswer,
-    TaskStateAnswer,
-)
+from headnode.protocol.answers import GroupObject, StoppedGroup, SubmittedGroup
 from headnode.protocol.job_answers import (
     InstanceCountsAnswer,
     InstanceCountsRequest,
+    ModifiedTask,
     OutputAnswer,
     OutputBytesAnswer,
     ReplacedJob,
+    TaskAnswer,
+    TasksAnswer,
+    TaskStateAnswer,
 )
 from headnode.protocol.requests import (
     GroupNameRequest,

@@ -7,7 +7,6 @@ from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api.access import copied_by, hides_environment, seen_by
 from headnode.apps.server.api.bank import bank_of
 from headnode.apps.server.api.groups import dependencies_of, dependents_of, with_parents
-from headnode.apps.server.api.job_objects import hold_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_all,
@@ -29,18 +28,15 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import Receipt, User
 from headnode.core.state.filters import changes
-from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_events import JobCreated, JobRequeued
 from headnode.core.state.job_record import decode_spec
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress, followed_by_script
 from headnode.core.state.permissions import is_other, may_change, plain_name
 from headnode.core.state.stop import StopJob
 from headnode.core.state.submit import CreateJob, SubmitJob, already_submitted
-from headnode.core.state.suspend import ResumeJob, SuspendJob
 from headnode.protocol import requests as w
 from headnode.protocol.answers import (
     AddTasksAnswer,
-    HoldsAnswer,
     JobAnswer,
     JobFileAnswer,
     JobIdAnswer,
@@ -342,59 +338,3 @@ async def export_job(context: ServerContext, by: User, request: w.ExportJobReque
     live = (job_export.live_with_instances if is_sss else job_export.live_of)(context, found)
     text, report = dialects.write(spec, dialect, live)
     return JobFileAnswer(text.decode(), (*left_out, *report))
-
-
-@verb(OVERSEES)
-async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
-    """Stop the processes of a running job, and release its processors."""
-    await context.ask(SuspendJob(by=by, job=_live_record(context, request)))
-    return _suspension_answer(context, request)
-
-
-@verb(OVERSEES)
-async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
-    """Let a suspended job go on when its processors are free."""
-    await context.ask(ResumeJob(by=by, job=_live_record(context, request)))
-    return _suspension_answer(context, request)
-
-
-def _live_record(context: ServerContext, request: w.JobIdRequest) -> JobId:
-    """Return the id of a job that is not over.
-
-    Raises:  NotFound ``no-such-job``, WrongState ``job-over``.
-    """
-    found = context.lookups.job(request.job)
-    if found.ended:
-        raise WrongState(
-            code="job-over",
-            what=f"job {request.job} has already ended: it is {found.record.state.value}",
-            fix=f"run it again with hn job requeue {request.job}, "
-            f"or make a copy with hn job clone {request.job}",
-        )
-    return found.record.id
-
-
-def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> JobStateAnswer:
-    return JobStateAnswer(request.job, context.lookups.job(request.job).record.state.value)
-
-
-@verb(OVERSEES)
-async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) -> HoldsAnswer:
-    """Keep a job from starting until the hold is released."""
-    await context.ask(
-        HoldJob(by=by, job=_live_record(context, request), name=request.name, message=request.message)
-    )
-    return _held(context, request)
-
-
-@verb(OVERSEES)
-async def release_job(context: ServerContext, by: User, request: w.ReleaseJobRequest) -> HoldsAnswer:
-    """Release a hold of a job, or all of them; return those that are left."""
-    name = None if request.all else request.name
-    await context.ask(ReleaseJob(by=by, job=_live_record(context, request), name=name))
-    return _held(context, request)
-
-
-def _held(context: ServerContext, request: w.JobIdRequest) -> HoldsAnswer:
-    holds = context.lookups.job(request.job).record.holds
-    return HoldsAnswer(request.job, [hold_object(hold) for hold in holds])

@@ -34,14 +34,14 @@ from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.node_record import NodeRecord
 from headnode.core.state.permissions import must_administer
-from headnode.protocol import requests as w
+from headnode.protocol import stream_frames as f
 from headnode.protocol.stream_frames import CommandExit, RunStarted
 
 MOST_NODES = 100_000
 _RANGES = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
-def chosen_nodes(context: ServerContext, request: w.RunOnNodesRequest) -> list[str]:
+def chosen_nodes(context: ServerContext, request: f.RunOnNodesRequest) -> list[str]:
     """Return the names of the approved nodes that all parts of the request mean, in the order of node sets.
 
     Raises:  BadRequest ``nodes`` or ``node-state``; NotFound ``no-such-node``, ``no-such-job``; WrongState
@@ -145,7 +145,7 @@ _LONGEST_TIMEOUT = 10 * 365 * 86400.0  # seconds
 
 
 @verb(ADMINISTERS)
-async def run_on_nodes(context: ServerContext, by: User, request: w.RunOnNodesRequest) -> StreamHandler:
+async def run_on_nodes(context: ServerContext, by: User, request: f.RunOnNodesRequest) -> StreamHandler:
     """Run a command on many nodes. The run lasts until the client closes the connection."""
     must_administer(by, "run commands on nodes")
     if not request.command.strip():
@@ -191,7 +191,7 @@ def _user_named(name: str | None, by: User) -> User:
 
 
 @verb(VerbAccess(VerbUsers.ADMINISTRATOR))
-async def run_on_node(context: ServerContext, by: User, request: w.RunOnNodeRequest) -> StreamHandler:
+async def run_on_node(context: ServerContext, by: User, request: f.RunOnNodeRequest) -> StreamHandler:
     """Run the part of a run on one of its nodes."""
     run = context.runs.get(JobId(request.run))
     if run is None or run.asker.uid != by.uid:

@@ -24,7 +24,7 @@ from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
-from headnode.protocol import requests as w
+from headnode.protocol import stream_frames as f
 from headnode.protocol.stream_frames import CommandExit, ShellNotice, ShellPlace, ShellWaits, WaitingJob
 
 log = logging.getLogger("headnode.server")
@@ -42,7 +42,7 @@ _LARGEST = 9999  # rows or columns
 
 
 @verb(VerbAccess(VerbUsers.OWNER, changes=True))
-async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> StreamHandler:
+async def shell(context: ServerContext, by: User, request: f.ShellRequest) -> StreamHandler:
     """Connect a client to a terminal of a job, or run a command in the job."""
     found = context.lookups.job(request.job)
     may_read_output(by, found.record)
@@ -97,7 +97,7 @@ def _places(context: ServerContext, job: JobId) -> list[str]:
 class _TerminalVisit:
     """One client at one job."""
 
-    def __init__(self, context: ServerContext, by: User, request: w.ShellRequest) -> None:
+    def __init__(self, context: ServerContext, by: User, request: f.ShellRequest) -> None:
         self._context, self._by, self._wish, self._job = context, by, request, JobId(request.job)
 
     async def attend(self, client: ClientStream) -> None:

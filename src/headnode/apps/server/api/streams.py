@@ -27,8 +27,13 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobCreated, JobEvent, JobModified, JobUnarchived, JobValidated
 from headnode.core.state.job_record import encode_spec
 from headnode.engine.engine import Engine
-from headnode.protocol.requests import RunOnNodesRequest
-from headnode.protocol.stream_frames import ClientFrame, CommandOutput, HeadFrame, InputTaken
+from headnode.protocol.stream_frames import (
+    ClientFrame,
+    CommandOutput,
+    HeadFrame,
+    InputTaken,
+    RunOnNodesRequest,
+)
 
 
 class ChangeSignal(asyncio.Event):

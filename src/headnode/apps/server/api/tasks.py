@@ -38,21 +38,18 @@ from headnode.core.state.stop import StopTask
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import TaskState
 from headnode.protocol import requests as w
-from headnode.protocol.answers import (
-    InstanceCounts,
-    ModifiedTask,
-    TaskAnswer,
-    TaskObject,
-    TasksAnswer,
-    TaskStateAnswer,
-)
+from headnode.protocol.answers import InstanceCounts, TaskObject
 from headnode.protocol.job_answers import (
     InstanceCountsAnswer,
     InstanceCountsRequest,
+    ModifiedTask,
     OutputAnswer,
     OutputBytesAnswer,
     ReplacedJob,
     SweepPart,
+    TaskAnswer,
+    TasksAnswer,
+    TaskStateAnswer,
 )
 
 

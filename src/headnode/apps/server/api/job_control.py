@@ -1,24 +1,118 @@
-"""Signals to the processes of running jobs, on all of their nodes."""
+"""Hold and release, suspend and resume jobs, end allocations, and send signals to processes of jobs."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Final
 
 from headnode.adapters.nodes.link import NodeLink
+from headnode.apps.server.api.job_objects import hold_object
 from headnode.apps.server.api.verbs import OVERSEES, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, Unavailable, WrongState
+from headnode.core.model.job_checks import is_allocation
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK
 from headnode.core.model.signals import SignalTarget, signal_name, signal_number
 from headnode.core.model.user import User
+from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.permissions import may_change
+from headnode.core.state.stop import StopJob
+from headnode.core.state.suspend import ResumeJob, SuspendJob
 from headnode.core.state.transitions import JobState, TaskState
-from headnode.protocol.job_signals import SignalJobAnswer, SignalJobRequest
+from headnode.protocol import requests as w
+from headnode.protocol.answers import JobStateAnswer
+from headnode.protocol.job_control import (
+    EndAllocationRequest,
+    HoldJobRequest,
+    HoldsAnswer,
+    ReleaseJobRequest,
+    SignalJobAnswer,
+    SignalJobRequest,
+)
 
 Attempts = tuple[tuple[int, int, int], ...]
 """Task, instance and attempt of each."""
+
+
+@verb(OVERSEES)
+async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
+    """Stop the processes of a running job, and release its processors."""
+    await context.ask(SuspendJob(by=by, job=_live_record(context, request)))
+    return _suspension_answer(context, request)
+
+
+@verb(OVERSEES)
+async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
+    """Let a suspended job go on when its processors are free."""
+    await context.ask(ResumeJob(by=by, job=_live_record(context, request)))
+    return _suspension_answer(context, request)
+
+
+def _live_record(context: ServerContext, request: w.JobIdRequest) -> JobId:
+    """Return the id of a job that is not over.
+
+    Raises:  NotFound ``no-such-job``, WrongState ``job-over``.
+    """
+    found = context.lookups.job(request.job)
+    if found.ended:
+        raise WrongState(
+            code="job-over",
+            what=f"job {request.job} has already ended: it is {found.record.state.value}",
+            fix=f"run it again with hn job requeue {request.job}, "
+            f"or make a copy with hn job clone {request.job}",
+        )
+    return found.record.id
+
+
+def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> JobStateAnswer:
+    return JobStateAnswer(request.job, context.lookups.job(request.job).record.state.value)
+
+
+@verb(OVERSEES)
+async def hold_job(context: ServerContext, by: User, request: HoldJobRequest) -> HoldsAnswer:
+    """Keep a job from starting until the hold is released."""
+    await context.ask(
+        HoldJob(by=by, job=_live_record(context, request), name=request.name, message=request.message)
+    )
+    return _held(context, request)
+
+
+@verb(OVERSEES)
+async def release_job(context: ServerContext, by: User, request: ReleaseJobRequest) -> HoldsAnswer:
+    """Release a hold of a job, or all of them; return those that are left."""
+    name = None if request.all else request.name
+    await context.ask(ReleaseJob(by=by, job=_live_record(context, request), name=name))
+    return _held(context, request)
+
+
+def _held(context: ServerContext, request: w.JobIdRequest) -> HoldsAnswer:
+    holds = context.lookups.job(request.job).record.holds
+    return HoldsAnswer(request.job, [hold_object(hold) for hold in holds])
+
+
+@verb(OVERSEES)
+async def end_allocation(context: ServerContext, by: User, request: EndAllocationRequest) -> JobStateAnswer:
+    """End an allocation after its command; with an exit code other than 0 the job has failed."""
+    found = context.lookups.job(request.job)
+    may_change(by, found.record)
+    if not is_allocation(found.spec):
+        raise BadRequest(
+            code="no-allocation",
+            what=f"job {request.job} does not end with a command of its client",
+            fix=f"finish or cancel it: hn job finish {request.job}",
+            path=("job",),
+        )
+    if not found.ended:
+        command = StopJob(
+            by=by,
+            job=found.record.id,
+            outcome="failed" if request.exit_code else "finished",
+            message=f"the command of salloc ended with exit status {request.exit_code}",
+            force=True,
+        )
+        await context.ask(command)
+    return JobStateAnswer(request.job, context.lookups.job(request.job).record.state.value)
 
 
 @verb(OVERSEES)
