@@ -195,7 +195,7 @@ def test_explanations_count_the_jobs_ahead_in_the_order_of_the_policy() -> None:
     job = cluster.submit(BOB, run_time=Seconds(MINUTE))
     record = cluster.engine.cluster.jobs[job]
     view = cluster.view()
-    position = view.position(cluster.engine.cluster.turn(record))
+    position = view.position(record.turn)
     assert first_ahead(view, position, 5) == ([], 0)
     new = WaitingClass(view.queue[0].request, (queue_position(2000, 99, 99),), "bob", "")
     asked = cluster.engine.view(cluster.clock.now(), new)

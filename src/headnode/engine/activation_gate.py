@@ -144,7 +144,7 @@ def constrained_view(view: View, offers: PendingOffers, cluster: ClusterState) -
     still |= offers.resting.keys() & cluster.running
     if blocker is None and not left_out and not firm and not still:
         return view
-    line = _line(view, left_out, None if blocker is None else view.position(cluster.turn(blocker)))
+    line = _line(view, left_out, None if blocker is None else view.position(blocker.turn))
     running = [replace(job, wants=0) if job.job in still else job for job in view.running]
     balancing = resting(view.balancing, still)
     return _holding(replace(view, queue=line, running=running, balancing=balancing), firm, cluster)
@@ -171,9 +171,7 @@ def look_ahead_view(view: View, offers: PendingOffers, cluster: ClusterState) ->
     firm, blocker = _firm(offers), offers.blocker(cluster)
     if not firm and blocker is None:
         return view
-    line = _line(
-        view, _waiting_for(firm, cluster), None if blocker is None else view.position(cluster.turn(blocker))
-    )
+    line = _line(view, _waiting_for(firm, cluster), None if blocker is None else view.position(blocker.turn))
     if blocker is not None:
         line = _line(replace(view, queue=line), {cluster.request(blocker): {blocker.id}}, None)
     return _holding(replace(view, queue=line, freed=True), firm, cluster)
@@ -272,7 +270,7 @@ def _running_with(view: View, firm: Sequence[ActivationOffer], cluster: ClusterS
             found.append(
                 RunningJob(
                     job=offer.job,
-                    turn=view.position(cluster.turn(cluster.jobs[offer.job])),
+                    turn=view.position(cluster.jobs[offer.job].turn),
                     request=request,
                     end=Instant(view.now + request.run_time),
                     allocation=offer.giving.shares,

@@ -81,14 +81,14 @@ class QueueOrder:
     def __init__(self) -> None:
         self.positions: Mapping[JobId, QueuePosition] | None = None
 
-    def key(self, cluster: ClusterState, record: JobRecord) -> tuple[bool, QueuePosition]:
+    def key(self, record: JobRecord) -> tuple[bool, QueuePosition]:
         """Return the sort key of a job; smaller goes first."""
         known = None if self.positions is None else self.positions.get(record.id)
-        return (known is None, cluster.turn(record) if known is None else known)
+        return (known is None, record.turn if known is None else known)
 
-    def is_behind(self, cluster: ClusterState, record: JobRecord, blocker: JobRecord) -> bool:
+    def is_behind(self, record: JobRecord, blocker: JobRecord) -> bool:
         """Return whether a job is behind another, or beside it with the same priority."""
-        (new, mine), (other_new, other) = self.key(cluster, record), self.key(cluster, blocker)
+        (new, mine), (other_new, other) = self.key(record), self.key(blocker)
         if new != other_new:
             return record.priority <= blocker.priority
         return mine[:2] >= other[:2]
@@ -96,11 +96,11 @@ class QueueOrder:
     def place(self, cluster: ClusterState, record: JobRecord) -> int:
         """Return the place of a job in the queue, from 1; of a running one, where it would be."""
         if self.positions is None:
-            turn = cluster.turn(record)
+            turn = record.turn
             return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.by_request.values())
-        mine = self.key(cluster, record)
+        mine = self.key(record)
         queued = (each for each in cluster.jobs.values() if each.state is JobState.QUEUED)
-        return 1 + sum(self.key(cluster, each) < mine for each in queued)
+        return 1 + sum(self.key(each) < mine for each in queued)
 
 
 def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
@@ -203,7 +203,7 @@ class ActivationChains:
             and in_line(cluster, record)
             and self.of(cluster, record)
         ]
-        return min(blocking, key=lambda record: order.key(cluster, record), default=None)
+        return min(blocking, key=lambda record: order.key(record), default=None)
 
 
 AT_ONCE = Instant(0.0)
@@ -218,7 +218,7 @@ def restored_offers(cluster: ClusterState, now: Instant) -> Iterator[ActivationO
     taken: dict[str, set[JobId]] = {}
     counts: dict[str, int] = {}
     before: list[ActivationOffer] = []
-    for record in sorted(waiting, key=cluster.turn):
+    for record in sorted(waiting, key=lambda record: record.turn):
         word = record.filter_reply
         if word is None or word.verdict != ActivationVerdict.KEEP_RESOURCES.value or not word.reserved:
             continue

@@ -149,7 +149,7 @@ class PendingOffers:
     def _is_blocked(self, cluster: ClusterState, offer: ActivationOffer, blocker: JobRecord | None) -> bool:
         if blocker is None or offer.grows or offer.job == blocker.id:
             return False
-        return self.order.is_behind(cluster, cluster.jobs[offer.job], blocker)
+        return self.order.is_behind(cluster.jobs[offer.job], blocker)
 
     def _admit_next(self, cluster: ClusterState) -> None:
         """Put the first jobs set aside back into the queue, as many as filters can be called for."""
@@ -159,7 +159,7 @@ class PendingOffers:
         self._left_out = None
         self.aside = {job for job in self.aside if job in cluster.jobs}
         if self.aside:
-            keys = (self.order.key(cluster, cluster.jobs[job]) for job in self.aside)
+            keys = (self.order.key(cluster.jobs[job]) for job in self.aside)
             self.aside.difference_update(turn.job for _, turn in nsmallest(room, keys))
 
     def _ask_again(self, cluster: ClusterState, offer: ActivationOffer, now: Instant) -> None:
@@ -252,7 +252,7 @@ class PendingOffers:
     def blocker_of(self, cluster: ClusterState, record: JobRecord) -> JobRecord | None:
         """Return the job behind which a job waits because a filter blocks the queue, if there is one."""
         found = self.blocker(cluster)
-        if found is None or found.id == record.id or not self.order.is_behind(cluster, record, found):
+        if found is None or found.id == record.id or not self.order.is_behind(record, found):
             return None
         return found
 

@@ -328,7 +328,7 @@ def running_job(cluster: ClusterState, record: JobRecord) -> RunningJob:
     )
     return RunningJob(
         job=record.id,
-        turn=cluster.turn(record),
+        turn=record.turn,
         request=request,
         end=_end(cluster, request, run),
         allocation=allocation,

@@ -143,10 +143,10 @@ class PlaceDesk:
         choosing = cluster.resource_index.choosing
         self._looks += 1
         self._looked = {job: look for job, look in self._looked.items() if job in choosing}
-        records = sorted((cluster.jobs[job] for job in choosing), key=cluster.turn)
+        records = sorted((cluster.jobs[job] for job in choosing), key=lambda record: record.turn)
         chosen = sorted(records, key=lambda record: self._looked.get(record.id, 0))[:MOST_LOOKED_AT]
         self._looked |= dict.fromkeys((record.id for record in chosen), self._looks)
-        return sorted(chosen, key=cluster.turn)
+        return sorted(chosen, key=lambda record: record.turn)
 
     async def _place(self, command: PlaceJob) -> None:
         try:

@@ -62,7 +62,7 @@ def reserved_for_others(cluster: ClusterState, offers: PendingOffers, job: JobId
         and offer.stage is not OfferStage.CLEARED
         and offer.job in cluster.jobs
     ]
-    kept.sort(key=lambda each: offers.order.key(cluster, each[0]))
+    kept.sort(key=lambda each: offers.order.key(each[0]))
     told = [_reserved_for(record, offer) for record, offer in kept[:MOST_RESERVED_TOLD]]
     if len(kept) > MOST_RESERVED_TOLD:
         told.append(
@@ -289,7 +289,7 @@ def arrivals(links: Mapping[str, TransfersAt], cluster: ClusterState, now: Insta
         at = files_arrive(links, record, now).first if awaits_files(record) else None
         if at is not None:
             request = request_to_resume(cluster.spec(record), suspension_of(record.run))
-            found.append(QueueArrival(at, cluster.turn(record), cluster.admit_request(record, request)))
+            found.append(QueueArrival(at, record.turn, cluster.admit_request(record, request)))
     return found
 
 

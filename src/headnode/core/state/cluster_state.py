@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_position
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import packed_receipts, receipts_in
 from headnode.core.state.agenda import Agenda
@@ -167,10 +167,6 @@ class ClusterState:
         option = record.run.alternative if record.run is not None else 0
         return self.admit_request(record, without_refused(request_taken(record.spec, option), record.run))
 
-    def turn(self, record: JobRecord) -> QueuePosition:
-        """Return the place of a job in the queue: smaller goes first."""
-        return queue_position(record.priority, record.order, record.id)
-
     # For `apply_events` only
 
     def remember_request(self, record: JobRecord, spec: JobSpec) -> None:
@@ -236,7 +232,7 @@ class ClusterState:
         asked = self._asked(record)
         if asked.resource and self.resource_index.takes(record, asked.resource):
             return
-        self.queue.insert(self.turn(record), asked)
+        self.queue.insert(record.turn, asked)
         self.agenda.pass_needed = True
 
     def _asked(self, record: JobRecord) -> JobRequest:
@@ -272,7 +268,7 @@ class ClusterState:
                 self.children.pop(parent, None)
         self.agenda.last_starts.drop(record.id)
         self.resource_index.leave_queue(record.id)
-        self.queue.remove(self.turn(record))
+        self.queue.remove(record.turn)
         self.agenda.pass_needed = True
 
     def release_due(self, now: Instant) -> None:
@@ -387,7 +383,7 @@ class ClusterState:
         for job, request in list(self.queue.requests.items()):
             record = self.jobs[job]
             if self._asked(record) != request:
-                self.queue.remove(self.turn(record))
+                self.queue.remove(record.turn)
                 self._insert_in_queue(record)
 
     def update_personal(self) -> None:

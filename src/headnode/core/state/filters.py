@@ -179,7 +179,7 @@ def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
     state = job_target(record.state, event)
     if event.spec:
         spec = decode_spec(event.spec)
-        record.spec, record.priority, record.group = event.spec, spec.priority, spec.job_group
+        record.describe(event.spec, spec)
     spec = cluster.written(record)
     record.unvalidated = False
     record.waits_for = event.waits_for

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_position
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.model.resource import BatchResource, is_choice, is_elsewhere
 from headnode.core.state.agenda import Agenda, Timers
 from headnode.core.state.job_record import JobRecord, started_run
@@ -202,12 +202,8 @@ class ResourceIndex:
         line = [job for job, wanted in self.outbound.items() if wanted == resource]
         for jobs in (there, line):
             if jobs:
-                self._agenda.dirty_jobs.add(min(jobs, key=self._turn))
+                self._agenda.dirty_jobs.add(min(jobs, key=lambda job: self._jobs[job].turn))
 
     def resource_of(self, job: JobId) -> str:
         """Return the resource where a job is."""
         return started_run(self._jobs[job]).resource
-
-    def _turn(self, job: JobId) -> QueuePosition:
-        record = self._jobs[job]
-        return queue_position(record.priority, record.order, record.id)

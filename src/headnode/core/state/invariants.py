@@ -197,7 +197,7 @@ def _chooses_elsewhere(cluster: ClusterState, record: JobRecord) -> bool:
 def _check_queue(cluster: ClusterState) -> None:
     found = sorted(turn for turns in cluster.queue.by_request.values() for turn in turns)
     wanted = sorted(
-        cluster.turn(record)
+        record.turn
         for record in cluster.jobs.values()
         if record.state.is_queued
         and record.id not in cluster.queue.held

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.outcome import AttemptOfTask
-from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
+from headnode.core.model.quantities import Instant, JobId, Priority, QueuePosition, Seconds, queue_position
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.resource import Placement
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
@@ -221,6 +221,15 @@ class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     privileged: bool = False  # an administrator submitted it
     submit_host: str = ""  # from which it was submitted; "" until it is
     placement: Placement | None = None  # of several places that it named, the one that was chosen
+
+    @property
+    def turn(self) -> QueuePosition:
+        """Its place in the queue: smaller goes first."""
+        return queue_position(self.priority, self.order, self.id)
+
+    def describe(self, encoded: bytes, spec: JobSpec) -> None:
+        """Take another description, and what the record has of it for itself."""
+        self.spec, self.priority, self.group = encoded, spec.priority, spec.job_group
 
     @property
     def is_elsewhere(self) -> bool:

@@ -338,7 +338,7 @@ def job_modified(cluster: ClusterState, event: e.JobModified) -> None:
     if state.is_queued:
         cluster.dequeue(record)
     spec = decode_spec(event.spec)
-    record.spec, record.priority, record.group = event.spec, spec.priority, spec.job_group
+    record.describe(event.spec, spec)
     filters.forget_offer(record)
     if record.run is not None:
         known, taken = len(record.run.tasks), spec_of(record)

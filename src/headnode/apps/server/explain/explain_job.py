@@ -137,7 +137,7 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
     by = changer(record, by)
     snapshot = await snapshot_with(
         context,
-        Subject(context.cluster.turn(record), context.cluster.request(record), record.owner, spec.project),
+        Subject(record.turn, context.cluster.request(record), record.owner, spec.project),
     )
     answer = queue_standing(context, snapshot)
     outside = context.reasons_outside_queue(record)
