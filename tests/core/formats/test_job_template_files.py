@@ -173,4 +173,5 @@ def test_the_template_of_the_documentation_is_understood_and_every_property_is_i
     page = (Path(__file__).parents[3] / "docs" / "templates.md").read_text()
     template = job_templates.read_template(page.split("```toml\n")[1].split("```")[0])
     assert template.name == "Solver"
-    assert [key for key in PROPERTIES if f"`{key}`" not in page] == []
+    missing = [key for key in PROPERTIES if f"`{key}`" not in page]
+    assert not missing, f"add them to the properties in docs/templates.md: {missing}"

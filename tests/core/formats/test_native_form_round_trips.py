@@ -2,7 +2,9 @@
 
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -147,14 +149,20 @@ def test_every_golden_file_is_written_to_the_letter(path: Path) -> None:
 
 
 def test_a_golden_file_uses_every_key() -> None:
-    used = {key for path in GOLDEN for key in tomllib.loads(path.read_text())}
-    tasks = [task for path in GOLDEN for task in tomllib.loads(path.read_text()).get(TASKS, [])]
-    assert used >= (JOB_KEYS.keys() | {ALTERNATIVES}) - SIZES.keys()
-    others = [one for path in GOLDEN for one in tomllib.loads(path.read_text()).get(ALTERNATIVES, [])]
-    assert {key for one in others for key in one} >= ALTERNATIVE_ROWS.keys() - SIZES
-    parts = [task for one in others for task in one.get(TASKS, [])]
-    assert {key for task in parts for key in task} >= TASK_ALTERNATIVE_ROWS.keys() - SIZES
-    assert {key for task in tasks for key in task} >= TASK_KEYS.keys() - SIZES
+    jobs = [tomllib.loads(path.read_text()) for path in GOLDEN]
+    others = [one for job in jobs for one in job.get(ALTERNATIVES, [])]
+    for what, known, tables in (
+        ("job", JOB_KEYS.keys() | {ALTERNATIVES}, jobs),
+        ("task", TASK_KEYS.keys(), _tasks_of(jobs)),
+        ("alternative", ALTERNATIVE_ROWS.keys(), others),
+        ("task of an alternative", TASK_ALTERNATIVE_ROWS.keys(), _tasks_of(others)),
+    ):
+        missing = known - SIZES.keys() - {key for table in tables for key in table}
+        assert not missing, f"use these keys of a {what} in tests/golden/native_form/every_key: {missing}"
+
+
+def _tasks_of(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [task for table in tables for task in table.get(TASKS, [])]
 
 
 def test_the_schema_is_closed_and_knows_every_key() -> None:

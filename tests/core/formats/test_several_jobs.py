@@ -3,7 +3,7 @@
 import pytest
 
 from headnode.core.formats.batch import BatchSystem
-from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, convert_each, read
+from headnode.core.formats.dialects import WRITTEN, ReadOptions, convert, convert_each, read
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import DependencyLink
@@ -45,7 +45,7 @@ def test_a_language_of_one_job_a_file_says_what_to_do_instead(to: str) -> None:
     assert "--directory" in refused.value.fix
 
 
-@pytest.mark.parametrize("to", DIALECTS)
+@pytest.mark.parametrize("to", WRITTEN)
 def test_each_job_becomes_a_file_and_what_it_waits_for_is_reported_as_lost(to: str) -> None:
     was, _, (files, report) = convert_each(FILE, ReadOptions(), to)
     suffix = {

@@ -203,13 +203,13 @@ def _write_files(directory: str, files: "Sequence[tuple[str, bytes]]") -> "list[
 
 def _wanted(asked: Arguments) -> str:
     """Return the name of the dialect that is asked for."""
-    from headnode.core.formats.dialects import DIALECTS, dialect_named
+    from headnode.core.formats.dialects import WRITTEN, dialect_named
 
     if len(asked.words) != 1:
         raise usage("one job file is converted at a time", "write: hn convert FILE --to LANGUAGE")
     wanted = asked.text("to")
     if wanted is None:
-        raise usage("the target language is missing", f"add --to and one of: {', '.join(DIALECTS)}")
+        raise usage("the target language is missing", f"add --to and one of: {', '.join(WRITTEN)}")
     return dialect_named(wanted).name
 
 

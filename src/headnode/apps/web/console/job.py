@@ -17,7 +17,7 @@ from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output
 from headnode.apps.web.console.job_rows import job_mark, job_row
 from headnode.apps.web.console.rendering import plain_text
 from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
-from headnode.core.formats.dialects import DIALECTS, SUBMITTED
+from headnode.core.formats.dialects import SUBMITTED, WRITTEN
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound
 from headnode.core.model.field_rows import QUEUED, RUNNING, JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
@@ -270,7 +270,7 @@ LARGEST_TEXT: Final = 100_000  # characters in the page; the download has all
 async def show_source(visit: Visit) -> Model:
     """Return the file of a job, or the job in the language of the address; in the native form without one."""
     shown = await frame(visit, "source")
-    shown |= {"dialects": list(DIALECTS), "lines": [], "report": [], "problem": None, "cut": False}
+    shown |= {"dialects": list(WRITTEN), "lines": [], "report": [], "problem": None, "cut": False}
     dialect, missing = visit.query.get("as", ""), ""
     try:
         try:

@@ -12,11 +12,19 @@ from headnode.core.formats.dialects.reading import (
     locate,
     read,
 )
-from headnode.core.formats.dialects.writing import convert, convert_each, write, write_each, write_together
+from headnode.core.formats.dialects.writing import (
+    WRITTEN,
+    convert,
+    convert_each,
+    write,
+    write_each,
+    write_together,
+)
 
 __all__ = [
     "DIALECTS",
     "SUBMITTED",
+    "WRITTEN",
     "JobDialect",
     "JobLanguage",
     "ReadJobs",

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headnode.core.formats.dialects.reading import (
+    DIALECTS,
     JobDialect,
     JobLanguage,
     ReadJobs,
@@ -37,7 +38,7 @@ def write(spec: JobSpec, dialect: str, live: "ExportedJob | None" = None) -> Wri
         raise BadRequest(
             code="dialect",
             what=f"Headnode reads {found.title}, but does not write it",
-            fix="write another job language",
+            fix=f"choose from: {', '.join(WRITTEN)}",
         )
     return writer(spec, found, live)
 
@@ -111,6 +112,8 @@ _WRITERS = {
     JobLanguage.NATIVE: _native,
 }
 """How a job is written in each language; one that is not here is only read."""
+WRITTEN = tuple(name for name, dialect in DIALECTS.items() if dialect.language in _WRITERS)
+"""The dialects that are not only read."""
 
 
 def _not_told(wanted: JobDialect, live: "ExportedJob | None") -> FidelityReport:
