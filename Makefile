@@ -72,7 +72,7 @@ bless: format-lock ## write golden files, schemas and reference pages anew; read
 	@PYTHONPATH=tests $(BIN)/python -m documents.transition_pages > docs/contracts/02-job-task-node-states.md
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
 	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py tests/project/test_rest_routes.py
-	@git status --short tests/golden docs src/headnode/core/formats/schemas
+	@git status --short tests/golden docs src/headnode/core/formats/schemas src/headnode/sdk
 
 format-lock: $(VENV)/.with-tools ## add to the lock of the released format what is new; write the samples of this version
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2)

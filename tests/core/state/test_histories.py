@@ -821,6 +821,6 @@ def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pyt
         for to in targets
     }
     never = sorted(f"{s} {e.__name__} {t}" for s, e, t in rows - taken - OF_RELEASED_JOURNALS)
-    assert not never, never
+    assert not never, f"let a Player or a tour of this file go them, or delete the rows: {never}"
     rules = {(state, rule.__name__) for state, those in advance_job.RULES.items() for rule in those}
-    assert rules == decided
+    assert rules == decided, f"let a Player or a tour of this file need them: {rules ^ decided}"
