@@ -511,7 +511,7 @@ def test_settings_change_what_was_changed_in_this_form_only(head: RealHead, brow
     now = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
     assert (now["SchedulingDepth"], now["HeartbeatInterval"]) == ("50", "7")
     again = press(browser, "/settings", **{**form, "param-SchedulingDepth": "many"}, known="1")
-    assert 'name="param-HeartbeatInterval" value="7"' in again.text
+    assert 'name="param-HeartbeatInterval" value="7s"' in again.text
     assert 'name="param-SchedulingDepth" value="many"' in again.text
     head.ask("set_parameters", values={"SchedulingDepth": None, "HeartbeatInterval": None})
 

@@ -156,6 +156,35 @@ def is_agent_locked(directory: Path) -> bool:
     return False
 
 
+_AGENT_SETTINGS = "settings.json"
+
+
+def agent_settings(directory: Path, wished: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the settings of an agent: each as wished now, else as it was wished last; "" ends that.
+
+    An agent that is started again without a word, as at boot, must not turn its node into another one.
+    Raises:  OSError when they cannot be remembered; BadRequest ``agent-settings`` if the file was changed.
+    """
+    import msgspec  # a head does without
+
+    file = directory / _AGENT_SETTINGS
+    try:
+        before = msgspec.json.decode(file.read_bytes(), type=dict[str, str]) if file.exists() else {}
+    except msgspec.MsgspecError:
+        raise BadRequest(
+            code="agent-settings",
+            what=f"the file {str(file)!r} does not have the settings of the agent",
+            fix="remove it, and give them again: hn agent --processors N",
+        ) from None
+    new = {name: value for name, value in wished.items() if value is not None}
+    settings = {name: value for name, value in (before | new).items() if value and name in wished}
+    if settings != before:
+        written = file.with_suffix(".new")
+        written.write_bytes(msgspec.json.encode(settings))
+        written.replace(file)
+    return settings
+
+
 _NODES_HERE = "nodes-here"
 
 

@@ -201,6 +201,8 @@ _AGENT_START = 15.0  # seconds in which an agent has its lock, or ends because i
 _STOP_TIME = 30.0  # seconds an agent may take to end
 _STOP_PAUSE = 0.02  # seconds
 
+_OTHER_DIRECTORY = "give another with --directory"
+
 AgentSettings = Mapping[str, str | None]
 
 
@@ -220,6 +222,21 @@ def join_cluster(directory: str, settings: AgentSettings, invitation: str) -> No
     )
     if joining.returncode != 0:
         raise SystemExit(joining.returncode)
+
+
+def remembered_settings(directory: str, wished: AgentSettings) -> dict[str, str]:
+    """Return the settings of an agent, as wished now or, if it is started again, as before; not its name.
+
+    Raises:  Unavailable ``agent-state`` when they cannot be remembered.
+    """
+    folder = _make_agent_directory(directory)
+    try:
+        return local_daemons.agent_settings(
+            folder, {name: value for name, value in wished.items() if name != "name"}
+        )
+    except OSError as trouble:
+        what = f"directory {directory!r} cannot be written: {os.strerror(trouble.errno or 0)}"
+        raise Unavailable(code="agent-state", what=what, fix=_OTHER_DIRECTORY) from trouble
 
 
 def start_agent(directory: str, settings: AgentSettings) -> int:
@@ -298,5 +315,5 @@ def _agent_command(directory: str, settings: AgentSettings) -> list[str]:
     return module_command("headnode.apps.agent", "--state", str(Path(directory).absolute()), *given)
 
 
-def _make_agent_directory(directory: str) -> None:
-    make_directory(directory, "agent-state", "directory", "give another with --directory")
+def _make_agent_directory(directory: str) -> Path:
+    return make_directory(directory, "agent-state", "directory", _OTHER_DIRECTORY)

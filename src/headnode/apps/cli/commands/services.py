@@ -124,7 +124,8 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
     if asked.flag("stop"):
         return _end_agent(directory, out)
     settings = {name: asked.text(name) for name in _AGENT_SETTINGS}
-    settings |= {name: str(size) for name in _SIZES if (size := asked.memory(name)) is not None}
+    settings |= {name: str(asked.memory(name) or "") for name in _SIZES if settings[name]}
+    settings |= daemons.remembered_settings(directory, settings)
     invitation = (asked.text("join") or "").removeprefix(_INVITED).strip()
     if asked.flag("foreground"):
         daemons.become_agent(directory, settings, invitation)
@@ -319,17 +320,23 @@ COMMANDS = (
                 "join", "INVITATION", "Invitation printed by hn node invite; -: read it from standard input"
             ),
             CliOption("name", "NAME", "Name of this node (default: the machine's)"),
-            CliOption("processors", "N", "Processors of this node (default: the machine's)"),
-            CliOption("sockets", "N", "Sockets (default: the machine's)"),
-            CliOption("memory", "AMOUNT", "Memory: MB, or with a unit, such as 64G (default: the machine's)"),
-            CliOption("speed", "MHZ", "Speed of a processor (default: the machine's)"),
+            CliOption("processors", "N", "Processors of this node (default: as before, else the machine's)"),
+            CliOption("sockets", "N", "Sockets (default: as before, else the machine's)"),
             CliOption(
-                "disk", "AMOUNT", "Disk space for tasks (default: that of the directory for temporary files)"
+                "memory",
+                "AMOUNT",
+                "Memory: MB, or with a unit, such as 64G (default: as before, else the machine's)",
             ),
-            CliOption("swap", "AMOUNT", "Swap (default: the machine's)"),
-            CliOption("gpus", "N", "GPUs (default: the machine's; 0: they are not counted)"),
-            CliOption("groups", "A,B", "Node groups that this node is in"),
-            CliOption("features", "A,B", "Features that this node has"),
+            CliOption("speed", "MHZ", "Speed of a processor (default: as before, else the machine's)"),
+            CliOption(
+                "disk",
+                "AMOUNT",
+                "Disk space for tasks (default: as before, else that of the directory for temporary files)",
+            ),
+            CliOption("swap", "AMOUNT", "Swap (default: as before, else the machine's)"),
+            CliOption("gpus", "N", "GPUs (default: as before, else the machine's; 0: none)"),
+            CliOption("groups", "A,B", "Node groups that this node is in (default: as before)"),
+            CliOption("features", "A,B", "Features that this node has (default: as before)"),
             CliOption("directory", "DIRECTORY", "State directory of the agent"),
             CliOption(
                 "stop", "", "Stop the agent of this machine; tasks continue, and hn agent reconnects to them"
@@ -338,7 +345,8 @@ COMMANDS = (
         ),
         example="hn agent --join head.example.org:5817/...",
         notes=(
-            "After joining, hn agent without options starts it again.",
+            "After joining, hn agent without options starts it again, with the options of before.",
+            "An empty value, as in --gpus=, ends what was given before.",
             "Started by root, it runs each job as its owner; started by a user, only jobs of that user.",
         ),
     ),

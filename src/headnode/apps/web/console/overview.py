@@ -119,7 +119,8 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
             found.append(_link(f"Node {node['name']} is not reached.", path))
         for drain in node["drains"][:1]:
             reason = drain["reason"] or drain["cause"]
-            found.append(_link(f"Node {node['name']} is being drained: {reason}.", path))
+            how = "is drained" if node["state"] == "Drained" else "is being drained"
+            found.append(_link(f"Node {node['name']} {how}: {reason}.", path))
     troubles = {
         "/settings": [cluster["policy_problem"], cluster["licence_problem"], cluster["notices"]["problem"]],
         "/templates": [
