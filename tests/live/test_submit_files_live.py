@@ -154,6 +154,33 @@ def test_new_and_changed_files_are_taken_away_where_none_are_named(head: RealHea
     assert (tmp_path / "alone").read_text() == "x\n"
 
 
+def test_the_directory_of_the_submission_is_brought_with_programs_that_stay_executable(
+    head: RealHead, tmp_path: Path
+) -> None:
+    program(tmp_path, "./tool.sh $1 > result.$1; test ! -x data")
+    program(tmp_path, "echo tool $1", "tool.sh")
+    (tmp_path / "data").write_text("")
+    for files in ("./", "tool.sh, ./data"):
+        submit(
+            head,
+            tmp_path,
+            "executable = run.sh\narguments = $(Process)\nshould_transfer_files = YES\n"
+            f"transfer_input_files = {files}\ntransfer_output_files = result.$(Process)\nqueue 3\n",
+        )
+        for number in range(3):
+            assert (tmp_path / f"result.{number}").read_text() == f"tool {number}\n"
+            (tmp_path / f"result.{number}").unlink()
+
+
+def test_nodes_are_chosen_by_the_words_of_htcondor_for_their_system(head: RealHead, tmp_path: Path) -> None:
+    words = 'OpSys == "LINUX" && Arch == "X86_64"'
+    submit(
+        head,
+        tmp_path,
+        f"executable = /bin/true\ntransfer_executable = false\nrequirements = {words}\nqueue\n",
+    )
+
+
 def test_a_process_that_fails_is_tried_again_as_often_as_the_file_says(
     head: RealHead, tmp_path: Path
 ) -> None:

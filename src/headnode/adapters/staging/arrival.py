@@ -20,6 +20,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MASK = os.umask(0o022)  # here, before there are threads: it is one of the whole process
 os.umask(_MASK)
 _USUAL = 0o666 & ~_MASK
+_EXECUTABLE = 0o777 & ~_MASK
 
 
 class ArrivingFile:
@@ -37,6 +38,7 @@ class ArrivingFile:
         short = self._name.encode(errors="surrogateescape")[:_LONGEST_NAME].decode(errors="surrogateescape")
         self._part, self._from = f".{short}.part-{token}", f".{short}.from-{token}"
         self._file = -1
+        self.is_executable = False  # its source is, for its owner
 
     def close(self) -> None:
         """Let go; what has come stays for another attempt."""
@@ -121,7 +123,8 @@ class ArrivingFile:
         if problem:
             self.discard()
             raise ChangedOnTheWay(problem, "correct the file there, or the size or checksum of the job")
-        os.fchmod(self._file, _USUAL if mode is None else mode)
+        usual = _EXECUTABLE if self.is_executable else _USUAL
+        os.fchmod(self._file, usual if mode is None else mode)
         if durable:
             os.fsync(self._file)
         os.rename(self._part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)

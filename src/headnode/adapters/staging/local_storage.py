@@ -63,6 +63,7 @@ def path_of(url: str) -> str:
 def _copy(file: int, arrival: ArrivingFile, seen: Seen) -> int:
     """Copy what has not arrived yet of an open file; return its size."""
     about = os.fstat(file)
+    arrival.is_executable = bool(about.st_mode & stat.S_IXUSR)
     begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
     seen.expect(about.st_size)
     seen(begun)
