@@ -63,6 +63,37 @@ def number(place: OptionPlace, text: str, least: int = 0) -> int:
     return place.number(text if found is None else str(found), least)
 
 
+def sets(
+    field: str,
+    read: Callable[[OptionPlace, str], object],
+    what: str,
+    kind: Fidelity = Fidelity.TRANSLATED,
+    *,
+    swept: bool = False,
+    calculated: bool = False,
+) -> SubmitCommand:
+    """Return a command whose value is a field of the draft, and what it becomes."""
+
+    def set_field(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
+        setattr(draft, field, read(place, text))
+        place.tell(kind, what)
+
+    return SubmitCommand(set_field, swept, calculated)
+
+
+def as_written(place: OptionPlace, text: str) -> str:  # noqa: ARG001
+    """Return a value as it is."""
+    return text
+
+
+def at_least_one(place: OptionPlace, text: str) -> int:
+    """Return a whole number of at least 1.
+
+    Raises:  BadRequest ``value``.
+    """
+    return number(place, text, 1)
+
+
 def ignored(why: str, kind: Fidelity = _NOT) -> SubmitCommand:
     """Return a command without effect, and why."""
 

@@ -4,11 +4,18 @@ Source:  HTCondor 24, condor_submit(1), "Submit Description File Commands".
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from headnode.core.formats.batch.option_place import OptionPlace
-from headnode.core.formats.condor.command_reading import SubmitCommand, number, truth
+from headnode.core.formats.condor.command_reading import (
+    SubmitCommand,
+    as_written,
+    at_least_one,
+    number,
+    sets,
+    truth,
+)
 from headnode.core.formats.condor.draft import LEAVE_IN_QUEUE, SubmitDraft
 from headnode.core.formats.condor.expressions import whole_number
 from headnode.core.formats.condor.policy_commands import POLICY_COMMANDS
@@ -61,49 +68,18 @@ _UNIVERSES: Final = {
 }
 
 
-def _executable(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.executable = text
-    place.tell(_KEPT, "it is the program")
+def _amount(plain: str) -> Callable[[OptionPlace, str], int]:
+    """Return what reads an amount in MB; `plain` is the unit of a number without one."""
+
+    def read(place: OptionPlace, text: str) -> int:
+        found = whole_number(text)
+        return place.megabytes(re.sub(r"\s+", "", text) if found is None else str(found), plain=plain)
+
+    return read
 
 
-def _arguments(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.arguments = read_arguments(place, text)
-    place.tell(_KEPT, "they are the arguments of the program")
-
-
-def _environment(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.variables = read_environment(place, text)
-    place.tell(_KEPT, "they are variables of the task")
-
-
-def _initial_directory(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.initial_directory = text
-    place.tell(_TRANSLATED, "paths are relative to it; it is the work directory if no files are transferred")
-
-
-def _request_cpus(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.processors = number(place, text, 1)
-    place.tell(_TRANSLATED, "each process has this many processors of one node")
-
-
-def _request_gpus(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.gpus = number(place, text)
-    place.tell(_TRANSLATED, "the job counts GPUs; each process has this many of one node")
-
-
-def _request_memory(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.memory = _amount(place, text, "m")
-    place.tell(_TRANSLATED, "the job reserves this memory for each process")
-
-
-def _request_disk(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.disk = _amount(place, text, "k")
-    place.tell(_TRANSLATED, "the job reserves this disk on the node of its process")
-
-
-def _amount(place: OptionPlace, text: str, plain: str) -> int:
-    found = whole_number(text)
-    return place.megabytes(re.sub(r"\s+", "", text) if found is None else str(found), plain=plain)
+def _core_size(place: OptionPlace, text: str) -> int:
+    return -1 if text.strip() == "-1" else number(place, text)
 
 
 def _log(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -118,11 +94,6 @@ def _log(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
 def _leave_in_queue(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.properties[LEAVE_IN_QUEUE] = text
     place.tell(_APPROXIMATED, "condor_q shows the job after its end if it is named by its id")
-
-
-def _requirements(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.needs = read_requirements(place, text)
-    place.tell(_TRANSLATED, "they are requirements of nodes")
 
 
 def _rank(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -186,28 +157,21 @@ def _concurrency_limits(draft: SubmitDraft, place: OptionPlace, text: str) -> No
     place.tell(_TRANSLATED, "they are licences, which the cluster counts: hn cluster params Licences")
 
 
-def _machine_count(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.machines = number(place, text, 1)
-    place.tell(_TRANSLATED, "so many processes start together")
-
-
-def _max_materialize(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.at_once = number(place, text, 1)
-    place.tell(_TRANSLATED, "at most so many processes run at once")
-
-
-def _core_size(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.core_size = -1 if text.strip() == "-1" else number(place, text)
-    place.tell(_TRANSLATED, "it is the limit of core files, in bytes")
-
+_PLACE: Final = "paths are relative to it; it is the work directory if no files are transferred"
+_CPUS: Final = "each process has this many processors of one node"
+_GPUS: Final = "the job counts GPUs; each process has this many of one node"
+_MEMORY: Final = "the job reserves this memory for each process"
+_DISK: Final = "the job reserves this disk on the node of its process"
 
 COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "universe": SubmitCommand(_universe),
-    "executable": SubmitCommand(_executable, swept=True),
-    "arguments": SubmitCommand(_arguments, swept=True),
-    "environment": SubmitCommand(_environment),
+    "executable": sets("executable", as_written, "it is the program", _KEPT, swept=True),
+    "arguments": sets(
+        "arguments", read_arguments, "they are the arguments of the program", _KEPT, swept=True
+    ),
+    "environment": sets("variables", read_environment, "they are variables of the task", _KEPT),
     "getenv": SubmitCommand(_getenv),
-    "initialdir": SubmitCommand(_initial_directory, swept=True),
+    "initialdir": sets("initial_directory", as_written, _PLACE, swept=True),
     "input": _stream("standard_input", "it is the file of standard input"),
     "output": _stream("standard_output", "it is the file of standard output"),
     "error": _stream("standard_error", "it is the file of standard error"),
@@ -215,19 +179,19 @@ COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "description": _text_of_job("description", "it is the description of the job"),
     "accounting_group": _text_of_job("project", "it is the project of the job"),
     "notify_user": _text_of_job("email", "notifications go to this address"),
-    "request_cpus": SubmitCommand(_request_cpus, calculated=True),
-    "request_gpus": SubmitCommand(_request_gpus, calculated=True),
-    "request_memory": SubmitCommand(_request_memory, calculated=True),
-    "request_disk": SubmitCommand(_request_disk, calculated=True),
-    "requirements": SubmitCommand(_requirements),
+    "request_cpus": sets("processors", at_least_one, _CPUS, calculated=True),
+    "request_gpus": sets("gpus", number, _GPUS, calculated=True),
+    "request_memory": sets("memory", _amount("m"), _MEMORY, calculated=True),
+    "request_disk": sets("disk", _amount("k"), _DISK, calculated=True),
+    "requirements": sets("needs", read_requirements, "they are requirements of nodes"),
     "rank": SubmitCommand(_rank),
     "priority": SubmitCommand(_priority),
     "nice_user": SubmitCommand(_nice_user),
     "notification": SubmitCommand(_notification),
     "concurrency_limits": SubmitCommand(_concurrency_limits),
-    "machine_count": SubmitCommand(_machine_count),
-    "max_materialize": SubmitCommand(_max_materialize),
-    "coresize": SubmitCommand(_core_size),
+    "machine_count": sets("machines", at_least_one, "so many processes start together"),
+    "max_materialize": sets("at_once", at_least_one, "at most so many processes run at once"),
+    "coresize": sets("core_size", _core_size, "it is the limit of core files, in bytes"),
     "log": SubmitCommand(_log, swept=True),
     "leave_in_queue": SubmitCommand(_leave_in_queue),
     **POLICY_COMMANDS,

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.condor import policies
-from headnode.core.formats.condor.command_reading import SubmitCommand, number, truth
+from headnode.core.formats.condor.command_reading import SubmitCommand, number, sets, truth
 from headnode.core.formats.condor.draft import SubmitDraft
 from headnode.core.formats.condor.expressions import Expression, whole_number
 from headnode.core.formats.fidelity import Fidelity
@@ -21,16 +21,6 @@ _KEPT, _TRANSLATED, _APPROXIMATED = Fidelity.KEPT, Fidelity.TRANSLATED, Fidelity
 def _hold(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.job["holds"] = ("user",) if truth(place, text) else ()
     place.tell(_TRANSLATED, "whether the job is held until: hn job release ID")
-
-
-def _max_retries(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.retries = number(place, text)
-    place.tell(_TRANSLATED, "so often a task is tried again")
-
-
-def _success_exit_code(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.success = number(place, text)
-    place.tell(_TRANSLATED, "it is the valid exit code")
 
 
 def _retry_until(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -120,8 +110,8 @@ def _deferral_time(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
 
 POLICY_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "hold": SubmitCommand(_hold),
-    "max_retries": SubmitCommand(_max_retries),
-    "success_exit_code": SubmitCommand(_success_exit_code),
+    "max_retries": sets("retries", number, "so often a task is tried again"),
+    "success_exit_code": sets("success", number, "it is the valid exit code"),
     "retry_until": SubmitCommand(_retry_until),
     "on_exit_hold": SubmitCommand(_on_exit_hold),
     "on_exit_remove": SubmitCommand(_on_exit_remove),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headnode.core.formats.batch.option_place import OptionPlace
-from headnode.core.formats.condor.command_reading import SubmitCommand, truth
+from headnode.core.formats.condor.command_reading import SubmitCommand, sets, truth
 from headnode.core.formats.condor.draft import DOES_TRANSFER, SubmitDraft
 from headnode.core.formats.condor.words import listed
 from headnode.core.formats.fidelity import Fidelity
@@ -41,21 +41,6 @@ def _when_to_transfer(draft: SubmitDraft, place: OptionPlace, text: str) -> None
         place.refuse(f"{text[:40]!r} is not understood", "write ON_EXIT")
 
 
-def _transfer_executable(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.brings_program = truth(place, text)
-    place.tell(_KEPT, "whether the program is copied to the node with the files")
-
-
-def _inputs(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.inputs = listed(text)
-    place.tell(_TRANSLATED, "they are staged; a directory needs a slash at its end, and its contents come")
-
-
-def _outputs(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
-    draft.outputs = listed(text)
-    place.tell(_TRANSLATED, "they are staged; a directory needs a slash at its end, and its contents go")
-
-
 def _remaps(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.output_names = {}
     for part in text.strip().strip('"').split(";"):
@@ -74,12 +59,20 @@ def _output_destination(draft: SubmitDraft, place: OptionPlace, text: str) -> No
     place.tell(_TRANSLATED, "files are staged to below this URL")
 
 
+def _listed(place: OptionPlace, text: str) -> list[str]:  # noqa: ARG001
+    return listed(text)
+
+
+_SLASH: Final = "they are staged; a directory needs a slash at its end, and its contents"
+
 TRANSFER_COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "should_transfer_files": SubmitCommand(_should_transfer),
     "when_to_transfer_output": SubmitCommand(_when_to_transfer),
-    "transfer_executable": SubmitCommand(_transfer_executable),
-    "transfer_input_files": SubmitCommand(_inputs, swept=True),
-    "transfer_output_files": SubmitCommand(_outputs, swept=True),
+    "transfer_executable": sets(
+        "brings_program", truth, "whether the program is copied to the node with the files", _KEPT
+    ),
+    "transfer_input_files": sets("inputs", _listed, f"{_SLASH} come", swept=True),
+    "transfer_output_files": sets("outputs", _listed, f"{_SLASH} go", swept=True),
     "transfer_output_remaps": SubmitCommand(_remaps, swept=True),
     "output_destination": SubmitCommand(_output_destination, swept=True),
 }
