@@ -1,15 +1,19 @@
 """The event logs that submit files name have what happened to their jobs, in the words of HTCondor."""
 
 import os
+import pwd
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from batch_programs import Programs
 from workflow_programs import needs, run_python
 
+from headnode.apps.client.client import Client
 from heads import RealHead, real_head
+from testbed.other_users import being, open_to_all
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +152,28 @@ def test_the_reader_of_htcondor_takes_the_logs(condor: Programs, tmp_path: Path)
         "0.1": ["SUBMIT", *retried, "EXECUTE", "JOB_TERMINATED 1"],
         "1.0": ["SUBMIT", "JOB_HELD", "JOB_ABORTED"],
     }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has jobs of others")
+def test_a_log_of_another_user_is_written_with_the_rights_of_that_user(
+    condor: Programs, head: RealHead, tmp_path: Path
+) -> None:
+    nobody = pwd.getpwnam("nobody")
+    open_to_all(tmp_path)
+    open_to_all(head.state.parent)
+    (tmp_path / "own").mkdir()
+    os.chown(tmp_path / "own", nobody.pw_uid, nobody.pw_gid)
+    (tmp_path / "secret").write_text("kept")
+    (tmp_path / "own" / "link").symlink_to(tmp_path / "secret")
+    clusters = []
+    for log in ("link", "x.log"):
+        text = f"{PROGRAM}log = {log}\narguments = -c true\nqueue\n"
+        with being(nobody.pw_uid), closing(Client(str(head.state))) as client:
+            fields = {"jobfile": text, "script": ["x.sub"], "directory": str(tmp_path / "own")}
+            answer = client.ask("submit_job", **fields)
+        clusters.append(answer["job"])
+    log = tmp_path / "own" / "x.log"
+    wanted = {0: ["000", "001", "005 return value 0"]}
+    condor.head.until(lambda: log.exists() and events(log, clusters[1]) == wanted)
+    assert log.stat().st_uid == nobody.pw_uid
+    assert (tmp_path / "secret").read_text() == "kept"
