@@ -423,3 +423,14 @@ def a_python_for(uid: int) -> str:
             continue
         return python
     pytest.skip("the user nobody can run no Python that has what the agent needs")
+
+
+def scene_fixture() -> Callable[..., Iterator[Scene]]:
+    """Return a fixture: a scene for each test."""
+
+    @pytest.fixture
+    def scene(tmp_path: Path) -> Iterator[Scene]:
+        with Scene(tmp_path) as made:
+            yield made
+
+    return scene

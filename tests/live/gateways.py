@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -25,6 +26,9 @@ from heads import PATIENCE, RealHead
 
 PYTHON_OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")
 """A Python that every user can run, with what ours imports."""
+
+
+FixtureScope = Literal["function", "module"]
 
 
 class RealGateway:
@@ -106,6 +110,19 @@ def real_gateway(
         yield gateway
     finally:
         gateway.stop()
+
+
+def gateway_fixture(
+    scope: Literal["function", "module"] = "function",
+) -> Callable[..., Iterator[RealGateway]]:
+    """Return a fixture: a gateway beside the fixture `head`, for each test or for all tests of a file."""
+
+    @pytest.fixture(scope=scope)
+    def gateway(head: RealHead) -> Iterator[RealGateway]:
+        with real_gateway(head) as running:
+            yield running
+
+    return gateway
 
 
 def raw_exchange(gateway: RealGateway, pieces: Sequence[bytes]) -> bytes:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from testbed.answer_schemas import check_schema
@@ -139,6 +141,28 @@ def real_head(
         yield head
     finally:
         head.stop()
+
+
+def head_fixture(**options: Any) -> Callable[..., Iterator[RealHead]]:
+    """Return a fixture: a head for each test, as `real_head` starts it in the directory of the test."""
+
+    @pytest.fixture
+    def head(tmp_path: Path) -> Iterator[RealHead]:
+        with real_head(tmp_path, **options) as running:
+            yield running
+
+    return head
+
+
+def shared_head_fixture(**options: Any) -> Callable[..., Iterator[RealHead]]:
+    """Return a fixture: one head for all tests of a file, as `real_head` starts it."""
+
+    @pytest.fixture(scope="module")
+    def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+        with real_head(tmp_path_factory.mktemp("head"), **options) as running:
+            yield running
+
+    return head
 
 
 def processes(*words: bytes) -> Iterator[int]:

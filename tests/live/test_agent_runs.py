@@ -5,22 +5,17 @@ import pwd
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_scene import JOB, Scene, a_python_for
+from agent_scene import JOB, Scene, a_python_for, scene_fixture
 
 from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as scene:
-        yield scene
+scene = scene_fixture()
 
 
 def test_exit_codes_and_signals_are_kept(scene: Scene) -> None:

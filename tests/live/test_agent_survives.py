@@ -5,11 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_scene import JOB, NODE, Scene, alive
+from agent_scene import JOB, NODE, Scene, alive, scene_fixture
 
 from headnode.adapters.processes import cgroups, job_journal
 from headnode.adapters.wire.agent_messages import ReportedAttempt
@@ -22,11 +21,7 @@ from headnode.core.model.task import TaskSpec, TaskType
 WAIT_FOR_GO = "echo $CCP_TASKINSTANCEID >> runs; until [ -e go ]; do sleep 0.01; done; exit $HEADNODE_VALUE"
 SWEEP = {"kind": TaskType.SWEEP, "start": 1, "end": 40}
 
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as scene:
-        yield scene
+scene = scene_fixture()
 
 
 def test_tasks_outlive_the_agent_and_the_next_one_reports_them_all(scene: Scene) -> None:

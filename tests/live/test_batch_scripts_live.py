@@ -3,20 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 HN = str(Path(sys.executable).with_name("hn"))
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("batch"), processors=4) as running:
-        yield running
+head = shared_head_fixture(processors=4)
 
 
 def hn(head: RealHead, where: Path, *words: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from test_chaos import PARTS, PATIENCE, Victim
 
 from depth import share_of
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture
 
 WIDTH, DEPTH = 6, 12  # tasks in a layer, and layers
 LONG = 17  # each such task takes longer than what waits behind it does
@@ -94,10 +94,7 @@ def _check(victim: Victim, job: int, ran: Counter[str]) -> int:
     return sum(task["state"] == "Finished" for task in tasks.values())
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as head:
-        yield head
+head = head_fixture()
 
 
 def test_a_chain_in_which_each_task_reads_what_the_one_before_has_captured(head: RealHead) -> None:

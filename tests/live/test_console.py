@@ -7,10 +7,10 @@ from html import unescape
 
 import httpx
 import pytest
-from gateways import RealGateway, real_gateway
+from gateways import RealGateway, gateway_fixture
 from lxml.html import fromstring
 
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -45,17 +45,8 @@ PAGES += [
 PARTS = ["", "/tasks", "/output", "/source", "/history", "/change", "/tasks/1/change", "/shell"]
 FIRST_VIEW = 200_000  # bytes
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("console")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+head = shared_head_fixture()
+gateway = gateway_fixture(scope="module")
 
 
 @pytest.fixture

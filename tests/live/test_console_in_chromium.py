@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from chromium import LOOKS, WIDTHS, axe_source, chromium, tab_to, troubles_of_pages, window
-from gateways import RealGateway, real_gateway
+from gateways import RealGateway, gateway_fixture, real_gateway
 
-from heads import RealHead, real_head
+from heads import RealHead, real_head, shared_head_fixture
 
 pytestmark = pytest.mark.timeout(300)  # seconds: a browser that hangs must not stop the others
 
@@ -42,17 +42,8 @@ JOB_FILE = (
     '<Job Name="dropped" MinCores="1" MaxCores="1"><Tasks><Task CommandLine="sleep 600"/></Tasks></Job>'
 )
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("chromium"), nodes=2) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+head = shared_head_fixture(nodes=2)
+gateway = gateway_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from chromium import LOOKS, chromium, troubles_of_pages, window
-from gateways import RealGateway, real_gateway
+from gateways import RealGateway, gateway_fixture, real_gateway
 
 from headnode.core.model.errors import Unavailable
 from heads import RealHead, real_head
@@ -39,10 +39,7 @@ def head(peer: SlurmPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield head
 
 
-@pytest.fixture(scope="module")
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+gateway = gateway_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-from agent_scene import JOB, PATIENCE, Scene, alive
+from agent_scene import JOB, PATIENCE, Scene, alive, scene_fixture
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import AGENT_SOCKET
@@ -22,11 +21,7 @@ from headnode.core.model.task import TaskSpec
 
 UNKNOWN = JobId(99)  # a job that is not open: its order makes the agent say a heartbeat at once
 
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as scene:
-        yield scene
+scene = scene_fixture()
 
 
 @contextmanager

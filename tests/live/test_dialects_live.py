@@ -4,21 +4,14 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 HN = Path(sys.executable).with_name("hn")
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("dialects"), nodes=2, processors=4) as here:
-        yield here
+head = shared_head_fixture(nodes=2, processors=4)
 
 
 def hn(head: RealHead, *words: str) -> str:

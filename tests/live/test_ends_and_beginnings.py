@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_scene import Scene, alive
+from agent_scene import Scene, alive, scene_fixture
 
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.apps.agent.agent import ENDED, Agent
@@ -19,11 +18,7 @@ from headnode.apps.agent.places import Places
 from headnode.core.model.node import NodeFacts
 from heads import PATIENCE, RealHead, processes, real_head
 
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as made:
-        yield made
+scene = scene_fixture()
 
 
 def test_a_head_knows_its_name_again_and_removes_nodes_that_it_no_longer_runs(tmp_path: Path) -> None:

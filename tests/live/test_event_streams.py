@@ -3,35 +3,24 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import h11
 import httpx
 import pytest
-from gateways import RealGateway, real_gateway
+from gateways import RealGateway, gateway_fixture
 
 from headnode.apps.web.event_hub import EventBatch, EventQueue, StreamedEvent
 from headnode.apps.web.http_server import SharedChunk
 from headnode.core.model.bounds import STREAM_QUEUE
 from headnode.protocol.event_answers import EventObject
-from heads import PATIENCE, RealHead, real_head
+from heads import PATIENCE, RealHead, head_fixture
 
 STREAM = "/api/v1/event-stream"
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+head = head_fixture()
+gateway = gateway_fixture()
 
 
 class Follower:

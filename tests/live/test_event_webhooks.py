@@ -8,11 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
 from test_notices import free_port
 
 from headnode.adapters.notify.delivery import signature
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture
 
 SECRET = b"a key of more than twenty-four bytes"
 
@@ -60,10 +59,7 @@ def ended(server: ThreadingHTTPServer) -> list[int]:
     return [event["data"]["job"] for event in taken(server) if event["type"] == "headnode.job.ended"]
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as made:
-        yield made
+head = head_fixture()
 
 
 def follow(head: RealHead, port: int, **more: str) -> None:

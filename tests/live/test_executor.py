@@ -19,16 +19,12 @@ from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, Unavailab
 from headnode.sdk.executor.call_files import RESULT, CallDirectory, ResultHeader
 from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
 from headnode.sdk.executor.jobs_of_calls import JobsOfCalls
-from heads import RealHead, real_head
+from heads import RealHead, real_head, shared_head_fixture
 from testbed.request_relay import RequestRelay, request_relay
 
 PATIENCE = 60.0  # seconds
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("executor"), processors=4) as started:
-        yield started
+head = shared_head_fixture(processors=4)
 
 
 @pytest.fixture

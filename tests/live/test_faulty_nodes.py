@@ -11,16 +11,12 @@ from typing import Any
 import pytest
 
 from headnode.apps.cli.screens import node as screen
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")]
 SWEEP = 400
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("faulty"), nodes=2) as head:
-        yield head
+head = shared_head_fixture(nodes=2)
 
 
 @contextmanager

@@ -1,22 +1,15 @@
 """Gangs of real processes: at once, on the nodes they ask for, within their limits, and accounted for."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 # Each process says that it is here and waits for all the others: only those that run together get through.
 BARRIER = (
     "touch here.$HEADNODE_TASK; until [ $(ls | grep -c here) = 4 ]; do sleep 0.02; done; echo $HEADNODE_HOSTS"
 )
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("head"), nodes=2, processors=2) as running:
-        yield running
+head = shared_head_fixture(nodes=2, processors=2)
 
 
 def submit(head: RealHead, text: str) -> int:

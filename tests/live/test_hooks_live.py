@@ -1,21 +1,16 @@
 """Hooks of a whole cluster: the examples at work, and a node that cannot be made ready."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headnode.core.model.errors import HeadnodeError
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "hooks"
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path, nodes=2) as head:
-        yield head
+head = head_fixture(nodes=2)
 
 
 def test_the_example_makes_a_scratch_directory_of_the_user_and_takes_it_away_also_after_a_cancel(

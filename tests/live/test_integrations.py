@@ -11,18 +11,14 @@ from gateways import real_gateway, write_certificate
 from workflow_programs import USE_OF_DASK, needs, run_python
 
 from headnode.sdk import HeadnodeClient
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 from testbed.clusters import cluster_on_loopback
 from testbed.processes import free_address
 from testbed.request_relay import RequestRelay, request_relay
 
 INTEGRATIONS = Path(__file__).parents[2] / "integrations"
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("integrations"), processors=4) as started:
-        yield started
+head = shared_head_fixture(processors=4)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from batch_programs import Programs
 
 from headnode.sdk import HeadnodeClient
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 SPIN = """
 import json, os, sys, time
@@ -24,11 +23,7 @@ print(json.dumps([sum(os.times()[:4]), time.monotonic() - began]))
 """
 SECONDS = 2.0  # of processor time of each process
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("efficiency"), processors=2) as started:
-        yield started
+head = shared_head_fixture(processors=2)
 
 
 def spun(head: RealHead, folder: Path, processes: int) -> tuple[int, dict[str, Any], float, float]:

@@ -5,26 +5,19 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from depth import share_of
 from headnode.core.model.errors import HeadnodeError
-from heads import RealHead, real_head
+from heads import RealHead, real_head, shared_head_fixture
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "group"
 HOME = "%USERPROFILE%/headnode-examples/group"
 JOBS_OF_A_GROUP = 60
 ROUNDS = share_of(8)
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("head"), processors=4) as running:
-        yield running
+head = shared_head_fixture(processors=4)
 
 
 def submit(head: RealHead, text: str) -> list[int]:

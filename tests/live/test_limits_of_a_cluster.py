@@ -2,24 +2,19 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headnode.core.model.errors import HeadnodeError
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture, real_head
 
 PYTHON = f"{sys.executable} -I -S -c"
 HOLD = f"{PYTHON} 'import time; x = bytearray(220 << 20); x[::4096] = x[1::4096]; time.sleep({{}})'"
 AFFINITY = f"{PYTHON} 'import os; print(*sorted(os.sched_getaffinity(0)))'"
 HERE = sorted(os.sched_getaffinity(0))
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path, processors=None) as head:
-        yield head
+head = head_fixture(processors=None)
 
 
 def test_a_job_that_underestimates_its_memory_fails_and_says_so_unless_the_cluster_lets_it(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,16 +20,12 @@ from headnode.adapters.wire.frame_codec import frame
 from headnode.core.model.errors import HeadnodeError
 from headnode.sdk import AsyncHeadnodeClient, BadRequest, HeadnodeClient
 from headnode.sdk.synchronous.client import JobHandle
-from heads import RealHead, real_head
+from heads import RealHead, real_head, shared_head_fixture
 
 ROUNDS, JOBS_OF_ROUND = 12, 40
 COMPILER = shutil.which("cc")
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("many")) as started:
-        yield started
+head = shared_head_fixture()
 
 
 def hn(

@@ -24,7 +24,7 @@ from headnode.apps.server import job_notices
 from headnode.apps.server.job_notices import NotifierProcess
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.notices import Notice
-from heads import PATIENCE, RealHead, real_head
+from heads import PATIENCE, RealHead, head_fixture, real_head
 
 NOTICE = Notice(7, "ended", "c", JobId(1), "ann", "", "", "finished", Instant(0.0))
 TOLD = {"notifyonstart": "true", "notifyoncompletion": "true"}
@@ -92,10 +92,7 @@ def hook() -> Iterator[ThreadingHTTPServer]:
         thread.join()
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as made:
-        yield made
+head = head_fixture()
 
 
 def waiting(head: RealHead) -> int:

@@ -1,20 +1,13 @@
 """Captured output goes when its job has been over for as long as the site wishes to keep it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from headnode.apps.agent.output import jobs_with_output, remove_outputs
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture
 
 MOMENT = "0.00000001"  # days, about a millisecond: the first round begins at once
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as made:
-        yield made
+head = head_fixture()
 
 
 def kept(head: RealHead) -> set[str]:

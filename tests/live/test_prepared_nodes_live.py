@@ -3,20 +3,15 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, processes, real_head
+from heads import PATIENCE, RealHead, head_fixture, processes
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path, nodes=2, processors=1) as running:
-        yield running
+head = head_fixture(nodes=2, processors=1)
 
 
 def until_written(path: Path, text: str) -> list[str]:

@@ -1,18 +1,10 @@
 """A task with a private directory starts in a new and empty one, which is gone when it is over."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from agent_scene import Scene
+from agent_scene import Scene, scene_fixture
 
 from headnode.core.model.task import TaskType
 
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as scene:
-        yield scene
+scene = scene_fixture()
 
 
 def left(scene: Scene) -> list[str]:

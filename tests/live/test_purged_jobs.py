@@ -2,7 +2,6 @@
 
 import signal
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,18 +15,14 @@ from headnode.core.model.quantities import JobId
 from headnode.core.state.job_end import PurgeJobs
 from headnode.core.state.stop import StopJob
 from headnode.engine.ports import EventSource
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture
 from standbys import ROOT, Leader, leader_and_standby
 from testbed.processes import until
 
 MOMENT = "0.00000001"  # days, about a millisecond: the first round begins at once
 SECRET = "a word of a purged job"
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as made:
-        yield made
+head = head_fixture()
 
 
 def known(head: RealHead, *states: str) -> set[int]:

@@ -6,13 +6,9 @@ from pathlib import Path
 import pytest
 from batch_programs import Programs
 
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("changes"), processors=2) as started:
-        yield started
+head = shared_head_fixture(processors=2)
 
 
 @pytest.fixture(scope="module")

@@ -10,24 +10,15 @@ from typing import Any
 
 import httpx
 import pytest
-from gateways import RealGateway, real_gateway
+from gateways import RealGateway, gateway_fixture, real_gateway
 
 from headnode.core.model.bounds import WEB_UPDATES_OF_USER
-from heads import PATIENCE, RealHead, real_head
+from heads import PATIENCE, RealHead, real_head, shared_head_fixture
 
 ROOT = Path(__file__).parents[2]
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("rest")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+head = shared_head_fixture()
+gateway = gateway_fixture(scope="module")
 
 
 def test_an_address_logs_in_once_and_requests_are_those_of_its_user(gateway: RealGateway) -> None:

@@ -19,14 +19,10 @@ from headnode.sdk import (
     WrongState,
 )
 from headnode.sdk.following import JobFollower
-from heads import RealHead, real_head
+from heads import RealHead, real_head, shared_head_fixture
 from testbed.request_relay import request_relay
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("sdk")) as started:
-        yield started
+head = shared_head_fixture()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from headnode.sdk import (
     WrongState,
 )
 from headnode.sdk.following import JobFollower
-from heads import PATIENCE, RealHead, real_head
+from heads import PATIENCE, RealHead, real_head, shared_head_fixture
 from testbed.processes import free_address
 
 
@@ -29,10 +29,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_certificate(tmp_path_factory.mktemp("certificate"))
 
 
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("web"), processors=4) as started:
-        yield started
+head = shared_head_fixture(processors=4)
 
 
 @pytest.fixture(scope="module")

@@ -3,23 +3,16 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from headnode.sdk import HeadnodeClient
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sdk.md").read_text()
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("page")) as started:
-        yield started
+head = shared_head_fixture()
 
 
 def run(source: str, head: RealHead, where: Path) -> str:

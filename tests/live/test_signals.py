@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,14 @@ import headnode
 from headnode.apps.cli.batch_programs.programs import run_as
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 from testbed.other_users import being, open_to_all
 
 NOBODY = 65534
 SOURCE = Path(headnode.__file__).parents[1]
 CATCHES = "trap 'exit {code}' {signal}; : > {folder}/ready; while :; do sleep 0.05; done"
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("head"), nodes=2) as head:
-        yield head
+head = shared_head_fixture(nodes=2)
 
 
 def catching(folder: Path, signal: str = "USR1", code: int = 7) -> str:

@@ -1,20 +1,13 @@
 """Suspended jobs on a real head: processes stand still, others get their processors, nothing is lost."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from heads import RealHead, real_head
+from heads import RealHead, head_fixture, real_head
 
 COUNTING = "while [ ! -e {0}/end ]; do printf . >> {0}/count; sleep 0.01; done"
 
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as head:
-        yield head
+head = head_fixture()
 
 
 def count(folder: Path) -> int:

@@ -4,11 +4,9 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from agent_scene import JOB, Scene
+from agent_scene import JOB, Scene, scene_fixture
 
 from headnode.adapters.processes.attempt_limits import limit_ending
 from headnode.adapters.processes.attempts import MemoryUse, ShepherdAttempt
@@ -21,11 +19,7 @@ from headnode.core.model.task import LIMITS, ResourceLimit, TaskSpec
 PYTHON = f"{sys.executable} -I -S -c"
 SPIN = f"{PYTHON} 'while True: pass'"
 
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as scene:
-        yield scene
+scene = scene_fixture()
 
 
 def run(scene: Scene, command: str, *limits: ResourceLimit, attempt: int = 1) -> AttemptOutcome:

@@ -1,17 +1,10 @@
 """Short tasks wait on the node behind others; behind a long one they are given back, and run elsewhere."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from heads import RealHead, head_fixture
 
-from heads import RealHead, real_head
-
-
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path, processors=1) as head:
-        yield head
+head = head_fixture(processors=1)
 
 
 def test_a_task_that_was_given_back_runs_once_and_is_no_retry(head: RealHead, tmp_path: Path) -> None:

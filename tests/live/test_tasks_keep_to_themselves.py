@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from agent_scene import Scene
+from agent_scene import Scene, scene_fixture
 
 from headnode.adapters.processes.job_journal import EndedRecord
 from headnode.adapters.processes.shepherd_protocol import Introduction
@@ -19,10 +19,7 @@ from headnode.core.model.task import TaskType
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as made:
-        yield made
+scene = scene_fixture()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gateways import RealGateway, raw_exchange, real_gateway
+from gateways import RealGateway, gateway_fixture, raw_exchange, real_gateway
 from web_shells import Shell
 
 from headnode.apps.server.api.pipeline import VERBS
@@ -17,19 +17,10 @@ from headnode.apps.web.console.serving import ACTIONS
 from headnode.apps.web.hpc_pack.routes import PATHS
 from headnode.core.model.bounds import WEB_BODY, WEB_HEAD, WEB_UPDATES_OF_USER
 from headnode.protocol.rest_routes import ROUTES
-from heads import PATIENCE, RealHead, real_head
+from heads import PATIENCE, RealHead, real_head, shared_head_fixture
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("attacks")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+head = shared_head_fixture()
+gateway = gateway_fixture(scope="module")
 
 
 @pytest.fixture

@@ -8,26 +8,17 @@ from typing import Any
 
 import httpx
 import pytest
-from gateways import RealGateway, real_gateway
+from gateways import RealGateway, gateway_fixture, real_gateway
 from web_shells import Shell, page
 from wsproto.events import AcceptConnection, BytesMessage, TextMessage
 
 from headnode.core.model.bounds import WEB_CONVERSATIONS_OF_USER, WEB_MESSAGE
-from heads import PATIENCE, RealHead, processes, real_head
+from heads import PATIENCE, RealHead, processes, real_head, shared_head_fixture
 
 COMMANDS = "/api/v1/node-commands"
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("conversations"), nodes=3) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head) as running:
-        yield running
+head = shared_head_fixture(nodes=3)
+gateway = gateway_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

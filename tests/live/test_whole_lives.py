@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,11 @@ from agent_scene import alive
 
 from headnode.adapters.files.local_daemons import nodes_as_before
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import PATIENCE, RealHead, real_head, shared_head_fixture
 
 IS_ROOT = os.geteuid() == 0
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("head")) as running:
-        yield running
+head = shared_head_fixture()
 
 
 def until_said(log: Path, words: str) -> str:

@@ -1,19 +1,14 @@
 """Workflow tools for Slurm, PBS, Grid Engine and LSF run unchanged on the programs of `hn compat install`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from batch_programs import Programs
 from workflow_programs import USE_OF_DASK, needs, run_python
 
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("workflows"), nodes=2, processors=2) as started:
-        yield started
+head = shared_head_fixture(nodes=2, processors=2)
 
 
 @pytest.fixture(scope="module")
