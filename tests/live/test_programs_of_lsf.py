@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from batch_programs import Programs
 
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 
 SCRIPT = """#!/bin/sh
 #BSUB -J lines[1-3]
@@ -18,10 +18,7 @@ echo "part $LSB_JOBINDEX of $LSB_JOBNAME, $1"
 """
 
 
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("lsf"), nodes=1, processors=2) as started:
-        yield started
+head = shared_head_fixture(nodes=1, processors=2)
 
 
 @pytest.fixture(scope="module")
