@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.job import JobRequest
+from headnode.core.model.owner_limits import is_spent, limit_owner
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView, instants_of
@@ -185,8 +186,24 @@ class _SimulatedCluster:
     def _end(self, job: RunningJob) -> None:
         self._hold(job, job.allocation, -1, first=True)
         self._take_licences(licences_held, job, -1)
+        if job.request.limits:
+            self._return_minutes(job)
         for name, _ in job.allocation:
             self._change(name, jobs=-1)
+
+    def _return_minutes(self, job: RunningJob) -> None:
+        """Give back the minutes that an ended job reserved and did not use; of running jobs' limits all."""
+        if job.end == NEVER:
+            return  # how much of a limit it reserved is not known
+        size = sum(count for _, count in job.allocation)
+        since = max(self._view.now, job.end - job.request.run_time)
+        for share in job.request.limits:
+            if not is_spent(share.key) or share.key not in self._licences:
+                continue
+            begin = self.now if limit_owner(share.key).amount.counts_usage else since
+            total, free = self._licences[share.key]
+            back = int(share.count(size) * max(0.0, job.end - begin))
+            self._licences[share.key] = total, min(total, free + back)
 
     def _hold(self, job: RunningJob, shares: Shares, sign: int, *, first: bool) -> None:
         """Take processors for a job and what goes with them, or give them back.

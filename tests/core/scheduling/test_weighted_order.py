@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from headnode.core.model.job import JobRequest
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.priority_factors import PriorityFactor, Shares
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.usage_weights import read_usage_weights
 from headnode.core.scheduling.fair_share import OF_PROJECT, FairShare, Owner, SharedAccount, ShareTree
 from headnode.core.scheduling.policies import POLICIES, OrderedPolicy
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.core.scheduling.weighted_order import CHARGED, WeightedOrder, share_tree
 from headnode.testing import FAIR, QUICK, check_policy
 
-from .scenes import NOW, asks, node, runs, scene, turn_of
+from .scenes import NOW, asks, node, on_gpus, runs, scene, turn_of
 
 OWNERS = tuple((user, project) for user in ("ann", "bob", "eve") for project in ("", "chem", "bio"))
 EQUAL = Shares()
@@ -162,6 +165,46 @@ def test_what_users_without_jobs_leave_is_shared_in_the_same_ratio() -> None:
     assert tree.of(("ann", "chem")).part == pytest.approx(2 / 3)
     assert tree.of(("ann", "chem")).factor == tree.of(("bob", "bio")).factor == 0.5
     assert tree.of(("eve", "away")).part == pytest.approx(0.7), "as if it had jobs"
+
+
+COUNTED = read_usage_weights("processors=0.5,memory-gb=1,gpus=2,gpus:big=10")
+COSTLY = [node("a", 4, gpus=4, memory=8192, features=("Big",)), node("b", 4, gpus=4, memory=4096)]  # 50 + 14
+
+
+def test_running_jobs_are_charged_with_the_weights_of_what_they_hold_of_their_nodes() -> None:
+    held = {
+        ("ann", ""): (on_gpus(2), "a", 2, 1.0 + 20.0),
+        ("bob", ""): (on_gpus(2), "b", 2, 1.0 + 4.0),
+        ("eve", ""): (asks(2, memory=512), "b", 2, 1.0 + 1.0),
+    }
+    running = [
+        replace(runs(at, request, (on, size), minutes_left=30), owner=owner[0])
+        for at, (owner, (request, on, size, _)) in enumerate(held.items(), start=1)
+    ]
+    tree = share_tree(EQUAL, scene(COSTLY, running), COUNTED, charged=True)
+    assert {owner: tree.of(owner).used / 1800 for owner in held} == {
+        owner: pytest.approx(rate) for owner, (*_, rate) in held.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_of", "rate"),
+    [
+        (on_gpus(2, minutes=60), 1.0 + 4.0),
+        (on_gpus(2, minutes=60, needs=NodeNeeds(features=(("big",),))), 1.0 + 20.0),
+        (asks(2, minutes=60, memory=1024), 1.0 + 2.0),
+        (asks(4, minutes=60, exclusive=True), (50.0 + 14.0) / 2),
+    ],
+)
+def test_a_queued_job_is_charged_with_the_weights_of_what_it_asks_for(
+    request_of: JobRequest, rate: float
+) -> None:
+    """With one user, an hour of the whole cluster is its share: the second job shows what the first costs."""
+    queue = [WaitingClass(request_of, [turn_of(1), turn_of(2)], "ann")]
+    view = replace(scene(COSTLY), queue=queue, waiting_since={})
+    order = WeightedOrder({PriorityFactor.FAIR_SHARE: 1000}, EQUAL, Seconds(3600.0), COUNTED)
+    scores = order.scores(view)
+    assert scores[JobId(2)].fair_share == pytest.approx(1000 * 2 ** -(rate / 64))
 
 
 @pytest.mark.parametrize("weights", ["fair-share", "age", "size"])

@@ -11,17 +11,19 @@ from worlds import ADA, BOB, ROOT, World
 
 from depth import thinned
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import UnitType
+from headnode.core.model.job import Alternative, UnitType
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.limit_use import limits_in_use
 from headnode.core.state.modify import ModifyJob
 from headnode.core.state.nodes import SetParameter, SetUserGroups
 from headnode.core.state.suspend import ResumeJob, SuspendJob
 from headnode.core.state.transitions import JobState
+from headnode.engine.prediction import REPLAYS, PredictionInput, look_ahead
 
 TASK = TaskSpec(command="x", rerunnable=True)
 ADAS = "user,gpu-minutes,ada"
@@ -174,6 +176,56 @@ def test_running_jobs_may_reserve_only_so_many_minutes_and_release_them_as_they_
         world.end(second, 1)
         assert starts(world, submit(world, gpus, 100)), "what was used does not count"
         world.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("amount", "lasts", "start"), [("gpu-minutes", 10, 10), ("gpu-minutes-running", 80, 80)]
+)
+def test_a_predicted_start_counts_what_jobs_give_back_when_they_end(
+    amount: str, lasts: float, start: float
+) -> None:
+    """The first reserves 90 of 100 and the second needs 60.  What was used stays used, until it decays."""
+    world = world_with(2, half_life=3_153_600_000, UserLimits=f"ada:{amount}=100")
+    first, second = submit(world, 1, 90), submit(world, 1, 60)
+    view = replace(world.engine.view(world.clock.now()), ground=None, before=None)
+    ends = {first: [Instant(view.now + lasts * 60)] * REPLAYS}
+    situation = PredictionInput(view, "easy", {}, ends, {second: [Seconds(60.0)] * REPLAYS})
+    foreseen = look_ahead(situation, POLICIES["easy"], lambda: False).foreseen
+    assert foreseen[second].middle == pytest.approx(lasts * 60)
+
+
+def test_a_gang_with_gpus_counts_those_of_all_its_tasks() -> None:
+    world = world_with(4, UserLimits="ada:gpu-minutes=100")
+    tasks = [replace(TASK, minimum=n, maximum=n) for n in (1, 2)]
+    gang = world.submit(*tasks, by=ADA, unit=UnitType.GPU, together=True, run_time=Seconds(1800.0))
+    assert starts(world, gang)
+    assert in_use(world) == 90 * 60
+    world.check_replay()
+
+
+def test_an_alternative_without_gpus_runs_when_gpu_minutes_are_used_up_and_uses_none() -> None:
+    world = world_with(4, UserLimits="ada:gpu-minutes=50")
+    submit(world, 1, 40)
+    plain = Alternative(unit=UnitType.PROCESSOR, minimum=2, maximum=2)
+    job = submit(world, 2, 20, alternatives=(plain,))
+    assert starts(world, job)
+    assert in_use(world) == 40 * 60
+    world.check_replay()
+
+
+def test_a_limit_that_is_set_while_jobs_run_counts_what_they_may_use_and_one_without_end_reserves_all() -> (
+    None
+):
+    world = world_with(4)
+    endless, first = submit(world, 1, 0), submit(world, 1, 30, by=BOB)
+    world.do(SetParameter(by=ROOT, name="UserLimits", value="*:gpu-minutes=70,gpu-minutes-running=50"))
+    assert in_use(world) == 70 * 60
+    assert in_use(world, "user,gpu-minutes-running,ada") == 50 * 60
+    assert in_use(world, "user,gpu-minutes,bob") == 30 * 60
+    second, third = submit(world, 1, 21, by=BOB), submit(world, 1, 1)
+    assert [starts(world, job) for job in (endless, first, second, third)] == [True, True, False, False]
+    world.do(SetParameter(by=ROOT, name="UserLimits", value="*:gpu-minutes=70,gpu-minutes-running=51"))
+    assert starts(world, second)
 
 
 # All short histories of a small world

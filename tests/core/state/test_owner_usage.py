@@ -141,6 +141,8 @@ def test_an_owner_does_not_lose_its_usage_by_new_names_of_projects(monkeypatch: 
             world.wait(10)
             world.end(job, 1)
         assert len(used(world)) <= most
+        weighted = world.cluster.usage.weighted(world.clock.now()).values()
+        assert sum(weighted) == pytest.approx(world.cluster.usage.used_by_owner("ada", world.clock.now()))
         return world.cluster.usage.used_by_owner("ada", world.clock.now())
 
     assert total_of_ada(10) == pytest.approx(total_of_ada(1000)) == pytest.approx(1600, rel=0.01)

@@ -133,6 +133,8 @@ def read_parameters(texts: Iterable[str]) -> Values:
             raise _not_simulated(known.name)
         if known.name in LIMIT_PARAMETERS:
             _check_limits(known.name, value)
+        if known.name == "UsageWeights" and "gpus" in value.casefold():
+            raise _without_gpus(known.name)
         found[known.name] = stored
     return tuple(found.items())
 
@@ -146,6 +148,14 @@ def _check_limits(name: str, value: str) -> None:
                     what=f"{amount} of {name} cannot be simulated: {_LIMITS_WITHOUT_JOBS[amount]}",
                     fix=f"leave out {amount}; jobs, processors and processor-minutes are simulated",
                 )
+
+
+def _without_gpus(parameter: str) -> BadRequest:
+    return BadRequest(
+        code="parameter-not-simulated",
+        what=f"weights of GPUs in {parameter} cannot be simulated: {_NO_GPUS}",
+        fix="leave out gpus; processors and memory-gb are simulated",
+    )
 
 
 def split_variants(text: str) -> list[str]:

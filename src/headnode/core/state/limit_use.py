@@ -102,7 +102,7 @@ def limits_in_use(cluster: ClusterState, keys: Iterable[str], now: Instant) -> d
     for key in keys:
         if is_spent(key):
             found[key] = found.get(key, 0) + minutes_used(cluster, key, now)
-    return {key: ceil(amount - ROUNDING) for key, amount in found.items()}
+    return {key: ceil(min(amount, ENDLESS) - ROUNDING) for key, amount in found.items()}
 
 
 def minutes_used(cluster: ClusterState, key: str, now: Instant) -> float:
