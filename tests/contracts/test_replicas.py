@@ -21,6 +21,7 @@ from test_histories import (
     tour_of_waiting_for_files,
 )
 from test_resources import tour_of_a_choice, tour_of_a_resource
+from test_usage_weights import WithWeights
 from worlds import World
 
 from depth import seeds
@@ -110,7 +111,7 @@ class Reviving(Player):
         super().step()
 
 
-PLAYERS = (Player, Reviving, Preempting, Hooked, OnGpus)
+PLAYERS = (Player, Reviving, Preempting, Hooked, OnGpus, WithWeights)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -102,6 +102,35 @@ def test_answers_and_programs_say_how_many_gpus_jobs_hold(shared: Cluster, tmp_p
     assert shared.ask("node", node="red")["node"]["gpus_held"] == 0
 
 
+def test_a_job_waits_for_gpu_minutes_of_its_user_and_runs_when_the_limit_is_raised(
+    shared: Cluster, tmp_path: Path
+) -> None:
+    def limit(value: str) -> None:
+        shared.ask("set_parameters", values={"UserLimits": value})
+
+    limit("*:gpu-minutes=10")
+    try:
+        one = waiting(shared, tmp_path, 2, "one", run_time="4m")
+        told(shared, tmp_path / "one")
+        two = waiting(shared, tmp_path, 2, "two", run_time="2m")
+        slurm = Programs(shared, tmp_path / "slurm", "--only", "slurm")
+        shared.until(
+            lambda: slurm.said(f"squeue -h -j {two} -o '%t %r'", tmp_path) == "PD AssocGrpGRESMinutes",
+            "it waits for its limit, and two GPUs are free",
+        )
+        limit("*:gpu-minutes=12")
+        told(shared, tmp_path / "two")
+        (use,) = shared.ask("limits")["limits"]
+        assert (use["amount"], use["used"], use["limit"]) == ("gpu-minutes", 12, 12)
+        (tmp_path / "one.end").touch()
+        (tmp_path / "two.end").touch()
+        assert {shared.wait(one), shared.wait(two)} == {"Finished"}
+        (use,) = shared.ask("limits")["limits"]
+        assert 0 < use["used"] < 5
+    finally:
+        limit("")
+
+
 def test_what_runs_beside_the_tasks_has_the_gpus_of_the_job(shared: Cluster, tmp_path: Path) -> None:
     other = waiting(shared, tmp_path, 1, "other")
     told(shared, tmp_path / "other")

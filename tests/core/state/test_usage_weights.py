@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from test_histories import Player
+from test_histories import OnGpus
 from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
@@ -157,8 +157,12 @@ def test_without_weights_the_sum_is_exactly_the_processors() -> None:
         assert world.cluster.usage.weighted(now) == world.cluster.usage.used(now) != {}
 
 
-class WithWeights(Player):
-    """Weights are set at random, and nodes get other features and memory."""
+class WithWeights(OnGpus):
+    """Weights and limits of GPU-minutes are set at random, and nodes get other features."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        set_weights(self.world, "processors=0.7,gpus=0.5")
 
     def step(self) -> None:
         r = self.random
@@ -170,6 +174,11 @@ class WithWeights(Player):
                 None,
             )
             set_weights(self.world, r.choice(weights))
+        if r.random() < 0.04:
+            limits = r.choice(("*:gpu-minutes=9", "ada:gpu-minutes-running=5,gpus=2", None))
+            self.world.do(SetParameter(by=ROOT, name="UserLimits", value=limits))
+        if r.random() < 0.2:
+            self.world.wait(r.randint(1, 40))
         nodes = sorted(self.world.cluster.nodes)
         if nodes and r.random() < 0.08:
             features = r.choice(((), ("K",), ("k", "M")))
