@@ -191,6 +191,8 @@ def test_an_option_that_the_head_refuses_is_the_result_of_the_calls(
 ) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, processors=4000) as executor:
         assert isinstance(executor.submit(abs, 1).exception(PATIENCE), BadRequest)
+    with HeadnodeExecutor(client, directory=tmp_path, run_time="9q") as executor:
+        assert str(executor.submit(abs, 1).exception(PATIENCE)).startswith("task 1: run_time: ")
     with pytest.raises(BadRequest, match="set by the executor"):
         HeadnodeExecutor(client, directory=tmp_path, sweep="1-2")
 

@@ -444,3 +444,11 @@ def test_iterate_shows_the_same_again_after_each_pause(
     for wrong in ("0", "x", "-1", "1e9"):
         with pytest.raises(ProgramRefusal, match=f"invalid entry for --iterate={wrong}"):
             repeated(read_words([f"--iterate={wrong}"], sinfo.OPTIONS), lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "instead"), [("reconfigure", "hn cluster params"), ("ShutDown", "hn down")]
+)
+def test_a_keyword_of_administrators_names_the_command_that_does_it_here(keyword: str, instead: str) -> None:
+    with pytest.raises(ProgramRefusal, match=instead):
+        scontrol.run([keyword], Client("/nowhere"))

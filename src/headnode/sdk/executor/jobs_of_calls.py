@@ -7,7 +7,7 @@ from typing import Any
 
 from headnode.core.model.errors import HeadnodeError, Refused, Unavailable, WrongState
 from headnode.protocol.answers import TaskObject, VerbAnswer, WatchedJob
-from headnode.sdk.description import DIALECT, TASKS, job_text
+from headnode.sdk.description import DIALECT, TASKS, job_text, naming_arguments
 from headnode.sdk.executor.call_files import NO_VALUE
 from headnode.sdk.executor.calls import OpenCalls
 from headnode.sdk.patience import Patience
@@ -98,7 +98,8 @@ class JobsOfCalls:
 
     def _submitted(self, sweeps: list[range], text: str) -> None:
         key, verbs = new_key(), self.client.verbs
-        answer = self._patiently(lambda: verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=key))
+        with naming_arguments():
+            answer = self._patiently(lambda: verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=key))
         self._place(answer.job, list(range(1, len(sweeps) + 1)), sweeps)
         self._begin(CallJob(answer.job, self))
 

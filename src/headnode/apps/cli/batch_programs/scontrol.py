@@ -84,6 +84,18 @@ _NOTHING = {
 _ONLY_IF_THERE = ("BatchHost=", "Comment=", "TresPerNode=", "TresPerJob=", "Signal=")
 
 
+_ELSEWHERE = {
+    "reconfigure": "parameters take effect when they are set; see: hn cluster params",
+    "shutdown": "to stop the head: hn down",
+    "takeover": "to make a standby the head: hn standby takeover",
+    "reboot": "to close a node until its jobs have ended: hn node drain NODE",
+    "reboot_nodes": "to close a node until its jobs have ended: hn node drain NODE",
+    "top": "to change priorities: scontrol update jobid=ID priority=N",
+    "write": "to save the state of the cluster: hn backup FILE",
+}
+"""Keywords that an administrator of Slurm types, and what does that here."""
+
+
 def version() -> str:
     """Return what the programs answer to --version: that of the Slurm whose forms they have."""
     return "slurm-wlm 22.05.8 (Headnode)"
@@ -98,6 +110,8 @@ def run(words: "Sequence[str]", client: Client) -> int:
     keyword, rest = asked.words[0].lower(), asked.words[1:]
     act = _KEYWORDS.get(keyword)
     if act is None:
+        if keyword in _ELSEWHERE:
+            raise ProgramRefusal(f"{keyword} is not carried out here: {_ELSEWHERE[keyword]}")
         raise ProgramRefusal(f"invalid keyword: {asked.words[0]}", prefix="bare")
     return act(rest, client, asked)
 

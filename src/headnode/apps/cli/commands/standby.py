@@ -44,7 +44,7 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     if len(asked.words) != 1:
         raise usage("no invitation is given", "write the line that `hn standby invite` prints")
     directory = own_directory(asked, client)
-    invitation = read_invitation(asked.words[0], "hn standby invite")
+    invitation = read_invitation(asked.words[0].removeprefix("hn standby join "), "hn standby invite")
     where = asked.text("name") or host_name(), asked.text("listen") or socket.getfqdn()
     span = asked.text("takeover-after")
     ran = standby_daemon.is_standby(directory) and standby_daemon.stop_standby(directory) is not None
