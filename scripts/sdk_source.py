@@ -199,7 +199,7 @@ _FORMS = {
     "text": "str", "flag": "bool", "whole": "int", "names": _NAMES, "nodes": _NAMES, "patterns": _NAMES,
     "pairs": "Mapping[str, str | int]", "jobs": "JobReference | Sequence[JobReference]",
     "named_jobs": "Sequence[Mapping[str, str]]", "edges": _NAMES, "span": "str | timedelta",
-    "moment": "str | float | datetime", "memory": "str", "speed": "str", "priority": "str | int",
+    "moment": "str | float | datetime | timedelta", "memory": "str", "speed": "str", "priority": "str | int",
     "bounds": "int | str", "at_least": "int | str", "memory_bounds": "str",
     "codes": "int | str | Sequence[int | str]", "licences": f"Mapping[str, int | str] | {_NAMES}",
     "order": _NAMES, "group_op": "str", "type": "str", "sweep": "int | str | range",

@@ -1,6 +1,7 @@
 """What a caller of the SDK says is the job file that the head reads."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,13 @@ def test_values_of_python_are_values_of_options() -> None:
     assert spec.hold_until == datetime(2030, 1, 1, 10, tzinfo=UTC).timestamp()
     assert (spec.tasks[0].start, spec.tasks[0].end, spec.tasks[0].increment) == (0, 95, 5)
     assert spec_of("x", work_directory=Path("/tmp/a")).tasks[0].work_directory == "/tmp/a"
+
+
+def test_a_span_is_so_long_from_now_where_a_point_of_time_is_meant() -> None:
+    before = time.time()
+    spec = spec_of("x", hold_until=timedelta(hours=1), end_by=timedelta(hours=2))
+    assert before + 3600 <= spec.hold_until <= time.time() + 3600
+    assert before + 7200 <= spec.end_by <= time.time() + 7200
 
 
 def test_numbers_may_be_arguments_of_a_command() -> None:

@@ -47,6 +47,18 @@ def test_a_job_runs_where_it_was_submitted(
     assert job.output() == f"{tmp_path}\n"
 
 
+def test_the_home_directory_may_be_the_work_directory(client: HeadnodeClient) -> None:
+    for home in ("~", "~/"):
+        job = client.submit("pwd", work_directory=home)
+        job.wait(timeout=30, check=True)
+        assert job.output() == f"{Path.home()}\n"
+
+
+def test_a_job_is_named_by_a_number(client: HeadnodeClient) -> None:
+    with pytest.raises(TypeError):
+        client.job("5")  # type: ignore[arg-type]
+
+
 def test_a_refusal_names_the_argument_and_no_position_in_a_text(client: HeadnodeClient) -> None:
     with pytest.raises(BadRequest, match=r"\Ajob: processors: 'x' is not a number") as refused:
         client.submit("true", processors="x")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.protocol.requests import CreateJobRequest
 from headnode.sdk.options import SingleTaskOptions, TaskOptions
 
+MOMENTS = ("hold_until", "end_by")  # options that are points of time
 DIALECT = "native-json"
 COMMAND, TASKS, WORK_DIRECTORY, SWEEP = "command", "tasks", "work_directory", "sweep"
 
@@ -137,7 +139,16 @@ def job_text(description: Mapping[str, Any]) -> str:
 
 
 def _plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value, name) for name, value in options.items() if value is not None}
+    return {
+        name: _plain(_from_now(value) if name in MOMENTS else value, name)
+        for name, value in options.items()
+        if value is not None
+    }
+
+
+def _from_now(value: Any) -> Any:
+    """Return the instant that a span means for an option that is a point of time: so long from now."""
+    return time.time() + value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _plain(value: Any, name: str) -> Any:

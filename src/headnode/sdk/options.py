@@ -152,9 +152,11 @@ class JobOptions(TypedDict, total=False):
     named_parents: Sequence[
         Mapping[str, str]
     ]  # start only after these jobs of the same user, found by name or by the Id of their SSS job object
-    hold_until: str | float | datetime  # do not start before
+    hold_until: str | float | datetime | timedelta  # do not start before
     holds: str | Sequence[str]  # names of holds: the job waits until all are released
-    end_by: str | float | datetime  # latest end of the job: it is canceled if it cannot end by then
+    end_by: (
+        str | float | datetime | timedelta
+    )  # latest end of the job: it is canceled if it cannot end by then
     reservation: str  # run only in this reservation of nodes
     signal: str  # signal before the run time limit is over, and how many seconds before it
     suspendable: bool  # the job may be suspended and resumed

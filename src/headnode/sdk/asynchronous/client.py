@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -301,8 +302,11 @@ class AsyncHeadnodeClient(AsyncSession):
     # ---------------------------------------------------------------- to see
 
     def job(self, id: int) -> AsyncJobHandle:  # noqa: A002  (the word of the protocol)
-        """Return a job by its number; the head is not asked."""
-        return AsyncJobHandle(self, id)
+        """Return a job by its number; the head is not asked.
+
+        Raises:  TypeError if it is no number.
+        """
+        return AsyncJobHandle(self, index(id))
 
     async def jobs(
         self,

@@ -5,6 +5,7 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -300,8 +301,11 @@ class HeadnodeClient(Session):
     # ---------------------------------------------------------------- to see
 
     def job(self, id: int) -> JobHandle:  # noqa: A002  (the word of the protocol)
-        """Return a job by its number; the head is not asked."""
-        return JobHandle(self, id)
+        """Return a job by its number; the head is not asked.
+
+        Raises:  TypeError if it is no number.
+        """
+        return JobHandle(self, index(id))
 
     def jobs(
         self,
