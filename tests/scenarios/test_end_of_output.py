@@ -1,9 +1,11 @@
 """The last lines of what a task has printed."""
 
+import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_scripted_head import hn
+from cli_scripted_head import ScriptedHead, hn
 
 from headnode.apps.cli.output_reading import PIECE, LocalFile, last_lines
 
@@ -67,3 +69,23 @@ def test_what_was_canceled_before_it_ran_says_so(state: Path) -> None:
         == f"hn: job {job} has no output: it never ran: not needed\n"
     )
     assert "has no standard output: it never ran" in hn("task", "output", f"{job}.1", state=state).stderr
+
+
+def test_all_that_is_printed_after_the_command_began_is_new(tmp_path: Path) -> None:
+    (file := tmp_path / "out").write_text("1\n2\n3\n")
+    files = {"standard_output": str(file), "captured_path": str(file)}
+    states = iter(["queued", "running"])
+
+    def read(request: dict[str, Any]) -> dict[str, Any]:
+        data = file.read_bytes()
+        start = request["offset"] if request["offset"] >= 0 else max(0, len(data) + request["offset"])
+        return {"data": base64.b64encode(data[start:]).decode(), "size": len(data)}
+
+    script = {
+        "task_output": lambda _: files | {"state": next(states, "finished"), "remote": True},
+        "read_output": read,
+    }
+    with ScriptedHead(tmp_path, script):
+        waited = hn("task", "output", "12.1", "-f", "-n", "1", state=tmp_path)
+        ended = hn("task", "output", "12.1", "-f", "-n", "1", state=tmp_path)
+    assert (waited.stdout, ended.stdout) == ("1\n2\n3\n", "3\n"), waited.stderr

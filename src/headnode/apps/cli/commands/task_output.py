@@ -30,7 +30,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if not out.for_people:
         out.said(str(files[stream]), files, files[stream])
     elif asked.flag("follow"):
-        _follow(asked, client, question, stream, out)
+        _follow(asked, client, files, stream, out, **question)
     else:
         path = _path(files, stream, question)
         source = source_of(client, question, files, path)
@@ -107,9 +107,16 @@ def _start(asked: Arguments, source: "OutputSource") -> int:
     return 0 if lines is None else last_lines(source, lines)
 
 
-def _follow(asked: Arguments, client: Client, question: "dict[str, Any]", stream: str, out: Output) -> None:
+def _follow(
+    asked: Arguments,
+    client: Client,
+    files: "dict[str, Any]",
+    stream: str,
+    out: Output,
+    **question: "Any",
+) -> None:
     """Print what is there and what comes, until the task is over."""
-    files = client.ask("task_output", **question)
+    waits = files["state"].lower() in WAITING  # then all that it prints is new
     while files["state"].lower() in WAITING:  # it has no file before it runs
         time.sleep(PAUSE)
         files = client.ask("task_output", **question)
@@ -118,7 +125,7 @@ def _follow(asked: Arguments, client: Client, question: "dict[str, Any]", stream
         return client.ask("task_output", **question)["state"].lower() in OVER
 
     source = source_of(client, question, files, _path(files, stream, question))
-    follow_output(source, out.raw, is_over, start=_start(asked, source))
+    follow_output(source, out.raw, is_over, start=0 if waits else _start(asked, source))
 
 
 def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> str:
