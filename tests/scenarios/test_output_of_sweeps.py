@@ -127,7 +127,8 @@ def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) 
 
 
 def test_what_has_not_begun_is_told_and_not_taken_for_no_output(tmp_path: Path) -> None:
-    with ScriptedHead(tmp_path, {"tasks": {"tasks": [task(1)], "more": None}}):
+    script = {"tasks": {"tasks": [task(1)], "more": None}, "job": {"job": job(12, "Queued")}}
+    with ScriptedHead(tmp_path, script):
         said = hn("task", "output", "12", state=tmp_path)
     assert (said.stdout, said.returncode) == ("", 0)
     assert said.stderr == "hn: nothing of job 12 has begun; with --follow, this command waits for it\n"

@@ -194,7 +194,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     if over is not None:
         said = _over(client, over) + said
     runs = daemons.ping(client) or {}  # programs get what a head that ran already answers, too
-    _warn_of_closed_places(out)
+    _warn_of_closed_places(out, directory)
     out.text(_welcome(started, directory, needs_node=over is None) + said, runs | started | told)
     return 0
 
@@ -224,13 +224,18 @@ def _keep_running(
     return 0
 
 
-def _warn_of_closed_places(out: Output) -> None:
-    """Warn root if tasks of other users cannot run Headnode, as they cannot enter where it is installed."""
+def _warn_of_closed_places(out: Output, state: str = "/") -> None:
+    """Warn root if tasks of other users cannot run Headnode, as they cannot enter where it is installed.
+
+    No other user submits to a head whose `state` they cannot reach.
+    """
     if os.geteuid() != 0:
         return
+    from pathlib import Path
+
     from headnode.adapters.own_python import closed_to_others
 
-    if (closed := closed_to_others()) is not None:
+    if closed_to_others([Path(state).absolute()]) is None and (closed := closed_to_others()) is not None:
         out.note(
             f"other users cannot enter {str(closed)!r}, where Headnode or its Python is: their tasks have no "
             "hn, launch nothing on other nodes and stage no files; install both where all users can read, "
