@@ -40,6 +40,9 @@ def test_a_log_is_opened_with_the_rights_of_its_owner(shared: Path, tmp_path: Pa
     (shared / "link").symlink_to(secret)
     assert write(shared / "link", uid=NOBODY) == errno.EACCES
     assert write(tmp_path / "new.log", uid=NOBODY) == errno.EACCES
+    assert write(shared / "link2") == 0
+    os.lchown(shared / "link", NOBODY, NOBODY)
+    assert write(shared / "link") != 0  # root follows no link of another user
     assert secret.read_text() == "kept"
     assert not (tmp_path / "new.log").exists()
 

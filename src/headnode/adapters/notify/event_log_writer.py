@@ -12,6 +12,7 @@ import stat
 
 import msgspec
 
+from headnode.adapters.files.opening import open_named
 from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 
@@ -100,7 +101,7 @@ def append(order: EventLogOrder) -> None:
     Raises:  OSError.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    file = os.open(order.log, flags, 0o644)
+    file = open_named(order.log, flags, 0o644)
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 
+from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.condor_programs.ad_output import write_long
 from headnode.apps.cli.condor_programs.job_ads import JobAd
 from headnode.apps.cli.condor_programs.options import (
@@ -182,7 +183,7 @@ def _make_logs(source: CondorSource, jobs: "Sequence[dict[str, Any]]") -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
     for log in logs:
         try:
-            os.close(os.open(log, flags, 0o644))
+            os.close(open_named(log, flags, 0o644))
         except OSError as trouble:
             sys.stderr.write(f"WARNING: log: {log} cannot be written: {trouble.strerror}\n")
 
@@ -250,7 +251,8 @@ def _dry_run(asked: CondorLine, request: "dict[str, Any]", client: Client) -> in
 
 def _write(path: str, text: str) -> None:
     try:
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 (pathlib costs 6 ms)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(open_named(path, flags), "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as trouble:
         raise refusal(
