@@ -558,3 +558,13 @@ def test_logs_are_written_into_submit_files_also_of_processes_with_different_one
     assert [each.properties for each in again.tasks] == [each.properties for each in first.tasks]
     assert again.properties == first.properties
     assert not [item for item in report if "properties" in item.what]
+
+
+def test_the_submit_file_of_nextflow_is_read() -> None:
+    found = job(
+        "log = .command.log\ngetenv = true\nrequest_cpus = 2\nmachine_count = 1\nrequest_memory = 2 GB\n"
+        "request_disk = 1 GB\nperiodic_remove = (RemoteWallClockTime - CumulativeSuspensionTime) > 3600"
+    )
+    assert found.held == HeldAmounts(memory=2048, disk=1024)
+    assert found.tasks[0].minimum == 2
+    assert 3600.0 in (found.run_time, found.tasks[0].run_time)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from headnode.core.formats.condor.expressions import Expression, NoExpression, parse
 
 _STATUS_TIME = frozenset({"enteredcurrentstatus", "jobcurrentstartdate", "jobstartdate"})
+_RUN_TIME = ("remotewallclocktime", "cumulativesuspensiontime")
+"""The time that a job has run, less that for which it was suspended: what a run time limit is about."""
 _NOW = frozenset({"currenttime"})
 
 
@@ -136,6 +138,8 @@ def _is_time(found: Expression) -> tuple[float, str] | None:
         return None
     if spent.name == "remotewallclocktime":
         return number, spent.name
+    if spent.operator == "-" and tuple(part.name for part in spent.parts) == _RUN_TIME:
+        return number, _RUN_TIME[0]
     if spent.operator != "-" or spent.parts[1].name not in _STATUS_TIME:
         return None
     now = spent.parts[0]
