@@ -45,10 +45,10 @@ def _stream(field: str, what: str) -> SubmitCommand:
 
 def _universe(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     word = text.lower()
+    draft.is_parallel = word in ("parallel", "11")
     if word in ("vanilla", "5"):
         place.tell(_KEPT, "the program runs on a node")
-    elif word in ("parallel", "11"):
-        draft.machines = draft.machines or 1
+    elif draft.is_parallel:
         place.tell(_TRANSLATED, "the processes of the job start together")
     elif word in _UNIVERSES:
         place.refuse(f"the universe {word}: {_UNIVERSES[word]}", "use the vanilla universe", "not-supported")
@@ -189,7 +189,7 @@ COMMANDS: Final[Mapping[str, SubmitCommand]] = {
     "nice_user": SubmitCommand(_nice_user),
     "notification": SubmitCommand(_notification),
     "concurrency_limits": SubmitCommand(_concurrency_limits),
-    "machine_count": sets("machines", at_least_one, "so many processes start together"),
+    "machine_count": sets("machine_count", at_least_one, "in the parallel universe so many start together"),
     "max_materialize": sets("at_once", at_least_one, "at most so many processes run at once"),
     "coresize": sets("core_size", _core_size, "it is the limit of core files, in bytes"),
     "log": SubmitCommand(_log, swept=True),

@@ -53,7 +53,8 @@ class SubmitDraft:
         self.memory = 0  # MB of the process
         self.disk = 0  # MB of the process
         self.at_once: int | None = None  # processes
-        self.machines: int | None = None  # of the parallel universe
+        self.is_parallel = False  # universe
+        self.machine_count = 1
         self.waits_for_all = False  # a parallel job ends with the last of its processes
         self.transfers: bool | None = None  # None: if files are listed
         self.brings_program = True
@@ -87,6 +88,11 @@ class SubmitDraft:
     def units(self) -> int:
         """The size of a process in the unit of its job: GPUs if it has any, else processors."""
         return self.gpus or self.processors
+
+    @property
+    def machines(self) -> int | None:
+        """The number of processes that start together; None: it is not the parallel universe."""
+        return self.machine_count if self.is_parallel else None
 
     @property
     def is_staged(self) -> bool:
