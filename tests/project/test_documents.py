@@ -139,7 +139,8 @@ def test_every_file_of_the_code_that_a_page_names_exists() -> None:
     }
     assert len(named) > 50
     examples = {"NAME.py"}
-    assert {(page, name) for page, name in named if name not in existing | examples} == set()
+    missing = {(page, name) for page, name in named if name not in existing | examples}
+    assert not missing, f"no such files; write their names of today into the pages: {missing}"
 
 
 def test_every_module_that_a_page_names_exists() -> None:
