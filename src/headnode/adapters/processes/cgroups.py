@@ -157,9 +157,9 @@ def name_of(marker: str) -> str:
     return f"{PREFIX}{marker}"
 
 
-def own_groups(marker: str, found: Hierarchies | None = None) -> list[Path]:
+def own_groups(marker: str) -> list[Path]:
     """Return where the groups of a shepherd are, whether they exist or not: one in each tree."""
-    return [place / name_of(marker) for place in (found or find()).places()]
+    return [place / name_of(marker) for place in find().places()]
 
 
 def enter(marker: str, most_processes: int = 0) -> Hierarchies:

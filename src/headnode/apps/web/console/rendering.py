@@ -1,12 +1,11 @@
 """Templates, a page as HTML or as the data that it shows, and how values are written on pages."""
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -137,12 +136,12 @@ def render(visit: Visit, template: str, model: Model, status: int = 200) -> Resp
     return HTMLResponse(found.render(visit=visit, page=model, title=title, now=visit.now), status, headers)
 
 
-def plain_text(data: bytes, name: str, headers: Mapping[str, Any] | None = None) -> Response:
+def plain_text(data: bytes, name: str) -> Response:
     """Return bytes of others as a download that no browser interprets."""
     safe = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
-    protection = {
+    headers = {
         "Content-Disposition": f'attachment; filename="{safe}"',
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "X-Content-Type-Options": "nosniff",
     }
-    return Response(data, media_type="text/plain; charset=utf-8", headers={**protection, **(headers or {})})
+    return Response(data, media_type="text/plain; charset=utf-8", headers=headers)

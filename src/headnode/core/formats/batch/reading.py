@@ -54,18 +54,16 @@ def read_script(
     origin: ScriptOrigin = _UNKNOWN,
     *,
     awareness: Awareness = Awareness.WARN,
-    system: BatchSystem | None = None,
 ) -> tuple[JobSpec, FidelityReport]:
     """Return the job that a script describes, and what became of its options.
 
-    system:  whose options are read; None: as `origin` says
     Raises:  BadRequest with line and column: ``not-a-job-file``, ``line-ends``, ``quote``, ``value``,
              ``option``, ``options``, ``not-supported``, ``resource``; ``not-understood`` under awareness
              policy Reject.
     """
     text = decode(data)
     script = SourceText(text)
-    system = system or (BatchSystem(origin.system) if origin.system else system_of(text))
+    system = BatchSystem(origin.system) if origin.system else system_of(text)
     if system is None:
         script.refuse(0, "not-a-job-file", "the script has no options for a scheduler", "submit its path")
     if "\r\n" in text and system is not BatchSystem.GRID_ENGINE:

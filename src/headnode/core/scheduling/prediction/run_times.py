@@ -165,9 +165,9 @@ class RunTimeHistory:
         return tuple(RunTimeRecord(*kind, memory.values()) for kind, memory in self._memories.items())
 
     @classmethod
-    def restored(cls, state: Iterable[RunTimeRecord], kinds: int = KINDS) -> "RunTimeHistory":
+    def restored(cls, state: Iterable[RunTimeRecord]) -> "RunTimeHistory":
         """Return the history with this state."""
-        history = cls(kinds)
+        history = cls()
         for kind in state:
             memory = history._memory((kind.user, kind.family, kind.limit))
             for part in kind.used:
