@@ -92,8 +92,9 @@ def test_retries_holds_and_removals_are_events(condor: Programs, tmp_path: Path)
     assert "\ta reason ... 005 no\n" in log.read_text()
 
 
-def test_logs_go_on_where_they_ended_after_a_restart_of_the_head(
-    condor: Programs, head: RealHead, tmp_path: Path
+@pytest.mark.parametrize("forgets", [False, True])
+def test_logs_go_on_after_a_restart_of_the_head(
+    condor: Programs, head: RealHead, tmp_path: Path, *, forgets: bool
 ) -> None:
     log = tmp_path / "x.log"
     cluster = submitted(
@@ -103,6 +104,9 @@ def test_logs_go_on_where_they_ended_after_a_restart_of_the_head(
     )
     condor.head.until(lambda: events(log, cluster) == {0: ["000", "001"]})
     head.kill()
+    if forgets:  # as after a restore into another directory
+        for file in head.state.glob("event_logs.db*"):
+            file.unlink()
     (tmp_path / "go").touch()
     head.start_again()
     head.wait_until_ready()

@@ -96,6 +96,10 @@ class EventLogs:
         self._last = context.cluster.next_job  # of a later job nothing was written before a restart
         self._repeated: set[LogKey] = set()  # logs of which lines in this step may have been written before
 
+    def begin_afresh(self) -> None:
+        """Note that the first job that has a log comes now: no line was written before."""
+        self._last = 0
+
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Notice from which event on logs are written; they are read from the journal."""
         if self._first is None:
@@ -134,7 +138,6 @@ class EventLogs:
                 log.error("no event log is written: %s cannot be used: %s", EVENT_LOGS.file, error)
                 await asyncio.sleep(LONGEST_WAIT)
         if row is None:
-            self._last = 0
             self._store(begin)
             return begin
         return int(row[0]) if row[0] <= newest else newest  # greater: the cluster was restored

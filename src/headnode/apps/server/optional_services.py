@@ -174,6 +174,7 @@ class LogService(OptionalEventService["EventLogs"]):
         """Pass the events on; begin with a job that has a log."""
         if self.made is None and any(type(one) is JobCreated and _LOGGED in one.spec for one in events):
             self.made = self._make()
+            self.made.begin_afresh()
             self._is_made.set()
         if self.made is not None:
             self.made.perform(events, cluster)
@@ -204,7 +205,7 @@ class OptionalServices:
         self.site = OptionalService(self._site, lambda: self.hand_off.made is not None)
         self.places = OptionalService(self._places, lambda: self.hand_off.made is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
-        self.event_logs = LogService(self._event_logs, (state / EVENT_LOGS.file).exists)
+        self.event_logs = LogService(self._event_logs, self._has_event_logs)
         self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
@@ -286,6 +287,12 @@ class OptionalServices:
         from headnode.apps.server.event_webhooks import EventWebhooks
 
         return EventWebhooks(self._context, self._cursors)
+
+    def _has_event_logs(self) -> bool:
+        """Return whether logs were written before, or a job has one: of a cluster that was restored."""
+        if (self._context.state / EVENT_LOGS.file).exists():
+            return True
+        return any(_LOGGED in record.spec for record in self._context.cluster.jobs.values())
 
     def _event_logs(self) -> "EventLogs":
         from headnode.apps.server.event_logs import EventLogs
