@@ -68,9 +68,10 @@ class JobAd:
         return found
 
     @property
-    def detail(self) -> "dict[str, Any]":
-        """Everything about the task."""
-        return self.process.source.task_detail(self.process.task)
+    def task(self) -> "dict[str, Any]":
+        """The description of its task."""
+        found: dict[str, Any] = self.spec["tasks"][self.process.task["task"] - 1]
+        return found
 
     @property
     def properties(self) -> "dict[str, tuple[str, str]]":
@@ -84,7 +85,7 @@ class JobAd:
         """Return a text of the task as it is for this process."""
         from headnode.core.model.task import substitute
 
-        spec, instance = self.detail["spec"], self.process.task["instance"]
+        spec, instance = self.task, self.process.task["instance"]
         if instance is not None and spec.get("start") is not None:
             text = substitute(text, spec["start"] + (instance - 1) * (spec.get("increment") or 1))
         return self.with_id(text)
@@ -93,15 +94,15 @@ class JobAd:
         """Return the program and its arguments."""
         import shlex
 
-        command = self.swept(self.detail["command"])
+        command = self.swept(self.task.get("command") or "")
         try:
-            return shlex.split(command)
+            return shlex.split(command) or [""]
         except ValueError:  # what a shell would not read
             return [command]
 
     def path(self, key: str) -> str:
         """Return a file of the task, relative to its directory."""
-        return self.swept(self.detail[key] or "") or "/dev/null"
+        return self.swept(self.task.get(key) or "") or "/dev/null"
 
     @property
     def started(self) -> float | None:
@@ -204,7 +205,7 @@ def _disk(ad: JobAd) -> "Value":
 
 
 def _log(ad: JobAd) -> "Value":
-    log = (ad.detail["spec"].get("properties") or {}).get("UserLog")
+    log = (ad.task.get("properties") or {}).get("UserLog")
     return None if log is None else ad.swept(log)
 
 
@@ -234,7 +235,7 @@ def _starts(ad: JobAd) -> int:
 
 
 def _directory(ad: JobAd) -> "Value":
-    return ad.swept(ad.detail["work_directory"] or "") or None
+    return ad.swept(ad.task.get("work_directory") or "") or None
 
 
 def _int(at: float | None) -> int | None:

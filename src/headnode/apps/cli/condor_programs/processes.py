@@ -30,24 +30,6 @@ NEUTRAL_PRIORITY = 2000  # of a job of HTCondor with priority 0
 class CondorSource(JobSource):
     """Asks the head for jobs and their tasks."""
 
-    def __init__(self, client: Client) -> None:
-        super().__init__(client)
-        self._details_of_tasks: dict[tuple[int, int], Answer] = {}
-
-    def task_detail(self, task: "Answer") -> "Answer":
-        """Return everything about a task, or about one of its instances."""
-        job, number, instance = task["job"], task["task"], task["instance"]
-        if instance is not None:
-            return self._asked(job, number, instance)
-        key = (job, number)
-        if key not in self._details_of_tasks:
-            self._details_of_tasks[key] = self._asked(job, number, None)
-        return self._details_of_tasks[key]
-
-    def _asked(self, job: int, number: int, instance: int | None) -> "Answer":
-        found: Answer = self.client.ask("task", job=job, task=number, instance=instance)["task"]
-        return found
-
     def process(self, job: "Answer", number: int) -> "CondorProcess | None":
         """Return a process of a job by its number; None if there is none."""
         left = number
