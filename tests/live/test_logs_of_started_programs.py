@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from headnode.adapters.files.local_daemons import MEMBERSHIP
 from headnode.apps.cli import daemons
 from headnode.core.model.errors import Unavailable
 
@@ -17,6 +18,8 @@ def test_a_head_whose_log_cannot_be_opened_is_refused_and_the_log_is_named(tmp_p
 
 def test_an_agent_whose_log_cannot_be_opened_is_refused_and_the_log_is_named(tmp_path: Path) -> None:
     (tmp_path / "agent.log").mkdir()
+    (tmp_path / MEMBERSHIP).parent.mkdir()
+    (tmp_path / MEMBERSHIP).write_text("{}")  # it has joined
     with pytest.raises(Unavailable, match=r"agent\.log' cannot be written: Is a directory"):
         daemons.start_agent(str(tmp_path), {})
 
