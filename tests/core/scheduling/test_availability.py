@@ -15,7 +15,7 @@ from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.placement import at_minimum, find_placement, shares
 from headnode.core.scheduling.plan import Shares
-from headnode.core.scheduling.release_profile import NodeKinds
+from headnode.core.scheduling.release_profile import kinds_of
 from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.shadow_reservation import release_of
 from headnode.core.scheduling.view import RunningJob, View
@@ -257,7 +257,7 @@ def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobReq
         node_table, view.nodes, {name: free for name, (_, free) in view.licences.items()}
     )
     releases = [release_of(job, view.now, node_table) for job in view.running]
-    availability = Availability(view.now, resources, NodeKinds(node_table, needs), releases, amounts=True)
+    availability = Availability(view.now, resources, kinds_of(node_table, needs), releases, amounts=True)
     for request, minutes, where in reserved:
         start, piece = NOW + minutes * MINUTE, piece_of(view, request, where)
         assert availability.has_room(piece, start, start + request.run_time)

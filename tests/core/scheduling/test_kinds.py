@@ -4,7 +4,7 @@ import pytest
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.node_table import NodeTable
-from headnode.core.scheduling.release_profile import NodeKinds
+from headnode.core.scheduling.release_profile import kinds_of
 from headnode.core.scheduling.request import resolve
 from headnode.testing import gang, part
 
@@ -17,7 +17,7 @@ def kinds(*requests: JobRequest) -> list[tuple[str, bool]]:
     """Return the kinds of three equal nodes and a larger one, and which are counted in whole nodes."""
     nodes = [*(node(name, 4, sockets=2, groups=("g", "h")) for name in "abc"), node("d", 8)]
     node_table = NodeTable({each.facts.name: each for each in nodes})
-    found = NodeKinds(node_table, [resolve(each, node_table) for each in requests])
+    found = kinds_of(node_table, [resolve(each, node_table) for each in requests])
     assert [found.all[found.of[number]].nodes.count(number) for number in range(4)] == [1, 1, 1, 1]
     return [("".join(node_table.names[number] for number in kind.nodes), kind.whole) for kind in found.all]
 

@@ -1,6 +1,7 @@
 """What passes leave out changes no plan: classes that are refused together, and what is kept from before."""
 
 import random
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -8,6 +9,9 @@ import pytest
 
 from depth import seeds
 from headnode.core.model.quantities import Instant
+from headnode.core.scheduling.candidates import Candidate
+from headnode.core.scheduling.carried_reservations import PlanMemory
+from headnode.core.scheduling.conservative import ConservativePass, plan_conservative
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.pass_state import PassMemory
 from headnode.core.scheduling.plan import Plan
@@ -59,6 +63,92 @@ def test_a_pass_that_remembers_the_one_before_decides_as_one_that_does_not(rule:
             assert (one[:-1], one[-1].keys()) == (other[:-1], other[-1].keys()), seed  # its words may differ
             remembered += ended is not None and ended is not table.cache.of(PassMemory).ended
     assert remembered > 20
+
+
+class RefusesOneByOne(ConservativePass):
+    """A pass of conservative that asks about each job whether it fits."""
+
+    def _is_refused(self, candidate: Candidate) -> bool:
+        return False
+
+
+def all_of(plan: Plan) -> tuple[Any, ...]:
+    """Return all that is planned, with all reasons."""
+    return plan.starts, plan.grows, plan.reservations, plan.wake, dict(plan.waits)
+
+
+@pytest.mark.parametrize("manner", MANNERS, ids=lambda manner: manner.name)
+def test_conservative_refuses_together_what_it_would_refuse_one_by_one(manner: Manner) -> None:
+    for depth in (1, 3):
+        for seed, history in random_histories(manner, 4, depth=depth):
+            for moment in live(history, plan_conservative):
+                one_by_one = RefusesOneByOne(moment.view, anew=False).plan()
+                assert all_of(moment.plan) == all_of(one_by_one), seed
+
+
+ALIKE = Manner("alike", alike=True, wholes=0.4, special=0, early=0.8, endless=0.02, growing=0, closed=0)
+VARIED = Manner("varied", wholes=0.3, special=0, early=0.8, ahead=0.3, growing=0.1)
+
+
+@pytest.mark.parametrize("manner", [*MANNERS, ALIKE, VARIED], ids=lambda manner: manner.name)
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+def test_conservative_plans_as_if_it_kept_nothing_of_the_pass_before(manner: Manner, late: bool) -> None:
+    """Late passes find jobs over their limits, reservations that should have begun, and clocks set back."""
+    for seed, history in random_histories(manner, 5, jobs=40):
+        dice = random.Random(seed)
+        policy = partial(both_ways, NodeTable(scene(history.nodes).nodes), dice if late else None)
+        for _ in live(history, policy):
+            pass
+
+
+def both_ways(table: NodeTable, late: random.Random | None, view: View) -> Plan:
+    """Return the plan of a pass that goes on from the one before, after comparing it with one made anew."""
+    if late is not None:
+        view = msgspec.structs.replace(view, now=Instant(view.now + late.choice((0, 0, 1, 20, 90))))
+    plan = plan_conservative(on(table, view))
+    assert all_of(plan) == all_of(plan_conservative(view))
+    return plan
+
+
+def test_conservative_plans_as_if_made_anew_after_starts_that_were_refused() -> None:
+    """The engine refuses a stale start: the job still waits, and what was taken for it is free."""
+    refused = 0
+    for _, history in random_histories(VARIED, 10, jobs=40):
+        table = NodeTable(scene(history.nodes).nodes)
+        for moment in live(history, plan_conservative):
+            before = plan_conservative(on(table, moment.view))
+            both_ways(table, None, msgspec.structs.replace(moment.view, before=before))
+            refused += bool(before.starts)
+    assert refused > 20
+
+
+def test_conservative_goes_on_from_the_pass_before() -> None:
+    (_, history), *_ = random_histories(VARIED, 1, jobs=60)
+    table = NodeTable(scene(history.nodes).nodes)
+    ends = []
+    for _ in live(history, lambda view: plan_conservative(on(table, view))):
+        ended = table.cache.of(PlanMemory).ended
+        ends.append(None if ended is None else id(ended.future))
+    assert len(set(ends)) < len(ends) / 2
+
+
+def on(table: NodeTable, view: View) -> View:
+    """Return a view whose nodes are those of a table."""
+    return msgspec.structs.replace(view, ground=KnownNodes(view.nodes, table))
+
+
+def test_conservative_begins_anew_where_a_reservation_has_lost_its_room() -> None:
+    """A job that goes on after its limit holds what was reserved for longer than was expected."""
+    table = NodeTable(scene([node("a", 4), node("b", 4)]).nodes)
+    running = [runs(1, asks(4), ("a", 4), minutes_left=1), runs(2, asks(4), ("b", 4), minutes_left=9)]
+    waiting = [(3, asks(4, minutes=30, exclusive=True), 2000), (4, asks(2, minutes=5), 2000)]
+    view = scene([node("a", 4), node("b", 4)], running, waiting)
+    before = plan_conservative(on(table, view))
+    assert [each.at for each in before.reservations] == [NOW + MINUTE, NOW + 9 * MINUTE]
+    later = msgspec.structs.replace(view, now=Instant(NOW + 2 * MINUTE), before=before)
+    plan = plan_conservative(on(table, later))
+    assert all_of(plan) == all_of(plan_conservative(later))
+    assert plan.reservations[0].at > later.now
 
 
 def test_releases_are_in_order_whatever_jobs_come_and_go() -> None:

@@ -7,9 +7,10 @@ placement, on what is free all the time the job would run.
 Cost:  `first_fit` O(kinds the request may use + their steps), and a placement where counts suffice.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import inf, nextafter
 from operator import lt
 from typing import NamedTuple
@@ -19,16 +20,25 @@ from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement, amounts_of
+from headnode.core.scheduling.gaps import GapDemand, GapIndex, Worth
+from headnode.core.scheduling.need_over_time import NeedOverTime, is_plain, worth_of
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
-from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, Span, first_instants
-from headnode.core.scheduling.release_profile import NodeKind, NodeKinds, filled, shapes_of, spread
+from headnode.core.scheduling.profile import Profile, Span, first_instants
+from headnode.core.scheduling.release_profile import (
+    NodeKinds,
+    NodeReturns,
+    expected,
+    filled,
+    kind_profile,
+    shapes_of,
+    spread,
+)
 from headnode.core.scheduling.request import ResolvedRequest, resolved_later
 from headnode.core.scheduling.shadow_reservation import Release
 
 SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
 _FEW_KINDS = 16  # with as many, a look at the nodes costs less than one at how all kinds change
-OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
 
 
 class Slot(NamedTuple):
@@ -52,12 +62,14 @@ class Availability:
         releases: Sequence[Release],
         *,
         amounts: bool,
+        shortest: float = 0.0,
     ) -> None:
         self._now, self._resources, self._kinds = now, resources, kinds
         self._kinds_in: dict[int, list[list[int]]] = {}  # of each alternative, by rules
-        due = [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
+        due = expected(releases, now)
         counted = [node for kind in kinds.all for node in kind.nodes] if amounts else []
-        self._free = release_profile.kind_profiles(now, resources, kinds, due)
+        self._began, self._returns = resources.copy(), NodeReturns(resources, due)
+        self._free = [kind_profile(now, resources, kind, self._returns.of) for kind in kinds.all]
         for kind, profile in zip(kinds.all, self._free, strict=True):
             if resources.node_table.open_for[kind.nodes[0]] < inf:  # so for all of a kind
                 profile.close(now + resources.node_table.open_for[kind.nodes[0]])
@@ -69,9 +81,53 @@ class Availability:
             self._free[0] if self._is_one_kind else release_profile.total_profile(now, kinds, self._free)
         )
         self._in_all = amounts_of(resources.node_table)
-        self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
-        self._by_opening = sorted(zip(self._opens, range(len(self._opens)), strict=True))
         self._shapes, self._shaped = shapes_of(kinds.all, resources.node_table)
+        self._gaps = GapIndex(self._free, kinds.all, self._shapes, shortest)
+        self._lowest: tuple[list[float], list[int]] | None = None  # of all kinds together, from now on
+        self._started: list[tuple[Allocation, float]] = []  # in this pass, until when
+        self._touched: set[int] = set()  # kinds that have changed since the last one
+
+    def is_for(self, kinds: NodeKinds, shortest: float) -> bool:
+        """Return whether it can be that of a later pass on these kinds."""
+        node_table = self._resources.node_table
+        beside = self._amounts[0] or self._licences or node_table.changes
+        return self._kinds is kinds and self._gaps.shortest == shortest and not beside
+
+    def renew(self, now: Instant, resources: FreeResources, releases: Sequence[Release]) -> bool:
+        """Let it be that of a later pass: with what is free now, and what running jobs release.
+
+        What was taken for later stays taken.  False: it must be made anew.
+        """
+        if resources.licences or now < self._now:
+            return False
+        self._touched.clear()
+        for piece, end in self._started:
+            if end > now:
+                self.give(piece, now, end)
+        self._started.clear()
+        due, returns, kinds = expected(releases, now), self._returns, self._kinds
+        differing = returns.differing(due).union(self._began.differing(resources))
+        nodes = [node for node in differing if kinds.of[node] >= 0]
+        single = [kinds.all[kinds.of[node]]._replace(nodes=(node,)) for node in nodes]
+        were = [kind_profile(self._now, self._began, kind, returns.of) for kind in single]
+        returns.change(due)
+        for node, kind, was in zip(nodes, single, were, strict=True):
+            number, then = kinds.of[node], kind_profile(now, resources, kind, returns.of)
+            self._free[number].replace(was, then, now)
+            if not self._is_one_kind:
+                self._total.replace(was, then, now, kind.size if kind.whole else 1)
+            self._touched.add(number)
+            self._gaps.change(number)
+        self._now, self._resources, self._began = now, resources, resources.copy()
+        self._lowest = None
+        return True
+
+    def has_room_for_all(self) -> bool:
+        """Return whether nothing is taken that is not there, of the kinds that are not as they were."""
+        for number in self._touched:
+            self._free[number].forget(self._now)
+        self._total.forget(self._now)
+        return all(self._free[number].least(self._now, inf) >= 0 for number in self._touched)
 
     def first_fit(
         self, need: ResolvedRequest, duration: float, after: Instant, until: float = inf
@@ -87,10 +143,7 @@ class Availability:
             if found is not None:
                 return Slot(after, found)
         for kinds in self._kinds_for(need) if after < until else ():
-            span = Span(duration, after, until)
-            useful = self._useful(least, kinds, span)
-            courses = self._courses(least, useful, span) if useful else ()
-            for at in first_instants(courses, after, until) if useful else ():
+            for at in self._instants(least, kinds, Span(duration, after, until)):
                 then = least
                 if need.access is not None:
                     then = resolved_later(least, self._resources.node_table, at - self._now)
@@ -138,47 +191,57 @@ class Availability:
             return None
         stairs.take(at, min(at + duration, slot.at), number)
         stairs.give(max(at + duration, slot.at), slot.at + duration, number)
-        self._note_opening(0)
+        self._gaps.change(0)
+        self._lowest = None
         return Slot(Instant(at), filled(self._kinds.all[0], number))
 
     def may_be_earlier(self, need: ResolvedRequest, duration: float, slot: Slot) -> bool:
         """Return whether enough processors are free, on any nodes, before a slot that is taken for a need."""
+        if need.unit is UnitType.NODE:
+            return True
         return self._total.first_fit(need.minimum, duration, self._now, slot.at) < slot.at
 
-    def _useful(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> Sequence[int]:
-        """Return the kinds of which a need could have anything if it begins within a span.
+    def fits_earlier(self, need: ResolvedRequest, duration: float, after: Instant, slot: Slot) -> bool:
+        """Return whether nodes are free between an instant and the slot that is taken for a need.
 
-        Nothing if all of them together are too few, each at its best.
+        Where more than counts matter, they may be too few nevertheless.
         """
-        useful, units = [], 0
-        free, shapes, worth_of = self._free, self._shapes, self._worths(need)
-        best = self._at_best(span)
-        for kind in self._open_by(span.until, kinds):
-            most = best(free[kind])
-            worth = worth_of[shapes[kind]](most) if most > 0 else 0
-            if worth:
-                useful.append(kind)
-                units += worth
-        return useful if units >= (1 if need.single else need.minimum) else ()
+        if len(self._kinds.all) <= _FEW_KINDS or not self._is_counted(need):
+            return True  # or a search costs no more than this
+        own: dict[int, Profile] = {}
+        for kind, count in self._counts(need.piece(slot.fit)).items():
+            own[kind] = self._free[kind].copy()
+            own[kind].give(slot.at, slot.at + duration, count)
+        span, worths = Span(duration, after, slot.at), self._worths(need)
+        return any(
+            next(self._gaps.instants(self._demand(need, kinds, worths), span, own), inf) < inf
+            for kinds in self._kinds_for(need)
+        )
 
-    @staticmethod
-    def _at_best(span: Span) -> Callable[[Profile], int]:
-        """Return how to get the most that there is of a kind for a job that begins within a span.
+    def _is_counted(self, need: ResolvedRequest) -> bool:
+        """Return whether a need fits wherever enough units are free."""
+        return is_plain(need) and not self._licences_of(need)
 
-        A job that lasts from each start until the end of the span takes the moment before that, and what
-        all starts have in common behind it.
-        """
-        duration, after, until = span
-        if until - after > duration or until == inf:
-            return lambda stairs: stairs.most(after, until)
-        return lambda stairs: stairs.least(nextafter(until, -inf), max(until, after + duration))
+    def _instants(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> Iterator[float]:
+        """Yield the instants within a span from which the minimum of a need may be free on these kinds."""
+        demand = self._demand(need, kinds, self._worths(need))
+        if self._is_counted(need):
+            return self._gaps.instants(demand, span, {})
+        useful = self._gaps.useful(demand, span)
+        if not useful:
+            return iter(())
+        table, of = self._resources.node_table, partial(self._for, need)
+        scene = NeedOverTime(need, span, self._kinds, table, of, self._amounts, self._licences_of(need))
+        worths = [demand.worths[self._shapes[kind]] for kind in useful]
+        return first_instants(scene.demands(useful, worths), span.after, span.until)
 
-    def _open_by(self, until: float, kinds: Sequence[int]) -> Sequence[int]:
-        """Return those of the kinds of which there is anything at some time before an instant."""
-        open_by_then = [kind for _, kind in self._by_opening[: bisect_left(self._by_opening, (until, -1))]]
-        if len(kinds) < len(self._kinds.all):
-            return sorted(set(kinds).intersection(open_by_then))
-        return open_by_then
+    def _worths(self, need: ResolvedRequest) -> list[Worth]:
+        """Return what counts of the kinds of each shape are worth."""
+        return [worth_of(need, kind, self._resources.node_table) for kind in self._shaped]
+
+    def _demand(self, need: ResolvedRequest, kinds: Sequence[int], worths: Sequence[Worth]) -> GapDemand:
+        every = len(kinds) == len(self._kinds.all)
+        return GapDemand(1 if need.single else need.minimum, worths, None if every else kinds)
 
     def _within_own_time(self, need: ResolvedRequest, span: Span) -> tuple[Instant, float]:
         """Return between which instants a need must begin that is for one reservation only."""
@@ -215,14 +278,10 @@ class Availability:
         real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
         free = [0] * len(node_table.names)
-        for _, number in self._by_opening[: bisect_left(self._by_opening, (max(start, self._now), SHUT))]:
+        for number, count in self._gaps.lasting(max(start, self._now), end):
             kind = self._kinds.all[number]
-            node = kind.nodes[0]
-            if now and len(kind.nodes) == 1 and not real.free[node]:
-                continue
-            count = self._free[number].least(start, end)
             if len(kind.nodes) == 1:
-                free[node] = count
+                free[kind.nodes[0]] = count
             elif count > 0:
                 spread(kind, count, free, real if now else None)
         holders: list[int] = list(map(lt, free, node_table.processors))
@@ -242,9 +301,25 @@ class Availability:
         counted, wished = self._licences, {**need.fixed, **need.each, **need.timed}
         return [(name, counted[name]) for name in wished if name in counted]
 
-    def may_last(self, need: ResolvedRequest, start: float, end: float) -> bool:
-        """Return whether enough processors are free all the time between two instants, on any nodes."""
-        return self._total.lasts(need.minimum, start, end)
+    def may_last(self, need: ResolvedRequest, end: float) -> bool:
+        """Return whether enough is free from now until an instant; where more than counts matter, perhaps.
+
+        What does not last never will, if only takes follow.
+        """
+        if self._lowest is None:
+            self._lowest = self._total.lowest(self._now)
+        times, least = self._lowest
+        if least[max(bisect_left(times, end), 1) - 1] < need.minimum:
+            return False
+        if len(self._kinds.all) <= _FEW_KINDS or not self._is_counted(need):
+            return True
+        worths, shapes, every = self._worths(need), self._shapes, len(self._kinds.all)
+        there = {kind: worths[shapes[kind]](count) for kind, count in self._gaps.lasting(self._now, end)}
+        return any(
+            sum(there.values() if len(kinds) == every else [there.get(kind, 0) for kind in kinds])
+            >= need.minimum
+            for kinds in self._kinds_for(need)
+        )
 
     def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
@@ -257,6 +332,11 @@ class Availability:
     def take(self, piece: Allocation, start: float, end: float) -> None:
         """Take a piece from one instant until another."""
         self._change(Profile.take, piece, start, end)
+
+    def start(self, piece: Allocation, end: float) -> None:
+        """Take a piece from now on for a job that starts."""
+        self.take(piece, self._now, end)
+        self._started.append((piece, end))
 
     def give(self, piece: Allocation, start: float, end: float) -> None:
         """Give back a piece that was taken."""
@@ -274,19 +354,13 @@ class Availability:
             for (_, number), stairs in self._seen.items():
                 if number == kind:
                     change(stairs, start, end, count)
-            self._note_opening(kind)
+            self._touched.add(kind)
+            self._gaps.change(kind)
+        self._lowest = None
         for stairs, amount in self._beside(piece):
             change(stairs, start, end, amount)
         for stairs, amount in self._spent(piece):  # nobody gives it back, so it is kept from now on
             change(stairs, self._now, inf, amount)
-
-    def _note_opening(self, kind: int) -> None:
-        """Keep in order when there is anything of a kind."""
-        before, opens = self._opens[kind], self._free[kind].opens()
-        if opens != before:
-            self._opens[kind] = opens
-            del self._by_opening[bisect_left(self._by_opening, (before, kind))]
-            insort(self._by_opening, (opens, kind))
 
     def _counts(self, piece: Allocation) -> Counter[int]:
         """Return what a piece takes of each kind of node."""
@@ -313,73 +387,6 @@ class Availability:
         profiles = self._licences
         return [(profiles[n], count) for n, count in piece.licences.items() if n in profiles and is_spent(n)]
 
-    def _courses(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> list[AmountDemand]:
-        """Return what must come together for the minimum of a need on these kinds of nodes."""
-        shapes, worth_of = self._shapes, self._worths(need)
-        amounts = [_over_time(self._for(need, kind), span, worth_of[shapes[kind]]) for kind in kinds]
-        courses = [AmountDemand(amounts, 1 if need.single else need.minimum)]
-        for node in need.required:
-            courses.append(AmountDemand([_over_time(self._for(need, self._kinds.of[node]), span, _as_is)], 1))
-        if need.share:
-            courses.append(AmountDemand([self._idle_units(need, kind, span) for kind in kinds], need.share))
-        for part in need.parts if not need.single else ():
-            there = zip(kinds, amounts, strict=True)
-            mine = [amount for kind, amount in there if self._kinds.all[kind].nodes[0] in part.nodes]
-            courses.append(AmountDemand(mine, part.units))
-        for feature, stairs in self._licences_of(need):
-            rate = need.timed.get(feature)
-            wanted = (
-                need.fixed.get(feature, 0) + (feature in need.each) + (0 if rate is None else rate.seconds)
-            )
-            courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
-        if need.counts_amounts:
-            courses.append(AmountDemand(list(self._amounts_over_time(need, kinds, span)), 0))
-        return courses
-
-    def _amounts_over_time(
-        self, need: ResolvedRequest, kinds: Sequence[int], span: Span
-    ) -> Iterator[AmountChanges]:
-        """Yield the memory, disk, swap and GPUs of each node that a need takes some of.
-
-        Whether they suffice is asked of the placement; but it is asked again when there are more of them,
-        though as many processors are free as before.
-        """
-        held = need.held
-        takes = need.memory or held.memory, held.disk, held.swap, need.processors_per_gpu
-        for rooms, taken in zip(self._amounts, takes, strict=True):
-            if taken and rooms:
-                for kind in kinds:
-                    for node in self._kinds.all[kind].nodes:
-                        yield _over_time(rooms[node], span, _as_is)
-
-    def _idle_units(self, need: ResolvedRequest, kind: int, span: Span) -> AmountChanges:
-        (node, *_), size, _ = self._kinds.all[kind]
-        units = self._resources.node_table.units_of(need)[node]
-        return _over_time(self._for(need, kind), span, lambda count: units * (count == size))
-
-    def _worths(self, need: ResolvedRequest) -> list[Callable[[int], int]]:
-        """Return `_worth` of the kinds of each shape."""
-        return [self._worth(need, kind) for kind in self._shaped]
-
-    def _worth(self, need: ResolvedRequest, kind: NodeKind) -> Callable[[int], int]:
-        """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
-        node, size = kind.nodes[0], kind.size
-        units = self._resources.node_table.units_of(need)[node]
-        if kind.whole:
-            return lambda count: count * units
-        if need.single:
-            return lambda count: int(
-                (count // size * units if need.whole else count * units // size) >= need.minimum
-            )
-        if need.whole:
-            return lambda count: count // size * units
-        if need.unit is UnitType.PROCESSOR:
-            return _as_is
-        if need.unit is UnitType.GPU:
-            each = need.processors_per_gpu
-            return lambda count: min(count // each, units)
-        return lambda count: count * units // size
-
     def _kinds_for(self, need: ResolvedRequest) -> list[list[int]]:
         """Return the kinds in each of a need's alternatives."""
         known = self._kinds_in.get(need.rules) if need.rules >= 0 else None
@@ -388,13 +395,3 @@ class Availability:
             known = [list(dict.fromkeys([of[node] for node in order])) for order in need.candidates]
             self._kinds_in[need.rules] = known
         return known
-
-
-def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> AmountChanges:
-    """Return what the least that is free for a duration is worth, by when it begins."""
-    windows = stairs.windows(*span)
-    return [(at, above, worth(count) if count > 0 else 0) for at, above, count in windows]
-
-
-def _as_is(count: int) -> int:
-    return count

@@ -13,15 +13,17 @@ from headnode.core.scheduling.availability import Availability, Slot
 from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.plan import Reservation, Shares
+from headnode.core.scheduling.release_profile import NodeKinds
 from headnode.core.scheduling.request import ResolvedRequest, resolve
 from headnode.core.scheduling.view import View
 
 
 class CarriedSlot(NamedTuple):
-    """The slot of a job, and the alternative request (`option`) that it is for."""
+    """The slot of a job, the alternative request (`option`) that it is for, and its reservation before."""
 
     slot: Slot
     option: int
+    reservation: Reservation | None = None
 
 
 class CarriedReservations(NamedTuple):
@@ -32,6 +34,37 @@ class CarriedReservations(NamedTuple):
     freed: bool
 
 
+class PlanBefore(NamedTuple):
+    """What is free over time after a pass, and the reservations that are taken out of it."""
+
+    future: Availability
+    reservations: tuple[Reservation, ...]
+    slots: Sequence[Slot]
+
+
+class PlanMemory:
+    """The end of the last pass on the nodes of a table, until the next one goes on from it."""
+
+    def __init__(self) -> None:
+        self.ended: PlanBefore | None = None
+
+
+def remember(
+    node_table: NodeTable, future: Availability, reservations: tuple[Reservation, ...], slots: Sequence[Slot]
+) -> None:
+    """Keep what is free over time for the next pass."""
+    node_table.cache.of(PlanMemory).ended = PlanBefore(future, reservations, slots)
+
+
+def recalled(view: View, node_table: NodeTable, kinds: NodeKinds, shortest: float) -> PlanBefore | None:
+    """Return how the last pass ended, if it was the one before this; nothing is remembered after that."""
+    memory = node_table.cache.of(PlanMemory)
+    ended, memory.ended = memory.ended, None
+    if ended is None or view.before is None or not ended.future.is_for(kinds, shortest):
+        return None
+    return ended if view.before.reservations == ended.reservations else None
+
+
 def carry_over_reservations(
     view: View, node_table: NodeTable, availability: Availability
 ) -> CarriedReservations:
@@ -40,17 +73,63 @@ def carry_over_reservations(
     In the order of their starts: then, whatever names were examples only, there is room for all of them.
     Those of jobs that are gone or were modified, or whose nodes are, are not kept.
     """
-    slots: dict[JobId, CarriedSlot] = {}
-    turns: dict[JobRequest, list[QueuePosition]] = {}
-    reservations = view.before.reservations if view.before is not None else ()
-    for reservation in sorted(_still_waiting(view, reservations), key=lambda each: (each.at, each.turn)):
+    kept: list[tuple[Reservation, CarriedSlot]] = []
+    for reservation in _in_order(view):
         slot = _placed(reservation, view.now, node_table, availability)
         if slot is not None:
-            slots[reservation.job] = CarriedSlot(slot, reservation.option)
-            turns.setdefault(reservation.request, []).append(reservation.turn)
+            kept.append((reservation, CarriedSlot(slot, reservation.option)))
+    return _carried(view, kept)
+
+
+def carry_on(view: View, node_table: NodeTable, before: PlanBefore) -> CarriedReservations | None:
+    """Return the same from what was free after the pass before.
+
+    There the reservations are taken already.  Those that are gone are given back, those that are due begin
+    now.  None: there is no room for all of them where they were.
+    """
+    future, now = before.future, view.now
+    slots = {each.job: slot for each, slot in zip(before.reservations, before.slots, strict=True)}
+    kept, due = [], []
+    for reservation in _in_order(view):
+        slot = slots[reservation.job]
+        if slot.at < now:
+            due.append(reservation)
+            kept.append((reservation, CarriedSlot(Slot(now, slot.fit), reservation.option)))
+        else:
+            del slots[reservation.job]
+            kept.append((reservation, CarriedSlot(slot, reservation.option, reservation)))
+    for reservation in before.reservations:
+        if reservation.job in slots:
+            at, fit = slots[reservation.job]
+            asked, need = _asked(reservation, node_table)
+            future.give(need.piece(fit), at, at + asked.run_time)
+    for reservation in due:
+        asked, need = _asked(reservation, node_table)
+        future.take(need.piece(slots[reservation.job].fit), now, now + asked.run_time)
+    return _carried(view, kept) if future.has_room_for_all() else None
+
+
+def _asked(reservation: Reservation, node_table: NodeTable) -> tuple[JobRequest, ResolvedRequest]:
+    request = reservation.request.option(reservation.option)
+    return request, resolve(request, node_table)
+
+
+def _in_order(view: View) -> list[Reservation]:
+    """Return the reservations of the plan before whose jobs still wait, in the order of their starts."""
+    before = view.before.reservations if view.before is not None else ()
+    return sorted(_still_waiting(view, before), key=lambda each: (each.at, each.turn))
+
+
+def _carried(view: View, kept: Sequence[tuple[Reservation, CarriedSlot]]) -> CarriedReservations:
+    slots: dict[JobId, CarriedSlot] = {}
+    turns: dict[JobRequest, list[QueuePosition]] = {}
+    for reservation, slot in kept:
+        slots[reservation.job] = slot
+        turns.setdefault(reservation.request, []).append(reservation.turn)
     for each in turns.values():
         each.sort()
-    return CarriedReservations(slots, turns, view.freed or len(slots) < len(reservations))
+    before = view.before.reservations if view.before is not None else ()
+    return CarriedReservations(slots, turns, view.freed or len(slots) < len(before))
 
 
 def _still_waiting(view: View, reservations: Sequence[Reservation]) -> Iterator[Reservation]:

@@ -22,11 +22,14 @@ from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candi
 from headnode.core.scheduling.carried_reservations import (
     CarriedReservations,
     CarriedSlot,
+    carry_on,
     carry_over_reservations,
+    recalled,
+    remember,
 )
 from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.gaps import within_all
 from headnode.core.scheduling.limit_checks import are_limited, limit_reasons, spent_classes
-from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
     at_minimum,
     find_placement,
@@ -46,70 +49,28 @@ from headnode.core.scheduling.plan import (
     Why,
 )
 from headnode.core.scheduling.reasons import never_with_any, shortage, with_alternatives
-from headnode.core.scheduling.release_profile import NodeKinds
-from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
-from headnode.core.scheduling.shadow_reservation import release_of, releases_of
+from headnode.core.scheduling.release_profile import kinds_of
+from headnode.core.scheduling.request import ResolvedRequest
+from headnode.core.scheduling.shadow_reservation import releases_of
+from headnode.core.scheduling.unlimited_jobs import UnlimitedJobs
 from headnode.core.scheduling.view import View
-
-
-class UnlimitedJobs:
-    """A check that jobs without a run time limit leave room for the first blocked job (`head`)."""
-
-    def __init__(self, view: View, node_table: NodeTable) -> None:
-        self.head: Candidate | None = None
-        self._view, self._node_table = view, node_table
-        licences = {feature: total for feature, (total, _) in view.licences.items()}
-        self.empty = FreeResources.empty(node_table, licences)
-        self._last = self.empty.copy()
-
-    def can_run(self, candidate: Candidate) -> bool:
-        """Return whether the candidate would fit on the open nodes if nothing else ran there."""
-        return self._fits(candidate, self.empty)
-
-    def _fits(self, candidate: Candidate, resources: FreeResources) -> bool:
-        under = candidate_options(candidate, self._view.now, self._node_table)
-        return any(
-            find_placement(at_minimum(resolved_at_some_time(each.need, self._node_table)), resources)
-            is not None
-            for each in under
-        )
-
-    def wait(self, candidate: Candidate) -> None:
-        """Set the job as the head if there is none, and count running jobs without a limit behind it."""
-        if self.head is not None or not self.can_run(candidate):
-            return
-        self.head = candidate
-        for job in self._view.running:
-            if job.end == NEVER and job.turn > candidate.turn:
-                self._last.put(release_of(job, Instant(self._view.now), self._node_table).piece)
-
-    def allows(self, candidate: Candidate, found: Placement) -> bool:
-        """Return whether the candidate leaves the job its place, and if so count what it takes.
-
-        A job that would do with several requests has its place where it fits under one of them.
-        """
-        if self.head is None or candidate.end < NEVER:
-            return True
-        then = self._last.copy()
-        then.put(candidate.need.piece(found))
-        if not self._fits(self.head, then):
-            return False
-        self._last = then
-        return True
 
 
 def plan_conservative(view: View) -> Plan:
     """Decide about every queued job; reservations of the plan before never move later."""
-    return _Pass(view, anew=False).plan()
+    return ConservativePass(view, anew=False).plan()
 
 
 def plan_conservative_anew(view: View) -> Plan:
     """Decide about every queued job; every reservation is given anew."""
-    return _Pass(view, anew=True).plan()
+    return ConservativePass(view, anew=True).plan()
 
 
-class _Pass:
-    """Gives and reserves, candidate by candidate; a reservation is always out of the availability already."""
+class ConservativePass:
+    """A pass of conservative: it starts jobs and reserves slots, candidate by candidate.
+
+    A reservation is always out of the availability already.
+    """
 
     def __init__(self, view: View, *, anew: bool) -> None:
         self._view, self._node_table = view, view.node_table()
@@ -117,31 +78,37 @@ class _Pass:
         self._candidates = CandidateQueue(view, self._node_table, spent)
         free = {feature: free for feature, (_, free) in view.licences.items()}
         self._resources = FreeResources.now(self._node_table, view.nodes, free)
-        self._future = self._availability()
-        self._kept = (
-            CarriedReservations({}, {}, freed=True)
-            if anew
-            else carry_over_reservations(view, self._node_table, self._future)
-        )
+        self._future, self._kept = self._planned_before(anew=anew)
         self._unlimited = UnlimitedJobs(view, self._node_table)
         self._in_vain: dict[JobRequest, Instant] = {}  # there is no slot for this request before
         self._starts: list[Start] = []
         self._grows: list[Grow] = []
         self._waits: dict[JobRequest, LazyWait] = {
-            view.queue[place].request: partial(self._why_spent, place) for place in spent
+            view.queue[place].request: partial(self._why_refused, place, None) for place in spent
         }
         self._reservations: list[Reservation] = []
+        self._held: list[Slot] = []  # of the reservations
         self._head: JobId | None = None  # the first that must wait
-        self._shallow = True
+        self._shallow, self._refused_with = True, -1  # how many starts there were when classes were refused
         self._processors = sum(self._resources.free)
 
-    def _availability(self) -> Availability:
+    def _planned_before(self, *, anew: bool) -> tuple[Availability, CarriedReservations]:
+        """Return what is free over time without the reservations that are kept, and these."""
         needs, view = list(self._candidates.needs()), self._view
-        releases = releases_of(view, self._node_table)
-        kinds = NodeKinds(self._node_table, needs)
-        return Availability(
-            view.now, self._resources, kinds, releases, amounts=any(n.counts_amounts for n in needs)
-        )
+        lasts = (each.run_time for one in view.queue for each in (one.request, *one.request.others))
+        table, shortest = self._node_table, within_all(lasts)
+        kinds, releases = kinds_of(table, needs), releases_of(view, table)
+        amounts = any(need.counts_amounts for need in needs)
+        if not (anew or amounts):
+            before = recalled(view, table, kinds, shortest)
+            if before is not None and before.future.renew(view.now, self._resources, releases):
+                kept = carry_on(view, table, before)
+                if kept is not None:
+                    return before.future, kept
+        future = Availability(view.now, self._resources, kinds, releases, amounts=amounts, shortest=shortest)
+        if anew:
+            return future, CarriedReservations({}, {}, freed=True)
+        return future, carry_over_reservations(view, table, future)
 
     def plan(self) -> Plan:
         """Decide about every candidate in turn."""
@@ -154,10 +121,12 @@ class _Pass:
                 self._wait(candidate, NEVER)
             elif self._is_shallow():
                 self._reserve(candidate)
-            else:
+            elif self._kept.slots or not self._is_refused(candidate):
                 self._start_or_wait(candidate)
         wake = min((each.at for each in self._reservations), default=NEVER)
         held = tuple(self._reservations)
+        if not self._kept.slots:
+            remember(self._node_table, self._future, held, self._held)
         return Plan(tuple(self._starts), tuple(self._grows), LazyReasons(self._waits), held, wake)
 
     def _is_limited(self, candidate: Candidate) -> bool:
@@ -189,7 +158,7 @@ class _Pass:
         if slot.at > self._view.now:
             moved = self._moved_up(candidate, slot)
             if moved is not None:
-                self._hold(candidate, own, moved)
+                self._hold(candidate, own, moved, held)
                 return
         self._future.give(own.need.piece(slot.fit), slot.at, slot.at + own.asks.run_time)
         found = [(each, self._better(each, held)) for each in under]
@@ -211,10 +180,25 @@ class _Pass:
         return moved
 
     def _may_move(self, candidate: Candidate, slot: Slot) -> bool:
-        """Return whether an earlier slot is worth looking for; counts are asked first."""
-        if candidate.request.others or candidate.need.unit is UnitType.NODE:
+        """Return whether an earlier slot is worth looking for, before the one held is given back."""
+        need, asked = candidate.need, candidate.request
+        if asked.others:
             return True
-        return self._future.may_be_earlier(candidate.need, candidate.asks.run_time, slot)
+        if not self._future.may_be_earlier(need, asked.run_time, slot):
+            return False
+        if self._future.fits_earlier(need, asked.run_time, self._not_before(asked, slot.at), slot):
+            return True
+        self._in_vain[asked] = slot.at
+        return False
+
+    def _not_before(self, asked: JobRequest, until: float) -> Instant:
+        """Return the instant from which on a slot before another instant is looked for.
+
+        Where an equal job found none, none is looked for.  That does not help a job whose own slot comes
+        before the one of its equal, for it was in the way.
+        """
+        after = self._in_vain.get(asked, self._view.now)
+        return after if after <= until else self._view.now
 
     def _better(self, candidate: Candidate, held: CarriedSlot) -> Slot | None:
         """Return a slot that is better than the one held, for the candidate under one of its options."""
@@ -257,12 +241,39 @@ class _Pass:
     def _start_or_wait(self, candidate: Candidate) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
         for option in self._options(candidate):
-            lasts = self._future.may_last(option.need, self._view.now, option.end)
+            lasts = self._future.may_last(option.need, option.end)
             found = self._room_now(option) if lasts and self._fits_on_board(option.need) else None
             if found is not None and self._unlimited.allows(option, found):
                 self._start(candidate, option, found)
                 return
         self._wait(candidate, NEVER)
+
+    def _is_refused(self, candidate: Candidate) -> bool:
+        """Leave out the classes of which no job will start; return whether the candidate is of one of them.
+
+        Nothing is given back any more when no job is left with a slot from before, so that what is free only
+        becomes less.
+        """
+        if self._head is None:
+            return False
+        if self._refused_with != len(self._starts):
+            self._refused_with = len(self._starts)
+            for place in self._candidates.refuse(self._is_hopeless):
+                self._waits.setdefault(
+                    self._view.queue[place].request, partial(self._why_refused, place, self._head)
+                )
+        if not self._is_hopeless(candidate.request, candidate.need):
+            return False
+        self._wait(candidate, NEVER)
+        return True
+
+    def _is_hopeless(self, asked: JobRequest, need: ResolvedRequest) -> bool:
+        """Return whether counts refuse a class until the end of the pass, now or until its jobs would end."""
+        if asked.others:
+            return False
+        if self._processors < need.minimum and need.unit is not UnitType.NODE:
+            return True
+        return not self._future.may_last(need, self._view.now + asked.run_time)
 
     def _options(self, candidate: Candidate) -> tuple[Candidate, ...]:
         return (
@@ -272,16 +283,14 @@ class _Pass:
         )
 
     def _earliest(self, candidate: Candidate, until: float) -> Slot | None:
-        """Return the first slot before an instant.  Where an equal job found none, none is looked for.
+        """Return the first slot before an instant.
 
-        That does not help a job whose own slot comes before the one of its equal, for it was in the way.
-        Nor one that would do with several requests: its slot may be for another than is looked for.
+        The slot of a job that would do with several requests may be for another than is looked for.
         """
         now, asked = self._view.now, candidate.request
         if asked.others:
             return self._future.first_fit(candidate.need, candidate.asks.run_time, now, until)
-        after = self._in_vain.get(asked, now)
-        after = after if after <= until else now
+        after = self._not_before(asked, until)
         slot = self._future.first_fit(candidate.need, asked.run_time, after, until)
         if slot is not None or until < NEVER:
             self._in_vain[asked] = Instant(until) if slot is None else slot.at
@@ -307,7 +316,7 @@ class _Pass:
     def _give(self, candidate: Candidate, found: Placement) -> None:
         self._processors -= sum(processors for _, processors in found)
         self._resources.put(candidate.need.piece(found))
-        self._future.take(candidate.need.piece(found), self._view.now, candidate.end)
+        self._future.start(candidate.need.piece(found), candidate.end)
 
     def _start(self, candidate: Candidate, option: Candidate, found: Placement) -> None:
         """Start the job of a candidate under one of its options."""
@@ -316,14 +325,19 @@ class _Pass:
         self._starts.append(Start(candidate.job, named, self._head, option.option, parts))
         self._candidates.granted(candidate)
 
-    def _hold(self, candidate: Candidate, option: Candidate, slot: Slot) -> None:
-        """Keep a slot for the job of a candidate under one of its options."""
+    def _hold(
+        self, candidate: Candidate, option: Candidate, slot: Slot, before: CarriedSlot | None = None
+    ) -> None:
+        """Keep a slot for the job of a candidate under one of its options; it may be as it was before."""
         self._record_wait(candidate, slot.at)
-        named, parts = shares(slot.fit, self._node_table), part_shares(slot.fit, self._node_table)
-        kept = Reservation(
-            candidate.job, slot.at, named, candidate.turn, candidate.request, option.option, parts
-        )
+        kept = before.reservation if before is not None and before.slot is slot else None
+        if kept is None or kept.turn != candidate.turn:
+            named, parts = shares(slot.fit, self._node_table), part_shares(slot.fit, self._node_table)
+            kept = Reservation(
+                candidate.job, slot.at, named, candidate.turn, candidate.request, option.option, parts
+            )
         self._reservations.append(kept)
+        self._held.append(slot)
         self._candidates.granted(candidate)
 
     def _wait(self, candidate: Candidate, at: Instant) -> None:
@@ -356,9 +370,9 @@ class _Pass:
         told = with_alternatives(self._refused(each) for each in self._options(candidate))
         return Wait((*ahead, *told), at)
 
-    def _why_spent(self, place: int) -> Wait:
-        """Return why the jobs of a class wait of whose limits nothing is left."""
-        return self._why(first_candidate(self._view, self._node_table, place), NEVER, None)
+    def _why_refused(self, place: int, head: JobId | None) -> Wait:
+        """Return why the jobs of a class wait that was left out."""
+        return self._why(first_candidate(self._view, self._node_table, place), NEVER, head)
 
     def _limits_of(self, candidate: Candidate) -> tuple[Reason, ...]:
         return tuple(limit_reasons(candidate.need, self._resources))

@@ -128,6 +128,12 @@ class FreeResources:
             and self.licences == other.licences
         )
 
+    def differing(self, other: "FreeResources") -> list[int]:
+        """Return the nodes of which other processors are free, or other jobs have them, than on another."""
+        ours = zip(self.free, self.jobs, self.owned, strict=True)
+        theirs = zip(other.free, other.jobs, other.owned, strict=True)
+        return [node for node, (one, two) in enumerate(zip(ours, theirs, strict=True)) if one != two]
+
     def is_idle(self, number: int) -> bool:
         """Return whether no job holds anything of the node."""
         return self.free[number] == self.node_table.processors[number] and not self.jobs[number]

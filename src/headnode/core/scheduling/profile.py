@@ -8,6 +8,7 @@ Cost:  finding a place O(steps looked at), a change O(steps within it) and a bis
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import inf
 from typing import NamedTuple
 
@@ -73,6 +74,16 @@ class Profile:
         if self._times[0] < before:
             self._times[0] = before
 
+    def replace(self, was: "Profile", then: "Profile", since: float, each: int = 1) -> None:
+        """Let one part of the whole be another from an instant on; each of it counts as so many."""
+        ends = [at for at in {*was._times, *then._times} if at > since]
+        begin = since
+        for end in (*sorted(ends), inf):
+            more = then.least(begin, begin) - was.least(begin, begin)
+            if more:
+                self._change(begin, end, more * each)
+            begin = end
+
     def first_fit(
         self, processors: int, duration: float, after: float, until: float = inf, latest: float = inf
     ) -> float:
@@ -131,22 +142,10 @@ class Profile:
         after = bisect_left(times, end, first)
         return free[first] if after <= first + 1 else min(free[first:after])
 
-    def lasts(self, processors: int, start: float, end: float) -> bool:
-        """Return whether so many are free all the time; where too few are is mostly soon."""
-        times, free = self._times, self._free
-        stair = max(bisect_right(times, start) - 1, 0)
-        while free[stair] >= processors:
-            stair += 1
-            if stair == len(times) or times[stair] >= end:
-                return True
-        return False
-
-    def opens(self) -> float:
-        """Return when the first stair begins on which anything is free; inf if there is none."""
-        for begins, free in zip(self._times, self._free, strict=True):
-            if free > 0:
-                return begins
-        return inf
+    def lowest(self, start: float) -> tuple[list[float], list[int]]:
+        """Return from an instant on when each stair begins, and how many are free at least until it ends."""
+        first = max(bisect_right(self._times, start) - 1, 0)
+        return self._times[first:], [*accumulate(self._free[first:], min)]
 
     def windows(self, duration: float, after: float, until: float = inf) -> list[tuple[float, bool, int]]:
         """Return how many are free all the time for the duration, by when it begins: before `until`.

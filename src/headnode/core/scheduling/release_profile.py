@@ -7,11 +7,12 @@ is: then each is a kind of its own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import Flag, auto
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
+from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.profile import Profile
@@ -37,48 +38,77 @@ class NodeDemand(Flag):
 
 
 class NodeKinds:
-    """The open nodes of a table by kind, for requests of a pass.  `of` is the kind of each node, or -1."""
+    """The open nodes of a table by kind.  `of` is the kind of each node, or -1.
 
-    def __init__(self, node_table: NodeTable, needs: Iterable[ResolvedRequest]) -> None:
+    `demand` is what is wanted of each group of equal nodes.
+    """
+
+    def __init__(self, node_table: NodeTable, demand: Sequence[NodeDemand]) -> None:
         self.all: list[NodeKind] = []
         self.of = [-1] * len(node_table.names)
-        wanted = _wanted(node_table, needs)
-        for group, nodes in enumerate(node_table.alike):
-            self._add(node_table, nodes, wanted.get(group, NodeDemand.NOTHING))
+        for nodes, wants in zip(node_table.alike, demand, strict=True):
+            self._add(node_table, nodes, wants)
 
     def _add(self, node_table: NodeTable, nodes: NodeOrder, wants: NodeDemand) -> None:
         size = node_table.processors[nodes[0]]
-        apart = NodeDemand.APART in wants or wants == NodeDemand.WHOLE | NodeDemand.SHARED or len(nodes) == 1
-        for kind in [(node,) for node in nodes] if apart else [nodes]:
+        for kind in [(node,) for node in nodes] if wants is NodeDemand.APART else [nodes]:
             for node in kind:
                 self.of[node] = len(self.all)
-            self.all.append(NodeKind(kind, size, wants == NodeDemand.WHOLE and not apart))
+            self.all.append(NodeKind(kind, size, wants is NodeDemand.WHOLE))
 
 
-def _wanted(node_table: NodeTable, needs: Iterable[ResolvedRequest]) -> dict[int, NodeDemand]:
-    """Return what is wanted of each group of equal nodes; a group of which only a part may serve is apart."""
-    wanted: dict[int, NodeDemand] = {}
-    known: dict[int, list[Counter[int]]] = {}  # by rules
-    for need in needs:
-        members_in = known.get(need.rules) or [_members(order, node_table) for order in need.candidates]
-        if need.rules >= 0:
-            known[need.rules] = members_in
-        for groups in members_in:
-            for group, members in groups.items():
-                wants = _wants(need, node_table, group)
-                if members < len(node_table.alike[group]):
-                    wants |= NodeDemand.APART
-                wanted[group] = wanted.get(group, NodeDemand.NOTHING) | wants
-        for part in need.parts:
-            wanted |= {
-                group: NodeDemand.APART | wanted.get(group, NodeDemand.NOTHING) for group in part.split
-            }
-    return wanted
+class KindMemory:
+    """The kinds of the last pass on the nodes of a table, and how many nodes of each group rules allow."""
+
+    def __init__(self) -> None:
+        self.kinds: tuple[Sequence[NodeDemand], NodeKinds] | None = None
+        self._members: dict[int, list[Counter[int]]] = {}  # of groups in each alternative, by rules
+
+    def members_in(self, need: ResolvedRequest, node_table: NodeTable) -> list[Counter[int]]:
+        """Return how many nodes of each group are in each alternative of a need."""
+        known = self._members.get(need.rules)
+        if known is None:
+            known = [Counter(node_table.alike_of[node] for node in order) for order in need.candidates]
+            if need.rules >= 0:
+                self._members[need.rules] = known
+        return known
 
 
-def _members(order: NodeOrder, node_table: NodeTable) -> Counter[int]:
-    """Return how many nodes of each group are in the order."""
-    return Counter(node_table.alike_of[node] for node in order)
+def kinds_of(node_table: NodeTable, needs: Iterable[ResolvedRequest]) -> NodeKinds:
+    """Return the open nodes of a table by kind, for requests of a pass; the same if they suit these."""
+    memory = node_table.cache.of(KindMemory)
+    demand = [NodeDemand.NOTHING] * len(node_table.alike)
+    for need in {_what_matters(need): need for need in needs}.values():
+        for group, wanted in _wanted(need, memory.members_in(need, node_table), node_table):
+            demand[group] |= wanted
+    mixed = NodeDemand.WHOLE | NodeDemand.SHARED
+    for group, nodes in enumerate(node_table.alike):
+        if len(nodes) == 1 or NodeDemand.APART in demand[group] or demand[group] == mixed:
+            demand[group] = NodeDemand.APART
+    if memory.kinds is None or memory.kinds[0] != demand:
+        memory.kinds = demand, NodeKinds(node_table, demand)
+    return memory.kinds[1]
+
+
+def _what_matters(need: ResolvedRequest) -> tuple[Hashable, ...]:
+    """Return what `_wanted` looks at."""
+    where = need.rules if need.rules >= 0 else need.candidates
+    apart = need.single, need.share > 0, bool(need.required), need.counts_amounts
+    return where, need.unit, need.whole, apart, need.parts
+
+
+def _wanted(
+    need: ResolvedRequest, members_in: Iterable[Counter[int]], node_table: NodeTable
+) -> Iterator[tuple[int, NodeDemand]]:
+    """Yield what is wanted of each group of equal nodes; a group of which only a part may serve is apart."""
+    for groups in members_in:
+        for group, members in groups.items():
+            yield group, _wants(need, node_table, group)
+            if members < len(node_table.alike[group]):
+                yield group, NodeDemand.APART
+    for part in need.parts:
+        for group in part.split:
+            yield group, NodeDemand.APART
 
 
 def _wants(need: ResolvedRequest, node_table: NodeTable, group: int) -> NodeDemand:
@@ -129,21 +159,24 @@ def filled(kind: NodeKind, count: int) -> Placement:
     return tuple([*first, (kind.nodes[full], rest)] if rest else first)
 
 
+OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
+
+
+def expected(releases: Sequence[Release], now: Instant) -> list[Release]:
+    """Return releases with those of jobs over their limits after now."""
+    return [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
+
+
 ReleaseSteps = list[tuple[float, int]]
 """When how much comes back."""
 
 
-def kind_profiles(
-    now: float, resources: FreeResources, kinds: NodeKinds, releases: Sequence[Release]
-) -> list[Profile]:
-    """Return for each kind what is free of it: idle nodes where those are counted, else processors."""
-    returns = _by_node(resources, releases)
-    return [
-        (_idle_nodes if kind.whole else _processors)(
-            now, resources, kind, [returns[node] for node in kind.nodes]
-        )
-        for kind in kinds.all
-    ]
+def kind_profile(
+    now: float, resources: FreeResources, kind: NodeKind, returns: Sequence[ReleaseSteps]
+) -> Profile:
+    """Return what is free of a kind: idle nodes where those are counted, else processors."""
+    make = _idle_nodes if kind.whole else _processors
+    return make(now, resources, kind, [returns[node] for node in kind.nodes])
 
 
 def total_profile(now: float, kinds: NodeKinds, profiles: Sequence[Profile]) -> Profile:
@@ -188,15 +221,42 @@ def licence_profiles(now: float, resources: FreeResources, releases: Sequence[Re
     return {feature: _rising(now, resources.licences[feature], back) for feature, back in returns.items()}
 
 
-def _by_node(resources: FreeResources, releases: Sequence[Release]) -> list[ReleaseSteps]:
-    """Return what comes back of each node; with its sole owner, all of it does."""
-    returns: list[ReleaseSteps] = [[] for _ in resources.free]
-    for at, _, _, piece in releases:
+class NodeReturns:
+    """What running jobs release of each node, in no order: with its sole owner, all of it comes back."""
+
+    def __init__(self, resources: FreeResources, releases: Sequence[Release]) -> None:
+        self._sizes = resources.node_table.processors
+        self._releases: dict[int, Release] = {}
+        self.of: list[ReleaseSteps] = [[] for _ in resources.free]
+        self.change(releases)
+
+    def differing(self, releases: Sequence[Release]) -> set[int]:
+        """Return the nodes of which something else comes back with these releases."""
+        gone, come, _ = self._changes(releases)
+        return {node for each in (*gone, *come) for node, _ in each.piece.fit}
+
+    def change(self, releases: Sequence[Release]) -> None:
+        """Let these be the releases."""
+        gone, come, self._releases = self._changes(releases)
+        for each in gone:
+            for node, step in self._steps(each):
+                self.of[node].remove(step)
+        for each in come:
+            for node, step in self._steps(each):
+                self.of[node].append(step)
+
+    def _changes(
+        self, releases: Sequence[Release]
+    ) -> tuple[list[Release], list[Release], dict[int, Release]]:
+        """Return the releases before that are not among these, those that are new, and all by job."""
+        before, now = self._releases, {each.job: each for each in releases}
+        gone = [each for job, each in before.items() if now.get(job) is not each]
+        return gone, [each for job, each in now.items() if before.get(job) is not each], now
+
+    def _steps(self, release: Release) -> Iterator[tuple[int, tuple[float, int]]]:
+        at, piece = release.at, release.piece
         for node, processors in piece.fit:
-            returns[node].append(
-                (at, resources.node_table.processors[node] if piece.exclusive else processors)
-            )
-    return returns
+            yield node, (at, self._sizes[node] if piece.exclusive else processors)
 
 
 def _free(resources: FreeResources, node: int) -> int:
