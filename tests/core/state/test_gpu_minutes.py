@@ -305,7 +305,7 @@ def test_no_history_starts_a_job_above_the_limit_of_gpus_or_keeps_one_out_below(
     policy: str, amount: str
 ) -> None:
     kept_out = started = 0
-    for steps in thinned(product(STEPS, repeat=5)):
+    for steps in thinned(product(STEPS, repeat=4)):
         world = world_with(3, half_life=HALF_LIFE, UserLimits=f"ada:{amount}=6")
         world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
         ledger = Ledger()
@@ -320,4 +320,4 @@ def test_no_history_starts_a_job_above_the_limit_of_gpus_or_keeps_one_out_below(
             for gpus, seconds in gpus_in_queue(world):
                 assert gpus > free or total + gpus * seconds > LIMIT - 1.5, steps
                 kept_out += gpus <= free
-    assert min(kept_out, started) > 300
+    assert min(kept_out, started) > 20
