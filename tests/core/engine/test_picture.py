@@ -15,7 +15,7 @@ from headnode.core.model.job import NOTHING_HELD, HeldAmounts, Licence
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.scheduling.conservative import _Pass as ConservativePass
+from headnode.core.scheduling.conservative import ConservativePass
 from headnode.core.scheduling.pass_state import PassState
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
