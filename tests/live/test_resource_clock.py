@@ -22,4 +22,4 @@ def test_a_worker_moves_its_table_with_a_clock_that_is_set(monkeypatch: pytest.M
     worker._table.add(KEY, "mark", "ada", job="", may_be_there=True, now=worker._now())
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() - 86_400)
-    assert 0 <= worker._now() - worker._table.attempts[KEY].since < 3600
+    assert -1 < worker._now() - worker._table.attempts[KEY].since < 3600

@@ -19,7 +19,8 @@ PROGRAM = "globus-url-copy"
 RESTARTS = "2"  # of a transfer that was cut, from where it stopped, before it counts as an attempt
 RESTART_AFTER = "1"  # s
 SHORTEST_STALL = 30.0  # s: restarts count, and an end for a stall hides the reason of the server
-_LASTING = ("530", "550", "authentic", "credential", "expired", "no such file", "permission denied")
+_LASTING_CODES = ("530", "550")  # replies of a server
+_LASTING = ("authentic", "credential", "expired", "no such file", "permission denied")
 
 
 class GridFtp:
@@ -91,7 +92,7 @@ class GridFtp:
             self._verifies = False
             self._copy(source, target)
             return
-        if any(word in said.lower() for word in _LASTING):
+        if is_lasting(said):
             raise NeverTransferred(f"{PROGRAM}: {said}", "correct the URL, or renew your proxy")
         raise TransferFailed(f"{PROGRAM}: {said}")
 
@@ -119,3 +120,18 @@ class GridFtp:
         if self._proxy is not None:
             os.close(self._proxy)
             self._proxy = None
+
+
+def is_lasting(said: str) -> bool:
+    """Return whether a reason stays the same when the transfer is tried again.
+
+    Paths and ports are left out: one may have the number of a reply in it.
+
+    >>> is_lasting("responded with an error 550 /x: not a plain file."), is_lasting("530-Login incorrect.")
+    (True, True)
+    >>> is_lasting("connect to localhost:35507: refused"), is_lasting("/data/expired 421 timeout")
+    (False, False)
+    """
+    words = [word for word in said.lower().split() if "/" not in word and ":" not in word.rstrip(":")]
+    coded = any(word.startswith(_LASTING_CODES) and not word[3:4].isalnum() for word in words)
+    return coded or any(reason in " ".join(words) for reason in _LASTING)
