@@ -39,8 +39,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
 def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
     slurm.write()
     yield slurm
-    for user in ("root", *(habit.user for habit in HABITS)):
-        slurm.run("scancel", f"--user={user}")
+    slurm.cancel_all()
 
 
 @pytest.fixture

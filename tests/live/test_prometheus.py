@@ -24,6 +24,7 @@ def test_prometheus_reads_what_jobs_did(tmp_path: Path) -> None:
             text = client.get("/metrics").text
             with closing(sqlite3.connect(head.state / "notices.db")) as outbox, outbox:
                 outbox.execute("alter table waiting rename column notice to lost")  # reading fails
+            head.submit("/bin/true")  # after which the outbox is read
             head.until(lambda: "headnode_failed_parts 1.0" in client.get("/metrics").text)
     samples = {
         (sample.name, *sample.labels.values()): sample.value
