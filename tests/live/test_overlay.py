@@ -16,7 +16,7 @@ import pytest
 
 from headnode.adapters.own_python import module_command
 from heads import PATIENCE, RealHead, real_head
-from testbed.made_up_site import HABITS, submit_jobs
+from testbed.made_up_site import submit_jobs
 from testbed.other_users import open_to_all
 from testbed.slurm_peer import SlurmPeer, slurm_peer
 
