@@ -237,6 +237,8 @@ def test_condor_history_shows_how_jobs_ended(condor: Programs, tmp_path: Path) -
     assert said[0] == " ID     OWNER          SUBMITTED   RUN_TIME     ST COMPLETED   CMD            "
     assert [line.split()[0] for line in said[1:]] == [f"{cluster}.2", f"{cluster}.1"]
     assert [line.split()[5] for line in said[1:]] == ["C", "C"]
+    assert [line.split()[-1] for line in said[1:]] == ["2", "1"]  # of exit $(Process)
+    assert condor.said(f"condor_history {cluster} -af Args", tmp_path).splitlines()[-1] == "-c exit 0"
 
 
 def test_condor_q_shows_a_job_that_is_left_in_the_queue_until_it_is_removed_by_force(

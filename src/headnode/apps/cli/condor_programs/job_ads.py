@@ -86,8 +86,8 @@ class JobAd:
         from headnode.core.model.task import substitute
 
         spec, instance = self.task, self.process.task["instance"]
-        if instance is not None and spec.get("start") is not None:
-            text = substitute(text, spec["start"] + (instance - 1) * (spec.get("increment") or 1))
+        if instance is not None and spec.get("kind") == "sweep":
+            text = substitute(text, (spec.get("start") or 0) + (instance - 1) * (spec.get("increment") or 1))
         return self.with_id(text)
 
     def words(self) -> "list[str]":
