@@ -59,7 +59,9 @@ static int is_started_by_headnode(void) {
 
 /* Commands that ask the head and print: they start no process and need no terminal of their own. */
 static int may_be_handed(int argc, char **argv, const char *file) {
-    static const char *const programs[] = {"sbatch", "squeue", "scancel", "sinfo", "sacct", "qsub", "qstat", "qdel", NULL};
+    static const char *const programs[] = {"sbatch", "squeue", "scancel", "sinfo", "sacct", "qsub", "qstat", "qdel", "bsub", "bjobs", "bkill",
+        "condor_submit", "condor_q", "condor_history", "condor_rm", "condor_status", NULL};
+    static const char *const of_terminals[] = {"-I", "-Ip", "-Is", NULL}; /* options of bsub */
     static const char *const nouns[] = {"job", "task", "node", "cluster", NULL};
     const char *off = getenv(SWITCH), *slash = strrchr(file, '/'), *called = slash ? slash + 1 : file;
     if ((off && !strcmp(off, "0")) || is_started_by_headnode() || getuid() != geteuid() || getgid() != getegid()) return 0;
@@ -67,6 +69,8 @@ static int may_be_handed(int argc, char **argv, const char *file) {
         if (fcntl(fd, F_GETFD) < 0) return 0;
     pid_t group = tcgetpgrp(0);
     if (group > 0 && group != getpgrp()) return 0; /* in the background: reading the terminal has to stop it */
+    for (int at = 1; !strcmp(called, "bsub") && at < argc; at++)
+        if (listed(argv[at], of_terminals)) return 0;
     if (listed(called, programs)) return 1;
     int word = 1;
     if (!listed(called, nouns)) {

@@ -141,6 +141,31 @@ def test_commands_say_the_same_with_and_without_a_resident(launched: Launched, h
         ), words  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("program", "words", "handed"),
+    [
+        ("squeue", ["-h"], True),
+        ("bjobs", ["-u", "all"], True),
+        ("bkill", ["999"], True),
+        ("condor_q", ["-allusers"], True),
+        ("bsub", ["-Zz", "true"], True),
+        ("bsub", ["-J", "x", "-Is", "-Zz", "true"], False),
+        ("srun", ["--nonsense"], False),
+    ],
+)
+def test_programs_of_other_schedulers_are_handed_over_unless_they_need_the_terminal(
+    launched: Launched, head: RealHead, program: str, words: list[str], handed: bool
+) -> None:
+    state = {"HEADNODE_STATE": str(head.state)}
+    launched.program.with_name(program).symlink_to("hn")
+    called = f'"${{0%/*}}/{program}" "$@"; exit $?'
+    plain = launched.run(*words, before=called, **state, HEADNODE_RESIDENT_CLIENT="0")
+    for _ in range(3):
+        again = launched.run(*words, before=called, **state)
+    assert (again.returncode, again.stderr) == (plain.returncode, plain.stderr)
+    assert (again.returncode == 127, launched.sockets.exists()) == (False, handed)
+
+
 def test_a_command_has_the_directory_variables_and_shell_of_its_caller(
     launched: Launched, head: RealHead, tmp_path: Path
 ) -> None:
