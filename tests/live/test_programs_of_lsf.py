@@ -164,6 +164,17 @@ def test_bkill_sends_a_signal_that_the_program_can_catch(lsf: Programs, tmp_path
     assert (tmp_path / "out").read_text().splitlines()[-1] == "caught"
 
 
+def test_bkill_r_ends_a_job_without_the_grace_period(lsf: Programs, tmp_path: Path) -> None:
+    job = submitted(
+        lsf, "bsub -o out \"trap 'echo term' TERM; echo ready; while :; do sleep 0.05; done\"", tmp_path
+    )
+    lsf.head.until(lambda: (tmp_path / "out").exists() and "ready" in (tmp_path / "out").read_text())
+    lsf.said(f"bkill -r {job}", tmp_path)
+    until(lsf, job, ["EXIT"], tmp_path)
+    lsf.head.until(lambda: lsf.head.ask("tasks", job=job)["tasks"][0]["signal"] == 9)
+    assert (tmp_path / "out").read_text() == "ready\n"
+
+
 def test_a_stopped_job_waits_until_it_is_resumed(lsf: Programs, tmp_path: Path) -> None:
     blocking = submitted(lsf, "bsub -n 2 sleep 1000", tmp_path)
     until(lsf, blocking, ["RUN"], tmp_path)
@@ -203,6 +214,9 @@ def test_hosts_queues_and_the_cluster_are_listed(lsf: Programs, tmp_path: Path) 
         ("bkill 12x", "12x: Illegal job ID.\n"),
         ("bjobs -o nosuchfield", "The field name nosuchfield is not recognized"),
         ("bjobs -Z", "illegal option"),
+        ("bjobs -W", "illegal option"),
+        ("bqueues -u ann", "illegal option"),
+        ("bstop -s USR1 1", "illegal option"),
     ],
 )
 def test_what_is_wrong_is_refused_with_the_status_of_lsf(

@@ -23,10 +23,12 @@ from headnode.adapters.notify.event_log_writer import EventLogOrder, EventLogRes
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.condor import event_log as texts
+from headnode.core.formats.condor.draft import USER_LOG
 from headnode.core.formats.condor.event_log import LoggedJob, LoggedProcess
 from headnode.core.model.errors import HeadnodeError, NotFound
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant
+from headnode.core.model.ranges import Ranges
 from headnode.core.state import job_events as j
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -46,7 +48,7 @@ _PASSING: Final = frozenset(
      errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENETDOWN, errno.EHOSTDOWN)
 )  # fmt: skip
 """Errors that may go away."""
-_MARK: Final = b"UserLog"
+_MARK: Final = USER_LOG.encode()
 _ENDS: Final = ("005", "009")  # how events begin after which a process has ended
 
 log = logging.getLogger("headnode.event_logs")
@@ -76,8 +78,8 @@ class EventLogs:
         self._context = context
         self._first: int | None = None  # the event before the first that it was given
         self._known: dict[int, LoggedJob | None] = {}
-        self._begun: dict[tuple[int, int, int], bool] = {}  # attempts that have an event 001
-        self._over: dict[int, set[int]] = {}  # processes that have ended, of jobs that have not
+        self._begun: set[tuple[int, int, int]] = set()  # attempts that have an event 001
+        self._over: dict[int, Ranges] = {}  # processes that have ended, of jobs that have not
         self._nodes: dict[tuple[int, int, int], str] = {}  # of dispatched instances
         self._waiting: dict[LogKey, _LateLines] = {}
         self._held = 0  # characters in them
@@ -247,7 +249,7 @@ class EventLogs:
         key_of = self._keys(event.job)
         for process, text in self._texts(event, logged):
             if text.startswith(_ENDS):
-                self._over.setdefault(event.job, set()).add(process.number)
+                self._over.setdefault(event.job, Ranges()).add(process.number)
             yield key_of(process), text
         if isinstance(event, j.JobEnded):
             self._over.pop(event.job, None)
@@ -308,12 +310,14 @@ class EventLogs:
 
     def _left(self, logged: LoggedJob) -> Iterator[LoggedProcess]:
         """Yield the processes that have not ended before the event that is looked at."""
-        over = self._over.get(logged.job, set())
+        over = self._over.setdefault(logged.job, Ranges())
         run = self._context.lookups.job(logged.job).record.run if logged.job < self._last else None
         if run is not None:  # of the time before a restart only the record is known
             for task, progress in enumerate(run.tasks, 1):
                 ended = (*progress.finished, *progress.failed, *progress.canceled)
-                over = over | {one.number for instance in ended if (one := logged.process(task, instance))}
+                for instance in ended:
+                    if (one := logged.process(task, instance)) is not None:
+                        over.add(one.number)
         yield from (process for process in logged.all() if process.number not in over)
 
     def _started(
@@ -322,7 +326,7 @@ class EventLogs:
         key = (logged.job, task, instance)
         process = logged.process(task, instance)
         if process is not None and key not in self._begun:
-            self._begun[key] = True
+            self._begun.add(key)
             yield process, texts.executing(process, _date(at), self._nodes.get(key, ""))
 
     def _ended(self, logged: LoggedJob, end: j.InstanceEnd, date: str) -> Iterator[tuple[LoggedProcess, str]]:
@@ -334,7 +338,8 @@ class EventLogs:
         self._nodes[key] = end.node or self._nodes.get(key, "")
         if outcome.started is not None:
             yield from self._started(logged, end.task, end.instance, outcome.started)
-        begun = self._begun.pop(key, False)
+        begun = key in self._begun
+        self._begun.discard(key)
         self._nodes.pop(key, None)
         if end.state == "queued":
             if begun:

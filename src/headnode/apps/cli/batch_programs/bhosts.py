@@ -27,7 +27,7 @@ def run(program: str, words: "Sequence[str]", client: Client) -> int:
         read_line(words, "V", "")
         sys.stdout.write(_identity(client))
         return 0
-    line = read_line(words, "w noheader", "u m" if program == "bqueues" else "")
+    line = read_line(words, "w noheader", "")
     known = _hosts(client) if program == "bhosts" else _queues(client)
     names = [name for name in line.words if name != "all"]
     if absent := [name for name in names if name not in known]:

@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_FLAGS = "a d p r s l w A W X UF noheader json nodate aps"
+_FLAGS = "a d p r s l w A X UF noheader json"
 _VALUED = "u J q m P g o"
 _STATES = {"p": ("PEND", "PSUSP"), "r": ("RUN",), "s": ("PSUSP", "USUSP"), "d": ("DONE", "EXIT")}
 _HEADINGS = ("JOBID", "USER", "STAT", "QUEUE", "FROM_HOST", "EXEC_HOST", "JOB_NAME", "SUBMIT_TIME")
@@ -45,8 +45,6 @@ _WIDTHS = (7, 7, 5, 10, 11, 11, 10, 0)
 def run(_program: str, words: "Sequence[str]", client: Client) -> int:
     """List jobs; the exit status is 255 if a job that was named is not there."""
     line = read_line(words, _FLAGS, _VALUED)
-    if line.has("aps"):
-        raise ProgramRefusal("-aps is not supported here: see hn cluster shares", status=NOT_DONE)
     source = JobSource(client)
     missing = list[str]()
     if line.words and line.words != ["0"]:
@@ -94,7 +92,7 @@ _CHOSEN = ("J", "q", "m", "P", "g")
 
 
 def _table(line: LsfLine, rows: "Sequence[BatchRow]") -> str:
-    wide = any(map(line.has, "wWX"))
+    wide = line.has("w") or line.has("X")
     cells = [] if line.has("noheader") else [list(_HEADINGS)]
     reasons = [""] * len(cells)
     for row in rows:

@@ -24,18 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_VALUED = "J g m q u P s"
+_CHOSEN = "J g m q u P"
 _DEEDS = {"bkill": "terminated", "bstop": "stopped", "bresume": "resumed"}
 _OVER = ("DONE", "EXIT")
 
 
 def run(program: str, words: "Sequence[str]", client: Client) -> int:
     """End, stop or resume jobs, or send them a signal; the worst exit status counts."""
-    line = read_line(words, "r b stat", _VALUED)
-    if line.has("b") or line.has("stat"):
-        raise ProgramRefusal("-b and -stat are not supported here: name the jobs", status=NOT_DONE)
-    if line.has("s") and program != "bkill":
-        raise ProgramRefusal("-s is an option of bkill", status=NOT_DONE)
+    line = read_line(words, "r", f"{_CHOSEN} s") if program == "bkill" else read_line(words, "", _CHOSEN)
     source, chooses = JobSource(client), any(map(line.has, CHOICES))
     if not line.words and not chooses:
         raise ProgramRefusal("Job ID is missing.", status=NOT_DONE, prefix="bare")
@@ -118,6 +114,8 @@ def _do(program: str, row: BatchRow, line: LsfLine, source: JobSource) -> bool:
     if program == "bkill" and line.has("s") and not _ends(line):
         source.client.ask("signal_job", signal=_signal(line.text("s")), **named)
     elif program == "bkill":
+        if whole and line.has("r"):  # without the grace period
+            named["force"] = True
         source.client.ask("cancel_job" if whole else "cancel_task", **named)
     elif not whole:
         raise ProgramRefusal(f"an element of an array cannot be {_DEEDS[program]} alone", status=NOT_DONE)

@@ -56,13 +56,13 @@ _OF_ONE = {
     "qsig": "-s",
     "qhost": "-h -j -q -u -ncb",
     "qacct": "-j -t -o -u -P -q -h -d",
-    "bjobs": "-a -d -p -r -s -l -w -A -W -X -UF -noheader -json -o -u -J -q -m -P -g",
-    "bkill": "-s -J -g -m -q -u -P",
+    "bjobs": "-a -d -p -r -s -l -w -A -X -UF -noheader -json -o -u -J -q -m -P -g",
+    "bkill": "-s -r -J -g -m -q -u -P",
     "bstop": "-J -g -m -q -u -P",
     "bresume": "-J -g -m -q -u -P",
     "bpeek": "-f -J -q -m -u",
-    "bhosts": "-w",
-    "bqueues": "-w -u -m",
+    "bhosts": "-w -noheader",
+    "bqueues": "-w -noheader",
     "lsid": "-V",
 }
 _OF_QALTER = {"pbs": "-A -M -N -P -a -h -l -m -p -q", "gridengine": "-A -M -N -P -a -h -l -m -p -u"}

@@ -39,7 +39,7 @@ OPTIONS = {
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List processes that have ended, the newest first."""
-    asked = read_line("condor_history", words, OPTIONS, _tell)
+    asked = read_line("condor_history", words, OPTIONS)
     wanted = WantedProcesses(asked.words, asked.values("constraint"))
     source = CondorSource(client)
     limit = asked.number("match") if asked.has("match") else asked.number("limit")
@@ -52,10 +52,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
     for line in EndedTable(wide=True).lines(rows):
         sys.stdout.write(line)
     return 0
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def _rows(asked: CondorLine, wanted: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":

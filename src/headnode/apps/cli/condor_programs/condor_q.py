@@ -57,7 +57,7 @@ _SUPERUSER = 0
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs."""
-    asked = read_line("condor_q", words, OPTIONS, _tell)
+    asked = read_line("condor_q", words, OPTIONS)
     wanted = WantedProcesses([*asked.words, *asked.values("submitter")], asked.values("constraint"))
     source, limit = CondorSource(client), asked.number("limit")
     owner = None if asked.has("allusers") or os.geteuid() == _SUPERUSER else own_user()
@@ -73,10 +73,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
     if not asked.has("run"):
         _show_other_totals(source, owner)
     return 0
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def _first(limit: int | None, rows: "Iterator[CondorProcess]") -> "Iterator[CondorProcess]":

@@ -3,7 +3,6 @@
 Source:  HTCondor 24, condor_status(1); "Machine ClassAd Attributes".
 """
 
-import sys
 import time
 from itertools import islice
 
@@ -118,7 +117,7 @@ _ATTRIBUTES: "Mapping[str, tuple[str, Callable[[dict[str, Any]], Value]]]" = {
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List nodes."""
-    asked = read_line("condor_status", words, OPTIONS, _tell)
+    asked = read_line("condor_status", words, OPTIONS)
     constraints = [parsed(text) for text in asked.values("constraint")]
     names = {word.rpartition("@")[2] for word in asked.words}
     nodes = [node for node in client.ask("nodes")["nodes"] if not names or node["name"] in names]
@@ -137,10 +136,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
     if ads:
         _show_totals(ads)
     return 0
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def _show_table(ads: "Sequence[MachineAd]", now: float) -> None:

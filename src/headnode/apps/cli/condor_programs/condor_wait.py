@@ -6,7 +6,6 @@ Source:  HTCondor 24, condor_wait(1).
 
 import os
 import signal
-import sys
 
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.condor_programs.job_ads import JobAd
@@ -35,7 +34,7 @@ class _TimeExpired(Exception):
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """Wait; return 0 when all have ended, 1 if the time is over or no job has the log."""
-    asked = read_line("condor_wait", words, OPTIONS, _tell)
+    asked = read_line("condor_wait", words, OPTIONS)
     if not 1 <= len(asked.words) <= 2:
         raise refusal("condor_wait needs a log file", "write: condor_wait [-wait SECONDS] [-num N] LOG [ID]")
     source = CondorSource(client)
@@ -55,10 +54,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
         return 1
     print("All jobs done." if wanted == len(rows) else "Some jobs done.")
     return 0
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 class _Alarm:

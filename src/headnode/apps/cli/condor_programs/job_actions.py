@@ -60,18 +60,12 @@ class _NotSo(Exception):
 
 def run(program: str, words: "Sequence[str]", client: Client) -> int:
     """Change the jobs that are meant; return 1 if one of them could not be changed."""
-    asked = read_line(
-        program, _with_priority(words) if program == "condor_prio" else words, OPTIONS[program], _tell
-    )
+    asked = read_line(program, _with_priority(words) if program == "condor_prio" else words, OPTIONS[program])
     if not asked.words and not asked.has("constraint") and not asked.has("all"):
         raise refusal(
             "You did not specify any jobs", "give CLUSTER, CLUSTER.PROCESS, USER, -constraint or -all"
         )
     return _Actions(program, asked, client).run()
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def _with_priority(words: "Sequence[str]") -> "list[str]":

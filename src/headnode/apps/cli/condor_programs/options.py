@@ -4,6 +4,8 @@ Options have one dash, or two; they can be shortened, and some have qualifiers: 
 Source:  HTCondor 24, the manual pages of its programs.
 """
 
+import sys
+
 from headnode.apps.cli.batch_programs.words import ProgramRefusal
 
 TYPE_CHECKING = False
@@ -91,10 +93,8 @@ def refusal(*lines: str, status: int = 1) -> ProgramRefusal:
     return ProgramRefusal(f"ERROR: {first}", *rest, status=status, prefix="bare")
 
 
-def read_line(
-    program: str, words: "Sequence[str]", table: "CondorOptions", tell: "Callable[[str], object]"
-) -> CondorLine:
-    """Return a command line read; options without effect are told.
+def read_line(program: str, words: "Sequence[str]", table: "CondorOptions") -> CondorLine:
+    """Return a command line read; options without effect are told on standard error.
 
     Raises:  ProgramRefusal for an unknown option, a refused one, and one whose values are missing.
     """
@@ -111,7 +111,7 @@ def read_line(
         if option.refused:
             raise refusal(f"{word} is not supported here: {option.refused}")
         if option.ignored:
-            tell(f"{program}: {word} has no effect here: {option.ignored}")
+            sys.stderr.write(f"{program}: {word} has no effect here: {option.ignored}\n")
         else:
             found.options.append((name, qualifiers, values))
     return found

@@ -60,7 +60,7 @@ _LOST = ("not-supported", "approximated")
 
 def submit(words: "Sequence[str]", client: Client) -> int:
     """Submit a submit file, with what the command line adds to it."""
-    asked = read_line("condor_submit", words, OPTIONS, _tell)
+    asked = read_line("condor_submit", words, OPTIONS)
     variables = [word for word in asked.words if _VARIABLE.match(word)]
     files = [*asked.values("file"), *(word for word in asked.words if not _VARIABLE.match(word))]
     if len(files) > 1:
@@ -76,7 +76,7 @@ def submit(words: "Sequence[str]", client: Client) -> int:
 
 def submit_flow(words: "Sequence[str]", client: Client) -> int:
     """Submit a flow of DAGMan: each node is a job, or several."""
-    asked = read_line("condor_submit_dag", words, OPTIONS_OF_DAGS, _tell)
+    asked = read_line("condor_submit_dag", words, OPTIONS_OF_DAGS)
     if len(asked.words) != 1:
         raise refusal("give one flow: condor_submit_dag FILE", "submit several flows one after the other")
     (path,) = asked.words
@@ -93,10 +93,6 @@ def submit_flow(words: "Sequence[str]", client: Client) -> int:
 
 def _request(path: str, text: str, client: Client) -> "dict[str, Any]":
     return submit_file_request(path, text, client) | {"dialect": "htcondor"}
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def _text_at(path: str) -> str:
