@@ -22,7 +22,7 @@ def calls(tmp_path: Path) -> OpenCalls:
 
 
 def opened(calls: OpenCalls, number: int) -> HeadnodeFuture:
-    future = HeadnodeFuture(number, lambda _: None)
+    future = HeadnodeFuture(number, lambda _: None, calls.directory)
     calls.open(future)
     return future
 

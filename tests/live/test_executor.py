@@ -1,5 +1,6 @@
 """Functions as tasks on a real head: values, exceptions, cancels, many calls, a head that is killed."""
 
+import linecache
 import os
 import pickle
 import signal
@@ -18,7 +19,7 @@ from headnode.adapters.wire.frame_codec import HEADER, frame
 from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, Unavailable, WrongState
 from headnode.sdk.executor.call_files import RESULT, CallDirectory, ResultHeader
 from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
-from headnode.sdk.executor.jobs_of_calls import JobsOfCalls
+from headnode.sdk.executor.jobs_of_calls import RESULT_PATIENCE, JobsOfCalls
 from heads import RealHead, real_head, shared_head_fixture
 from testbed.request_relay import RequestRelay, request_relay
 
@@ -140,6 +141,28 @@ def test_shutdown_cancels_what_has_not_started(client: HeadnodeClient, tmp_path:
         executor.submit(slowly, 1)
 
 
+def test_shutdown_does_not_cancel_a_call_that_runs(client: HeadnodeClient, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def run(path: str) -> str:
+        Path(path).touch()
+        threading.Event().wait(1)
+        return "ended"
+
+    executor = HeadnodeExecutor(client, directory=tmp_path)
+    future = executor.submit(run, str(begun))
+    while not begun.exists():
+        threading.Event().wait(0.01)
+    assert future.running()
+    executor.shutdown(cancel_futures=True)
+    assert future.result(0) == "ended"
+
+
+def test_an_option_that_no_call_has_is_refused_at_once(client: HeadnodeClient, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"'processor'.*'processors'"):
+        HeadnodeExecutor(client, directory=tmp_path, processor=1)  # type: ignore[call-arg]
+
+
 def test_the_directory_is_private_and_removed_at_the_end(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path) as executor:
         executor.submit(slowly, 1).result(PATIENCE)
@@ -171,6 +194,32 @@ def test_a_task_that_is_killed_is_named(executor: HeadnodeExecutor) -> None:
     with pytest.raises(WrongState, match=r"call-failed.*hn task output \d+\.1\.1") as failed:
         executor.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result(PATIENCE)
     assert "signal 9" in failed.value.what
+
+
+@pytest.mark.parametrize("status", [0, 3, 7])
+def test_a_function_that_ends_its_process_is_told_at_once(executor: HeadnodeExecutor, status: int) -> None:
+    # less than the time for which results of other machines are waited for
+    error: Any = executor.submit(os._exit, status).exception(RESULT_PATIENCE / 2)
+    assert error.code == "call-failed"
+    assert f"os._exit({status})" in error.what
+
+
+def test_a_function_may_have_child_processes_that_end_with_exit(executor: HeadnodeExecutor) -> None:
+    def with_child() -> int:
+        if (child := os.fork()) == 0:
+            os._exit(5)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert executor.submit(with_child).result(PATIENCE) == 5
+
+
+def test_a_traceback_shows_lines_of_the_cell_of_a_notebook(executor: HeadnodeExecutor) -> None:
+    cell, name = "def divide(by):\n    return 1 / by\n", "/tmp/ipykernel_1/cell.py"
+    made: dict[str, Any] = {}
+    exec(compile(cell, name, "exec"), made)
+    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)  # as IPython does
+    error = executor.submit(made["divide"], 0).exception(PATIENCE)
+    assert "return 1 / by" in str(error.__cause__)
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -208,7 +257,7 @@ def test_a_job_that_no_thread_can_follow_is_canceled_and_its_calls_say_so(
     tmp_path.chmod(0o700)
     calls = OpenCalls(CallDirectory(str(tmp_path)), 1000)
     jobs = JobsOfCalls(client, calls, {"command": "sleep 100"}, {})
-    future = HeadnodeFuture(1, lambda _: None)
+    future = HeadnodeFuture(1, lambda _: None, CallDirectory(str(tmp_path)))
     calls.open(future)
     before = threading.stack_size(1 << 46)  # bytes: no thread can have so much
     try:
@@ -253,7 +302,9 @@ def test_a_call_that_was_added_to_a_job_that_has_ended_meanwhile_gets_a_result(
     with HeadnodeClient(relay.state) as client:
         calls = OpenCalls(CallDirectory(str(calls_of)), 1000)
         jobs = JobsOfCalls(client, calls, {"command": command}, {"exclusive": True})
-        first, second = (HeadnodeFuture(number, lambda _: None) for number in (1, 2))
+        first, second = (
+            HeadnodeFuture(number, lambda _: None, CallDirectory(str(tmp_path))) for number in (1, 2)
+        )
         calls.open(first)
         calls.directory.write(f"1{RESULT}", ResultHeader("value"), pickle.dumps("well"))
         jobs.submit([1])

@@ -20,6 +20,8 @@ LONGEST_HEADER = 1 << 20  # bytes
 CALL, RESULT, STARTED, NEW = ".call", ".result", ".started", ".new"
 NO_VALUE = 3
 """Exit status of a task whose call has ended without a value: there is a result that says why."""
+ENDED = "call-failed"
+"""Kind of the result of a function that has ended its process itself."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -30,6 +32,7 @@ class CallHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cloudpickle: str  # version there
     path: list[str]  # directories from which modules were imported there
     most: int  # bytes of the pickle of a result, at most
+    sources: dict[str, list[str]] = {}  # lines of functions that are in no file, as those of notebooks
 
 
 class ResultHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,6 +102,14 @@ class CallDirectory:
         if len(body) > most:
             raise _bad_file(name, f"it has more than {most} bytes")
         return header, body
+
+    def has(self, name: str) -> bool:
+        """Return True if a file is there; False also if that cannot be found out."""
+        try:
+            os.stat(name, dir_fd=self._number, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
 
     def names(self) -> Iterator[str]:
         """Yield the names of the files that are there now."""

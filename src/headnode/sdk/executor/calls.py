@@ -11,7 +11,15 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple
 
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
-from headnode.sdk.executor.call_files import CALL, RESULT, RESULTS, STARTED, CallDirectory, ResultHeader
+from headnode.sdk.executor.call_files import (
+    CALL,
+    ENDED,
+    RESULT,
+    RESULTS,
+    STARTED,
+    CallDirectory,
+    ResultHeader,
+)
 
 
 class HeadnodeFuture(Future[Any]):
@@ -20,16 +28,19 @@ class HeadnodeFuture(Future[Any]):
     Unlike those of other executors, `cancel` also stops a call that runs.
     """
 
-    def __init__(self, number: int, dropped: Callable[[int], None]) -> None:
-        """`dropped` is told the number of a call that is canceled."""
+    def __init__(self, number: int, dropped: Callable[[int], None], directory: CallDirectory) -> None:
+        """`dropped` is told the number of a canceled call; in `directory` its task says that it runs."""
         super().__init__()
         self.number, self.started = number, False
         self.place = ""  # as `hn task output` names it, JOB.TASK.INSTANCE, once it was submitted
-        self._dropped, self._once = dropped, threading.RLock()
+        self._dropped, self._directory, self._once = dropped, directory, threading.RLock()
 
     def running(self) -> bool:
         """Return True if the call is being executed."""
-        return self.started and not self.done()
+        if self.done():
+            return False
+        self.started = self.started or self._directory.has(f"{self.number}{STARTED}")
+        return self.started
 
     def cancel(self) -> bool:
         """Cancel the call, also while it runs; return False if it has ended."""
@@ -75,6 +86,8 @@ def settle(future: HeadnodeFuture, header: ResultHeader, body: bytes) -> None:
             future.set_result(value)
     elif header.kind == "exception":
         future.set_exception(_exception(header, body))
+    elif header.kind == ENDED:
+        future.set_exception(_ended(future, header))
     else:
         future.set_exception(BadRequest(code=header.kind, what=header.what, fix=header.fix))
 
@@ -93,6 +106,14 @@ def _exception(header: ResultHeader, body: bytes) -> BaseException:
         )
     error.__cause__ = RemoteTraceback(header.traceback)
     return error
+
+
+def _ended(future: HeadnodeFuture, header: ResultHeader) -> HeadnodeError:
+    return WrongState(
+        code=ENDED,
+        what=f"the task {future.place} of the call ended without a result: the function called {header.what}",
+        fix=f"return a value, or raise an exception; see its output: hn task output {future.place}",
+    )
 
 
 def _unreadable(future: HeadnodeFuture, error: BaseException) -> HeadnodeError:

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import io
+import linecache
 import os
 import queue
 import sys
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack
 from headnode.adapters.files.opening import make_own_directory
 from headnode.apps.client.local_addresses import user_state_home
 from headnode.apps.client.submitter import quoted_line
+from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.sdk.description import COMMAND, task_description
 from headnode.sdk.executor.call_files import CALL, CallDirectory, CallHeader
@@ -36,6 +38,7 @@ MIB = 1 << 20
 ANY_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 and later write for the file of a function
 QUIET, LONGEST_BATCH = 0.02, 0.25  # seconds without a new call that end a batch; seconds for which it grows
 MOST_IN_BATCH = 100_000  # calls
+MOST_SOURCE = 100_000  # characters of lines that go with a call; a header of a call is bounded
 
 
 class WishKind(Enum):
@@ -109,7 +112,7 @@ class HeadnodeExecutor(Executor):
         Raises:  BadRequest ``not-picklable`` or ``call-too-large``; RuntimeError after `shutdown`, or if the
                  system gives no thread; OSError if the call cannot be written.
         """
-        body = self._pickled(fn, args, kwargs)
+        body, sources = self._pickled(fn, args, kwargs)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -117,8 +120,8 @@ class HeadnodeExecutor(Executor):
                 sender = threading.Thread(target=self._send, name="headnode executor", daemon=True)
                 sender.start()
                 self._sender = sender
-            future = HeadnodeFuture(self._next, self._dropped)
-            self._calls.directory.write(f"{future.number}{CALL}", self._header(), body)
+            future = HeadnodeFuture(self._next, self._dropped, self._calls.directory)
+            self._calls.directory.write(f"{future.number}{CALL}", self._header(sources), body)
             self._calls.open(future)
             self._next += 1
             self._wishes.put(ExecutorWish(WishKind.CALL, future.number))
@@ -135,7 +138,7 @@ class HeadnodeExecutor(Executor):
             sender = self._sender
         if cancel_futures:
             for future in self._calls.all():
-                if not future.started:
+                if not future.running():
                     future.cancel()
         if first and sender is not None:
             self._wishes.put(ExecutorWish(WishKind.SHUT_DOWN))
@@ -144,8 +147,8 @@ class HeadnodeExecutor(Executor):
         if wait and sender is not None:
             sender.join()
 
-    def _pickled(self, function: Any, arguments: Any, named: Any) -> bytes:
-        """Return a call as bytes.
+    def _pickled(self, function: Any, arguments: Any, named: Any) -> tuple[bytes, dict[str, list[str]]]:
+        """Return a call as bytes, and the lines of its functions that are in no file.
 
         Raises:  BadRequest ``not-picklable``, ``call-too-large`` or ``no-cloudpickle``.
         """
@@ -154,7 +157,7 @@ class HeadnodeExecutor(Executor):
             raise BadRequest(code="no-cloudpickle", what=what, fix=fix)
         name = getattr(function, "__qualname__", repr(function))
         try:
-            body = self._dumped((function, arguments, named))
+            body, files = self._dumped((function, arguments, named))
         except Exception as error:
             raise BadRequest(
                 code="not-picklable",
@@ -167,17 +170,23 @@ class HeadnodeExecutor(Executor):
                 what=f"the call of {name} has {len(body)} bytes when pickled, more than {self._bounds[0]}",
                 fix="pass the path of a file, or raise HeadnodeExecutor(largest_call=...)",
             )
-        return body
+        return body, _lines_in_no_file(files)
 
     @staticmethod
-    def _dumped(call: tuple[Any, ...]) -> bytes:
-        """Return a pickle in which functions keep the names of their files: tracebacks show lines of them."""
+    def _dumped(call: tuple[Any, ...]) -> tuple[bytes, set[str]]:
+        """Return a pickle in which functions keep the names of their files, and these names.
+
+        So tracebacks show lines of them.
+        """
         from cloudpickle import CloudPickler
+
+        files: set[str] = set()
 
         class CallPickler(CloudPickler):  # type: ignore[misc]  # it has no types
             def reducer_override(self, thing: Any) -> Any:
                 if not isinstance(thing, CodeType):
                     return super().reducer_override(thing)
+                files.add(thing.co_filename)
                 make, parts = self.dispatch_table[CodeType](thing)[:2]
                 named = (
                     thing.co_filename if isinstance(part, str) and part == ANY_FILE else part
@@ -187,15 +196,15 @@ class HeadnodeExecutor(Executor):
 
         with io.BytesIO() as body:
             CallPickler(body).dump(call)
-            return body.getvalue()
+            return body.getvalue(), files
 
-    def _header(self) -> CallHeader:
+    def _header(self, sources: dict[str, list[str]]) -> CallHeader:
         import cloudpickle
 
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         here = os.getcwd()  # noqa: PTH109  (a path of text)
         path = [os.path.abspath(folder) if folder else here for folder in sys.path]  # noqa: PTH100
-        return CallHeader(python, cloudpickle.__version__, path, self._bounds[1])
+        return CallHeader(python, cloudpickle.__version__, path, self._bounds[1], sources)
 
     def _dropped(self, number: int) -> None:
         """Cancel a call at the head; its future is canceled already."""
@@ -247,6 +256,18 @@ class HeadnodeExecutor(Executor):
             self._client.close()
 
 
+def _lines_in_no_file(names: set[str]) -> dict[str, list[str]]:
+    """Return the lines of cells of notebooks and the like: a task could not read them for a traceback."""
+    found: dict[str, list[str]] = {}
+    left = MOST_SOURCE
+    for name in sorted(names):
+        lines = [] if os.path.exists(name) else linecache.getlines(name)  # noqa: PTH110  (not a path at times)
+        left -= sum(map(len, lines))
+        if lines and left >= 0:
+            found[name] = lines
+    return found
+
+
 def _divided(options: SingleTaskOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of the jobs and those of the tasks.
 
@@ -260,6 +281,14 @@ def _divided(options: SingleTaskOptions) -> tuple[dict[str, Any], dict[str, Any]
                 fix="leave it out",
                 path=(name,),
             )
+    for name in options.keys() - SingleTaskOptions.__annotations__.keys():
+        meant = nearest_name(name, SingleTaskOptions.__annotations__)
+        raise BadRequest(
+            code="option",
+            what=f"there is no option {name!r}",
+            fix=f"write {meant!r}" if meant else "options have the names of the native form",
+            path=(name,),
+        )
     of_tasks = TaskOptions.__annotations__.keys() - {"name"}
     job = {name: value for name, value in options.items() if name not in of_tasks}
     return {"name": "functions", **job}, {name: options[name] for name in options if name in of_tasks}  # type: ignore[literal-required]

@@ -3,16 +3,21 @@
 Exit status: 0 the function has returned; 3 it has not, see the result; 2 files cannot be read or written.
 """
 
+import contextlib
+import linecache
 import os
+import posix
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from headnode.core.model.errors import HeadnodeError
 from headnode.sdk.executor.call_files import (
     CALL,
     CALLS,
+    ENDED,
     NO_VALUE,
     RESULT,
     STARTED,
@@ -37,6 +42,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, HeadnodeError) as error:
         sys.stderr.write(f"call {number} cannot be read: {error}\n")
         return 2
+    os._exit = posix._exit = partial(_end_without_value, directory, number, os.getpid(), os._exit)
     try:
         directory.write(f"{number}{STARTED}", ResultHeader("started"))
         result, body = _refusal(header) or _carried_out(header, call)
@@ -45,6 +51,20 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"the result of call {number} cannot be written: {error}\n")
         return 2
     return 0 if result.kind == "value" else NO_VALUE
+
+
+def _end_without_value(
+    directory: CallDirectory, number: str, worker: int, end: Callable[[int], NoReturn], status: int
+) -> NoReturn:
+    """Take the place of `os._exit`: write that there is no value, so that nobody waits for it, and end.
+
+    Child processes of the function end without a word, as before.
+    """
+    if os.getpid() != worker:
+        end(status)
+    with contextlib.suppress(OSError, HeadnodeError):  # the submitting process waits longer then
+        directory.write(f"{number}{RESULT}", ResultHeader(ENDED, f"os._exit({status})"))
+    end(status or NO_VALUE)
 
 
 def _refusal(header: CallHeader) -> tuple[ResultHeader, bytes] | None:
@@ -66,6 +86,8 @@ def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
     import pickle
 
     sys.path += [folder for folder in header.path if folder not in sys.path]
+    for name, lines in header.sources.items():  # None: it is not compared with a file
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     try:
         function, arguments, named = pickle.loads(call)  # noqa: S301  (the file is the user's own, and private)
         value = function(*arguments, **named)
