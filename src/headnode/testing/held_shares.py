@@ -151,22 +151,26 @@ def reopened(view: View) -> View:
 
 def _free_node(view: View, name: str, taken: Sequence[tuple[HeldShares, int]]) -> FreeNode:
     node = view.nodes[name]
-    free = node.facts.processors - sum(count for _, count in taken)
-    owned = any(each.request.exclusive for each, _ in taken)
+    facts, closed = node.facts, node.closed
+    free, memory, disk, swap, gpus = facts.processors, facts.memory, facts.disk, facts.swap, facts.gpus
+    if not taken:
+        return FreeNode(facts, free, 0, False, memory, closed, disk, swap, gpus)
+    owned, jobs = False, set()
+    for each, count in taken:
+        request = each.request
+        free -= count
+        memory -= count * memory_with_each(request)
+        gpus -= gpus_with(request, count)
+        owned = owned or request.exclusive
+        if each.job not in jobs:  # of each of its nodes, however often it was given more of it
+            jobs.add(each.job)
+            of_memory, of_disk, of_swap = held_of_each_node(request)
+            memory, disk, swap = memory - of_memory, disk - of_disk, swap - of_swap
     broken_unless(free >= 0, f"processors of node {name!r} are given twice")
-    broken_unless(
-        not owned or len({each.job for each, _ in taken}) == 1, f"{name!r} is shared with its owner"
-    )
-    memory = node.facts.memory - sum(count * memory_with_each(each.request) for each, count in taken)
-    by_job = {each.job: held_of_each_node(each.request) for each, _ in reversed(taken)}
-    of_nodes = [sum(amounts) for amounts in zip((0, 0, 0), *by_job.values(), strict=True)]
-    left = [node.facts.disk - of_nodes[1], node.facts.swap - of_nodes[2]]
-    broken_unless(min(left) >= 0, f"disk or swap of node {name!r} is given twice")
-    gpus = node.facts.gpus - sum(gpus_with(each.request, count) for each, count in taken)
+    broken_unless(not owned or len(jobs) == 1, f"{name!r} is shared with its owner")
+    broken_unless(disk >= 0 and swap >= 0, f"disk or swap of node {name!r} is given twice")
     broken_unless(gpus >= 0, f"GPUs of node {name!r} are given twice")
-    return FreeNode(
-        node.facts, free, len(taken), owned, memory - of_nodes[0], node.closed, left[0], left[1], gpus
-    )
+    return FreeNode(facts, free, len(taken), owned, memory, closed, disk, swap, gpus)
 
 
 def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[HeldShares]) -> dict[str, int]:

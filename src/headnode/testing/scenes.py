@@ -192,22 +192,27 @@ def scene(
     `licences` are (in all, free) by feature; limits of users are counted from the jobs.  `before`
     are the reservations of the plan before.
     """
-    classes: dict[JobRequest, list[QueuePosition]] = {}
-    for job, request, *priority in queue:
-        classes.setdefault(request, []).append(turn_of(job, *priority))
     return View(
         now=now,
         nodes={each.facts.name: _held(each, running) for each in nodes},
-        queue=[WaitingClass(request, sorted(turns)) for request, turns in classes.items()],
+        queue=waiting(queue),
         running=running,
-        licences={**_limits(running, queue), **(licences or {})},
+        licences={**limits_of(running, queue), **(licences or {})},
         depth=depth,
         before=None if before is None else Plan((), (), {}, tuple(before)),
         freed=freed,
     )
 
 
-def _limits(running: Sequence[RunningJob], queue: Sequence[Queued]) -> dict[str, tuple[int, int]]:
+def waiting(queue: Sequence[Queued]) -> list[WaitingClass]:
+    """Return the queued jobs by request."""
+    classes: dict[JobRequest, list[QueuePosition]] = {}
+    for job, request, *priority in queue:
+        classes.setdefault(request, []).append(turn_of(job, *priority))
+    return [WaitingClass(request, sorted(turns)) for request, turns in classes.items()]
+
+
+def limits_of(running: Sequence[RunningJob], queue: Sequence[Queued]) -> dict[str, tuple[int, int]]:
     """Return the limits of all these jobs: how much there is in all, and how much is free."""
     asked = [job.request for job in running]
     asked += [option for _, request, *_ in queue for option in (request, *request.others)]

@@ -4,10 +4,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 
+import msgspec
+
 from headnode.core.model.job import HeldAmounts, JobRequest, Licence, UnitType
+from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.view import RunningJob, View
-from headnode.testing.scenes import INF, Queued, asks, gang, limited, node, on_gpus, part, runs, scene
+from headnode.testing.scenes import (
+    INF,
+    Queued,
+    asks,
+    gang,
+    limited,
+    limits_of,
+    node,
+    on_gpus,
+    part,
+    runs,
+    scene,
+    waiting,
+)
 
 Worlds = Callable[[], Iterator[View]]
 
@@ -287,8 +303,15 @@ def _worlds(
     kinds: Sequence[JobRequest],
     licences: Mapping[str, tuple[int, int]] | None = None,
 ) -> Iterator[View]:
-    for held, queue in product(running, _queues(kinds)):
-        yield scene(nodes, held, queue, licences)
+    """Yield each queue beside each that runs; what is worked out for nodes is shared, as in the engine."""
+    queues = [(queue, waiting(queue)) for queue in _queues(kinds)]
+    limiting = any(each.limits for kind in kinds for each in (kind, *kind.others))
+    for held in running:
+        plain = scene(nodes, held, (), licences)
+        ground = KnownNodes(plain.nodes, NodeTable(plain.nodes))
+        for queue, classes in queues:
+            amounts = {**limits_of(held, queue), **(licences or {})} if limiting else plain.licences
+            yield msgspec.structs.replace(plain, queue=classes, licences=amounts, ground=ground)
 
 
 def _queues(kinds: Sequence[JobRequest]) -> list[tuple[Queued, ...]]:

@@ -143,6 +143,18 @@ def test_a_running_job_grows_within_the_limit_of_its_user(policy: str) -> None:
     assert sum(count for grow in plan.grows for _, count in grow.allocation) == 1
 
 
+@EVERY_POLICY
+def test_a_blocked_job_that_is_changed_to_one_of_a_limit_that_is_used_up_holds_up_nobody(policy: str) -> None:
+    """Who was refused behind it in the pass before is looked at again."""
+    bob, slow = limited(asks(1, minutes=90), "bob", jobs=1), asks(1, minutes=20)
+    running = [runs(1, bob, ("a", 2), minutes_left=10)]
+    others = [(3, bob), (4, slow)]
+    before = remembering(scene([node("a", 4)], running, [(2, asks(4, minutes=60)), *others]))
+    assert started(POLICIES[policy](before)) == []
+    queue = scene([node("a", 4)], running, [(2, bob), *others]).queue
+    assert started(POLICIES[policy](msgspec.structs.replace(before, queue=queue))) == [4]
+
+
 def test_nodes_are_made_for_no_more_jobs_than_their_user_may_have() -> None:
     """The nodes of another pool are coming for job 1; then ann has the one job that she may have."""
     large, small = limited(asks(8, minutes=5), "ann", jobs=1), limited(asks(8, minutes=6), "ann", jobs=1)

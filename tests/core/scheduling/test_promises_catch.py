@@ -233,7 +233,7 @@ def test_a_scene_is_shown_as_the_code_that_makes_it() -> None:
             assert isinstance(again, View)
             by_turn = sorted(view.queue, key=lambda each: each.turns)
             assert changed(again, queue=sorted(again.queue, key=lambda each: each.turns)) == changed(
-                view, queue=by_turn
+                view, queue=by_turn, ground=None
             )
 
 

@@ -259,8 +259,9 @@ class PassState:
             return frozenset()
         head, queue = before.head.candidate, self._view.queue
         places = [place for place, each in enumerate(queue) if each.turns and each.request in before.refused]
-        if not any(queue[place].turns[0] == head.turn for place in places):
-            return frozenset()  # the head is gone
+        leading = [queue[place].request for place in places if queue[place].turns[0] == head.turn]
+        if leading != [head.request]:
+            return frozenset()  # the head is gone, or was changed
         return frozenset(place for place in places if queue[place].turns[0] > head.turn)
 
     def end(self, refused: set[JobRequest]) -> None:
