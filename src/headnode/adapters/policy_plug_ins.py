@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from headnode.adapters.installed_packages import offered
 from headnode.core.scheduling.policies import POLICIES, Policy
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ class _UnusablePolicy(Exception):
 
 def installed_policies() -> FoundPolicies:
     """Load every policy that an installed package offers."""
-    from importlib.metadata import entry_points  # 25 ms; most simulations need no other package
-
-    return load(entry_points(group=GROUP))
+    return load(offered(GROUP))
 
 
 def load(points: Iterable[EntryPoint]) -> FoundPolicies:

@@ -4,13 +4,13 @@ import asyncio
 import itertools
 import signal
 import subprocess
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from headnode.adapters.filters.worker import GROUP, LOADED
+from headnode.adapters.installed_packages import offered
 from headnode.adapters.process_tree import descendants, picture, send
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.core.filtering import (
@@ -30,7 +30,7 @@ TO_EXIT = 0.5  # seconds from hanging up to the end of a process
 
 def installed() -> tuple[str, ...]:
     """Return the names of the plug-in filters of installed packages."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    return tuple(sorted({point.name for point in offered(GROUP)}))
 
 
 class PlugIn:

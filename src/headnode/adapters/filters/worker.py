@@ -10,7 +10,6 @@ import socket
 import sys
 import traceback
 from functools import partial
-from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
@@ -29,6 +28,8 @@ class _UnusablePlugIn(Exception):
 
 def load(name: str) -> Any:
     """Return the plug-in of this name: an object, or a module, with some of the methods of a filter."""
+    from importlib.metadata import entry_points  # the head imports this module, too
+
     found = {point.value: point for point in entry_points(group=GROUP, name=name)}
     if not found:
         raise _UnusablePlugIn(f"no installed package has a filter {name!r} (entry points {GROUP})")

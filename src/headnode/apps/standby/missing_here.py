@@ -7,13 +7,13 @@ import pwd
 import shlex
 import threading
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
 from headnode.adapters.files.local_daemons import GATEWAY_USER, remembered_word
 from headnode.adapters.files.owners import why_not_run, why_not_trusted
 from headnode.adapters.filters.plug_ins import installed
+from headnode.adapters.installed_packages import offered
 from headnode.adapters.policy_plug_ins import GROUP as POLICIES_OF_SITE
 from headnode.core.filtering import read_filters
 from headnode.core.model.errors import BadRequest
@@ -130,7 +130,7 @@ def _troubles(name: str, value: str) -> Iterator[tuple[str, str]]:
         words = shlex.split(value)
         yield from _of_file(words[0], why_not_run(words))
     elif name == "SchedulingPolicy":
-        if value not in POLICIES and value not in entry_points(group=POLICIES_OF_SITE).names:
+        if value not in POLICIES and value not in {point.name for point in offered(POLICIES_OF_SITE)}:
             yield f"policy {value}", ""
     else:
         yield from _of_file(value, why_not_trusted(value))
