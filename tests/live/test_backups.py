@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from joined_nodes import JoinedNode, invite, wait_for_state
 
+from headnode.adapters import process_tree
 from headnode.apps.client.client import Client
 from heads import PATIENCE, real_head
 from testbed.processes import free_address
@@ -75,6 +76,36 @@ def test_nodes_come_back_to_a_head_that_was_restored_elsewhere(
         fresh = again.submit("true")
         assert fresh > lost  # its number was never given before
         assert again.wait(fresh)["state"] == "Finished"
+
+
+@pytest.mark.parametrize("moves_nodes", [False, True])
+def test_a_task_of_the_heads_own_machine_runs_once_after_a_restore(tmp_path: Path, moves_nodes: bool) -> None:
+    pids, go, backup = tmp_path / "pids", tmp_path / "go", tmp_path / "backup.tar.gz"
+    command = f"echo $$ >> {pids}; while [ ! -e {go} ]; do sleep 0.05; done; echo over"
+    with real_head(tmp_path / "first") as head:
+        state, former = head.state, head.state.with_name(f"{head.state.name}.old")
+        job = head.submit(command)
+        wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 1)
+        head.until(lambda: head.ask("job", job=job)["job"]["tasks"]["running"] == 1)
+        assert hn("backup", str(backup), state=state).returncode == 0
+        assert hn("down", state=state).returncode == 0
+        head.process.wait(PATIENCE)
+        head.client.close()
+        state.rename(former)
+        restored = hn("restore", str(backup), state=state)
+        assert f"mv {former}/nodes {state}/nodes" in restored.stdout
+        if moves_nodes:
+            (former / "nodes").rename(state / "nodes")
+        head.start_again()
+        begun = 1 if moves_nodes else 2
+        wait_until(lambda: len(pids.read_text().split()) == begun)
+        *ended, last = pids.read_text().split()
+        assert int(last) in process_tree.picture()
+        assert not process_tree.picture().keys() & set(map(int, ended))
+        go.touch()
+        assert head.wait(job)["state"] == "Finished"
+        assert hn("task", "output", str(job), state=state).stdout == "over\n"
+        assert len(pids.read_text().split()) == begun
 
 
 def test_both_logs_say_that_the_certificates_of_a_head_are_others(

@@ -128,6 +128,12 @@ def has_variable(process: int, name: bytes) -> bool:
     return b"\0" + name + b"=" in _environment_of(process)
 
 
+def variables_of(process: int) -> dict[bytes, bytes]:
+    """Return the variables that a process was started with; none if we may not read them."""
+    pairs = (each.partition(b"=") for each in _environment_of(process).split(b"\0"))
+    return {name: value for name, is_set, value in pairs if is_set}
+
+
 def has_word(process: int, word: bytes) -> bool:
     """Tell whether the command line of a process has something in it."""
     try:

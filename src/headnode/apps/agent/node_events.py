@@ -269,7 +269,7 @@ class NodeEvents(NodeServices):
             places=places,
             facts=facts,
             results=results,
-            shepherds=Shepherds(places, facts.boot_id, self),
+            shepherds=Shepherds(places, facts.name, facts.boot_id, self),
             visits=visits,
             filters=TaskFilters(visits, self),
             launching=launching,

@@ -30,6 +30,7 @@ from headnode.apps.agent.shepherd_handle import (
     words_for,
 )
 from headnode.apps.agent.silent_peers import SilentPeers
+from headnode.apps.agent.strays import end_strays
 from headnode.apps.agent.vacant_shepherds import DISMISSAL, VacantShepherds, kind_of
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest, Unavailable
@@ -45,8 +46,8 @@ _KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
 class Shepherds:
     """All shepherds of this node that are not settled."""
 
-    def __init__(self, places: Places, boot: str, services: NodeServices) -> None:
-        self._places, self._boot, self._services = places, boot, services
+    def __init__(self, places: Places, node: str, boot: str, services: NodeServices) -> None:
+        self._places, self._node, self._boot, self._services = places, node, boot, services
         self._factory = ShepherdFactory(places.log, self)
         self._vacant = VacantShepherds(places, self._fork, self._factory.serves)
         self._herd: dict[str, ShepherdHandle] = {}
@@ -60,6 +61,7 @@ class Shepherds:
         self._factory.start()
         await self._listen()
         await self._adopt_all(patience)
+        await self._end_strays()
         swept = await asyncio.to_thread(cgroups.sweep, time.time())
         if swept:
             log.info("removed empty control groups that were left: %s", " ".join(swept))
@@ -88,6 +90,16 @@ class Shepherds:
             if asyncio.get_running_loop().time() > until:
                 return  # the journals say enough to go on with
             await asyncio.sleep(_LOOK)
+
+    async def _end_strays(self) -> None:
+        """End tasks that this agent should know and does not: the head has given them up."""
+        ended, left = await asyncio.to_thread(
+            end_strays, self._node, self._places, tuple(self._herd), _KILL_PATIENCE
+        )
+        if ended:
+            log.warning("ended %d processes of tasks that are not in %s", ended, self._places.jobs)
+        if left:
+            log.error("of these, processes %s cannot be killed", sorted(left))
 
     def _adopt(self, path: Path) -> None:
         story = job_journal.read(path)

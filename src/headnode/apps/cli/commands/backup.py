@@ -128,6 +128,12 @@ def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped
         place = listen if listen.endswith(f":{port}") else f"{listen}:{DEFAULT_PORT}"
         lines.append(f"Nodes of other machines connect to {place}: this machine must have that address.")
     lines.append(f"The next job gets number {cluster.next_job + skipped}.")
+    own_nodes, former = state / "nodes", state.with_name(f"{state.name}.old") / "nodes"
+    if former.is_dir() and not own_nodes.exists() and not all(node.key for node in cluster.nodes.values()):
+        lines.append(
+            "To keep running tasks and captured output of nodes of this machine, first move them here: "
+            f"mv {former} {own_nodes}"
+        )
     start = f"hn --state {state} up" if str(state) else "hn up"
     return "\n".join([*lines, f"Start it with: {start}"])
 
