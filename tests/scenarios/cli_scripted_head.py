@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from testbed.forked_commands import ForkedCommands
+
 Answer = dict[str, Any] | bytes | Iterable[dict[str, Any] | bytes] | None
 Script = dict[str, Answer | Callable[[dict[str, Any]], Answer]]
 
@@ -82,23 +84,32 @@ def frame(answer: dict[str, Any] | bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+COMMANDS = ForkedCommands()
+
+
 def hn(
     *words: str, state: Path, cwd: Path | None = None, stdin: str = "", **more: Any
 ) -> "subprocess.CompletedProcess[str]":
     """Run ``hn`` as a user does, in a directory, with an input; `more` is added to its environment."""
-    known = ("HEADNODE_STATE", "CCP_SCHEDULER", "CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
-    environment = {name: value for name, value in os.environ.items() if name not in known}
-    environment |= {"HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state), "TZ": "UTC", **more}
+    return COMMANDS.run(words, _environment(state, more), cwd, stdin)
+
+
+def hn_alone(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    """Run ``hn`` in a Python of its own, with pipes, and as much room for files as this process has."""
     return subprocess.run(
         [sys.executable, "-m", "headnode.apps.cli", *words],
-        env=environment,
-        cwd=cwd,
-        input=stdin,
+        env=_environment(state, {}),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+def _environment(state: Path, more: dict[str, Any]) -> dict[str, str]:
+    known = ("HEADNODE_STATE", "CCP_SCHEDULER", "CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
+    environment = {name: value for name, value in os.environ.items() if name not in known}
+    return environment | {"HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state), "TZ": "UTC", **more}
 
 
 def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
@@ -117,7 +128,7 @@ def submitted_job(*words: str, state: Path) -> str:
 
 @contextlib.contextmanager
 def no_room_for_files() -> Iterator[None]:
-    """Let programs that are started meanwhile write nothing into files, as if the disk were full."""
+    """Let programs that are started meanwhile, as by `hn_alone`, write nothing into files: a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_scripted_head import hn
+from cli_scripted_head import COMMANDS, hn
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_end() -> Iterator[None]:
+    """End the process from which commands are forked."""
+    yield
+    COMMANDS.end()
 
 
 @pytest.fixture(scope="module")

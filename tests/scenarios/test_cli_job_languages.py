@@ -4,7 +4,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,8 +76,7 @@ def test_every_language_is_converted_into_every_other(
     assert said.returncode == 0, said.stderr
     assert said.stderr.startswith("hn: ")
     assert f"from {dialect} to {to}: " in said.stderr.splitlines()[0]
-    check = [sys.executable, "-m", "headnode.apps.cli", "check", "-", "--json"]
-    again = subprocess.run(check, input=said.stdout, capture_output=True, text=True, check=False)
+    again = hn("check", "-", "--json", state=tmp_path, stdin=said.stdout)
     assert (json.loads(again.stdout)["dialect"], again.returncode) == (to, 0)
 
 

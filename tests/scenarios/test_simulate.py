@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_scripted_head import hn, no_room_for_files
+from cli_scripted_head import hn, hn_alone, no_room_for_files
 
 HEADER = "; Version: 2.2\n; MaxProcs: 4\n"
 # number, submit, -, run time, allocated, -, -, requested, estimate
@@ -220,14 +220,14 @@ def test_a_starts_file_that_was_there_is_left_alone_when_writing_fails(log: Path
     starts = tmp_path / "starts.csv"
     starts.write_text("kept")
     with no_room_for_files():
-        said = run(log, "--starts", starts)
+        said = hn_alone("simulate", str(log), "--starts", str(starts), state=Path("/nowhere"))
     assert "cannot be written: File too large" in said.stderr
     assert starts.read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.swf", "starts.csv"]
 
 
 def test_starts_may_go_into_a_pipe(log: Path) -> None:
-    said = run(log, "--starts", "/dev/stdout", "--quiet")
+    said = hn_alone("simulate", str(log), "--starts", "/dev/stdout", "--quiet", state=Path("/nowhere"))
     assert said.stdout.startswith("job,submit,start,end,processors\n1,0,0,10,3\n")
     assert said.stdout.endswith("\neasy\n")
 

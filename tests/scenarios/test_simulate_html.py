@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_scripted_head import hn, no_room_for_files
+from cli_scripted_head import hn, hn_alone, no_room_for_files
 from lxml import html
 from plotly.graph_objects import Figure
 
@@ -303,7 +303,7 @@ def test_a_report_that_was_there_is_left_alone_when_writing_fails(log: Path, tmp
     report = tmp_path / "report.html"
     report.write_text("kept")
     with no_room_for_files():
-        said = run(log, "--html", report)
+        said = hn_alone("simulate", str(log), "--html", str(report), state=Path("/nowhere"))
     assert "cannot be written: File too large" in said.stderr
     assert said.returncode == 2
     assert report.read_text() == "kept"
