@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from depth import share_of
 from headnode.adapters.files.job_logs import read_log
 from headnode.adapters.journal.event_table import OF_JOB, kind_of
 from headnode.apps.simulate.engine_replay import STEP, EngineReplay
@@ -59,7 +60,7 @@ IN_BOTH = [
 
 @pytest.mark.parametrize(("policy", "ties"), IN_BOTH)
 def test_every_start_is_that_of_the_pool(policy: str, ties: Ties) -> None:
-    for workload in worlds(40, 60):
+    for workload in worlds(share_of(40), 60):
         assert EngineReplay(workload, pool(SIZE), policy).run(ties) == pooled(workload, policy, ties)
 
 
