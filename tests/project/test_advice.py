@@ -20,8 +20,9 @@ NO_COMMANDS = re.compile(r"hn (on nodes|that|or of|does not|was not|found|is |ha
 
 
 def texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a program; X stands for what is put into one."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Yield the texts of a program that names `hn`; X stands for what is put into one."""
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)) if re.search(r"\bhn\b", source) else ():
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
