@@ -67,6 +67,7 @@ bless: format-lock ## write golden files, schemas and reference pages anew; read
 	@$(BIN)/python -m headnode.apps.cli.schemas
 	@cp src/headnode/core/formats/schemas/* docs/reference/
 	@PYTHONPATH=tests $(BIN)/python -m documents.command_line > docs/reference/command-line.md
+	@PYTHONPATH=tests $(BIN)/python -m documents.program_options > docs/reference/program-options.md
 	@PYTHONPATH=tests $(BIN)/python -m documents.job_languages > docs/reference/job-languages.md
 	@PYTHONPATH=tests:scripts $(BIN)/python scripts/sdk_source.py
 	@PYTHONPATH=tests $(BIN)/python -m documents.transition_pages > docs/contracts/02-job-task-node-states.md

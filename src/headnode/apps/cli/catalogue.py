@@ -21,11 +21,7 @@ SLURM = (
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
-LSF = {
-    "bsub": "bsub", "bjobs": "bjobs", "bkill": "bkill", "bstop": "bkill", "bresume": "bkill",
-    "bpeek": "bkill", "bhosts": "bhosts", "bqueues": "bhosts", "lsid": "bhosts",
-}  # fmt: skip
-"""Programs of LSF, and the modules that carry them out."""
+LSF = ("bsub", "bjobs", "bkill", "bstop", "bresume", "bpeek", "bhosts", "bqueues", "lsid")
 CONDOR = (
     *("condor_submit", "condor_submit_dag", "condor_q", "condor_history", "condor_rm", "condor_hold"),
     *("condor_release", "condor_prio", "condor_wait", "condor_status", "condor_transfer_data"),

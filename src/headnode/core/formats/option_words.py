@@ -1,20 +1,25 @@
-"""How options of batch scripts and of sbatch are written: for programs that must start fast.
+"""How options of batch scripts and of programs are written in tables: for programs that must start fast.
 
 Imports nothing.
 Source:  Slurm 22.05, sbatch(1), "OPTIONS".
 """
 
+_TAKES = {"!": "never", "=": "by =", "?": "if any", "&": "two", "+": "several"}
+
 
 def option_words(text: str) -> dict[str, tuple[str, str]]:
-    """Return names with their letters, and whether an option has an argument: always, never or by `=`.
+    """Return names with their letters, and what an option takes: a value, unless a sign behind it says more.
+
+    ``!`` none; ``=`` one behind an ``=``; ``?`` the next word, unless that is an option; ``&`` two words;
+    ``+`` all words up to the next option.
 
     >>> option_words("account/A hold/H! nice=")
     {'account': ('A', 'always'), 'hold': ('H', 'never'), 'nice': ('', 'by =')}
     """
     found = {}
     for word in text.split():
-        name, _, letter = word.rstrip("!=").partition("/")
-        found[name] = (letter, {"!": "never", "=": "by ="}.get(word[-1], "always"))
+        name, _, letter = word.rstrip("!=?&+").partition("/")
+        found[name] = (letter, _TAKES.get(word[-1], "always"))
     return found
 
 

@@ -8,7 +8,7 @@ import time
 
 from headnode.apps.cli.batch_programs.lsf_rows import NOT_DONE, USUAL_QUEUE, read_line
 from headnode.apps.cli.batch_programs.rows import JobSource
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, ignored
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+_OF_LISTS = acted_on("noheader!") | ignored("w!", "names are not cut")
+OPTIONS = {"bhosts": _OF_LISTS, "bqueues": _OF_LISTS, "lsid": acted_on("V!")}
 _HOST = "{:<18} {:<14} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}\n"
 _QUEUE = "{:<15} {:>4} {:<15} {:>4} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5}\n"
 _AWAY = ("Unreachable", "Pending")
 
 
-def run(program: str, words: "Sequence[str]", client: Client) -> int:
+def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
     """List hosts or queues, or name the cluster."""
+    line = read_line(program, words, OPTIONS[program])
     if program == "lsid":
-        read_line(words, "V", "")
         sys.stdout.write(_identity(client))
         return 0
-    line = read_line(words, "w noheader", "")
     known = _hosts(client) if program == "bhosts" else _queues(client)
     names = [name for name in line.words if name != "all"]
     if absent := [name for name in names if name not in known]:

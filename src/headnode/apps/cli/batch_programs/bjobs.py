@@ -17,8 +17,8 @@ from headnode.apps.cli.batch_programs.bjobs_fields import (
     why_it_waits,
 )
 from headnode.apps.cli.batch_programs.lsf_rows import (
+    CHOICES,
     NOT_DONE,
-    LsfLine,
     chosen_rows,
     name_of,
     named_rows,
@@ -28,23 +28,22 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
 )
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource
 from headnode.apps.cli.batch_programs.values import FIELDS, limit_of, processors
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_FLAGS = "a d p r s l w A X UF noheader json"
-_VALUED = "u J q m P g o"
+OPTIONS = acted_on(f"a! d! p! r! s! l! w! A! X! UF! noheader! json! o {CHOICES}")
 _STATES = {"p": ("PEND", "PSUSP"), "r": ("RUN",), "s": ("PSUSP", "USUSP"), "d": ("DONE", "EXIT")}
 _HEADINGS = ("JOBID", "USER", "STAT", "QUEUE", "FROM_HOST", "EXEC_HOST", "JOB_NAME", "SUBMIT_TIME")
 _WIDTHS = (7, 7, 5, 10, 11, 11, 10, 0)
 
 
-def run(_program: str, words: "Sequence[str]", client: Client) -> int:
+def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs; the exit status is 255 if a job that was named is not there."""
-    line = read_line(words, _FLAGS, _VALUED)
+    line = read_line("bjobs", words, OPTIONS)
     source = JobSource(client)
     missing = list[str]()
     if line.words and line.words != ["0"]:
@@ -60,7 +59,7 @@ def run(_program: str, words: "Sequence[str]", client: Client) -> int:
     return NOT_DONE if missing else 0
 
 
-def _is_wanted(row: BatchRow, line: LsfLine) -> bool:
+def _is_wanted(row: BatchRow, line: ProgramWords) -> bool:
     asked = [states for flag, states in _STATES.items() if line.has(flag)]
     state = state_of(row)
     if asked:
@@ -68,7 +67,7 @@ def _is_wanted(row: BatchRow, line: LsfLine) -> bool:
     return bool(line.words) or line.has("a") or state not in _STATES["d"]
 
 
-def _show(line: LsfLine, rows: "Sequence[BatchRow]", missing: "Sequence[str]") -> None:
+def _show(line: ProgramWords, rows: "Sequence[BatchRow]", missing: "Sequence[str]") -> None:
     if line.has("json"):
         _show_json(line, rows, missing)
         return
@@ -84,14 +83,14 @@ def _show(line: LsfLine, rows: "Sequence[BatchRow]", missing: "Sequence[str]") -
     for word in missing:
         sys.stderr.write(f"Job <{word}> is not found\n")
     if not rows and not missing:
-        found = "matching " if any(map(line.has, _CHOSEN)) else "" if line.has("a") else "unfinished "
+        found = "matching " if line.has_any(_CHOSEN) else "" if line.has("a") else "unfinished "
         sys.stderr.write(f"No {found}job found\n")
 
 
 _CHOSEN = ("J", "q", "m", "P", "g")
 
 
-def _table(line: LsfLine, rows: "Sequence[BatchRow]") -> str:
+def _table(line: ProgramWords, rows: "Sequence[BatchRow]") -> str:
     wide = line.has("w") or line.has("X")
     cells = [] if line.has("noheader") else [list(_HEADINGS)]
     reasons = [""] * len(cells)
@@ -162,8 +161,8 @@ def _columns(text: str) -> "tuple[list[BjobsColumn], str]":
     return found, delimiter
 
 
-def _chosen(line: LsfLine, rows: "Sequence[BatchRow]") -> str:
-    columns, delimiter = _columns(line.text("o"))
+def _chosen(line: ProgramWords, rows: "Sequence[BatchRow]") -> str:
+    columns, delimiter = _columns(line.value("o"))
     cells = [[column.value(row) for column in columns] for row in rows]
     if not line.has("noheader") and rows:
         cells.insert(0, [column.heading for column in columns])
@@ -175,12 +174,12 @@ def _chosen(line: LsfLine, rows: "Sequence[BatchRow]") -> str:
     return "".join(f"{each.rstrip()}\n" for each in filled)
 
 
-def _show_json(line: LsfLine, rows: "Sequence[BatchRow]", missing: "Sequence[str]") -> None:
+def _show_json(line: ProgramWords, rows: "Sequence[BatchRow]", missing: "Sequence[str]") -> None:
     import json
 
     if not line.has("o"):
         raise ProgramRefusal("-json is an option of -o", status=NOT_DONE)
-    columns, _ = _columns(line.text("o"))
+    columns, _ = _columns(line.value("o"))
     records: list[Mapping[str, str]] = [
         {column.name.upper(): BJOBS_FIELDS[column.name][1](row) for column in columns} for row in rows
     ]

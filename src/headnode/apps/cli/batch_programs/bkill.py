@@ -8,7 +8,6 @@ import sys
 from headnode.apps.cli.batch_programs.lsf_rows import (
     CHOICES,
     NOT_DONE,
-    LsfLine,
     address_of,
     chosen_rows,
     named_rows,
@@ -16,7 +15,7 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
     state_of,
 )
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, numbers_of
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -24,15 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_CHOSEN = "J g m q u P"
+OPTIONS = {
+    "bkill": acted_on(f"s r! {CHOICES}"),
+    "bstop": acted_on(CHOICES),
+    "bresume": acted_on(CHOICES),
+    "bpeek": acted_on("f! J q m u"),
+}
 _DEEDS = {"bkill": "terminated", "bstop": "stopped", "bresume": "resumed"}
 _OVER = ("DONE", "EXIT")
 
 
-def run(program: str, words: "Sequence[str]", client: Client) -> int:
-    """End, stop or resume jobs, or send them a signal; the worst exit status counts."""
-    line = read_line(words, "r", f"{_CHOSEN} s") if program == "bkill" else read_line(words, "", _CHOSEN)
-    source, chooses = JobSource(client), any(map(line.has, CHOICES))
+def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+    """Print output, end, stop or resume jobs, or send them a signal; the worst exit status counts."""
+    line = read_line(program, words, OPTIONS[program])
+    if program == "bpeek":
+        return _peek(line, client)
+    source, chooses = JobSource(client), line.has_any(CHOICES.split())
     if not line.words and not chooses:
         raise ProgramRefusal("Job ID is missing.", status=NOT_DONE, prefix="bare")
     status = 0
@@ -54,9 +60,9 @@ def run(program: str, words: "Sequence[str]", client: Client) -> int:
     return status
 
 
-def _whole(rows: "Sequence[BatchRow]", line: LsfLine) -> "list[BatchRow]":
+def _whole(rows: "Sequence[BatchRow]", line: ProgramWords) -> "list[BatchRow]":
     """Return one row for each job in place of those of its elements, unless elements were named."""
-    if "[" in line.text("J"):
+    if "[" in line.value("J"):
         return list(rows)
     jobs: dict[int, BatchRow] = {}
     for row in rows:
@@ -67,7 +73,7 @@ def _whole(rows: "Sequence[BatchRow]", line: LsfLine) -> "list[BatchRow]":
     return list(jobs.values())
 
 
-def _act(program: str, target: str, rows: "Sequence[BatchRow]", line: LsfLine, source: JobSource) -> int:
+def _act(program: str, target: str, rows: "Sequence[BatchRow]", line: ProgramWords, source: JobSource) -> int:
     from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 
     if not rows:
@@ -96,12 +102,12 @@ def _failed(target: str, what: str) -> int:
     return NOT_DONE
 
 
-def _ends(line: LsfLine) -> bool:
+def _ends(line: ProgramWords) -> bool:
     """Return whether the signal is the one that ends a job as bkill without -s does."""
-    return line.text("s").upper().removeprefix("SIG") in ("KILL", "9")
+    return line.value("s").upper().removeprefix("SIG") in ("KILL", "9")
 
 
-def _do(program: str, row: BatchRow, line: LsfLine, source: JobSource) -> bool:
+def _do(program: str, row: BatchRow, line: ProgramWords, source: JobSource) -> bool:
     """Do it to a job or an element; return True.
 
     Raises:  HeadnodeError.
@@ -112,7 +118,7 @@ def _do(program: str, row: BatchRow, line: LsfLine, source: JobSource) -> bool:
         task = row.task or source.tasks(row.id)[numbers_of(row.job["array"]).index(row.number or 0)]
         named |= {"task": task["task"], "instance": task["instance"]}
     if program == "bkill" and line.has("s") and not _ends(line):
-        source.client.ask("signal_job", signal=_signal(line.text("s")), **named)
+        source.client.ask("signal_job", signal=_signal(line.value("s")), **named)
     elif program == "bkill":
         if whole and line.has("r"):  # without the grace period
             named["force"] = True
@@ -136,9 +142,8 @@ def _signal(text: str) -> str:
         raise ProgramRefusal(f"{text[:40]}: Illegal signal value", status=NOT_DONE, prefix="bare") from None
 
 
-def peek(_program: str, words: "Sequence[str]", client: Client) -> int:
+def _peek(line: ProgramWords, client: Client) -> int:
     """Print what a job has printed so far; with ``-f`` what it prints, until its end."""
-    line = read_line(words, "f", "J q m u")
     source = JobSource(client)
     if line.words:
         ((_, rows),) = named_rows(line.words[:1], source)

@@ -8,7 +8,7 @@ import sys
 
 from headnode.apps.cli.batch_programs.lsf_rows import NOT_DONE, USUAL_QUEUE
 from headnode.apps.cli.batch_programs.sbatch import exit_code_of, script_at
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, errors_of_ours
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, errors_of_ours, of_scripts
 from headnode.apps.client.client import Client
 from headnode.apps.client.submitter import EVERYTHING, current_directory, quoted_line, variables_for_tasks
 from headnode.core.formats.batch.lsf_options import BSUB_OPTIONS
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from headnode.core.model.errors import HeadnodeError
 
+OPTIONS = of_scripts(BSUB_OPTIONS)
 OF_THE_PROGRAM = ("I", "Ip", "Is", "K")
 _OPERATORS = frozenset((";", "|", "||", "&&", "&", "<", ">", ">>", "2>", "2>&1"))
 _BEGINNING = 1 << 16  # bytes of a file in which the first line of options is looked for
@@ -34,7 +35,7 @@ class BsubLine:
         self.words: list[str] = []
 
 
-def run(_program: str, words: "Sequence[str]", client: Client) -> int:
+def run(words: "Sequence[str]", client: Client) -> int:
     """Submit a job; with ``-K`` and ``-I`` return its exit code."""
     line = read_bsub(words)
     script, names = _script(line)
@@ -68,9 +69,9 @@ def read_bsub(words: "Sequence[str]") -> BsubLine:
     line, left = BsubLine(), list(words)
     while left and left[0].startswith("-") and len(left[0]) > 1:
         name, glued = left.pop(0)[1:], ""
-        if name not in BSUB_OPTIONS and name[0] in BSUB_OPTIONS and BSUB_OPTIONS[name[0]].argument:
+        if name not in OPTIONS and name[0] in OPTIONS and OPTIONS[name[0]].takes == "always":
             name, glued = name[0], name[1:]
-        if name not in BSUB_OPTIONS:
+        if name not in OPTIONS:
             raise ProgramRefusal(
                 f"{name[:60]}: Illegal option", _NOT_SUBMITTED, status=NOT_DONE, prefix="bare"
             )
@@ -78,7 +79,7 @@ def read_bsub(words: "Sequence[str]") -> BsubLine:
             line.own.add(name)
             continue
         line.options.append(f"-{name}")
-        if BSUB_OPTIONS[name].argument:
+        if OPTIONS[name].takes == "always":
             if not glued and not left:
                 raise ProgramRefusal(f"-{name} has no value", _NOT_SUBMITTED, status=NOT_DONE, prefix="bare")
             line.options.append(glued or left.pop(0))

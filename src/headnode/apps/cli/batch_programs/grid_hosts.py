@@ -13,6 +13,7 @@ from headnode.apps.cli.batch_programs.gridengine_rows import (
     job_info,
     listed,
     priority,
+    read_line,
     since_of,
     state_of,
     tasks_of,
@@ -20,7 +21,7 @@ from headnode.apps.cli.batch_programs.gridengine_rows import (
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.squeue import own_user, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramWords, acted_on, ignored
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     Node = Mapping[str, Any]
 
+OPTIONS = acted_on("h j! q! u") | ignored("ncb!", "sockets and cores are always shown")
 _ARCHITECTURES = {"x86_64": "lx-amd64", "aarch64": "lx-arm64"}
 _UNKNOWN = "-NA-"
 _HOST_LINE = "{:<23} {:<10} {:>6} {:>4} {:>4} {:>4} {:>5} {:>7} {:>7} {:>7} {:>7}\n"
@@ -86,22 +88,11 @@ def _of_node(rows: "Sequence[BatchRow]", node: "Node") -> "list[BatchRow]":
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List the hosts, with their queues (``-q``) and jobs (``-j``)."""
-    asked, left = dict[str, str](), list(words)
-    while left:
-        word = left.pop(0)
-        if word in ("-h", "-u") and left:
-            asked[word] = left.pop(0)
-        elif word in ("-q", "-j", "-ncb"):
-            asked[word] = ""
-        else:
-            raise ProgramRefusal(
-                f'invalid option argument "{word}"', "here qhost has -h, -j, -q, -u and -ncb", prefix="bare"
-            )
+    asked = read_line("qhost", words, OPTIONS)
     nodes = client.ask("nodes")["nodes"]
-    if "-h" in asked:
-        wanted = asked["-h"].split(",")
-        nodes = [node for node in nodes if node["name"] in wanted]
-    rows = _jobs(client, asked.get("-u", "*")) if "-j" in asked or "-u" in asked else []
+    if asked.has("h"):
+        nodes = [node for node in nodes if node["name"] in asked.parts("h")]
+    rows = _jobs(client, asked.text("u") or "*") if asked.has_any("ju") else []
     sys.stdout.write(_hosts(nodes, rows, asked))
     return 0
 
@@ -114,7 +105,7 @@ def _jobs(client: Client, users: str) -> "list[BatchRow]":
     return [row for row in rows if "*" in names or row.job["owner"] in names]
 
 
-def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", asked: "Mapping[str, str]") -> str:
+def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", asked: ProgramWords) -> str:
     none = ("-",) * 10
     text = _HOST_LINE.format(*_HOST_TITLES) + "-" * 94 + "\n" + _HOST_LINE.format("global", *none)
     for node in nodes:
@@ -125,7 +116,7 @@ def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", asked: "Mapping[
         )  # fmt: skip
         shown = facts if known else none[1:]
         text += _HOST_LINE.format(node["name"], _architecture(node) if known else "-", *shown)
-        if "-q" in asked:
+        if asked.has("q"):
             text += f"   {QUEUE:<20} {'BIP':<5} {_slots(node):<14}{_flags(node)}\n"
         text += _jobs_of_host(_of_node(rows, node))
     return text
@@ -150,18 +141,17 @@ def _job(row: BatchRow) -> str:
 # ---------------------------------------------------------------- qstat -f, qstat -g c
 
 
-def show_instances(asked: "Mapping[str, str]", client: Client) -> int:
+def show_instances(asked: ProgramWords, client: Client) -> int:
     """List the queue instances with their jobs, and what waits: ``qstat -f``."""
-    rows = [
-        row for row in _jobs(client, asked.get("-u", own_user())) if is_wanted(row, asked.get("-s", "prs"))
-    ]
+    states = asked.text("s") or "prs"
+    rows = [row for row in _jobs(client, asked.text("u") or own_user()) if is_wanted(row, states)]
     parts = []
     for node in client.ask("nodes")["nodes"]:
         own = _of_node(rows, node)
-        if own or "-ne" not in asked:
+        if own or not asked.has("ne"):
             parts.append((node, own))
     waiting = [row for row in rows if row.state == "PENDING"]
-    sys.stdout.write(_xml(parts, waiting) if "-xml" in asked else _text(parts, waiting))
+    sys.stdout.write(_xml(parts, waiting) if asked.has("xml") else _text(parts, waiting))
     return 0
 
 

@@ -3,9 +3,32 @@
 from headnode.apps.cli.batch_programs.qsub import spans
 from headnode.apps.cli.batch_programs.rows import BatchRow
 from headnode.apps.cli.batch_programs.values import FIELDS, date
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, names_here, read_dashed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headnode.apps.cli.batch_programs.words import OptionTable
 
 QUEUE = "all.q"
 SCHEMAS = 'xmlns:xsd="http://arc.liv.ac.uk/repos/darcs/sge/source/dist/util/resources/schemas/qstat'
+
+
+def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> ProgramWords:
+    """Return a command line without other words read.
+
+    Raises:  ProgramRefusal for a word that is no option, and for an option without its value.
+    """
+
+    def refuse(word: str) -> ProgramRefusal:
+        what = f'invalid option argument "{word}"'
+        return ProgramRefusal(what, names_here(program, table), prefix="bare")
+
+    asked = read_dashed(words, table, refuse)
+    if asked.words:
+        raise refuse(asked.words[0])
+    return asked
 
 
 def is_wanted(row: BatchRow, states: str) -> bool:

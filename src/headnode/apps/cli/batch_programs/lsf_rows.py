@@ -9,12 +9,14 @@ from fnmatch import fnmatchcase
 from headnode.apps.cli.batch_programs.rows import ENDED, LIVING, BatchRow, JobSource, rows_of, typed_numbers
 from headnode.apps.cli.batch_programs.squeue import own_user, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS, name
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, names_here, read_dashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
+
+    from headnode.apps.cli.batch_programs.words import OptionTable
 
 NOT_DONE = 255  # exit status of a program of LSF that could not do what was asked
 REMEMBERED = 3600.0  # seconds for which ended jobs are listed: CLEAN_PERIOD of LSF
@@ -22,51 +24,21 @@ USUAL_QUEUE = "Default"
 _STATES = {"RUNNING": "RUN", "SUSPENDED": "USUSP", "COMPLETED": "DONE"}
 
 
-class LsfLine:
-    """A command line: its options with their values, and the words that are no options."""
-
-    __slots__ = ("options", "words")
-
-    def __init__(self) -> None:
-        self.options: dict[str, str] = {}
-        self.words: list[str] = []
-
-    def text(self, option: str) -> str:
-        """Return the value of an option; empty if it was not given."""
-        return self.options.get(option, "")
-
-    def has(self, option: str) -> bool:
-        """Return whether an option was given."""
-        return option in self.options
+CHOICES = "J g m q u P"
+"""Options that choose jobs, as they are written in tables."""
 
 
-def read_line(words: "Sequence[str]", flags: str, valued: str) -> LsfLine:
+def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> ProgramWords:
     """Return a command line read; ``-aJ NAME`` is ``-a -J NAME``.
 
-    Raises:  ProgramRefusal for an unknown option.
+    Raises:  ProgramRefusal for an unknown option, and one without its value.
     """
-    line, left = LsfLine(), list(words)
-    known, with_value = flags.split(), valued.split()
-    while left:
-        word = left.pop(0)
-        if not word.startswith("-") or word == "-":
-            line.words.append(word)
-            continue
-        for option in _options_in(word, known, with_value):
-            if option in with_value and not left:
-                raise ProgramRefusal(f"-{option} has no value", status=NOT_DONE, prefix="")
-            line.options[option] = left.pop(0) if option in with_value else ""
-    return line
 
+    def refuse(word: str) -> ProgramRefusal:
+        what = f"{word[:60]} has no value" if word[1:] in table else f"{word[:60]}: illegal option"
+        return ProgramRefusal(what, names_here(program, table), status=NOT_DONE, prefix="")
 
-def _options_in(word: str, flags: "Sequence[str]", valued: "Sequence[str]") -> "list[str]":
-    name = word[1:]
-    if name in flags or name in valued:
-        return [name]
-    if all(letter in flags for letter in name[:-1]) and (name[-1] in flags or name[-1] in valued):
-        return list(name)
-    known = " ".join(f"-{each}" for each in (*flags, *valued))
-    raise ProgramRefusal(f"{word[:60]}: illegal option", f"here it has {known}", status=NOT_DONE, prefix="")
+    return read_dashed(words, table, refuse, together=True)
 
 
 def state_of(row: BatchRow) -> str:
@@ -107,10 +79,10 @@ def named_rows(words: "Sequence[str]", source: JobSource) -> "Iterator[tuple[str
 
 
 def chosen_rows(
-    line: LsfLine, source: JobSource, *, living: bool = True, ended: bool = False
+    line: ProgramWords, source: JobSource, *, living: bool = True, ended: bool = False
 ) -> "list[BatchRow]":
     """Return the rows that the options choose, oldest first: ``-u -J -q -m -P -g``; ended jobs of an hour."""
-    user = line.text("u") or own_user()
+    user = line.value("u") or own_user()
     owner = None if user == "all" else user
     jobs: list[dict[str, Any]] = []
     if living:
@@ -125,9 +97,9 @@ def chosen_rows(
     return list(_of_element(line, rows))
 
 
-def _is_chosen(line: LsfLine, job: "dict[str, Any]") -> bool:
+def _is_chosen(line: ProgramWords, job: "dict[str, Any]") -> bool:
     """Return whether a job is chosen by what lists of jobs have; `_of_element` looks at its rows."""
-    named = line.text("J").partition("[")[0]
+    named = line.value("J").partition("[")[0]
     wanted = (
         ("q", str(job["template"]) or USUAL_QUEUE),
         ("P", job["project"]),
@@ -135,19 +107,15 @@ def _is_chosen(line: LsfLine, job: "dict[str, Any]") -> bool:
     )
     if named and not fnmatchcase(str(job["name"] or job["command"]), named):
         return False
-    return all(line.text(option) in ("", has) for option, has in wanted)
+    return all(line.value(option) in ("", has) for option, has in wanted)
 
 
-def _of_element(line: LsfLine, rows: "Iterable[BatchRow]") -> "Iterator[BatchRow]":
-    _, bracket, numbers = line.text("J").partition("[")
+def _of_element(line: ProgramWords, rows: "Iterable[BatchRow]") -> "Iterator[BatchRow]":
+    _, bracket, numbers = line.value("J").partition("[")
     wanted = typed_numbers(numbers.rstrip("]")) if bracket else None
-    host = line.text("m")
+    host = line.value("m")
     for row in rows:
         if wanted is not None and row.number not in wanted:
             continue
         if not host or host in unfolded(FIELDS["nodes"](row) or ""):
             yield row
-
-
-CHOICES = ("J", "g", "m", "q", "u", "P")
-"""Options that choose jobs."""

@@ -12,7 +12,13 @@ from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.sinfo import reason_of
 from headnode.apps.cli.batch_programs.squeue import unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, read_pbs_options
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_pbs_words,
+)
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
 
@@ -23,8 +29,10 @@ if TYPE_CHECKING:
 
     Node = Mapping[str, Any]
 
-_FLAGS, _VALUED = frozenset("alSjvLor"), frozenset("CFs")
-_HELP = "here pbsnodes has -a, -l, -S, -j, -v, -F json, -o, -r and -C"
+OPTIONS = {
+    **acted_on("a! l! S! j! F o! r! C"),
+    **ignored("v! L! s", "the nodes are those of this cluster"),
+}
 _STATES = {
     "Ready": "free",
     "Paused": "offline",
@@ -47,21 +55,21 @@ _TITLES = (
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """Show or change nodes."""
-    asked, names = _read(words)
-    if "o" in asked or "r" in asked:
-        return _change(asked, names, client)
+    asked = _read(words)
+    if asked.has_any("or"):
+        return _change(asked, client)
     nodes = client.ask("nodes")["nodes"]
     status = 0
-    if names:
+    if names := asked.words:
         known = {node["name"]: node for node in nodes}
         for name in names:
             if name not in known:
                 sys.stderr.write(f"Node: {name},  Error: Unknown node \n")
                 status = 1
         nodes = [known[name] for name in names if name in known]
-    elif not asked.keys() & set("alSj"):
+    elif not asked.has_any("alSj"):
         raise ProgramRefusal("name nodes, or write -a for all", status=2, prefix="")
-    if "l" in asked:
+    if asked.has("l"):
         sys.stdout.write("".join(_away(node) for node in nodes if state_of(node) not in ("free", "job-busy")))
         return status
     rows = _running(client)
@@ -70,31 +78,32 @@ def run(words: "Sequence[str]", client: Client) -> int:
         for node in nodes
     ]
     name = server(client)
-    if asked.get("F") == "json":
+    if asked.text("F") == "json":
         sys.stdout.write(_json(of_nodes, name))
-    elif "S" in asked or "j" in asked:
-        line, titles = (_job_line, _JOB_TITLES) if "j" in asked else (_summary, _TITLES)
+    elif asked.has_any("Sj"):
+        line, titles = (_job_line, _JOB_TITLES) if asked.has("j") else (_summary, _TITLES)
         sys.stdout.write(titles + "".join(line(node, own, name) for node, own in of_nodes))
     else:
         sys.stdout.write("".join(_full(node, own, name) for node, own in of_nodes))
     return status
 
 
-def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
-    asked, names = read_pbs_options(words, _FLAGS, _VALUED, _HELP)
-    if asked.get("F", "json") != "json":
-        raise ProgramRefusal(f"-F {asked['F']} is not supported here; write -F json", status=2, prefix="")
-    return asked, names
+def _read(words: "Sequence[str]") -> ProgramWords:
+    asked = read_pbs_words("pbsnodes", words, OPTIONS)
+    form = asked.text("F")
+    if form not in (None, "json"):
+        raise ProgramRefusal(f"-F {form} is not supported here; write -F json", status=2, prefix="")
+    return asked
 
 
-def _change(asked: "Mapping[str, str]", names: "Sequence[str]", client: Client) -> int:
+def _change(asked: ProgramWords, client: Client) -> int:
     from headnode.core.model.errors import Refused
 
     status = 0
-    for name in names:
+    for name in asked.words:
         try:
-            if "o" in asked:
-                client.ask("drain_node", node=name, reason=asked.get("C", "offline by pbsnodes"))
+            if asked.has("o"):
+                client.ask("drain_node", node=name, reason=asked.text("C") or "offline by pbsnodes")
             else:
                 client.ask("resume_node", node=name)
         except Refused as refusal:

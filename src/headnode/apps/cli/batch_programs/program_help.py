@@ -1,13 +1,14 @@
 """What the programs of other schedulers print for ``--help``: usage, and options from their tables."""
 
-import sys
 from textwrap import fill
+
+from headnode.apps.cli.catalogue import CONDOR, SLURM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headnode.apps.cli.batch_programs.words import OptionTable
+    from headnode.apps.cli.batch_programs.words import OptionTable, ProgramOption
 
 _WIDTH = 100
 _PURPOSES = {
@@ -42,61 +43,57 @@ _PURPOSES = {
     "bhosts": ("[-w] [HOST...]", "List nodes."),
     "bqueues": ("[-w] [QUEUE...]", "List queues, which are job templates."),
     "lsid": ("", "Print the version and the name of the cluster."),
+    "condor_submit": ("[OPTIONS] [NAME=VALUE...] [FILE] [-queue ...]", "Submit the jobs of a submit file."),
+    "condor_submit_dag": ("[OPTIONS] FILE", "Submit the jobs of a flow of DAGMan."),
+    "condor_q": ("[OPTIONS] [CLUSTER|CLUSTER.PROCESS|USER...]", "List jobs."),
+    "condor_history": ("[OPTIONS] [CLUSTER|CLUSTER.PROCESS|USER...]", "List jobs that have ended."),
+    "condor_rm": ("[OPTIONS] CLUSTER|CLUSTER.PROCESS|USER...", "End jobs."),
+    "condor_hold": ("[OPTIONS] CLUSTER|USER...", "Hold jobs until they are released."),
+    "condor_release": ("[OPTIONS] CLUSTER|USER...", "Release jobs that are held."),
+    "condor_prio": ("-p PRIORITY CLUSTER|USER...", "Change the priority of jobs."),
+    "condor_wait": ("[-wait SECONDS] [-num N] LOG [ID]", "Wait for the jobs that have an event log."),
+    "condor_status": ("[OPTIONS] [NODE...]", "List nodes."),
 }
 _KEYWORDS = (
     "Keywords: show job|node|partition|config|hostnames|hostlist, update, hold, release, requeue, suspend, "
     "resume, ping"
 )
-_OF_QSTAT = {
-    "pbs": "-f -F -x -H -t -u -a -r -i -s -n -1 -w -Q -q -B",
-    "gridengine": "-f -ne -u -s -j -g -xml -ext -urg -pri",
-}
-_OF_ONE = {
-    "pbsnodes": "-a -l -S -j -v -F -o -r -C",
-    "qsig": "-s",
-    "qhost": "-h -j -q -u -ncb",
-    "qacct": "-j -t -o -u -P -q -h -d",
-    "bjobs": "-a -d -p -r -s -l -w -A -X -UF -noheader -json -o -u -J -q -m -P -g",
-    "bkill": "-s -r -J -g -m -q -u -P",
-    "bstop": "-J -g -m -q -u -P",
-    "bresume": "-J -g -m -q -u -P",
-    "bpeek": "-f -J -q -m -u",
-    "bhosts": "-w -noheader",
-    "bqueues": "-w -noheader",
-    "lsid": "-V",
-}
-_OF_QALTER = {"pbs": "-A -M -N -P -a -h -l -m -p -q", "gridengine": "-A -M -N -P -a -h -l -m -p -u"}
-_OF_QDEL = {"pbs": "-x", "gridengine": "-u -f"}
-_OF_HOLDS = {"pbs": "-h", "gridengine": "-h -u"}
+_PAGES = "docs/slurm-commands.md, docs/batch-scripts.md"
+_PAGES_OF_CONDOR = "docs/condor-commands.md, docs/submit-files.md"
 
 
-def help_of(program: str, table: "OptionTable | None", system: str) -> str:
-    """Return the help of a program; `table` has the options of one of Slurm, `system` is that of another."""
-    usage, purpose = _PURPOSES[program]
+def help_of(program: str, table: "OptionTable") -> str:
+    """Return the help of a program with these options."""
+    usage, purpose = purpose_of(program)
     lines = [f"Usage: {program} {usage}", f"{purpose} This is {program} of Headnode."]
     if program == "scontrol":
         lines.append(fill(_KEYWORDS, _WIDTH, subsequent_indent="  "))
-    if table is None:
-        lines.append(_listed("Options", _options_of_others(program, system)))
-    else:
-        kinds = (
-            ("Options", [name for name, one in table.items() if not one.refused and not one.ignored]),
-            ("Without effect", [name for name, one in table.items() if one.ignored]),
-            ("Refused", [name for name, one in table.items() if one.refused]),
-        )
-        lines += [_listed(kind, [_spelled(name, table) for name in names]) for kind, names in kinds if names]
-    lines.append("More: docs/slurm-commands.md, docs/batch-scripts.md, hn --help")
+    kinds = (
+        ("Options", acted_on_by(table)),
+        ("Without effect", {name: one for name, one in table.items() if one.ignored}),
+        ("Refused", {name: one for name, one in table.items() if one.refused}),
+    )
+    for kind, options in kinds:
+        if options:
+            lines.append(_listed(kind, [spelled_by(program, *option) for option in options.items()]))
+    lines.append(f"More: {_PAGES_OF_CONDOR if program in CONDOR else _PAGES}, hn --help")
     return "\n".join(lines) + "\n"
 
 
-def print_help(program: str, table: "OptionTable | None", system: str) -> int:
-    """Print the help of a program; return its exit status."""
-    sys.stdout.write(help_of(program, table, system))
-    return 0
+def purpose_of(program: str) -> "tuple[str, str]":
+    """Return the words of its usage, and what a program is for."""
+    return _PURPOSES[program]
 
 
-def _spelled(name: str, table: "OptionTable") -> str:
-    one = table[name]
+def acted_on_by(table: "OptionTable") -> "OptionTable":
+    """Return the options that are neither refused nor without effect."""
+    return {name: one for name, one in table.items() if not one.refused and not one.ignored}
+
+
+def spelled_by(program: str, name: str, one: "ProgramOption") -> str:
+    """Return an option as a program has it."""
+    if program not in SLURM:
+        return f"-{name}"
     value = {"always": "=...", "by =": "[=...]"}.get(one.takes, "")
     return f"-{one.letter}/--{name}{value}" if one.letter else f"--{name}{value}"
 
@@ -104,22 +101,3 @@ def _spelled(name: str, table: "OptionTable") -> str:
 def _listed(kind: str, options: "Iterable[str]") -> str:
     text = f"{kind}: {' '.join(options)}"
     return fill(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-
-
-def _options_of_others(program: str, system: str) -> "list[str]":
-    if program in ("qhold", "qrls"):
-        return _OF_HOLDS[system].split()
-    if program == "qalter":
-        return _OF_QALTER[system].split()
-    if program in _OF_ONE:
-        return _OF_ONE[program].split()
-    if program == "bsub":
-        from headnode.core.formats.batch.lsf_options import BSUB_OPTIONS
-
-        return [f"-{name}" for name in sorted(BSUB_OPTIONS, key=str.lower)]
-    if program != "qsub":
-        return (_OF_QSTAT if program == "qstat" else _OF_QDEL)[system].split()
-    from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS
-
-    table = PBS_OPTIONS if system == "pbs" else GRID_ENGINE_OPTIONS
-    return [f"-{name}" for name in sorted(table, key=str.lower)]

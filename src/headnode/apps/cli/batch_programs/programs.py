@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from headnode.apps.cli.batch_programs.words import OptionTable
     from headnode.core.model.errors import HeadnodeError
 
 
@@ -36,54 +37,76 @@ def run_as(program: str, words: "Sequence[str]", client: Client | None = None, *
         own.close()
 
 
+_OF_SEVERAL = {
+    "qsub": "qsub", "qdel": "qsub", "qhold": "qhold", "qrls": "qhold", "qalter": "qalter",
+    "bkill": "bkill", "bstop": "bkill", "bresume": "bkill", "bpeek": "bkill",
+    "bhosts": "bhosts", "bqueues": "bhosts", "lsid": "bhosts",
+    "condor_submit": "submission", "condor_submit_dag": "submission",
+    "condor_rm": "job_actions", "condor_hold": "job_actions", "condor_release": "job_actions",
+    "condor_prio": "job_actions",
+}  # fmt: skip
+"""Modules that are several programs, or one of several systems: `run` gets its name and its system."""
+_OF_ONE_PROGRAM = {"qhost": "grid_hosts", "qstat": "qstat_{system}"}
+"""Modules of one program that have another name."""
+
+
 def _start(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
     if program in CONDOR:
-        from headnode.apps.cli.condor_programs.programs import run
+        from headnode.apps.cli.condor_programs.options import refuse_program
 
-        return run(program, words, client)
-    if program in SLURM and list(words[:1]) in (["--version"], ["-V"]):
+        refuse_program(program)
+    in_family = program in SLURM or program in LSF or program in CONDOR
+    system = "" if in_family else OF_ONE.get(program) or system or system_of_link(sys.argv[0])
+    if wants_help(program, words):
+        from headnode.apps.cli.batch_programs.program_help import help_of
+
+        sys.stdout.write(help_of(program, options_of(program, system)))
+        return 0
+    if text := _version(program, words, system):
+        print(text)
+        return 0
+    if program in LSF and list(words) == ["-V"]:
+        program, words = "lsid", []
+    carry_out = _module(program, system).run
+    if program in _OF_SEVERAL:
+        return int(carry_out(program, words, client, system))
+    return int(carry_out(words, client))
+
+
+def options_of(program: str, system: str) -> "OptionTable":
+    """Return the table of the options of a program; `system` is that of `qsub` and its like."""
+    found: Any = _module(program, system).OPTIONS
+    for key in (program, system):  # of modules of several
+        found = found.get(key, found)
+    table: OptionTable = found
+    return table
+
+
+def _module(program: str, system: str) -> "Any":
+    folder = "condor_programs" if program in CONDOR else "batch_programs"
+    name = _OF_SEVERAL.get(program) or _OF_ONE_PROGRAM.get(program, program).format(system=system)
+    module = f"headnode.apps.cli.{folder}.{name}"
+    __import__(module)
+    return sys.modules[module]
+
+
+def _version(program: str, words: "Sequence[str]", system: str) -> str:
+    """Return the version that a command line asks for; empty if it asks for none."""
+    first = words[0] if words else ""
+    if program in SLURM and first in ("--version", "-V"):
         from headnode.apps.cli.batch_programs.scontrol import version
 
-        print(version())
-        return 0
-    if program in LSF:
-        return _start_of_lsf(program, words, client)
-    system = "" if program in SLURM else OF_ONE.get(program) or system or system_of_link(sys.argv[0])
-    if wants_help(program, words):
-        from headnode.apps.cli.batch_programs.program_help import print_help
-
-        return print_help(program, None if system else _module(program).OPTIONS, system)
-    if program in SLURM:
-        return int(_module(program).run(words, client))
+        return version()
     if system == "pbs" and list(words) == ["--version"]:
         from headnode.apps.cli.batch_programs.pbs_rows import VERSION
 
-        print(f"pbs_version = {VERSION}")
-        return 0
-    if program in OF_ONE:
-        return int(_module("grid_hosts" if program == "qhost" else program).run(words, client))
-    if program == "qstat":
-        return int(_module(f"qstat_{system}").run(words, client))
-    if program == "qalter":
-        return int(_module("qalter").run(words, client, system))
-    if program in ("qhold", "qrls"):
-        return int(_module("qhold").run(program, words, client, system))
-    qsub = _module("qsub")
-    return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
+        return f"pbs_version = {VERSION}"
+    if program in CONDOR and first.startswith("-") and first.lstrip("-") == "version":
+        return f"$CondorVersion: {_CONDOR} Headnode $\n$CondorPlatform: X86_64-Linux $"
+    return ""
 
 
-def _start_of_lsf(program: str, words: "Sequence[str]", client: Client) -> int:
-    if list(words[:1]) in (["-h"], ["--help"], ["-help"]):
-        from headnode.apps.cli.batch_programs.program_help import print_help
-
-        return print_help(program, None, "lsf")
-    if list(words) == ["-V"]:
-        program, words = "lsid", []
-    module = _module(LSF[program])
-    carry_out = module.peek if program == "bpeek" else module.run
-    return int(carry_out(program, words, client))
-
-
+_CONDOR = "24.0.0"
 _WHOLE_LINE = (
     "squeue",
     "scancel",
@@ -103,19 +126,17 @@ def wants_help(program: str, words: "Sequence[str]") -> bool:
     """
     if program in ("sbatch", "srun", "salloc", "sacct", "scontrol") and list(words[:1]) == ["-h"]:
         return True
-    if program.startswith("q"):
-        return list(words[:1]) in (["--help"], ["-help"])
+    if program not in SLURM:
+        asks = (
+            ("-help", "--help", "-h", "--h") if program in LSF or program in CONDOR else ("-help", "--help")
+        )
+        return bool(words) and words[0] in asks
     for word in words:
         if word in ("--help", "--usage"):
             return True
         if not word.startswith("-") and program not in _WHOLE_LINE:
             return False
     return False
-
-
-def _module(name: str) -> "Any":
-    __import__(f"headnode.apps.cli.batch_programs.{name}")
-    return sys.modules[f"headnode.apps.cli.batch_programs.{name}"]
 
 
 _MOST_LINKS = 8

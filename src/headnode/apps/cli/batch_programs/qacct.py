@@ -8,10 +8,10 @@ import sys
 import time
 from fnmatch import fnmatchcase
 
-from headnode.apps.cli.batch_programs.gridengine_rows import QUEUE
+from headnode.apps.cli.batch_programs.gridengine_rows import QUEUE, read_line
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of, typed_numbers
 from headnode.apps.cli.batch_programs.values import FIELDS, elapsed, exit_code
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -35,86 +35,75 @@ _COUNTS = (
 )
 _NARROW = ("taskid", "qsub_time", "start_time", "end_time", "failed")
 _FAILED = "100 : assumedly after job"
-_USAGE = "see qacct --help"
-_OPTIONS = {
-    "j": "job", "t": "tasks", "o": "owner", "u": "owner", "P": "project", "d": "days",
-    "q": "queue", "h": "host",
-}  # fmt: skip
+OPTIONS = acted_on("j? t? o? u? P? q? h? d?")
 _OLDER = 7 * 86400.0  # seconds for which a job that counts may have waited for its start
 
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """Show jobs that have ended, oldest first, or sums of what they used."""
-    asked = _read(words)
+    asked = read_line("qacct", words, OPTIONS)
+    _check(asked)
     source, shown = JobSource(client), 0
     rows = (row for row in _rows(asked, source) if row.ended is not None and _is_meant(row, asked))
-    if "job" not in asked:
+    if not asked.has("j"):
         from headnode.apps.cli.batch_programs.qacct_sums import print_sums
 
         print_sums(asked, (row for row in rows if row.started is not None))
         return 0
     for row in rows:
-        if all(asked.get(key, "") in ("", here) for key, here in _place_of(row, asked).items()):
+        if all(asked.value(key) in ("", here) for key, here in _place_of(row).items()):
             sys.stdout.write("".join(f"{line}\n" for line in lines_of(row)))
             shown += 1
-    name = asked["job"]
+    name = asked.value("j")
     if name and not shown:
         what = "id" if name.isdigit() else "name"
         raise ProgramRefusal(f"error: job {what} {name} not found", prefix="bare")
     return 0
 
 
-def _read(words: "Sequence[str]") -> "dict[str, str]":
-    """Return what is asked for; the value of an option may be left out.
+def _check(asked: ProgramWords) -> None:
+    """Let ``-u`` be ``-o``; refuse what is asked for wrongly.
 
     Raises:  ProgramRefusal.
     """
-    found, left = dict[str, str](), list(words)
-    while left:
-        word = left.pop(0)
-        if word[:1] != "-" or word[1:] not in _OPTIONS:
-            raise ProgramRefusal(f"{word} is not supported here", _USAGE)
-        value = left.pop(0) if left and not left[0].startswith("-") else ""
-        found[_OPTIONS[word[1:]]] = value
-    if "tasks" in found:
-        if not found.get("job"):
-            raise ProgramRefusal("-t option requires -j option with a job", _USAGE)
-        typed_numbers(found["tasks"])
-    days = found.get("days", "1")
+    asked.merge("u", "o")
+    if asked.has("t"):
+        if not asked.text("j"):
+            raise ProgramRefusal("-t option requires -j option with a job")
+        typed_numbers(asked.value("t"))
+    days = asked.value("d") if asked.has("d") else "1"
     if not (days.isascii() and days.isdigit() and len(days) < 6):
-        raise ProgramRefusal(f"-d {days[:20]} is no number of days", _USAGE)
-    return found
+        raise ProgramRefusal(f"-d {days[:20]} is no number of days")
 
 
-def _rows(asked: "dict[str, str]", source: JobSource) -> "Iterator[BatchRow]":
-    name = asked.get("job", "")
+def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
+    name = asked.value("j")
     if name.isascii() and name.isdigit() and len(name) < 19:
         jobs = source.listed([int(name)])
     else:
-        since = _begin(asked) - _OLDER if "days" in asked else None
-        owner = asked.get("owner") or None
+        since = _begin(asked) - _OLDER if asked.has("d") else None
+        owner = asked.text("o") or None
         jobs = list(source.pages((*_ENDED, "Running"), owner=owner, name=name, since=since))[::-1]
     for job in jobs:
         yield from rows_of(source, job, expand=True)
 
 
-def _begin(asked: "dict[str, str]") -> float:
+def _begin(asked: ProgramWords) -> float:
     """Return since when a job must have started."""
-    return time.time() - 86400 * int(asked.get("days") or "1")
+    return time.time() - 86400 * int(asked.text("d") or "1")
 
 
-def _place_of(row: BatchRow, asked: "dict[str, str]") -> "dict[str, str]":
-    """Return the queue and the host of a row, as far as these are asked for."""
-    found = {"queue": QUEUE} if asked.get("queue") else {}
-    return found | ({"host": FIELDS["batchhost"](row) or "UNKNOWN"} if asked.get("host") else {})
+def _place_of(row: BatchRow) -> "dict[str, str]":
+    """Return the queue and the host of a row."""
+    return {"q": QUEUE, "h": FIELDS["batchhost"](row) or "UNKNOWN"}
 
 
-def _is_meant(row: BatchRow, asked: "dict[str, str]") -> bool:
-    name, owner, project = asked.get("job", ""), asked.get("owner"), asked.get("project")
+def _is_meant(row: BatchRow, asked: ProgramWords) -> bool:
+    name, owner, project = asked.value("j"), asked.text("o"), asked.text("P")
     by_name = not name or name.isdigit() or fnmatchcase(FIELDS["name"](row) or "", name)
-    element = "tasks" not in asked or row.number in typed_numbers(asked["tasks"])
+    element = not asked.has("t") or row.number in typed_numbers(asked.value("t"))
     of_owner = not owner or row.job["owner"] == owner
-    if "days" in asked and (row.started or row.ended or 0) < _begin(asked):
+    if asked.has("d") and (row.started or row.ended or 0) < _begin(asked):
         return False
     return by_name and element and of_owner and (not project or row.job["project"] == project)
 

@@ -14,29 +14,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from headnode.apps.cli.batch_programs.rows import BatchRow
+    from headnode.apps.cli.batch_programs.words import ProgramWords
 
 _HEADINGS = f"{'WALLCLOCK':>13}{'UTIME':>14}{'STIME':>14}{'CPU':>14}{'MEMORY':>19}{'IO':>19}{'IOW':>19}"
 _TOTAL = "Total System Usage"
 KEYS: "Mapping[str, tuple[str, Callable[[BatchRow], str]]]" = {
-    "host": ("HOST", lambda row: FIELDS["batchhost"](row) or "UNKNOWN"),
-    "queue": ("CLUSTER QUEUE", lambda _row: QUEUE),
-    "owner": ("OWNER", lambda row: str(row.job["owner"])),
-    "project": ("PROJECT", lambda row: row.job["project"] or "NONE"),
+    "h": ("HOST", lambda row: FIELDS["batchhost"](row) or "UNKNOWN"),
+    "q": ("CLUSTER QUEUE", lambda _row: QUEUE),
+    "o": ("OWNER", lambda row: str(row.job["owner"])),
+    "P": ("PROJECT", lambda row: row.job["project"] or "NONE"),
 }
-"""By what sums are made: the heading, and the value of a row; in the order of the columns."""
+"""By what options sums are made: the heading, and the value of a row; in the order of the columns."""
 
 
-def print_sums(asked: "Mapping[str, str]", rows: "Iterable[BatchRow]") -> None:
+def print_sums(asked: "ProgramWords", rows: "Iterable[BatchRow]") -> None:
     """Print a line for each host, queue, owner and project, as far as these are asked for."""
-    keys = [key for key in KEYS if key in asked or (key == "host" and asked.get("queue"))]
+    keys = [key for key in KEYS if asked.has(key) or (key == "h" and asked.text("q"))]
     sums: dict[tuple[str, ...], tuple[float, float, float]] = {}
     for row in rows:
         found = tuple(KEYS[key][1](row) for key in keys)
-        if all(asked.get(key, "") in ("", value) for key, value in zip(keys, found, strict=True)):
+        if all(asked.value(key) in ("", value) for key, value in zip(keys, found, strict=True)):
             before = sums.get(found, (0.0, 0.0, 0.0))
             sums[found] = tuple(a + b for a, b in zip(before, _used(row), strict=True))  # type: ignore[assignment]
     widths = [
-        max(map(len, (KEYS[key][0], asked.get(key, ""), *(found[column] for found in sums))))
+        max(map(len, (KEYS[key][0], asked.value(key), *(found[column] for found in sums))))
         for column, key in enumerate(keys)
     ]
     heading = _line([KEYS[key][0] for key in keys], widths, _HEADINGS)

@@ -9,7 +9,7 @@ import sys
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, option_of
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, as_told
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, as_told
 from headnode.apps.client.client import Client
 from headnode.core.formats.batch.draft import BatchDraft
 from headnode.core.formats.batch.lines import BatchSystem
@@ -42,6 +42,7 @@ _SENTENCES = {
     "l": "modified hard resource list of job {job}", "m": "modified mail options of job {job}",
     "p": "{user}@{host} sets scheduling priority of job {job} to {value}",
 }  # fmt: skip
+OPTIONS = {"pbs": acted_on("A M N P a h l m p q"), "gridengine": acted_on("A M N P a h l m p u")}
 _HOLDS = {"u": "hold_job", "n": "release_job", "U": "release_job"}
 _WRONG_PRIORITY, _ONLY_JOBS, _WRONG_STATE = 7, 4, 168
 _NOT_HERE = "change it with: hn job modify ID, or submit the job again"
@@ -56,7 +57,7 @@ class JobChange:
         self.terms, self.verb, self.sentence = terms, verb, sentence
 
 
-def run(words: "Sequence[str]", client: Client, system: str) -> int:
+def run(_program: str, words: "Sequence[str]", client: Client, system: str) -> int:
     """Change each job; the worst exit status counts."""
     changes, targets, users = _read(words, system)
     source = JobSource(client)

@@ -7,13 +7,14 @@ import sys
 
 from headnode.apps.cli.batch_programs.qsub import UNKNOWN_JOB
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource, numbers_of
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, read_pbs_words
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OPTIONS = {"pbs": acted_on("h"), "gridengine": acted_on("h u")}
 _VERBS = {"qhold": "hold_job", "qrls": "release_job"}
 _WRONG_STATE = 168  # the last byte of 15016
 _DENIED = 3
@@ -21,7 +22,11 @@ _DENIED = 3
 
 def run(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
     """Hold or release each job; the worst exit status counts."""
-    targets, users = _read(words, system)
+    asked = read_pbs_words(program, words, OPTIONS[system])
+    if asked.value("h").strip("nu"):
+        what = f"-h {asked.text('h')} is not supported here: the hold is that of the user"
+        raise ProgramRefusal(what, prefix="")
+    targets, users = asked.jobs(), asked.parts("u")
     source = JobSource(client)
     for user in users:
         owner = None if user == "*" else user
@@ -29,25 +34,6 @@ def run(program: str, words: "Sequence[str]", client: Client, system: str) -> in
     if not targets and not users:
         raise ProgramRefusal("no job was named", status=2, prefix="")
     return max([_act(program, target, source, system) for target in targets], default=0)
-
-
-def _read(words: "Sequence[str]", system: str) -> "tuple[list[str], list[str]]":
-    targets, users, left = list[str](), list[str](), list(words)
-    while left:
-        word = left.pop(0)
-        if word.startswith("-h") and (len(word) > 2 or left):
-            kind = word[2:] or left.pop(0)
-            if kind.strip("nu"):
-                raise ProgramRefusal(
-                    f"-h {kind} is not supported here: the hold is that of the user", prefix=""
-                )
-        elif word == "-u" and system == "gridengine" and left:
-            users += left.pop(0).split(",")
-        elif word.startswith("-"):
-            raise ProgramRefusal(f"{word} is not supported here", status=2, prefix="")
-        else:
-            targets += [part for part in word.split(",") if part]
-    return targets, users
 
 
 def _act(program: str, target: str, source: JobSource, system: str) -> int:

@@ -7,7 +7,7 @@ import sys
 
 from headnode.apps.cli.batch_programs.qsub import UNKNOWN_JOB, elements_of, job_address
 from headnode.apps.cli.batch_programs.rows import JobSource
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, names_here, read_pbs_words
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+OPTIONS = acted_on("s")
 _USUAL = "SIGTERM"
-_USAGE = "usage: qsig [-s signal] job_identifier..."
 _DENIED, _UNKNOWN_SIGNAL, _WRONG_STATE = 159, 165, 168  # last bytes of 15007, 15013, 15016
 _NO_SIGNAL = ("0", "NULL", "SIGNULL")  # only whether the job runs
 _VERBS = {"suspend": "suspend_job", "resume": "resume_job"}
@@ -39,17 +39,10 @@ def _read(words: "Sequence[str]") -> "tuple[str, list[str]]":
 
     Raises:  ProgramRefusal with status 2, or 165 for a signal that is unknown.
     """
-    wanted, targets, left = _USUAL, list[str](), list(words)
-    while left:
-        word = left.pop(0)
-        if word.startswith("-s") and (len(word) > 2 or left):
-            wanted = word[2:] or left.pop(0)
-        elif word.startswith("-"):
-            raise ProgramRefusal(f"invalid option -- '{word[1:]}'", _USAGE, status=2, prefix="")
-        else:
-            targets.append(word)
+    asked = read_pbs_words("qsig", words, OPTIONS)
+    wanted, targets = asked.text("s") or _USUAL, asked.words
     if not targets:
-        raise ProgramRefusal("no job was named", _USAGE, status=2, prefix="")
+        raise ProgramRefusal("no job was named", names_here("qsig", OPTIONS), status=2, prefix="")
     if wanted not in _VERBS and wanted not in _NO_SIGNAL:
         wanted = _name_of(wanted, targets[0])
     return wanted, targets

@@ -14,6 +14,7 @@ from headnode.apps.cli.batch_programs.gridengine_rows import (
     listed,
     priority,
     queue_of,
+    read_line,
     since_of,
     state_of,
     tasks_of,
@@ -22,15 +23,17 @@ from headnode.apps.cli.batch_programs.qsub import spans
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.batch_programs.values import FIELDS
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, ignored
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FLAGS = frozenset(("-xml", "-f", "-ext", "-urg", "-pri", "-ne", "-ncb", "-help"))
-_VALUED = frozenset(("-u", "-s", "-j", "-g"))
+OPTIONS = {
+    **acted_on("f! ne! u s j g xml!"),
+    **ignored("ext! urg! pri! ncb! help!", "the columns are always these"),
+}
 _HEAD = (
     "job-ID  prior   name       user         state submit/start at     queue                          slots "
     "ja-task-ID \n" + "-" * 113 + "\n"
@@ -40,48 +43,31 @@ REMEMBERED = 300.0  # seconds for which ended jobs are shown by ``-s z``
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
-    asked = _read(words)
-    if asked.get("-g") == "c" or "-f" in asked:
+    asked = read_line("qstat", words, OPTIONS)
+    if asked.value("g") not in ("", "c", "d"):
+        raise ProgramRefusal("-g t is not supported here; see: hn job listtasks", prefix="bare")
+    if asked.has("f") or asked.text("g") == "c":
         from headnode.apps.cli.batch_programs.grid_hosts import show_cluster_queues, show_instances
 
-        return show_instances(asked, client) if "-f" in asked else show_cluster_queues(client)
+        return show_instances(asked, client) if asked.has("f") else show_cluster_queues(client)
     source = JobSource(client)
-    if "-j" in asked:
-        return _show(source, asked["-j"].split(","), xml="-xml" in asked)
-    rows = [row for row in _rows(source, asked) if is_wanted(row, asked.get("-s", "prs"))]
-    sys.stdout.write(_xml(rows) if "-xml" in asked else _text(rows))
+    if asked.has("j"):
+        return _show(source, asked.value("j").split(","), xml=asked.has("xml"))
+    rows = [row for row in _rows(source, asked) if is_wanted(row, asked.text("s") or "prs")]
+    sys.stdout.write(_xml(rows) if asked.has("xml") else _text(rows))
     return 0
 
 
-def _read(words: "Sequence[str]") -> "dict[str, str]":
-    found, left = dict[str, str](), list(words)
-    while left:
-        word = left.pop(0)
-        if word in _VALUED and left:
-            found[word] = left.pop(0)
-        elif word in _FLAGS:
-            found[word] = ""
-        else:
-            raise ProgramRefusal(
-                f'invalid option argument "{word}"',
-                "here qstat has -f, -ne, -u, -s, -j, -g c, -g d, -xml, -ext, -urg and -pri",
-                prefix="bare",
-            )
-    if found.get("-g", "d") not in ("c", "d"):
-        raise ProgramRefusal("-g t is not supported here; see: hn job listtasks", prefix="bare")
-    return found
-
-
-def _rows(source: JobSource, asked: "dict[str, str]") -> "list[BatchRow]":
-    users = asked.get("-u", own_user()).split(",")
+def _rows(source: JobSource, asked: ProgramWords) -> "list[BatchRow]":
+    users = (asked.text("u") or own_user()).split(",")
     owner = None if "*" in users or len(users) > 1 else users[0]
     jobs = list(source.pages(LIVING, owner=owner))
-    if "z" in asked.get("-s", ""):
+    if "z" in asked.value("s"):
         since = time.time() - REMEMBERED
         ended = source.pages(("Finished", "Failed", "Canceled"), owner=owner, most=1)
         jobs += [job for job in ended if (job["ended"] or 0) >= since]
     jobs.sort(key=lambda job: int(job["id"]))
-    rows = [row for job in jobs for row in rows_of(source, job, expand="-g" in asked)]
+    rows = [row for job in jobs for row in rows_of(source, job, expand=asked.has("g"))]
     rows.sort(key=lambda row: row.state == "PENDING")
     return [row for row in rows if owner is not None or "*" in users or row.job["owner"] in users]
 

@@ -10,7 +10,13 @@ from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_o
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, gpus, limit_of
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, read_pbs_options
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_pbs_words,
+)
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
 from headnode.apps.readable_values import local_times
@@ -20,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_FLAGS = frozenset("fxtawrisnQqBGM1H")
-_VALUED = frozenset("uF")
-_HELP = "here qstat has -f, -F json, -x, -H, -t, -u, -a, -r, -i, -s, -n, -1, -w, -Q, -q and -B"
+OPTIONS = {
+    **acted_on("f! F x! H! t! u a! r! i! s! n! 1! G! M! Q! q! B!"),
+    **ignored("w!", "the columns have one width"),
+}
 _TITLES = (
     "Job id            Name             User              Time Use S Queue\n"
     "----------------  ---------------- ----------------  -------- - -----\n"
@@ -33,69 +40,64 @@ _ENDINGS = {"TIMEOUT": -29, "OUT_OF_MEMORY": -27, "NODE_FAIL": -20}  # Exit_stat
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
-    options, ids = _read(words)
-    if not options.keys().isdisjoint("QqB"):
+    asked = _read(words)
+    if asked.has_any("QqB"):
         from headnode.apps.cli.batch_programs.qstat_queues import show_queues
 
-        return show_queues(options, ids, client)
-    if "H" in options:
-        options["x"] = ""
+        return show_queues(asked, client)
     source = JobSource(client)
-    rows, status = _rows(source, options, ids)
+    rows, status = _rows(source, asked)
     name = server(client)
-    if "f" in options:
-        sys.stdout.write(_json(rows, name) if options.get("F") == "json" else _full(rows, name))
-    elif not options.keys().isdisjoint("auirnsGMH"):
-        sys.stdout.write(_wide(rows, name, options))
+    if asked.has("f"):
+        sys.stdout.write(_json(rows, name) if asked.text("F") == "json" else _full(rows, name))
+    elif asked.has_any("auirnsGMH"):
+        sys.stdout.write(_wide(rows, name, asked))
     else:
         sys.stdout.write(_table(rows, name))
     return status
 
 
-def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
-    options, ids = read_pbs_options(words, _FLAGS, _VALUED, _HELP)
-    if options.get("F", "json") not in ("json", "default"):
-        raise ProgramRefusal(f"-F {options['F']} is not supported here; write -F json", status=2, prefix="")
-    return options, ids
+def _read(words: "Sequence[str]") -> ProgramWords:
+    asked = read_pbs_words("qstat", words, OPTIONS)
+    form = asked.text("F")
+    if form not in (None, "json", "default"):
+        raise ProgramRefusal(f"-F {form} is not supported here; write -F json", status=2, prefix="")
+    return asked
 
 
-def _rows(
-    source: JobSource, options: "dict[str, str]", words: "Sequence[str]"
-) -> "tuple[list[BatchRow], int]":
-    if words:
-        return _named(source, options, words)
-    users = [user for user in options.get("u", "").split(",") if user]
+def _rows(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int]":
+    if asked.words:
+        return _named(source, asked)
+    users = [user for user in asked.value("u").split(",") if user]
     owner = users[0] if len(users) == 1 else None
     jobs = list(source.pages(LIVING, owner=owner))
-    if "x" in options:
+    if asked.has_any("xH"):
         jobs += list(source.pages(("Finished", "Failed", "Canceled"), owner=owner, most=1))
     jobs.sort(key=lambda job: int(job["id"]))
-    rows = [row for job in jobs for row in _of_job(source, job, options)]
+    rows = [row for job in jobs for row in _of_job(source, job, asked)]
     wanted = {
-        letter for option, letters in (("r", "RSE"), ("i", "QHW")) for letter in letters if option in options
+        letter for option, letters in (("r", "RSE"), ("i", "QHW")) for letter in letters if asked.has(option)
     }
     rows = [row for row in rows if not wanted or state_of(row) in wanted]
     return [row for row in rows if not users or row.job["owner"] in users], 0
 
 
-def _of_job(source: JobSource, job: "dict[str, Any]", options: "dict[str, str]") -> "list[BatchRow]":
-    if job["array"] and "t" in options:
+def _of_job(source: JobSource, job: "dict[str, Any]", asked: ProgramWords) -> "list[BatchRow]":
+    if job["array"] and asked.has("t"):
         return [BatchRow(source, job), *rows_of(source, job, expand=True)]
     return [BatchRow(source, job)]
 
 
-def _named(
-    source: JobSource, options: "dict[str, str]", words: "Sequence[str]"
-) -> "tuple[list[BatchRow], int]":
+def _named(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int]":
     rows, status = list[BatchRow](), 0
-    for word in words:
+    for word in asked.words:
         job, _, rest = word.partition(".")[0].partition("[")
         known = job.isascii() and job.isdigit() and len(job) < 19
         listed = source.listed([int(job)]) if known else []
         if not listed:
             sys.stderr.write(f"qstat: Unknown Job Id {word}\n")
             status = UNKNOWN_JOB
-        elif listed[0]["state"] not in LIVING and "x" not in options:
+        elif listed[0]["state"] not in LIVING and not asked.has_any("xH"):
             sys.stderr.write(
                 f"qstat: {word} Job has finished, use -x or -H to obtain historical job information\n"
             )
@@ -103,7 +105,7 @@ def _named(
         elif number := rest.rstrip("]"):
             rows += [row for row in rows_of(source, listed[0], expand=True) if str(row.number) == number]
         else:
-            rows += _of_job(source, listed[0], options)
+            rows += _of_job(source, listed[0], asked)
     return rows, status
 
 
@@ -121,7 +123,7 @@ def _table(rows: "Sequence[BatchRow]", name: str) -> str:
     return _TITLES + "".join(lines) if lines else ""
 
 
-def _wide(rows: "Sequence[BatchRow]", name: str, options: "dict[str, str]") -> str:
+def _wide(rows: "Sequence[BatchRow]", name: str, asked: ProgramWords) -> str:
     if not rows:
         return ""
     head = (
@@ -137,18 +139,18 @@ def _wide(rows: "Sequence[BatchRow]", name: str, options: "dict[str, str]") -> s
         lines.append(
             f"{_id(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {queue_of(row)[:8]:<8} "
             f"{(FIELDS['name'](row) or '')[:10]:<10} {'--':>6} {FIELDS['nodecount'](row):>3} "
-            f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}{_behind(row, options)}\n"
+            f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}{_behind(row, asked)}\n"
         )
     return head + "".join(lines)
 
 
-def _behind(row: BatchRow, options: "dict[str, str]") -> str:
+def _behind(row: BatchRow, asked: ProgramWords) -> str:
     """Return the nodes of a job for ``-n``, its comment for ``-s``: in its line with ``-1``, else below."""
     told = [
-        (_hosts(row) or "--") if "n" in options else "",
-        local_times(row.job["pending_reason"] or "") if "s" in options else "",
+        (_hosts(row) or "--") if asked.has("n") else "",
+        local_times(row.job["pending_reason"] or "") if asked.has("s") else "",
     ]
-    before = " " if "1" in options else "\n   "
+    before = " " if asked.has("1") else "\n   "
     return "".join(f"{before}{each}" for each in told if each)
 
 

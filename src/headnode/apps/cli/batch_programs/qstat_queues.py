@@ -12,7 +12,9 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from headnode.apps.cli.batch_programs.words import ProgramWords
 
 UNKNOWN_QUEUE = 170  # the last byte of 15018
 _COUNTED = ("Transit", "Queued", "Held", "Waiting", "Running", "Exiting", "Begun")
@@ -58,21 +60,22 @@ class QueueCounts:
         return " ".join(f"{state}:{count}" for state, count in self.counts.items())
 
 
-def show_queues(options: "Mapping[str, str]", names: "Sequence[str]", client: Client) -> int:
+def show_queues(asked: "ProgramWords", client: Client) -> int:
     """Show queues, or the server; return the exit status."""
     queues = _queues(client)
     name = server(client)
-    if "B" in options:
-        sys.stdout.write(_server(name, queues, full="f" in options))
+    if asked.has("B"):
+        sys.stdout.write(_server(name, queues, full=asked.has("f")))
         return 0
     known = {queue.name: queue for queue in queues}
-    unknown = [each for each in names if each.partition("@")[0] not in known]
+    unknown = [each for each in asked.words if each.partition("@")[0] not in known]
     for each in unknown:
         sys.stderr.write(f"qstat: Unknown queue {each}\n")
-    wanted = [known[each.partition("@")[0]] for each in names if each not in unknown] if names else queues
-    if "q" in options:
+    named = [known[each.partition("@")[0]] for each in asked.words if each not in unknown]
+    wanted = named if asked.words else queues
+    if asked.has("q"):
         sys.stdout.write(_limits(name, wanted))
-    elif "f" in options:
+    elif asked.has("f"):
         sys.stdout.write("".join(_full(queue) for queue in wanted))
     elif wanted:
         sys.stdout.write(_QUEUES + "".join(_line(queue) for queue in wanted))

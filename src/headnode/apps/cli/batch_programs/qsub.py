@@ -10,7 +10,14 @@ import time
 from headnode.apps.cli.batch_programs.rows import JobSource, numbers_of, typed_numbers
 from headnode.apps.cli.batch_programs.sbatch import exit_code_of, limited_scope, script_at
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    acted_on,
+    ignored,
+    of_scripts,
+    read_pbs_words,
+    refused,
+)
 from headnode.apps.client.client import Client
 from headnode.apps.client.submitter import EVERYTHING, current_directory, quoted_line, variables_for_tasks
 from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS
@@ -24,14 +31,12 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 UNKNOWN_JOB, HISTORY, ABOVE_LIMIT = 153, 35, 38  # exit statuses of PBS: last bytes of 15001, 15139, 15142
-_VALUED = {
-    "gridengine": frozenset(name for name, option in GRID_ENGINE_OPTIONS.items() if option.argument),
-    "pbs": frozenset(name for name, option in PBS_OPTIONS.items() if option.argument),
+_OF_SCRIPTS = {"pbs": of_scripts(PBS_OPTIONS), "gridengine": of_scripts(GRID_ENGINE_OPTIONS)}
+_OF_QDEL = {
+    **ignored("f! x!", "a job that ended has left the queue"),
+    **refused("W t", "write the tasks behind the job: 12.3"),
 }
-_FLAGS = {
-    "gridengine": frozenset(GRID_ENGINE_OPTIONS) - _VALUED["gridengine"],
-    "pbs": frozenset(PBS_OPTIONS) - _VALUED["pbs"],
-}
+OPTIONS = {"qsub": _OF_SCRIPTS, "qdel": {"pbs": _OF_QDEL, "gridengine": acted_on("u") | _OF_QDEL}}
 _UNREADABLE = 2
 
 
@@ -45,9 +50,9 @@ class QsubLine:
         self.words: list[str] = []
 
 
-def submit(words: "Sequence[str]", client: Client, system: str) -> int:
-    """Submit a job to a system, ``pbs`` or ``gridengine``."""
-    return _submit(read_line(words, system), client)
+def run(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+    """Submit a job to a system, ``pbs`` or ``gridengine``, or end jobs."""
+    return _delete(words, client, system) if program == "qdel" else _submit(read_line(words, system), client)
 
 
 _OWN_OF_GRID_ENGINE = {"b", "sync", "terse", "w", "now", "shell"}
@@ -78,14 +83,15 @@ def option_of(word: str, left: "list[str]", system: str) -> "tuple[str, list[str
     name, glued = word[1:], ""
     if system == "pbs" and len(name) > 1:
         name, glued = name[0], name[1:]
-    if name not in _VALUED[system] and name not in _FLAGS[system]:
+    known = _OF_SCRIPTS[system].get(name)
+    if known is None:
         what = (
             f'invalid option argument "{word}"' if system == "gridengine" else f"invalid option -- '{name}'"
         )
         raise ProgramRefusal(what, status=_UNREADABLE, prefix="")
-    if glued and name in _VALUED[system]:
+    if glued and known.takes == "always":
         return name, [glued]
-    count = 0 if name in _FLAGS[system] else 2 if name == "pe" else 1
+    count = 0 if known.takes == "never" else 2 if name == "pe" else 1
     if len(left) < count:
         raise ProgramRefusal(f'invalid option argument "{word}"', status=_UNREADABLE, prefix="")
     values = [left.pop(0) for _ in range(count)]
@@ -249,19 +255,10 @@ def server(client: Client) -> str:
     return str(client.ask("cluster")["cluster"]["name"])
 
 
-def delete(words: "Sequence[str]", client: Client, system: str) -> int:
+def _delete(words: "Sequence[str]", client: Client, system: str) -> int:
     """End jobs, or elements of arrays."""
-    left, targets, users = list(words), list[str](), list[str]()
-    while left:
-        word = left.pop(0)
-        if word == "-u" and system == "gridengine" and left:
-            users += left.pop(0).split(",")
-        elif word in ("-W", "-t") and left:
-            raise ProgramRefusal(f"{word} is not supported here: write the tasks behind the job: 12.3")
-        elif word.startswith("-") and word not in ("-f", "-x"):
-            raise ProgramRefusal(f"{word} is not supported here", prefix="")
-        elif not word.startswith("-"):
-            targets += [part for part in word.split(",") if part]
+    asked = read_pbs_words("qdel", words, OPTIONS["qdel"][system], status=1)
+    targets, users = asked.jobs(), asked.parts("u")
     source = JobSource(client)
     if users:
         living = ("Queued", "Running", "Suspended")

@@ -9,12 +9,19 @@ from headnode.core.formats.option_words import option_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Protocol, TypeAlias
 
     from headnode.core.model.errors import HeadnodeError
 
     OptionTable: TypeAlias = "Mapping[str, ProgramOption]"
+    Refuse: TypeAlias = "Callable[[str], ProgramRefusal]"
+
+    class ScriptOption(Protocol):
+        """An option of batch scripts: whether it has an argument."""
+
+        @property
+        def argument(self) -> bool: ...
 
 
 def errors_of_ours() -> "type[HeadnodeError]":
@@ -33,7 +40,7 @@ class ProgramRefusal(Exception):
 
 
 class ProgramOption:
-    """An option: its letter, whether it has a value: ``always``, ``never`` or ``by =``; what becomes of it.
+    """An option: its letter, what it takes, as `option_words` names it; what becomes of it.
 
     `refused` says why it is refused, `ignored` why it has no effect; both empty: it is acted on.
     """
@@ -47,7 +54,7 @@ class ProgramOption:
 
 
 def acted_on(names: str) -> "dict[str, ProgramOption]":
-    """Return options of ``long-name``, ``long-name/l`` with its letter; ``!`` behind: it has no value.
+    """Return options that are written as for `option_words`: ``long-name/l!``.
 
     >>> sorted(acted_on("all/a! name/n"))
     ['all', 'name']
@@ -65,6 +72,18 @@ def refused(names: str, why: str) -> "dict[str, ProgramOption]":
     return {name: ProgramOption(one.letter, one.takes, refused=why) for name, one in acted_on(names).items()}
 
 
+def of_scripts(table: "Mapping[str, ScriptOption]") -> "dict[str, ProgramOption]":
+    """Return the options of batch scripts as those of the program that submits them."""
+    names = sorted(table, key=str.lower)
+    return {name: ProgramOption("", "always" if table[name].argument else "never") for name in names}
+
+
+def names_here(program: str, table: "OptionTable") -> str:
+    """Return the sentence that lists what a program acts on, behind the refusal of another option."""
+    known = [f"-{name}" for name, one in table.items() if not one.refused and not one.ignored]
+    return f"here {program} has {' '.join(known) or 'no options'}"
+
+
 class ProgramWords:
     """What was typed: the values of each option, and the words that are no options."""
 
@@ -80,6 +99,10 @@ class ProgramWords:
         found = self.options.get(name)
         return found[-1] if found else None
 
+    def value(self, name: str) -> str:
+        """Return the last value of an option; empty if it was not given."""
+        return self.text(name) or ""
+
     def merge(self, other: str, name: str) -> None:
         """Let `other` be another spelling of an option that takes several values."""
         if values := self.options.pop(other, None):
@@ -89,9 +112,17 @@ class ProgramWords:
         """Return whether an option was given."""
         return name in self.options
 
+    def has_any(self, names: "Iterable[str]") -> bool:
+        """Return whether one of several options was given."""
+        return any(map(self.has, names))
+
     def parts(self, name: str) -> "list[str]":
         """Return the values of an option that takes several with commas between them, of all its uses."""
         return [part for value in self.options.get(name, ()) for part in value.split(",") if part]
+
+    def jobs(self) -> "list[str]":
+        """Return the words that name jobs, with commas or blanks between them."""
+        return [part for word in self.words for part in word.split(",") if part]
 
 
 def read_words(
@@ -103,6 +134,10 @@ def read_words(
     """
     found, left = ProgramWords(), list(words)
     letters = {option.letter: name for name, option in table.items() if option.letter}
+
+    def refuse(what: str) -> ProgramRefusal:
+        return ProgramRefusal(what, status=status, prefix="")
+
     while left:
         word = left.pop(0)
         if word == "--":
@@ -110,12 +145,12 @@ def read_words(
             break
         if word.startswith("--"):
             spelling, equals, value = word[2:].partition("=")
-            name = _whole_name(spelling, word, table, status)
+            name = _whole_name(spelling, word, table, refuse)
             if not equals and table[name].takes == "always":
-                value = _value(word, left, status)
+                value = _value(word, left, refuse)
             _keep(found, name, value, table)
         elif word.startswith("-") and len(word) > 1:
-            _read_letters(word, left, table, letters, found, status)
+            _read_letters(word, left, table, letters, found, refuse)
         else:
             found.words.append(word)
             if stops:
@@ -130,16 +165,16 @@ def _read_letters(
     table: "OptionTable",
     letters: "Mapping[str, str]",
     found: ProgramWords,
-    status: int,
+    refuse: "Refuse",
 ) -> None:
     text = word[1:]
     while text:
         letter, text = text[0], text[1:]
         if letter not in letters:
-            raise unknown(f"invalid option -- '{letter}'", status)
+            raise refuse(f"invalid option -- '{letter}'")
         name = letters[letter]
         if table[name].takes == "always":
-            _keep(found, name, text or _value(f"-{letter}", left, status), table)
+            _keep(found, name, text or _value(f"-{letter}", left, refuse), table)
             return
         if table[name].takes == "by =":  # a value that may be left out is written behind the letter
             _keep(found, name, text, table)
@@ -147,46 +182,70 @@ def _read_letters(
         _keep(found, name, "", table)
 
 
-def read_pbs_options(
-    words: "Sequence[str]", flags: "frozenset[str]", valued: "frozenset[str]", help_line: str
-) -> "tuple[dict[str, str], list[str]]":
-    """Return the options of one letter, {letter: value}, and the other words, as programs of PBS read them.
+def read_pbs_words(
+    program: str, words: "Sequence[str]", table: "OptionTable", *, status: int = 2
+) -> ProgramWords:
+    """Return what was typed, as programs of PBS read options of one letter.
 
-    Raises:  ProgramRefusal with `help_line` for a letter that is neither a flag nor has a value.
+    Raises:  ProgramRefusal with `status` for an unknown option, with 1 for a refused one.
     """
-    found, others, left = dict[str, str](), list[str](), list(words)
+    found, left, letters = ProgramWords(), list(words), {name: name for name in table}
+
+    def refuse(what: str) -> ProgramRefusal:
+        return ProgramRefusal(what, names_here(program, table), status=status, prefix="")
+
+    while left:
+        word = left.pop(0)
+        if word.startswith("-") and word != "-":
+            _read_letters(word, left, table, letters, found, refuse)
+        else:
+            found.words.append(word)
+    return found
+
+
+def read_dashed(
+    words: "Sequence[str]", table: "OptionTable", refuse: "Refuse", *, together: bool = False
+) -> ProgramWords:
+    """Return what was typed with one dash before each option; `together`: ``-aJ NAME`` is ``-a -J NAME``.
+
+    Raises:  what `refuse` makes of an option that is unknown or lacks its value.
+    """
+    found, left = ProgramWords(), list(words)
     while left:
         word = left.pop(0)
         if not word.startswith("-") or word == "-":
-            others.append(word)
+            found.words.append(word)
             continue
-        text = word[1:]
-        while text:
-            letter, text = text[0], text[1:]
-            if letter in valued:
-                if not text and not left:
-                    raise ProgramRefusal(f"option requires an argument -- '{letter}'", status=2, prefix="")
-                found[letter], text = text or left.pop(0), ""
-            elif letter in flags:
-                found[letter] = ""
-            else:
-                raise ProgramRefusal(f"invalid option -- '{letter}'", help_line, status=2, prefix="")
-    return found, others
+        for name in _names_in(word[1:], table, together=together):
+            if name not in table or (table[name].takes == "always" and not left):
+                raise refuse(word)
+            takes = table[name].takes == "always" or (table[name].takes == "if any" and _is_value(left))
+            _keep(found, name, left.pop(0) if takes else "", table, dash="-")
+    return found
 
 
-def _value(word: str, left: "list[str]", status: int) -> str:
+def _names_in(text: str, table: "OptionTable", *, together: bool) -> "Sequence[str]":
+    is_one = text in table or not together or not all(letter in table for letter in text)
+    return [text] if is_one or any(table[each].takes != "never" for each in text[:-1]) else text
+
+
+def _is_value(left: "Sequence[str]") -> bool:
+    return bool(left) and not left[0].startswith("-")
+
+
+def _value(word: str, left: "list[str]", refuse: "Refuse") -> str:
     if not left:
-        raise unknown(f"option requires an argument -- '{word.lstrip('-')}'", status)
+        raise refuse(f"option requires an argument -- '{word.lstrip('-')}'")
     return left.pop(0)
 
 
-def _whole_name(name: str, word: str, table: "OptionTable", status: int) -> str:
+def _whole_name(name: str, word: str, table: "OptionTable", refuse: "Refuse") -> str:
     if name in table:
         return name
     meant = [each for each in table if name and each.startswith(name)]
     if len(meant) == 1:
         return meant[0]
-    raise unknown(f"{'option' if meant else 'unrecognized option'} '{word}'{_choice(meant)}", status)
+    raise refuse(f"{'option' if meant else 'unrecognized option'} '{word}'{_choice(meant)}")
 
 
 def _choice(meant: "Sequence[str]") -> str:
@@ -194,14 +253,10 @@ def _choice(meant: "Sequence[str]") -> str:
     return f" is ambiguous; possibilities: {listed}" if meant else ""
 
 
-def unknown(what: str, status: int) -> ProgramRefusal:
-    """Return the refusal of an option that the program does not have."""
-    return ProgramRefusal(what, status=status, prefix="")
-
-
-def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable") -> None:
+def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable", *, dash: str = "--") -> None:
     if table[name].refused:
-        raise ProgramRefusal(f"--{name} is not supported here: {table[name].refused}")
+        spelling = dash[: len(name)] + name  # one dash before a letter
+        raise ProgramRefusal(f"{spelling} is not supported here: {table[name].refused}")
     found.options.setdefault(name, []).append(value)
     found.given.append((name, value))
 

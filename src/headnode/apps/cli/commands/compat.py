@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 
-FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "lsf": (*LSF,), "qsub": PBS, "condor": CONDOR}
+FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "lsf": LSF, "qsub": PBS, "condor": CONDOR}
 QSUB = ("pbs", "gridengine")
 
 

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 
-from headnode.apps.cli.condor_programs.options import CondorLine, refusal
+from headnode.apps.cli.condor_programs.options import CondorWords, refusal
 from headnode.apps.cli.condor_programs.selection import parsed, value_of
 from headnode.core.formats.condor.evaluation import ErrorValue, quoted, written
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
         def items(self) -> Iterator[tuple[str, Value]]: ...
 
 
-OUTPUTS = "autoformat+ af+ format== long json attributes= limit= match="
+OUTPUTS = "autoformat+ af+ format& long! json! attributes limit match"
 _QUALIFIERS = frozenset("jlhVrTYtng,")
 _SPECIFIER = re.compile(r"%(?P<flags>[-+ 0#]*\d*(?:\.\d+)?)(?:l|ll)?(?P<kind>[a-zA-Z])|%%")
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", '\\"': '"'}
 _MOST_WIDTH = 4  # digits of the width in a format
 
 
-def shown(asked: CondorLine) -> str:
+def shown(asked: CondorWords) -> str:
     """Return which of these outputs a command line asks for; "": none."""
     kinds = {"autoformat": "columns", "af": "columns", "format": "format", "long": "long", "json": "json"}
-    return next((kinds[name] for name, _, _ in asked.options if name in kinds), "")
+    return next((kinds[name] for name, _, _ in asked.uses if name in kinds), "")
 
 
 def show(
-    asked: CondorLine, ads: "Iterable[ClassAd]", id_names: "Sequence[str]" = ("ClusterId", "ProcId")
+    asked: CondorWords, ads: "Iterable[ClassAd]", id_names: "Sequence[str]" = ("ClusterId", "ProcId")
 ) -> None:
     """Print ads as a command line asks for it."""
     kind = shown(asked)
@@ -61,7 +61,7 @@ def write_long(attributes: "Iterable[tuple[str, Value]]") -> str:
     return "".join(f"{name} = {quoted(value)}\n" for name, value in attributes)
 
 
-def _wanted(asked: CondorLine, ad: "ClassAd") -> "Iterator[tuple[str, Value]]":
+def _wanted(asked: CondorWords, ad: "ClassAd") -> "Iterator[tuple[str, Value]]":
     names = [name for text in asked.values("attributes") for name in re.split(r"[\s,]+", text) if name]
     if not names:
         yield from ad.items()
@@ -72,7 +72,7 @@ def _wanted(asked: CondorLine, ad: "ClassAd") -> "Iterator[tuple[str, Value]]":
             yield name, value
 
 
-def _show_json(asked: CondorLine, ads: "Iterable[ClassAd]") -> None:
+def _show_json(asked: CondorWords, ads: "Iterable[ClassAd]") -> None:
     before = "[\n"
     for ad in ads:
         sys.stdout.write(before + json.dumps(dict(_wanted(asked, ad)), indent=2, ensure_ascii=False))
@@ -109,11 +109,11 @@ class _Column:
 class _Columns:
     """The columns of ``-autoformat``, or the pieces of ``-format``."""
 
-    def __init__(self, asked: CondorLine, id_names: "Sequence[str]") -> None:
+    def __init__(self, asked: CondorWords, id_names: "Sequence[str]") -> None:
         self._columns: list[_Column] = []
         self._own: set[str] = set()
         self._id_names = id_names
-        for name, qualifiers, values in asked.options:
+        for name, qualifiers, values in asked.uses:
             if name in ("autoformat", "af"):
                 self._own |= _refused_qualifiers(qualifiers)
                 self._columns += (
@@ -121,7 +121,7 @@ class _Columns:
                 )
             elif name == "format":
                 self._columns.append(_Column(values[1], form=values[0]))
-        self._is_format = not any(name in ("autoformat", "af") for name, _, _ in asked.options)
+        self._is_format = not any(name in ("autoformat", "af") for name, _, _ in asked.uses)
 
     @property
     def headed(self) -> bool:

@@ -7,16 +7,10 @@ import sys
 import time
 from itertools import islice
 
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, refused
 from headnode.apps.cli.condor_programs.ad_output import OUTPUTS, show, shown
 from headnode.apps.cli.condor_programs.job_ads import JobAd
-from headnode.apps.cli.condor_programs.options import (
-    CondorLine,
-    acted_on,
-    ignored,
-    read_line,
-    refusal,
-    refused,
-)
+from headnode.apps.cli.condor_programs.options import CondorWords, read_line, refusal
 from headnode.apps.cli.condor_programs.processes import CondorProcess, CondorSource
 from headnode.apps.cli.condor_programs.queue_tables import EndedTable
 from headnode.apps.cli.condor_programs.selection import WantedProcesses, holds, parsed
@@ -28,12 +22,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 OPTIONS = {
-    **acted_on("constraint= since= completedsince= scanlimit= forwards backwards wide " + OUTPUTS),
-    **ignored("local debug", "this cluster has one history"),
-    **ignored("name= pool=", "hn's --scheduler and hn login choose the head"),
-    **refused("file= userlog= startd", "the history is that of the head; name jobs by their ids"),
-    **refused("xml jsonl", "use -json"),
-    **refused("print-format=", "use -autoformat or -format"),
+    **acted_on("constraint since completedsince scanlimit forwards! backwards! wide! " + OUTPUTS),
+    **ignored("local! debug!", "this cluster has one history"),
+    **ignored("name pool", "hn's --scheduler and hn login choose the head"),
+    **refused("file userlog startd!", "the history is that of the head; name jobs by their ids"),
+    **refused("xml! jsonl!", "use -json"),
+    **refused("print-format", "use -autoformat or -format"),
 }
 
 
@@ -54,7 +48,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     return 0
 
 
-def _rows(asked: CondorLine, wanted: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":
+def _rows(asked: CondorWords, wanted: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":
     """Yield the processes that have ended, up to that at which the reading ends."""
     most, ends = asked.number("scanlimit"), [_end(text) for text in asked.values("since")]
     ends += [(None, parsed(f"CompletionDate <= ({text})")) for text in asked.values("completedsince")]

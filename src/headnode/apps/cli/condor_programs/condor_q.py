@@ -8,15 +8,10 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.squeue import own_user
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, refused
 from headnode.apps.cli.condor_programs.ad_output import OUTPUTS, show, shown
 from headnode.apps.cli.condor_programs.job_ads import JobAd
-from headnode.apps.cli.condor_programs.options import (
-    CondorLine,
-    acted_on,
-    ignored,
-    read_line,
-    refused,
-)
+from headnode.apps.cli.condor_programs.options import CondorWords, read_line
 from headnode.apps.cli.condor_programs.processes import HELD, IDLE, RUNNING, CondorProcess, CondorSource
 from headnode.apps.cli.condor_programs.queue_tables import (
     HeldTable,
@@ -36,15 +31,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 OPTIONS = {
-    **acted_on("constraint= allusers nobatch batch totals hold held run idle wide submitter= " + OUTPUTS),
-    **ignored("global currentrun stream-results expert debug nouserprios", "this cluster has one queue"),
-    **ignored("name= pool= schedd-constraint=", "hn's --scheduler and hn login choose the head"),
-    **refused("analyze better-analyze reverse-analyze machine= mconstraint=", "use: hn job explain ID"),
-    **refused("xml", "use -json"),
-    **refused("print-format= pr= aaf+", "use -autoformat or -format"),
-    **refused("userlog= jobads= slotads= userprios=", "no such files are read; name the job by its id"),
-    **refused("dag grid io cputime cumulative-time", "use -autoformat: -af:j RemoteUserCpu"),
-    **refused("factory jobset autocluster hold-codes unmatchable=", "use -autoformat, or -hold"),
+    **acted_on(
+        "constraint allusers! nobatch! batch! totals! hold! held! run! idle! wide! submitter " + OUTPUTS
+    ),
+    **ignored(
+        "global! currentrun! stream-results! expert! debug! nouserprios!", "this cluster has one queue"
+    ),
+    **ignored("name pool schedd-constraint", "hn's --scheduler and hn login choose the head"),
+    **refused("analyze! better-analyze! reverse-analyze! machine mconstraint", "use: hn job explain ID"),
+    **refused("xml!", "use -json"),
+    **refused("print-format pr aaf+", "use -autoformat or -format"),
+    **refused("userlog jobads slotads userprios", "no such files are read; name the job by its id"),
+    **refused("dag! grid! io! cputime! cumulative-time!", "use -autoformat: -af:j RemoteUserCpu"),
+    **refused("factory! jobset! autocluster! hold-codes! unmatchable", "use -autoformat, or -hold"),
 }
 _OF_TABLE = {
     "hold": (HELD, HeldTable),
@@ -85,17 +84,17 @@ def _is_living(job: "dict[str, Any]") -> bool:
     return job["state"] in ("Configuring", "Queued", "Running", "Suspended")
 
 
-def _is_batch(asked: CondorLine, wanted: WantedProcesses) -> bool:
+def _is_batch(asked: CondorWords, wanted: WantedProcesses) -> bool:
     if wanted.constraints or wanted.processes or asked.has("limit"):
         return False
-    return not any(asked.has(name) for name in ("nobatch", "totals", *_OF_TABLE))
+    return not asked.has_any(("nobatch", "totals", *_OF_TABLE))
 
 
 def _rows(
-    wanted: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", asked: CondorLine
+    wanted: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", asked: CondorWords
 ) -> "Iterator[CondorProcess]":
     """Yield the processes that are in the queue: those that have not ended, or that are left in it."""
-    states = {_OF_TABLE[name][0] for name, _, _ in asked.options if name in _OF_TABLE}
+    states = {_OF_TABLE[name][0] for name, _, _ in asked.uses if name in _OF_TABLE}
     for job in jobs:
         if not _is_living(job) and not source.detail(job["id"])["spec"].get("properties"):
             continue
@@ -135,8 +134,8 @@ def _batch_name(source: CondorSource, job: "dict[str, Any]") -> str:
     return str(name or "")
 
 
-def _show_processes(asked: CondorLine, rows: "Iterator[CondorProcess]") -> None:
-    kind = next((_OF_TABLE[name][1] for name, _, _ in asked.options if name in _OF_TABLE), ProcessTable)
+def _show_processes(asked: CondorWords, rows: "Iterator[CondorProcess]") -> None:
+    kind = next((_OF_TABLE[name][1] for name, _, _ in asked.uses if name in _OF_TABLE), ProcessTable)
     counts = StatusCounts()
 
     def counted() -> "Iterator[CondorProcess]":

@@ -6,8 +6,9 @@ Source:  HTCondor 24, condor_status(1); "Machine ClassAd Attributes".
 import time
 from itertools import islice
 
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, refused
 from headnode.apps.cli.condor_programs.ad_output import OUTPUTS, run_time, show, shown
-from headnode.apps.cli.condor_programs.options import acted_on, ignored, read_line, refused
+from headnode.apps.cli.condor_programs.options import read_line
 from headnode.apps.cli.condor_programs.selection import holds, parsed
 from headnode.apps.client.client import Client
 
@@ -19,17 +20,19 @@ if TYPE_CHECKING:
     from headnode.core.formats.condor.evaluation import Value
 
 OPTIONS = {
-    **acted_on("constraint= available claimed total startd wide nowide " + OUTPUTS),
-    **ignored("compact expert debug direct=", "a node is one slot here"),
-    **ignored("name= pool= addr=", "hn's --scheduler and hn login choose the head"),
+    **acted_on("constraint available! claimed! total! startd! wide! nowide! " + OUTPUTS),
+    **ignored("compact! expert! debug! direct", "a node is one slot here"),
+    **ignored("name pool addr", "hn's --scheduler and hn login choose the head"),
     **refused(
-        "schedd submitters master negotiator collector any defrag grid ckptsrvr storage license generic "
-        "cod accounting hadoop",
+        "schedd! submitters! master! negotiator! collector! any! defrag! grid! ckptsrvr! storage! "
+        "license! generic! cod! accounting! hadoop!",
         "there are no such daemons here; see: hn cluster view",
     ),
-    **refused("server state run vm java cpus memory gpus sort= statistics= subsystem=", "use -autoformat"),
-    **refused("xml", "use -json"),
-    **refused("print-format= target=", "use -autoformat or -format"),
+    **refused(
+        "server! state! run! vm! java! cpus! memory! gpus! sort statistics subsystem", "use -autoformat"
+    ),
+    **refused("xml!", "use -json"),
+    **refused("print-format target", "use -autoformat or -format"),
 }
 _OWNED = ("Paused", "Draining", "Drained", "Pending", "Unreachable")
 _STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained")

@@ -8,8 +8,9 @@ import os
 import signal
 
 from headnode.apps.cli.batch_programs.squeue import own_user
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, refused
 from headnode.apps.cli.condor_programs.job_ads import JobAd
-from headnode.apps.cli.condor_programs.options import acted_on, ignored, read_line, refusal, refused
+from headnode.apps.cli.condor_programs.options import read_line, refusal
 from headnode.apps.cli.condor_programs.processes import CondorProcess, CondorSource
 from headnode.apps.cli.condor_programs.selection import WantedProcesses
 from headnode.apps.client.client import Client
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 OPTIONS = {
-    **acted_on("wait= num= status"),
-    **ignored("debug allevents", "nothing is read from the log"),
-    **refused("echo", "use: hn job view ID --history"),
+    **acted_on("wait num status!"),
+    **ignored("debug! allevents!", "nothing is read from the log"),
+    **refused("echo!", "use: hn job view ID --history"),
 }
 _MOST_ENDED = 2000  # jobs that have ended, among which those of a log are looked for
 _MOST_WATCHED = 1000  # jobs

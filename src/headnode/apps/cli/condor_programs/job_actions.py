@@ -7,14 +7,8 @@ import os
 import sys
 
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.condor_programs.options import (
-    CondorLine,
-    acted_on,
-    ignored,
-    read_line,
-    refusal,
-    refused,
-)
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, refused
+from headnode.apps.cli.condor_programs.options import CondorWords, read_line, refusal
 from headnode.apps.cli.condor_programs.processes import (
     HELD,
     NEUTRAL_PRIORITY,
@@ -29,19 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _COMMON = {
-    **acted_on("constraint= all reason= totals"),
-    **ignored("name= pool= addr= debug", "hn's --scheduler and hn login choose the head"),
-    **refused("long", "use condor_q -long"),
+    **acted_on("constraint all! reason totals!"),
+    **ignored("name pool addr debug!", "hn's --scheduler and hn login choose the head"),
+    **refused("long!", "use condor_q -long"),
 }
 OPTIONS = {
     "condor_rm": {
         **_COMMON,
-        **acted_on("forcex"),
-        **ignored("fast graceful", "tasks get the grace period of the cluster"),
+        **acted_on("forcex!"),
+        **ignored("fast! graceful!", "tasks get the grace period of the cluster"),
     },
-    "condor_hold": {**_COMMON, **ignored("subcode=", "a hold has no codes here")},
+    "condor_hold": {**_COMMON, **ignored("subcode", "a hold has no codes here")},
     "condor_release": _COMMON,
-    "condor_prio": {**_COMMON, **acted_on("p= priority=")},
+    "condor_prio": {**_COMMON, **acted_on("p priority")},
 }
 _DONE = {
     "condor_rm": "marked for removal",
@@ -58,7 +52,7 @@ class _NotSo(Exception):
     """A process is not in a state for it: its argument is what is printed."""
 
 
-def run(program: str, words: "Sequence[str]", client: Client) -> int:
+def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
     """Change the jobs that are meant; return 1 if one of them could not be changed."""
     asked = read_line(program, _with_priority(words) if program == "condor_prio" else words, OPTIONS[program])
     if not asked.words and not asked.has("constraint") and not asked.has("all"):
@@ -78,7 +72,7 @@ def _with_priority(words: "Sequence[str]") -> "list[str]":
 
 
 class _Actions:
-    def __init__(self, program: str, asked: CondorLine, client: Client) -> None:
+    def __init__(self, program: str, asked: CondorWords, client: Client) -> None:
         self._program, self._asked, self._client = program, asked, client
         self._source = CondorSource(client)
         self._failed = False

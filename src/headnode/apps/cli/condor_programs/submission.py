@@ -8,16 +8,10 @@ import re
 import sys
 
 from headnode.adapters.files.opening import open_named
+from headnode.apps.cli.batch_programs.words import acted_on, ignored, refused
 from headnode.apps.cli.condor_programs.ad_output import write_long
 from headnode.apps.cli.condor_programs.job_ads import JobAd
-from headnode.apps.cli.condor_programs.options import (
-    CondorLine,
-    acted_on,
-    ignored,
-    read_line,
-    refusal,
-    refused,
-)
+from headnode.apps.cli.condor_programs.options import CondorWords, read_line, refusal
 from headnode.apps.cli.condor_programs.processes import CondorSource
 from headnode.apps.cli.job_files import STANDARD_INPUT, read_job_file, submit_file_request
 from headnode.apps.client.client import Client
@@ -28,39 +22,43 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-OPTIONS = {
-    **acted_on("terse verbose file= append= queue+ batch-name= dry-run= maxjobs= single-cluster"),
-    **ignored("disable debug unused allow-crlf-script stm= factory", "the head reads the file"),
-    **ignored("name= pool= addr=", "hn's --scheduler and hn login choose the head"),
-    **refused("remote= spool", "write URLs in transfer_input_files, or submit on the head's machine"),
-    **refused("interactive", "use: hn job shell"),
-    **refused("dump=", "use -dry-run FILE"),
-    **refused("password=", "credentials come another way: docs/staging.md"),
+_OF_SUBMIT = {
+    **acted_on("terse! verbose! file append queue+ batch-name dry-run maxjobs single-cluster!"),
+    **ignored("disable! debug! unused! allow-crlf-script! stm factory!", "the head reads the file"),
+    **ignored("name pool addr", "hn's --scheduler and hn login choose the head"),
+    **refused("remote spool!", "write URLs in transfer_input_files, or submit on the head's machine"),
+    **refused("interactive!", "use: hn job shell"),
+    **refused("dump", "use -dry-run FILE"),
+    **refused("password", "credentials come another way: docs/staging.md"),
 }
-OPTIONS_OF_DAGS = {
-    **acted_on("batch-name="),
+_OF_DAGS = {
+    **acted_on("batch-name"),
     **ignored(
-        "force f update_submit verbose no_recurse do_recurse import_env debug= outfile_dir= notification= "
-        "suppress_notification autorescue= dumprescue dagman= priority=",
+        "force! f! update_submit! verbose! no_recurse! do_recurse! import_env! debug outfile_dir "
+        "notification suppress_notification! autorescue dumprescue! dagman priority",
         "no DAGMan runs here: the head has the nodes as jobs",
     ),
-    **refused("maxjobs= maxidle= maxpre= maxpost=", "limit running jobs by: UserLimits of the cluster"),
-    **refused("no_submit", "check the flow with: hn check FILE"),
-    **refused("usedagdir", "submit each flow in its directory"),
-    **refused(
-        "append= insert_sub_file= insert_env= include_env= load_save=", "write it into the submit files"
-    ),
-    **refused("dorescuefrom=", "submit the flow again: mark nodes that are done with DONE"),
+    **refused("maxjobs maxidle maxpre maxpost", "limit running jobs by: UserLimits of the cluster"),
+    **refused("no_submit!", "check the flow with: hn check FILE"),
+    **refused("usedagdir!", "submit each flow in its directory"),
+    **refused("append insert_sub_file insert_env include_env load_save", "write it into the submit files"),
+    **refused("dorescuefrom", "submit the flow again: mark nodes that are done with DONE"),
 }
+OPTIONS = {"condor_submit": _OF_SUBMIT, "condor_submit_dag": _OF_DAGS}
 _VARIABLE = re.compile(r"[+]?[A-Za-z_][\w.]*=")
 _QUEUE = re.compile(r"[ \t]*queue(?![ \t]*=)(?:[ \t(][^\n]*)?\Z", re.IGNORECASE)
 _MOST_DOTS = 100
 _LOST = ("not-supported", "approximated")
 
 
-def submit(words: "Sequence[str]", client: Client) -> int:
+def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+    """Submit a submit file, or a flow of DAGMan."""
+    asked = read_line(program, words, OPTIONS[program])
+    return _submit(asked, client) if program == "condor_submit" else _submit_flow(asked, client)
+
+
+def _submit(asked: CondorWords, client: Client) -> int:
     """Submit a submit file, with what the command line adds to it."""
-    asked = read_line("condor_submit", words, OPTIONS)
     variables = [word for word in asked.words if _VARIABLE.match(word)]
     files = [*asked.values("file"), *(word for word in asked.words if not _VARIABLE.match(word))]
     if len(files) > 1:
@@ -74,9 +72,8 @@ def submit(words: "Sequence[str]", client: Client) -> int:
     return _submitted(asked, request, client, terse=asked.has("terse"))
 
 
-def submit_flow(words: "Sequence[str]", client: Client) -> int:
+def _submit_flow(asked: CondorWords, client: Client) -> int:
     """Submit a flow of DAGMan: each node is a job, or several."""
-    asked = read_line("condor_submit_dag", words, OPTIONS_OF_DAGS)
     if len(asked.words) != 1:
         raise refusal("give one flow: condor_submit_dag FILE", "submit several flows one after the other")
     (path,) = asked.words
@@ -104,7 +101,7 @@ def _text_at(path: str) -> str:
         raise refusal(f"Failed to open command file ({path}): {trouble.what}", trouble.fix) from None
 
 
-def _additions(asked: CondorLine) -> "tuple[list[str], str | None]":
+def _additions(asked: CondorWords) -> "tuple[list[str], str | None]":
     """Return the lines to add before the first queue command, and a queue command for the end."""
     lines, queue = list[str](), None
     for line in asked.values("append"):
@@ -143,7 +140,7 @@ def with_command_line(
     return "".join([*(f"{each}\n" for each in variables), *own[:at], *added, *own[at:], *last])
 
 
-def _submitted(asked: CondorLine, request: "dict[str, Any]", client: Client, *, terse: bool) -> int:
+def _submitted(asked: CondorWords, request: "dict[str, Any]", client: Client, *, terse: bool) -> int:
     try:
         answer = client.ask("submit_job", **request)
     except HeadnodeError as no:
@@ -210,7 +207,7 @@ def _read_here(request: "dict[str, Any]") -> "Any":
         raise refusal(no.what, no.fix) from None
 
 
-def _refuse_more(asked: CondorLine, request: "dict[str, Any]", client: Client) -> None:  # noqa: ARG001
+def _refuse_more(asked: CondorWords, request: "dict[str, Any]", client: Client) -> None:  # noqa: ARG001
     """Refuse more processes, or clusters, than the command line allows."""
     most = asked.number("maxjobs")
     if not most and not asked.has("single-cluster"):
@@ -223,7 +220,7 @@ def _refuse_more(asked: CondorLine, request: "dict[str, Any]", client: Client) -
         raise refusal(f"the file has {len(jobs)} clusters, and -single-cluster is given: none is submitted")
 
 
-def _dry_run(asked: CondorLine, request: "dict[str, Any]", client: Client) -> int:
+def _dry_run(asked: CondorWords, request: "dict[str, Any]", client: Client) -> int:
     """Write the attributes of the jobs into a file, and submit nothing; the head is asked to check them."""
     from headnode.apps.cli.condor_programs.dry_ads import dry_ads
 
