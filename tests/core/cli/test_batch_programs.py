@@ -10,7 +10,6 @@ from documents.program_options import reference
 from headnode.adapters.processes.attempt_limits import above_its_memory
 from headnode.adapters.processes.limits import Bounds
 from headnode.apps.cli.batch_programs import (
-    accounting_fields,
     qsub,
     sacct,
     sacctmgr,
@@ -44,6 +43,8 @@ from headnode.apps.cli.batch_programs.words import (
     acted_on,
     as_told,
     moment,
+    read_dashed,
+    read_pbs_words,
     read_words,
     refused,
     repeated,
@@ -101,6 +102,36 @@ def test_what_is_not_kept_is_refused_by_its_name_with_status_1(program: str, opt
     assert f"--{option} " in refusal.value.lines[0]
 
 
+def test_programs_of_pbs_read_letters_with_and_without_a_blank_before_their_value() -> None:
+    asked = read_pbs_words("qsig", ["-ff", "-sTERM", "-", "-s", "INT", "12"], acted_on("f! s"))
+    assert (asked.options, asked.words) == ({"f": ["", ""], "s": ["TERM", "INT"]}, ["-", "12"])
+    with pytest.raises(ProgramRefusal) as refusal:
+        read_pbs_words("qsig", ["-x"], acted_on("f! s") | refused("W", "it is not there"))
+    assert refusal.value.lines == ("invalid option -- 'x'", "here qsig has -f -s")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "others"),
+    [
+        (["-aJ", "x", "7"], {"a": [""], "J": ["x"]}, ["7"]),
+        (["-noheader", "-w"], {"noheader": [""], "w": [""]}, []),
+        (["-j", "-a"], {"j": [""], "a": [""]}, []),
+        (["-j", "7", "-"], {"j": ["7"]}, ["-"]),
+    ],
+)
+def test_words_with_one_dash_are_names_or_letters_together(
+    words: list[str], options: dict[str, list[str]], others: list[str]
+) -> None:
+    asked = read_dashed(words, acted_on("a! J noheader! w! j?"), ProgramRefusal, together=True)
+    assert (asked.options, asked.words) == (options, others)
+
+
+@pytest.mark.parametrize("words", [["-Ja", "x"], ["-J"], ["-nohead"], ["-a1"]])
+def test_a_word_with_one_dash_that_is_neither_is_refused(words: list[str]) -> None:
+    with pytest.raises(ProgramRefusal, match=words[0]):
+        read_dashed(words, acted_on("a! J noheader!"), ProgramRefusal, together=True)
+
+
 def test_a_letter_of_a_refused_option_is_refused_too() -> None:
     with pytest.raises(ProgramRefusal):
         read_words(["-i", "5"], refused("iterate/i", "it is not there"))
@@ -129,7 +160,7 @@ def test_a_format_string_is_read_as_squeue_reads_it(text: str, line: str) -> Non
 
 
 def test_long_formats_have_twenty_characters_unless_they_say_otherwise() -> None:
-    fields = {"jobid": ("id", "JOBID")}
+    fields = {"i": ("id", "JOBID", "jobid")}
     columns = named("squeue", "jobid,JobID:4,jobid:.6,jobid:3x", fields, lambda _: lambda one: str(one))
     assert lines(columns, ["12"], heading=True).splitlines() == [
         f"{'JOBID':<20}JOBI JOBIDJOBx",
@@ -400,10 +431,11 @@ def test_a_link_says_whose_qsub_it_is(tmp_path: Path) -> None:
 def test_headings_are_those_that_slurm_prints() -> None:
     told = (RECORDED / "slurmdb/sacct_P.txt").read_text().splitlines()
     named_there, headings = told[0].partition("-o ")[2].split(","), told[1].split("|")
-    ours = [accounting_fields.TITLES[name.lower()] for name in named_there]
+    titles = {field.name: field.heading for field in sacct.FIELDS_OF_SACCT}
+    ours = [titles[name.lower()] for name in named_there]
     assert ours == headings
     start = (RECORDED / "slurm/squeue_start.txt").read_text().splitlines()[1]
-    columns = letters("squeue", squeue._START, squeue.LETTERS, squeue.show)
+    columns = letters("squeue", squeue._START, squeue.FORMATS, squeue.show)
     assert lines(columns, [], heading=True).rstrip() == start.rstrip()
 
 

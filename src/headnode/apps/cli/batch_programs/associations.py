@@ -1,14 +1,13 @@
-"""What ``sacctmgr`` and ``sshare`` list: users with their projects, which are accounts there; and tables.
+"""What ``sacctmgr`` and ``sshare`` list: users with their projects, which are accounts there.
 
 A project needs no entry here: it is one as soon as a job names it, or a limit.
 """
 
-from headnode.apps.cli.batch_programs.words import ProgramRefusal
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from headnode.core.model.owner_limits import Limits
@@ -77,64 +76,3 @@ class Accounts:
     def templates(self) -> "list[str]":
         """Return the names of job templates, which are QOS there."""
         return [str(each["name"]) for each in self._client.ask("templates")["templates"]]
-
-
-class TableField:
-    """A column: its name, its heading, and its width."""
-
-    __slots__ = ("heading", "name", "width")
-
-    def __init__(self, name: str, heading: str, width: int) -> None:
-        self.name, self.heading, self.width = name, heading, width
-
-    def cell(self, text: str) -> str:
-        """Return a text in the width, which is negative for one that stands left; cut with a ``+``.
-
-        >>> TableField("a", "A", 4).cell("chemistry"), TableField("a", "A", -4).cell("c")
-        ('che+', 'c   ')
-        """
-        size = abs(self.width)
-        if len(text) > size:
-            text = text[: size - 1] + "+"
-        return text.ljust(size) if self.width < 0 else text.rjust(size)
-
-
-MOST_WIDTH = 100_000
-_RULE = "-"
-
-
-def fields_of(text: str, known: "Sequence[TableField]", refuse: str) -> "list[TableField]":
-    """Return the columns of ``name[%[-]width],...``; a name may be cut short.
-
-    Raises:  ProgramRefusal with `refuse`, in which {} is the name.
-    """
-    found = []
-    for word in filter(None, text.split(",")):
-        name, percent, width = word.partition("%")
-        low = name.strip().lower()
-        exact = [one for one in known if one.name == low]
-        meant = exact or [one for one in known if low and one.name.startswith(low)]
-        if not meant:
-            raise ProgramRefusal(refuse.format(name[:40]), prefix="bare")
-        size = meant[0].width
-        digits = width.removeprefix("-")
-        if percent and not (digits.isascii() and digits.isdigit() and 0 < int(digits[:7]) <= MOST_WIDTH):
-            raise ProgramRefusal(f"a width of {width[:12]} is no number up to {MOST_WIDTH}")
-        found.append(TableField(meant[0].name, meant[0].heading, int(width) if percent else size))
-    return found
-
-
-def table(
-    fields: "Sequence[TableField]", rows: "Iterable[Mapping[str, str]]", *, style: str, heading: bool
-) -> str:
-    """Return a table; `style`: ``""`` in columns, ``|`` between the values, ``||`` also behind the last."""
-    if style:
-        told = [[one.heading for one in fields]] if heading else []
-        told += [[row.get(one.name, "") for one in fields] for row in rows]
-        return "".join("|".join(line) + ("|" if style == "||" else "") + "\n" for line in told)
-    lines: list[str] = []
-    if heading:
-        lines.append("".join(one.cell(one.heading[: abs(one.width)]) + " " for one in fields))
-        lines.append("".join(_RULE * abs(one.width) + " " for one in fields))
-    lines += ["".join(one.cell(row.get(one.name, "")) + " " for one in fields) for row in rows]
-    return "".join(f"{line}\n" for line in lines)

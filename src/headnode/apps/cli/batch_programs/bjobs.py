@@ -8,7 +8,7 @@ import time
 
 from headnode.apps.cli.batch_programs.bjobs_fields import (
     BJOBS_FIELDS,
-    OTHER_NAMES,
+    WHOLE_NAMES,
     command_of,
     cpu_used,
     date,
@@ -144,8 +144,8 @@ def _columns(text: str) -> "tuple[list[BjobsColumn], str]":
         delimiter = told.strip().strip("\"'") or " "
     for word in head.split():
         name, _, size = word.partition(":")
-        known = OTHER_NAMES.get(name.lower(), name.lower())
-        if known not in BJOBS_FIELDS:
+        known = WHOLE_NAMES.get(name.lower(), "")
+        if not known:
             raise ProgramRefusal(
                 f"The field name {name[:40]} is not recognized",
                 f"here are: {' '.join(BJOBS_FIELDS)}",

@@ -114,40 +114,40 @@ def _described(key: str) -> "Callable[[BatchRow], str]":
     return lambda row: str(spec(row).get(key) or "")
 
 
-BJOBS_FIELDS: "Mapping[str, tuple[int, Callable[[BatchRow], str]]]" = {
-    "jobid": (7, lambda row: str(row.id)),
+_FIELDS: "Mapping[str, tuple[int, Callable[[BatchRow], str]]]" = {
+    "jobid id": (7, lambda row: str(row.id)),
     "jobindex": (8, lambda row: str(row.number or 0)),
     "stat": (5, state_of),
     "user": (7, lambda row: str(row.job["owner"])),
-    "user_group": (15, _field("group")),
+    "user_group ugroup": (15, _field("group")),
     "queue": (10, queue_of),
-    "job_name": (10, name_of),
-    "job_description": (17, _described("description")),
-    "proj_name": (11, lambda row: str(row.job["project"])),
-    "application": (13, lambda _: ""),
-    "service_class": (13, lambda _: ""),
-    "job_group": (10, lambda row: str(row.job["group"])),
-    "job_priority": (12, lambda row: str(row.job["priority"])),
+    "job_name name": (10, name_of),
+    "job_description description": (17, _described("description")),
+    "proj_name proj project": (11, lambda row: str(row.job["project"])),
+    "application app": (13, lambda _: ""),
+    "service_class sla": (13, lambda _: ""),
+    "job_group group": (10, lambda row: str(row.job["group"])),
+    "job_priority priority": (12, lambda row: str(row.job["priority"])),
     "rsvid": (40, _described("reservation")),
     "esub": (20, lambda _: ""),
     "dependency": (15, _field("dependency")),
     "pend_reason": (11, why_it_waits),
-    "command": (15, command_of),
-    "pre_exec_command": (16, lambda _: ""),
-    "post_exec_command": (17, lambda _: ""),
+    "command cmd": (15, command_of),
+    "pre_exec_command pre_cmd": (16, lambda _: ""),
+    "post_exec_command post_cmd": (17, lambda _: ""),
     "exit_reason": (50, lambda row: str(row.course["message"]) if state_of(row) == "EXIT" else ""),
     "exit_code": (10, status_of),
     "from_host": (11, lambda row: str(row.source.detail(row.id)["submit_host"])),
     "first_host": (11, lambda row: str(FIELDS["batchhost"](row) or "")),
     "exec_host": (11, hosts_of),
-    "nexec_host": (10, lambda row: str(len(unfolded(nodes(row))) if row.started is not None else 0)),
-    "submit_time": (15, lambda row: date(row.job["submitted"] or row.job["created"])),
-    "start_time": (15, lambda row: date(row.started)),
-    "estimated_start_time": (20, _estimated),
-    "specified_start_time": (20, lambda row: date(row.source.detail(row.id).get("hold_until"))),
-    "specified_terminate_time": (24, lambda row: date(spec(row).get("end_by"))),
+    "nexec_host nexec": (10, lambda row: str(len(unfolded(nodes(row))) if row.started is not None else 0)),
+    "submit_time submit": (15, lambda row: date(row.job["submitted"] or row.job["created"])),
+    "start_time start": (15, lambda row: date(row.started)),
+    "estimated_start_time estart_time": (20, _estimated),
+    "specified_start_time sstart_time": (20, lambda row: date(row.source.detail(row.id).get("hold_until"))),
+    "specified_terminate_time sterminate_time": (24, lambda row: date(spec(row).get("end_by"))),
     "time_left": (11, _left),
-    "finish_time": (16, _finish),
+    "finish_time finish": (16, _finish),
     "cpu_used": (10, lambda row: f"{cpu_used(row):.1f} second(s)"),
     "run_time": (15, lambda row: f"{elapsed(row):.0f} second(s)"),
     "runtimelimit": (12, _limit),
@@ -164,13 +164,6 @@ BJOBS_FIELDS: "Mapping[str, tuple[int, Callable[[BatchRow], str]]]" = {
     "sub_cwd": (10, _field("workdir")),
     "exec_cwd": (10, _field("workdir")),
 }
-"""A field -> its usual width, and what it shows of a row."""
-OTHER_NAMES = {
-    "id": "jobid", "jobindex": "jobindex", "ugroup": "user_group", "name": "job_name",
-    "description": "job_description", "proj": "proj_name", "project": "proj_name", "app": "application",
-    "sla": "service_class", "group": "job_group", "priority": "job_priority", "pre_cmd": "pre_exec_command",
-    "post_cmd": "post_exec_command", "cmd": "command", "nexec": "nexec_host", "submit": "submit_time",
-    "sstart_time": "specified_start_time", "estart_time": "estimated_start_time",
-    "sterminate_time": "specified_terminate_time", "start": "start_time", "finish": "finish_time",
-}  # fmt: skip
-"""The short names of fields."""
+"""A field, with its short names -> its usual width, and what it shows of a row."""
+BJOBS_FIELDS = {names.split()[0]: shown for names, shown in _FIELDS.items()}
+WHOLE_NAMES = {name: names.split()[0] for names in _FIELDS for name in names.split()}

@@ -7,11 +7,14 @@ from headnode.apps.cli.batch_programs.words import ProgramRefusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Generic, TypeAlias, TypeVar
 
+    from headnode.apps.cli.batch_programs.words import ProgramWords
+
     Shown = TypeVar("Shown")
-    Heading: TypeAlias = "tuple[str, str]"  # the field, and its heading
+    OutputFields: TypeAlias = "Mapping[str, tuple[str, ...]]"
+    """Letter of ``-o`` -> field, heading, names of ``-O``; a field without a letter is under a name."""
 else:
 
     class Generic:  # `typing` costs 4 ms
@@ -49,10 +52,10 @@ class Column(Generic[Shown]):
 def letters(
     program: str,
     text: str,
-    fields: "Mapping[str, Heading]",
+    fields: "OutputFields",
     show: "Callable[[str], Callable[[Any], str]]",
 ) -> "list[Column[Any]]":
-    """Return the columns of ``%[[.]width]letter``; `fields`: letter -> field and heading.
+    """Return the columns of ``%[[.]width]letter``.
 
     What is no field stands as it is, as in Slurm.
     """
@@ -78,7 +81,7 @@ def letters(
 
                 stderr.write(f"{program}: error: Invalid job format specification: {letter}\n")
         else:
-            field, heading = fields[letter]
+            field, heading, *_ = fields[letter]
             found.append(Column(field, heading, show(field), width if right else -width))
         at += 1
     return found
@@ -93,15 +96,16 @@ def _width(program: str, text: str) -> int:
 def named(
     program: str,
     text: str,
-    fields: "Mapping[str, Heading]",
+    fields: "OutputFields",
     show: "Callable[[str], Callable[[Any], str]]",
 ) -> "list[Column[Any]]":
     """Return the columns of ``name[:[.][width][suffix]],...``; a field without a width has 20 characters."""
+    known = {name: (field, heading) for field, heading, *names in fields.values() for name in names}
     found: list[Column[Any]] = []
     for part in text.split(","):
         word, colon, told = part.partition(":")
-        known = fields.get(word.lower())
-        if known is None:
+        meant = known.get(word.lower())
+        if meant is None:
             from sys import stderr
 
             stderr.write(f"{program}: error: Invalid job format specification: {word}\n")
@@ -111,7 +115,7 @@ def named(
         while told[digits : digits + 1].isdigit():
             digits += 1
         width = _width(program, told[:digits]) if digits else 0 if colon and told else _WIDTH_OF_FIELDS
-        found.append(Column(known[0], known[1], show(known[0]), width if right else -width, told[digits:]))
+        found.append(Column(*meant, show(meant[0]), width if right else -width, told[digits:]))
     return found
 
 
@@ -120,3 +124,79 @@ def lines(columns: "Sequence[Column[Any]]", rows: "Sequence[Any]", *, heading: b
     found = ["".join(column.cell(column.heading) for column in columns)] if heading else []
     found += ["".join(column.cell(column.show(row)) for column in columns) for row in rows]
     return "".join(f"{line}\n" for line in found)
+
+
+class TableField(Generic[Shown]):
+    """A field of a table whose format is ``name%width,...``: its name, heading and width, what it shows.
+
+    The width is below 0 if the field stands left.
+    """
+
+    __slots__ = ("heading", "name", "show", "width")
+
+    def __init__(self, heading: str, width: int, show: "Callable[[Shown], str]", name: str = "") -> None:
+        self.heading, self.width, self.show, self.name = heading, width, show, name or heading.lower()
+
+    def cell(self, text: str) -> str:
+        """Return a text in the width; a plus sign says that its end is left out.
+
+        >>> TableField("A", 4, str).cell("chemistry"), TableField("A", -4, str).cell("c")
+        ('che+', 'c   ')
+        """
+        size = abs(self.width)
+        if len(text) > size:
+            text = text[: size - 1] + "+"
+        return text.ljust(size) if self.width < 0 else text.rjust(size)
+
+
+def of_rows(heading: str, width: int, name: str = "") -> "TableField[Mapping[str, str]]":
+    """Return a field that shows what a row has under its name; empty if it has nothing."""
+    key = name or heading.lower()
+    return TableField(heading, width, lambda row: row.get(key, ""), key)
+
+
+def fields_of(
+    text: str, known: "Sequence[TableField[Shown]]", refuse: "Callable[[str], ProgramRefusal]"
+) -> "list[TableField[Shown]]":
+    """Return the fields of ``name[%[-]width],...``; a name may be cut short.
+
+    Raises:  what `refuse` makes of a name that is unknown; ProgramRefusal for a width that is none.
+    """
+    found = []
+    for word in filter(None, text.split(",")):
+        name, percent, told = word.partition("%")
+        low = name.strip().lower()
+        exact = [one for one in known if one.name == low]
+        meant = exact or [one for one in known if low and one.name.startswith(low)]
+        if not meant:
+            raise refuse(name[:40])
+        digits = told.removeprefix("-")
+        if percent and not (digits.isascii() and digits.isdigit() and int(digits[:7]) <= MOST_WIDTH):
+            raise ProgramRefusal(f"a width of {told[:12]} is no number up to {MOST_WIDTH}")
+        width = (percent and int(told)) or meant[0].width  # 0 says nothing, as in Slurm
+        found.append(TableField(meant[0].heading, width, meant[0].show, meant[0].name))
+    return found
+
+
+def table(asked: "ProgramWords", fields: "Sequence[TableField[Any]]", rows: "Iterable[Any]") -> str:
+    """Return a table, in columns or with ``-p`` or ``-P`` with a mark between the values."""
+    heading = not asked.has("noheader")
+    if asked.has_any(("parsable", "parsable2")):
+        mark = asked.text("delimiter") or "|"
+        end = "" if asked.has("parsable2") else mark
+        told = [[one.heading for one in fields]] if heading else []
+        told += [[one.show(row) for one in fields] for row in rows]
+        return "".join(mark.join(line) + end + "\n" for line in told)
+    lines: list[str] = []
+    if heading:
+        lines.append("".join(one.cell(one.heading[: abs(one.width)]) + " " for one in fields))
+        lines.append("".join("-" * abs(one.width) + " " for one in fields))
+    lines += ["".join(one.cell(one.show(row)) + " " for one in fields) for row in rows]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def field_names(fields: "Iterable[TableField[Any]]", width: int) -> str:
+    """Return the headings of all fields in alphabetical order, four in a line: ``--helpformat``."""
+    names = sorted((one.heading for one in fields), key=str.lower)
+    rows = [names[at : at + 4] for at in range(0, len(names), 4)]
+    return "".join(" ".join(f"{name:<{width}}" for name in row) + "\n" for row in rows)

@@ -7,8 +7,7 @@ import os
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.accounting_fields import EMPTY_FIELDS, LENGTHS, TITLES
-from headnode.apps.cli.batch_programs.columns import MOST_WIDTH
+from headnode.apps.cli.batch_programs.columns import TableField, field_names, fields_of, table
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
 from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code, resources
@@ -25,14 +24,14 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
 OPTIONS = {
     **acted_on(
         "accounts/A allocations/X! allusers/a! array! batch-script/B! brief/b! delimiter endtime/E format/o "
         "helpformat/e! jobs/j long/l! name nodelist/N json! noheader/n! parsable/p! parsable2/P! partition/r "
-        "qos/q starttime/S state/s uid user/u version/V! help/h! usage! associations/x group gid/g"
+        "qos/q starttime/S state/s uid user/u version/V! help/h! usage!"
     ),
     **ignored(
         "allclusters/L! clusters/M duplicates/D! federation! local! noconvert! units truncate/T! verbose/v! "
@@ -42,12 +41,11 @@ OPTIONS = {
     **refused("completion/c! file/f", "the head has all jobs; leave it out"),
     **refused("yaml!", "use --json"),
     **refused(
-        "ncpus/I nnodes/i timelimit-min/k timelimit-max/K wckeys/W flags/F constraints/C reason/R",
+        "ncpus/I nnodes/i timelimit-min/k timelimit-max/K wckeys/W flags/F constraints/C reason/R "
+        "associations/x group gid/g",
         "filter what is printed",
     ),
 }
-for _name in ("associations", "group", "gid"):
-    OPTIONS[_name].refused = "filter what is printed"
 MARGIN = 7 * 86400.0  # seconds before --starttime in which a job may have been submitted that is shown
 _USUAL = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 _BRIEF = "jobid,state,exitcode"
@@ -170,64 +168,86 @@ def _job_id(line: AccountRow) -> str:
     return f"{FIELDS['jobid'](line.row)}{line.step}"
 
 
-_VALUES: "dict[str, Callable[[AccountRow], str]]" = {
-    "account": _of("account"),
-    "alloccpus": lambda line: FIELDS["cpus"](line.row) or "0" if line.row.started else "0",
-    "allocnodes": lambda line: FIELDS["nodecount"](line.row) or "0" if line.row.started else "0",
-    "alloctres": lambda line: _resources(line) if line.row.started else "",
-    "avecpu": _processor_time("total"),
-    "avediskread": _of_step("bytes_read", ""),
-    "avediskwrite": _of_step("bytes_written", ""),
-    "averss": _of_step("average_memory", "K"),
-    "cluster": lambda line: _cluster_name(line.row.source.client),
-    "comment": _of_job("comment"),
-    "constraints": _of_job("features"),
-    "cputime": lambda line: clock(_processor_seconds(line), hours=True),
-    "cputimeraw": lambda line: str(_processor_seconds(line)),
-    "derivedexitcode": lambda line: "" if line.step else "0:0",
-    "elapsed": _of("elapsed"),
-    "elapsedraw": _of("elapsedseconds"),
-    "eligible": _of("eligible", "Unknown"),
-    "end": lambda line: FIELDS["ended"](line.row) or "Unknown",
-    "exitcode": _exit,
-    "gid": _of_job("groupid"),
-    "group": _of_job("group"),
-    "jobid": _job_id,
-    "jobidraw": _job_id,
-    "jobname": lambda line: "batch" if line.step else FIELDS["name"](line.row) or "",
-    "maxdiskread": _of_step("bytes_read", ""),
-    "maxdiskwrite": _of_step("bytes_written", ""),
-    "maxrss": _of_step("peak_memory", "K"),
-    "ncpus": _of("cpus"),
-    "nnodes": _of("nodecount"),
-    "nodelist": _nodes,
-    "ntasks": lambda line: "1" if line.step else "",
-    "partition": _of_job("partition"),
-    "priority": _of_job("priority"),
-    "qos": _of_job("qos"),
-    "reason": _of_job("reason"),
-    "reqcpus": _of("cpus"),
-    "reqmem": _of_job("memory"),
-    "reqnodes": _of("nodecount"),
-    "reqtres": lambda line: _resources(line),
-    "reservation": _of_job("reservation"),
-    "reserved": lambda line: "" if line.step else clock(_waited(line), hours=True),
-    "resvcpu": lambda line: "" if line.step else clock(_waited_processors(line), hours=True),
-    "resvcpuraw": lambda line: "" if line.step else str(_waited_processors(line)),
-    "start": lambda line: FIELDS["start"](line.row) or ("None" if line.row.ended else "Unknown"),
-    "state": _state,
-    "submit": _of("submit"),
-    "suspended": lambda _: clock(0, hours=True),
-    "systemcpu": _processor_time("system_time"),
-    "timelimit": _of_job("limit"),
-    "timelimitraw": _of_job("limitminutes"),
-    "totalcpu": _processor_time("total"),
-    "uid": _of_job("userid"),
-    "user": _of_job("user"),
-    "usercpu": _processor_time("user_time"),
-    "workdir": _of_job("workdir"),
+_SHOWN: "Mapping[str, tuple[int, Callable[[AccountRow], str]]]" = {
+    "Account": (10, _of("account")),
+    "AllocCPUS": (10, lambda line: FIELDS["cpus"](line.row) or "0" if line.row.started else "0"),
+    "AllocNodes": (10, lambda line: FIELDS["nodecount"](line.row) or "0" if line.row.started else "0"),
+    "AllocTRES": (10, lambda line: _resources(line) if line.row.started else ""),
+    "AveCPU": (10, _processor_time("total")),
+    "AveDiskRead": (14, _of_step("bytes_read", "")),
+    "AveDiskWrite": (14, _of_step("bytes_written", "")),
+    "AveRSS": (10, _of_step("average_memory", "K")),
+    "Cluster": (10, lambda line: _cluster_name(line.row.source.client)),
+    "Comment": (14, _of_job("comment")),
+    "Constraints": (19, _of_job("features")),
+    "CPUTime": (10, lambda line: clock(_processor_seconds(line), hours=True)),
+    "CPUTimeRAW": (10, lambda line: str(_processor_seconds(line))),
+    "DerivedExitCode": (15, lambda line: "" if line.step else "0:0"),
+    "Elapsed": (10, _of("elapsed")),
+    "ElapsedRaw": (10, _of("elapsedseconds")),
+    "Eligible": (19, _of("eligible", "Unknown")),
+    "End": (19, lambda line: FIELDS["ended"](line.row) or "Unknown"),
+    "ExitCode": (8, _exit),
+    "GID": (6, _of_job("groupid")),
+    "Group": (9, _of_job("group")),
+    "JobID": (-12, _job_id),
+    "JobIDRaw": (-12, _job_id),
+    "JobName": (10, lambda line: "batch" if line.step else FIELDS["name"](line.row) or ""),
+    "MaxDiskRead": (12, _of_step("bytes_read", "")),
+    "MaxDiskWrite": (12, _of_step("bytes_written", "")),
+    "MaxRSS": (10, _of_step("peak_memory", "K")),
+    "NCPUS": (10, _of("cpus")),
+    "NNodes": (8, _of("nodecount")),
+    "NodeList": (15, _nodes),
+    "NTasks": (8, lambda line: "1" if line.step else ""),
+    "Partition": (10, _of_job("partition")),
+    "Priority": (10, _of_job("priority")),
+    "QOS": (10, _of_job("qos")),
+    "Reason": (22, _of_job("reason")),
+    "ReqCPUS": (8, _of("cpus")),
+    "ReqMem": (10, _of_job("memory")),
+    "ReqNodes": (8, _of("nodecount")),
+    "ReqTRES": (10, lambda line: _resources(line)),
+    "Reservation": (20, _of_job("reservation")),
+    "Reserved": (10, lambda line: "" if line.step else clock(_waited(line), hours=True)),
+    "ResvCPU": (10, lambda line: "" if line.step else clock(_waited_processors(line), hours=True)),
+    "ResvCPURAW": (10, lambda line: "" if line.step else str(_waited_processors(line))),
+    "Start": (19, lambda line: FIELDS["start"](line.row) or ("None" if line.row.ended else "Unknown")),
+    "State": (10, _state),
+    "Submit": (19, _of("submit")),
+    "Suspended": (10, lambda _: clock(0, hours=True)),
+    "SystemCPU": (10, _processor_time("system_time")),
+    "Timelimit": (10, _of_job("limit")),
+    "TimelimitRaw": (10, _of_job("limitminutes")),
+    "TotalCPU": (10, _processor_time("total")),
+    "UID": (6, _of_job("userid")),
+    "User": (9, _of_job("user")),
+    "UserCPU": (10, _processor_time("user_time")),
+    "WorkDir": (20, _of_job("workdir")),
 }
-_VALUES |= {title.lower(): lambda _: "" for title in EMPTY_FIELDS}
+"""Title -> width, below 0 for a field that stands left, and what it shows."""
+_EMPTY = {
+    "AdminComment": 15, "AssocID": 7, "AveCPUFreq": 10, "AvePages": 10, "AveVMSize": 10, "BlockID": 16,
+    "ConsumedEnergy": 14, "ConsumedEnergyRaw": 17, "Container": 19, "DBIndex": 10, "Flags": 19,
+    "Layout": 9, "MaxDiskReadNode": 15, "MaxDiskReadTask": 15, "MaxDiskWriteNode": 16,
+    "MaxDiskWriteTask": 16, "MaxPages": 8, "MaxPagesNode": 12, "MaxPagesTask": 14, "MaxRSSNode": 10,
+    "MaxRSSTask": 10, "MaxVMSize": 10, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "McsLabel": 12,
+    "MinCPU": 10, "MinCPUNode": 10, "MinCPUTask": 10, "QOSRAW": 6, "ReqCPUFreq": 10, "ReqCPUFreqGov": 13,
+    "ReqCPUFreqMax": 13, "ReqCPUFreqMin": 13, "ReservationId": 8, "SubmitLine": 20, "SystemComment": 15,
+    "TRESUsageInAve": 14, "TRESUsageInMax": 14, "TRESUsageInMaxNode": 18, "TRESUsageInMaxTask": 18,
+    "TRESUsageInMin": 14, "TRESUsageInMinNode": 18, "TRESUsageInMinTask": 18, "TRESUsageInTot": 14,
+    "TRESUsageOutAve": 15, "TRESUsageOutMax": 15, "TRESUsageOutMaxNode": 19, "TRESUsageOutMaxTask": 19,
+    "TRESUsageOutMin": 15, "TRESUsageOutMinNode": 19, "TRESUsageOutMinTask": 19, "TRESUsageOutTot": 15,
+    "WCKey": 10, "WCKeyID": 10,
+}  # fmt: skip
+"""Those that nothing is known of here: title -> width.  The column is empty, so that no program fails."""
+FIELDS_OF_SACCT = sorted(
+    (
+        *(TableField(title, *shown) for title, shown in _SHOWN.items()),
+        *(TableField(title, width, lambda _: "") for title, width in _EMPTY.items()),
+    ),
+    key=lambda field: field.name,
+)
 
 
 def _resources(line: AccountRow) -> str:
@@ -243,9 +263,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
     if asked.has("helpformat"):
-        titles = [TITLES[name] for name in sorted(_VALUES)]
-        rows = [titles[at : at + 4] for at in range(0, len(titles), 4)]
-        sys.stdout.write("".join(" ".join(f"{title:<19}" for title in row) + "\n" for row in rows))
+        sys.stdout.write(field_names(FIELDS_OF_SACCT, 19))
         return 0
     if asked.has("batch-script"):
         sys.stdout.write("".join(_script(row) for row in _rows(asked, JobSource(client))))
@@ -260,14 +278,20 @@ def run(words: "Sequence[str]", client: Client) -> int:
         ]
         sys.stdout.write(document("accounting", "jobs", found))
         return 0
-    fields = _fields(asked)
+    usual = _BRIEF if asked.has("brief") else _LONG if asked.has("long") else _USUAL
+    text = asked.text("format") or os.environ.get("SACCT_FORMAT") or usual
+    fields = fields_of(text, FIELDS_OF_SACCT, _refuse_field)
     lines = [
         AccountRow(row, step)
         for row in _rows(asked, JobSource(client))
         for step in (("",) if asked.has("allocations") or row.started is None else ("", ".batch"))
     ]
-    sys.stdout.write(_table(asked, fields, lines))
+    sys.stdout.write(table(asked, fields, lines))
     return 0
+
+
+def _refuse_field(name: str) -> ProgramRefusal:
+    return ProgramRefusal(f'Invalid field requested: "{name.strip().lower()}"', prefix="")
 
 
 def _script(row: BatchRow) -> str:
@@ -279,33 +303,6 @@ def _script(row: BatchRow) -> str:
     except Refused:
         text = "NONE\n"
     return f"Batch Script for {FIELDS['jobid'](row)}\n{'-' * 80}\n{text}\n"
-
-
-def _fields(asked: ProgramWords) -> "list[tuple[str, int]]":
-    """Return the fields and their widths; ``name%30``, and ``%-30`` to stand left.
-
-    Raises:  ProgramRefusal for one that is unknown.
-    """
-    usual = _BRIEF if asked.has("brief") else _LONG if asked.has("long") else _USUAL
-    text = asked.text("format") or os.environ.get("SACCT_FORMAT") or usual
-    found = []
-    for part in text.split(","):
-        name, percent, told = part.strip().lower().partition("%")
-        meant = (
-            [name]
-            if name in _VALUES
-            else [each for each in sorted(_VALUES) if name and each.startswith(name)]
-        )
-        if not meant:
-            raise ProgramRefusal(f'Invalid field requested: "{name}"', prefix="")
-        width = LENGTHS[meant[0]]
-        if percent:
-            digits = told.removeprefix("-")
-            if not (digits.isascii() and digits.isdigit()) or len(digits) > 6 or int(digits) > MOST_WIDTH:
-                raise ProgramRefusal(f'Invalid width of a field: "{part}"', prefix="")
-            width = -int(digits) if told.startswith("-") else int(digits)
-        found.append((meant[0], width))
-    return found
 
 
 def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
@@ -363,29 +360,3 @@ def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", id
         ),
     )
     return all(not asked_for or asked_for & found for asked_for, found in chosen)
-
-
-def _table(asked: ProgramWords, fields: "Sequence[tuple[str, int]]", lines: "Sequence[AccountRow]") -> str:
-    rows = [[_VALUES[name](line) for name, _ in fields] for line in lines]
-    titles = [TITLES[name] for name, _ in fields]
-    if asked.has("parsable") or asked.has("parsable2"):
-        mark = asked.text("delimiter") or "|"
-        end = "" if asked.has("parsable2") else mark
-        told = [mark.join(row) + end for row in ([] if asked.has("noheader") else [titles]) + rows]
-    else:
-        widths = [width for _, width in fields]
-        told = [_fixed(row, widths) for row in rows]
-        if not asked.has("noheader"):
-            told[:0] = [_fixed(titles, widths), _fixed(["-" * abs(width) for width in widths], widths)]
-    return "".join(f"{line}\n" for line in told)
-
-
-def _fixed(row: "Sequence[str]", widths: "Sequence[int]") -> str:
-    return "".join(_cell(text, width) + " " for text, width in zip(row, widths, strict=True))
-
-
-def _cell(text: str, width: int) -> str:
-    """Return a text in its width; a plus sign says that its end is left out."""
-    size = abs(width)
-    cut = f"{text[: size - 1]}+" if len(text) > size else text
-    return cut.rjust(size) if width > 0 else cut.ljust(size)

@@ -5,7 +5,8 @@ Source:  Slurm 22.05, sacctmgr(1).
 
 import sys
 
-from headnode.apps.cli.batch_programs.associations import Accounts, TableField, fields_of, table
+from headnode.apps.cli.batch_programs.associations import Accounts
+from headnode.apps.cli.batch_programs.columns import fields_of, of_rows, table
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, ignored, read_words
 from headnode.apps.client.client import Client
 
@@ -22,53 +23,48 @@ OPTIONS = {
     **acted_on("associations/s! help/h! noheader/n! parsable/p! parsable2/P! version/V! usage!"),
     **ignored("immediate/i! oneliner/o! quiet/Q! readonly/r! verbose/v!", "nothing is changed"),
 }
-_LIMITS = (
-    ("grpjobs", "GrpJobs", 7), ("grptres", "GrpTRES", 13), ("grpsubmit", "GrpSubmit", 9),
-    ("grpwall", "GrpWall", 11), ("grptresmins", "GrpTRESMins", 13), ("maxjobs", "MaxJobs", 7),
-    ("maxtres", "MaxTRES", 13), ("maxtrespernode", "MaxTRESPerNode", 14), ("maxsubmit", "MaxSubmit", 9),
-    ("maxwall", "MaxWall", 11), ("maxtresmins", "MaxTRESMins", 13), ("qos", "QOS", 20),
-    ("defaultqos", "Def QOS", 9), ("grptresrunmins", "GrpTRESRunMins", 13),
-)  # fmt: skip
-_PLACE = (
-    ("cluster", "Cluster", 10), ("account", "Account", 10), ("user", "User", 10),
-    ("partition", "Partition", 10), ("share", "Share", 9), ("priority", "Priority", 10),
-)  # fmt: skip
+_FIELDS = {
+    field.name: field
+    for field in (
+        of_rows(*one)
+        for one in (
+            ("Account", 10), ("Admin", 9, "adminlevel"), ("Cluster", 10), ("ControlHost", 15),
+            ("ControlPort", 12), ("Def Acct", 10, "defaultaccount"), ("Def QOS", 9, "defaultqos"),
+            ("Descr", 20, "description"), ("Flags", 40), ("GraceTime", 10), ("GrpCPUMins", 11),
+            ("GrpCPUs", 8), ("GrpJobs", 7), ("GrpMem", 7), ("GrpNodes", 8), ("GrpSubmit", 9),
+            ("GrpTRES", 13), ("GrpTRESMins", 13), ("GrpTRESRunMins", 13), ("GrpWall", 11),
+            ("MaxCPUMins", 11), ("MaxCPUs", 8), ("MaxJobs", 7), ("MaxJobsPA", 9), ("MaxJobsPU", 9),
+            ("MaxNodes", 8), ("MaxSubmit", 9), ("MaxSubmitPA", 11), ("MaxSubmitPU", 11), ("MaxTRES", 13),
+            ("MaxTRESMins", 13), ("MaxTRESPA", 13), ("MaxTRESPerNode", 14), ("MaxTRESPU", 13),
+            ("MaxWall", 11), ("MinTRES", 13), ("Name", 10), ("Org", 20, "organization"),
+            ("ParentName", 10), ("Partition", 10), ("Preempt", 10), ("PreemptExemptTime", 19),
+            ("PreemptMode", 11), ("Priority", 10), ("QOS", 20), ("RPC", 5), ("Share", 9),
+            ("UsageFactor", 11), ("UsageThres", 10, "usagethreshold"), ("User", 10),
+        )
+    )
+}  # fmt: skip
 _OF_USER = (
-    ("user", "User", 10), ("defaultaccount", "Def Acct", 10), ("adminlevel", "Admin", 9),
-    ("cluster", "Cluster", 10), ("account", "Account", 10), ("partition", "Partition", 10),
-    ("share", "Share", 9), ("priority", "Priority", 10), ("maxjobs", "MaxJobs", 7),
-    ("maxnodes", "MaxNodes", 8), ("maxcpus", "MaxCPUs", 8), ("maxsubmit", "MaxSubmit", 9),
-    ("maxwall", "MaxWall", 11), ("maxcpumins", "MaxCPUMins", 11), ("qos", "QOS", 20),
-    ("defaultqos", "Def QOS", 9),
-)  # fmt: skip
+    "user defaultaccount adminlevel cluster account partition share priority maxjobs maxnodes maxcpus "
+    "maxsubmit maxwall maxcpumins qos defaultqos"
+)
 _OF_ACCOUNT = (
-    ("account", "Account", 10), ("description", "Descr", 20), ("organization", "Org", 20),
-    ("cluster", "Cluster", 10), ("parentname", "ParentName", 10), ("user", "User", 10),
-    ("share", "Share", 9), ("priority", "Priority", 10), ("grpjobs", "GrpJobs", 7),
-    ("grpnodes", "GrpNodes", 8), ("grpcpus", "GrpCPUs", 8), ("grpmem", "GrpMem", 7),
-    ("grpsubmit", "GrpSubmit", 9), ("grpwall", "GrpWall", 11), ("grpcpumins", "GrpCPUMins", 11),
-    ("maxjobs", "MaxJobs", 7), ("maxnodes", "MaxNodes", 8), ("maxcpus", "MaxCPUs", 8),
-    ("maxsubmit", "MaxSubmit", 9), ("maxwall", "MaxWall", 11), ("maxcpumins", "MaxCPUMins", 11),
-    ("qos", "QOS", 20), ("defaultqos", "Def QOS", 9),
-)  # fmt: skip
+    "account description organization cluster parentname user share priority grpjobs grpnodes grpcpus "
+    "grpmem grpsubmit grpwall grpcpumins maxjobs maxnodes maxcpus maxsubmit maxwall maxcpumins qos "
+    "defaultqos"
+)
+_OF_ASSOCIATION = (
+    "cluster account user partition share priority grpjobs grptres grpsubmit grpwall grptresmins "
+    "maxjobs maxtres maxtrespernode maxsubmit maxwall maxtresmins qos defaultqos grptresrunmins"
+)
 _OF_QOS = (
-    ("name", "Name", 10), ("priority", "Priority", 10), ("gracetime", "GraceTime", 10),
-    ("preempt", "Preempt", 10), ("preemptexempttime", "PreemptExemptTime", 19),
-    ("preemptmode", "PreemptMode", 11), ("flags", "Flags", 40), ("usagethreshold", "UsageThres", 10),
-    ("usagefactor", "UsageFactor", 11), ("grptres", "GrpTRES", 13), ("grptresmins", "GrpTRESMins", 13),
-    ("grptresrunmins", "GrpTRESRunMins", 13), ("grpjobs", "GrpJobs", 7), ("grpsubmit", "GrpSubmit", 9),
-    ("grpwall", "GrpWall", 11), ("maxtres", "MaxTRES", 13), ("maxtrespernode", "MaxTRESPerNode", 14),
-    ("maxtresmins", "MaxTRESMins", 13), ("maxwall", "MaxWall", 11), ("maxtrespu", "MaxTRESPU", 13),
-    ("maxjobspu", "MaxJobsPU", 9), ("maxsubmitpu", "MaxSubmitPU", 11), ("maxtrespa", "MaxTRESPA", 13),
-    ("maxjobspa", "MaxJobsPA", 9), ("maxsubmitpa", "MaxSubmitPA", 11), ("mintres", "MinTRES", 13),
-)  # fmt: skip
+    "name priority gracetime preempt preemptexempttime preemptmode flags usagethreshold usagefactor "
+    "grptres grptresmins grptresrunmins grpjobs grpsubmit grpwall maxtres maxtrespernode maxtresmins "
+    "maxwall maxtrespu maxjobspu maxsubmitpu maxtrespa maxjobspa maxsubmitpa mintres"
+)
 _OF_CLUSTER = (
-    ("cluster", "Cluster", 10), ("controlhost", "ControlHost", 15), ("controlport", "ControlPort", 12),
-    ("rpc", "RPC", 5), ("share", "Share", 9), ("grpjobs", "GrpJobs", 7), ("grptres", "GrpTRES", 13),
-    ("grpsubmit", "GrpSubmit", 9), ("maxjobs", "MaxJobs", 7), ("maxtres", "MaxTRES", 13),
-    ("maxsubmit", "MaxSubmit", 9), ("maxwall", "MaxWall", 11), ("qos", "QOS", 20),
-    ("defaultqos", "Def QOS", 9),
-)  # fmt: skip
+    "cluster controlhost controlport rpc share grpjobs grptres grpsubmit maxjobs maxtres maxsubmit "
+    "maxwall qos defaultqos"
+)
 _ENTITIES = ("account", "association", "cluster", "qos", "user")
 _OF_OTHERS = {
     "account": "hn cluster params ProjectLimits=NAME:jobs=50; a job names its account, which needs no entry",
@@ -103,15 +99,18 @@ def run(words: "Sequence[str]", client: Client) -> int:
     entity = _entity(rest[0] if rest else "")
     conditions, format_of, with_associations = _conditions(entity, rest[1:])
     with_associations = with_associations or asked.has("associations")
-    fields, usual, rows = _TABLES[entity]
-    known = tuple(TableField(*field) for field in fields)
+    names, usual, rows = _TABLES[entity]
+    known = tuple(_FIELDS[name] for name in names.split())
     chosen = known[: len(known) if with_associations or not usual else usual]
     if format_of:
-        chosen = tuple(fields_of(format_of, known, "Unknown field '{}'"))
+        chosen = tuple(fields_of(format_of, known, _refuse_field))
     found = [row for row in rows(Accounts(client), with_associations) if _meets(row, conditions)]
-    style = "|" if asked.has("parsable2") else "||" if asked.has("parsable") else ""
-    sys.stdout.write(table(chosen, found, style=style, heading=not asked.has("noheader")))
+    sys.stdout.write(table(asked, chosen, found))
     return 0
+
+
+def _refuse_field(name: str) -> ProgramRefusal:
+    return ProgramRefusal(f"Unknown field '{name}'", prefix="bare")
 
 
 def _change(word: str, rest: "Sequence[str]") -> ProgramRefusal:
@@ -237,9 +236,9 @@ def _clusters(known: Accounts, _all: bool) -> "list[Row]":
     return [{"cluster": known.cluster, "name": known.cluster, "share": "1", "qos": qos}]
 
 
-_TABLES: "dict[str, tuple[Sequence[tuple[str, str, int]], int, Callable[[Accounts, bool], list[Row]]]]" = {
+_TABLES: "dict[str, tuple[str, int, Callable[[Accounts, bool], list[Row]]]]" = {
     "account": (_OF_ACCOUNT, 3, _accounts),
-    "association": ((*_PLACE, *_LIMITS), 0, _associations),
+    "association": (_OF_ASSOCIATION, 0, _associations),
     "cluster": (_OF_CLUSTER, 0, _clusters),
     "qos": (_OF_QOS, 0, _qos),
     "user": (_OF_USER, 3, _users),

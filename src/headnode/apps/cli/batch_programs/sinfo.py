@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from headnode.apps.cli.batch_programs.columns import OutputFields
+
     Node = Mapping[str, Any]
 
 OPTIONS = {
@@ -48,35 +50,29 @@ _SHORT_STATES = {
 _STATES_ASKED = {short: long for long, short in _SHORT_STATES.items()} | {
     "mix": "mixed", "alloc": "allocated", "resv": "reserved",
 }  # fmt: skip
-LETTERS = {
-    "a": ("available", "AVAIL"), "A": ("nodesai", "NODES(A/I)"), "b": ("active", "ACTIVE_FEATURES"),
-    "B": ("maxcpus", "MAX_CPUS_PER_NODE"), "c": ("cpus", "CPUS"), "C": ("cpusaiot", "CPUS(A/I/O/T)"),
-    "d": ("disk", "TMP_DISK"), "D": ("nodes", "NODES"), "e": ("freemem", "FREE_MEM"),
-    "E": ("reason", "REASON"), "f": ("features", "AVAIL_FEATURES"), "F": ("nodesaiot", "NODES(A/I/O/T)"),
-    "g": ("groups", "GROUPS"), "G": ("gres", "GRES"), "h": ("oversubscribe", "OVERSUBSCRIBE"),
-    "H": ("timestamp", "TIMESTAMP"), "l": ("time", "TIMELIMIT"), "L": ("defaulttime", "DEFAULTTIME"),
-    "m": ("memory", "MEMORY"), "M": ("preempt", "PREEMPT_MODE"), "n": ("hosts", "HOSTNAMES"),
-    "N": ("nodelist", "NODELIST"), "o": ("address", "NODE_ADDR"), "O": ("load", "CPU_LOAD"),
-    "p": ("weight", "PRIO_TIER"), "P": ("partition", "PARTITION"), "r": ("root", "ROOT"),
-    "R": ("partitionname", "PARTITION"), "s": ("size", "JOB_SIZE"),
-    "S": ("allownodes", "ALLOWED_ALLOCATING_NODES"),
-    "t": ("stateshort", "STATE"), "T": ("state", "STATE"), "u": ("user", "USER"), "U": ("user", "USER"),
-    "v": ("release", "VERSION"), "w": ("weight", "WEIGHT"), "X": ("sockets", "SOCKETS"),
-    "Y": ("cores", "CORES"), "z": ("shape", "S:C:T"), "Z": ("threads", "THREADS"),
+FORMATS: "OutputFields" = {
+    "a": ("available", "AVAIL", "available"), "A": ("nodesai", "NODES(A/I)", "nodeai"),
+    "b": ("active", "ACTIVE_FEATURES", "features_act"),
+    "B": ("maxcpus", "MAX_CPUS_PER_NODE", "maxcpuspernode"), "c": ("cpus", "CPUS", "cpus"),
+    "C": ("cpusaiot", "CPUS(A/I/O/T)", "cpusstate"), "d": ("disk", "TMP_DISK", "disk"),
+    "D": ("nodes", "NODES", "nodes"), "e": ("freemem", "FREE_MEM", "freemem"),
+    "E": ("reason", "REASON", "reason"), "f": ("features", "AVAIL_FEATURES", "features"),
+    "F": ("nodesaiot", "NODES(A/I/O/T)", "nodeaiot"), "g": ("groups", "GROUPS", "groups"),
+    "G": ("gres", "GRES", "gres"), "h": ("oversubscribe", "OVERSUBSCRIBE", "oversubscribe"),
+    "H": ("timestamp", "TIMESTAMP", "timestamp"), "l": ("time", "TIMELIMIT", "time"),
+    "L": ("defaulttime", "DEFAULTTIME", "defaulttime"), "m": ("memory", "MEMORY", "memory"),
+    "M": ("preempt", "PREEMPT_MODE", "preemptmode"), "n": ("hosts", "HOSTNAMES", "nodehost"),
+    "N": ("nodelist", "NODELIST", "nodelist"), "o": ("address", "NODE_ADDR", "nodeaddr"),
+    "O": ("load", "CPU_LOAD", "cpusload"), "p": ("weight", "PRIO_TIER", "prioritytier"),
+    "P": ("partition", "PARTITION", "partition"), "r": ("root", "ROOT", "root"),
+    "R": ("partitionname", "PARTITION", "partitionname"), "s": ("size", "JOB_SIZE", "size"),
+    "S": ("allownodes", "ALLOWED_ALLOCATING_NODES"), "t": ("stateshort", "STATE", "statecompact"),
+    "T": ("state", "STATE", "statelong"), "u": ("user", "USER", "user"), "U": ("user", "USER", "userlong"),
+    "v": ("release", "VERSION", "version"), "w": ("weight", "WEIGHT", "weight"),
+    "X": ("sockets", "SOCKETS", "sockets"), "Y": ("cores", "CORES", "cores"),
+    "z": ("shape", "S:C:T", "socketcorethread"), "Z": ("threads", "THREADS", "threads"),
+    "allocmem": ("allocmem", "ALLOCMEM", "allocmem"), "gresused": ("gresused", "GRES_USED", "gresused"),
 }  # fmt: skip
-NAMES = {
-    "available": "a", "cpus": "c", "cpusload": "O", "cpusstate": "C", "disk": "d", "features": "f",
-    "features_act": "b", "freemem": "e", "gres": "G", "groups": "g", "memory": "m", "nodeaddr": "o",
-    "nodeai": "A", "nodeaiot": "F", "nodehost": "n", "nodelist": "N", "nodes": "D", "oversubscribe": "h",
-    "partition": "P", "partitionname": "R", "reason": "E", "root": "r", "size": "s", "sockets": "X",
-    "cores": "Y", "threads": "Z", "socketcorethread": "z", "statecompact": "t", "statelong": "T",
-    "time": "l", "defaulttime": "L", "timestamp": "H", "user": "u", "userlong": "U", "version": "v",
-    "weight": "w", "prioritytier": "p", "preemptmode": "M", "maxcpuspernode": "B",
-}  # fmt: skip
-LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
-    "allocmem": ("allocmem", "ALLOCMEM"),
-    "gresused": ("gresused", "GRES_USED"),
-}
 _USUAL = "%#P %.5a %.10l %.6D %.6t %N"
 _FORMS = {
     "long": "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N",
@@ -284,7 +280,7 @@ def _columns(asked: ProgramWords, name_width: int, partition_width: int) -> "lis
         return _VALUES[field]
 
     if (long_names := asked.text("Format")) is not None:
-        return named("sinfo", long_names, LONG_NAMES, show)
+        return named("sinfo", long_names, FORMATS, show)
     kind = "reasons" if asked.has("list-reasons") else "nodes" if asked.has("Node") else ""
     kind = "summarize" if asked.has("summarize") else kind
     if asked.has("long") and kind != "summarize":
@@ -294,7 +290,7 @@ def _columns(asked: ProgramWords, name_width: int, partition_width: int) -> "lis
         "%#P", f"%{'.' if kind.startswith('nodes') else ''}{partition_width}P"
     )
     text = asked.text("format") or os.environ.get("SINFO_FORMAT") or usual
-    return letters("sinfo", text, LETTERS, show)
+    return letters("sinfo", text, FORMATS, show)
 
 
 def _widest(nodes: "Sequence[Node]", alone: bool) -> int:

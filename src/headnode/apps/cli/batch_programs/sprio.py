@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from headnode.apps.cli.batch_programs.columns import OutputFields
     from headnode.apps.cli.batch_programs.rows import BatchRow
 
 OPTIONS = {
@@ -29,7 +30,7 @@ OPTIONS = {
     ),
     **refused("sort/S", "the jobs are in the order of their numbers"),
 }
-LETTERS = {
+FORMATS: "OutputFields" = {
     "a": ("normal age", "AGE"), "A": ("age", "AGE"), "b": ("none", "ASSOC"), "B": ("none", "ASSOC"),
     "c": ("cluster", "CLUSTER"), "f": ("normal fair_share", "FAIRSHARE"), "F": ("fair_share", "FAIRSHARE"),
     "i": ("jobid", "JOBID"), "j": ("normal size", "JOBSIZE"), "J": ("size", "JOBSIZE"), "N": ("none", "NICE"),
@@ -105,10 +106,10 @@ def run(words: "Sequence[str]", client: Client) -> int:
         usual += factors.columns(normal=asked.has("norm"))
     text = asked.text("format") or os.environ.get("SPRIO_FORMAT") or usual
     if asked.has("weights"):
-        weights: list[Column[Any]] = letters("sprio", text, LETTERS, lambda field: _weight(field, factors))
+        weights: list[Column[Any]] = letters("sprio", text, FORMATS, lambda field: _weight(field, factors))
         sys.stdout.write(lines(weights, [None], heading=not asked.has("noheader")))
         return 0
-    columns: list[Column[Any]] = letters("sprio", text, LETTERS, lambda field: _show(field, factors))
+    columns: list[Column[Any]] = letters("sprio", text, FORMATS, lambda field: _show(field, factors))
     ids, users, partitions = (asked.parts(name) for name in ("jobs", "user", "partition"))
     source = JobSource(client)
     jobs = source.listed(job_numbers(ids)) if ids else source.pages(("Queued",), owner=None)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from headnode.apps.cli.batch_programs.columns import OutputFields
+
 _CLUSTER = "there is one cluster; it is asked anyway"
 OPTIONS = {
     **acted_on(
@@ -52,59 +54,41 @@ OPTIONS = {
 _SHORT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 _START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
-_STEM = {
-    "a": "account", "A": "arrayjobid", "B": "batchhost", "C": "cpus", "d": "disk", "D": "nodecount",
-    "e": "end", "E": "dependency", "f": "features", "F": "arrayjobid", "g": "group", "G": "groupid",
-    "h": "exclusive", "i": "jobid", "j": "name", "k": "comment", "K": "arraynumber", "l": "limit",
-    "L": "left", "m": "memory", "M": "used", "n": "requested", "N": "nodes", "o": "command",
-    "p": "priority", "P": "partition", "q": "qos", "Q": "priority", "r": "reason", "R": "nodesorreason",
-    "S": "startorexpected", "t": "stateshort", "T": "state", "u": "user", "U": "userid", "v": "reservation",
-    "V": "submit", "W": "licenses", "x": "excluded", "Y": "scheduled", "y": "nice", "Z": "workdir",
-    "c": "cpuspertask", "b": "gres", "H": "sockets", "I": "cores", "J": "threads", "w": "wckey",
-    "X": "corespec", "z": "shape", "O": "contiguous",
+FORMATS: "OutputFields" = {
+    "a": ("account", "ACCOUNT", "account"), "A": ("arrayjobid", "JOBID", "jobid"),
+    "B": ("batchhost", "EXEC_HOST", "batchhost"), "C": ("cpus", "CPUS", "cpus", "numcpus"),
+    "d": ("disk", "MIN_TMP_DISK"), "D": ("nodecount", "NODES", "nodes", "numnodes"),
+    "e": ("end", "END_TIME", "endtime"), "E": ("dependency", "DEPENDENCY", "dependency"),
+    "f": ("features", "FEATURES", "feature"), "F": ("arrayjobid", "ARRAY_JOB_ID", "arrayjobid"),
+    "g": ("group", "GROUP", "groupname"), "G": ("groupid", "GROUP", "groupid"),
+    "h": ("exclusive", "OVER_SUBSCRIBE", "oversubscribe"), "i": ("jobid", "JOBID", "jobarrayid"),
+    "j": ("name", "NAME", "name"), "k": ("comment", "COMMENT", "comment"),
+    "K": ("arraynumber", "ARRAY_TASK_ID", "arraytaskid"), "l": ("limit", "TIME_LIMIT", "timelimit"),
+    "L": ("left", "TIME_LEFT", "timeleft"), "m": ("memory", "MIN_MEMORY", "minmemory"),
+    "M": ("used", "TIME", "timeused"), "n": ("requested", "REQ_NODES", "reqnodes"),
+    "N": ("nodes", "NODELIST", "nodelist"), "o": ("command", "COMMAND", "command"),
+    "p": ("priority", "PRIORITY", "priority"), "P": ("partition", "PARTITION", "partition"),
+    "q": ("qos", "QOS", "qos"), "Q": ("priority", "PRIORITY", "prioritylong"),
+    "r": ("reason", "REASON", "reason"), "R": ("nodesorreason", "NODELIST(REASON)", "reasonlist"),
+    "S": ("startorexpected", "START_TIME", "starttime"), "t": ("stateshort", "ST", "statecompact"),
+    "T": ("state", "STATE", "state"), "u": ("user", "USER", "username"), "U": ("userid", "USER", "userid"),
+    "v": ("reservation", "RESERVATION", "reservation"), "V": ("submit", "SUBMIT_TIME", "submittime"),
+    "W": ("licenses", "LICENSES", "licenses"), "x": ("excluded", "EXC_NODES", "excnodes"),
+    "Y": ("scheduled", "SCHEDNODES", "schednodes"), "y": ("nice", "NICE", "nice"),
+    "Z": ("workdir", "WORK_DIR", "workdir"), "c": ("cpuspertask", "MIN_CPUS", "mincpus"),
+    "b": ("gres", "TRES_PER_NODE", "gres", "tres-per-node"), "H": ("sockets", "SOCKETS_PER_NODE"),
+    "I": ("cores", "CORES_PER_SOCKET"), "J": ("threads", "THREADS_PER_CORE"),
+    "w": ("wckey", "WCKEY", "wckey"), "X": ("corespec", "CORE_SPEC"), "z": ("shape", "S:C:T"),
+    "O": ("contiguous", "CONTIGUOUS", "contiguous"),
+    "cpus-per-task": ("cpuspertask", "CPUS_PER_TASK", "cpus-per-task"),
+    "deadline": ("deadline", "DEADLINE", "deadline"),
+    "eligibletime": ("eligible", "ELIGIBLE_TIME", "eligibletime"),
+    "exit_code": ("exitstatus", "EXIT_CODE", "exit_code"), "numtasks": ("ntasks", "TASKS", "numtasks"),
+    "requeue": ("requeue", "REQUEUE", "requeue"), "restartcnt": ("restarts", "RESTART_COUNT", "restartcnt"),
+    "stderr": ("stderr", "STDERR", "stderr"), "stdin": ("stdin", "STDIN", "stdin"),
+    "stdout": ("stdout", "STDOUT", "stdout"), "tres-alloc": ("tres", "TRES_ALLOC", "tres-alloc"),
+    "tres": ("tres", "TRES", "tres"), "tres-per-job": ("gresofjob", "TRES_PER_JOB", "tres-per-job"),
 }  # fmt: skip
-_HEADINGS = {
-    "account": "ACCOUNT", "arrayjobid": "JOBID", "arraynumber": "ARRAY_TASK_ID", "batchhost": "EXEC_HOST",
-    "command": "COMMAND", "comment": "COMMENT", "cpus": "CPUS", "dependency": "DEPENDENCY",
-    "disk": "MIN_TMP_DISK", "end": "END_TIME", "exclusive": "OVER_SUBSCRIBE", "excluded": "EXC_NODES",
-    "features": "FEATURES", "group": "GROUP", "groupid": "GROUP", "jobid": "JOBID", "left": "TIME_LEFT",
-    "licenses": "LICENSES", "limit": "TIME_LIMIT", "memory": "MIN_MEMORY", "name": "NAME", "nice": "NICE",
-    "nodecount": "NODES", "nodes": "NODELIST", "nodesorreason": "NODELIST(REASON)", "partition": "PARTITION",
-    "priority": "PRIORITY", "qos": "QOS", "reason": "REASON", "requested": "REQ_NODES",
-    "reservation": "RESERVATION", "scheduled": "SCHEDNODES", "startorexpected": "START_TIME",
-    "state": "STATE", "stateshort": "ST", "submit": "SUBMIT_TIME", "used": "TIME", "user": "USER",
-    "userid": "USER", "workdir": "WORK_DIR", "contiguous": "CONTIGUOUS", "cores": "CORES_PER_SOCKET",
-    "corespec": "CORE_SPEC", "cpuspertask": "MIN_CPUS", "gres": "TRES_PER_NODE", "shape": "S:C:T",
-    "sockets": "SOCKETS_PER_NODE", "threads": "THREADS_PER_CORE", "wckey": "WCKEY",
-}  # fmt: skip
-LETTERS = {letter: (field, _HEADINGS[field]) for letter, field in _STEM.items()}
-LETTERS["F"] = ("arrayjobid", "ARRAY_JOB_ID")
-NAMES = {
-    "account": "a", "arrayjobid": "F", "arraytaskid": "K", "batchhost": "B", "command": "o", "comment": "k",
-    "cpus": "C", "dependency": "E", "endtime": "e", "feature": "f", "groupid": "G", "groupname": "g",
-    "jobarrayid": "i", "jobid": "A", "licenses": "W", "minmemory": "m", "name": "j", "nice": "y",
-    "nodelist": "N", "nodes": "D", "numcpus": "C", "numnodes": "D", "oversubscribe": "h", "partition": "P",
-    "prioritylong": "Q", "priority": "p", "qos": "q", "reason": "r", "reasonlist": "R",
-    "reqnodes": "n", "reservation": "v", "schednodes": "Y", "starttime": "S", "state": "T",
-    "statecompact": "t", "submittime": "V", "timeleft": "L", "timelimit": "l", "timeused": "M",
-    "userid": "U", "username": "u", "workdir": "Z", "mincpus": "c", "excnodes": "x", "gres": "b",
-    "tres-per-node": "b", "contiguous": "O", "wckey": "w",
-}  # fmt: skip
-LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
-    "cpus-per-task": ("cpuspertask", "CPUS_PER_TASK"),
-    "deadline": ("deadline", "DEADLINE"),
-    "eligibletime": ("eligible", "ELIGIBLE_TIME"),
-    "exit_code": ("exitstatus", "EXIT_CODE"),
-    "numtasks": ("ntasks", "TASKS"),
-    "requeue": ("requeue", "REQUEUE"),
-    "restartcnt": ("restarts", "RESTART_COUNT"),
-    "stderr": ("stderr", "STDERR"),
-    "stdin": ("stdin", "STDIN"),
-    "stdout": ("stdout", "STDOUT"),
-    "tres-alloc": ("tres", "TRES_ALLOC"),
-    "tres": ("tres", "TRES"),
-    "tres-per-job": ("gresofjob", "TRES_PER_JOB"),
-}
 _NOTHING = dict.fromkeys(
     ("startorexpected", "end", "eligible", "arraynumber", "deadline", "batchhost", "gres", "gresofjob"), "N/A"
 ) | {"nodes": "", "requested": "", "excluded": "", "batchhost": "n/a", "scheduled": "(null)"}
@@ -174,11 +158,11 @@ def _jobs_inside(client: Client, names: "Sequence[str]") -> "set[int]":
 def _table(asked: ProgramWords, rows: "Sequence[BatchRow]") -> str:
     columns: list[Column[Any]]
     if (named_fields := asked.text("Format")) is not None:
-        columns = named("squeue", named_fields, LONG_NAMES, show)
+        columns = named("squeue", named_fields, FORMATS, show)
     else:
         usual = _START if asked.has("start") else _LONG if asked.has("long") else _SHORT
         text = asked.text("format") or os.environ.get("SQUEUE_FORMAT") or usual
-        columns = letters("squeue", text, LETTERS, show)
+        columns = letters("squeue", text, FORMATS, show)
     dated = (asked.has("long") or asked.has("iterate")) and not asked.has("noheader")
     head = time.strftime("%a %b %d %H:%M:%S %Y\n") if dated else ""
     return head + lines(columns, rows, heading=not asked.has("noheader"))
@@ -331,7 +315,7 @@ def _sorted(rows: "Sequence[BatchRow]", order: str | None) -> "list[BatchRow]":
     found = sorted(rows, key=lambda row: (row.state != "PENDING", -row.job["priority"], row.id))
     for word in reversed((order or "").split(",") if order else []):
         letter, falling = word.lstrip("+-"), word.startswith("-")
-        if letter not in LETTERS:
+        if len(letter) != 1 or letter not in FORMATS:
             raise ProgramRefusal(f"Invalid sort specification: {word}")
-        found.sort(key=_KEYS.get(letter, show(LETTERS[letter][0])), reverse=falling)
+        found.sort(key=_KEYS.get(letter, show(FORMATS[letter][0])), reverse=falling)
     return found

@@ -5,9 +5,10 @@ Source:  Slurm 22.05, sshare(1).
 
 import sys
 
-from headnode.apps.cli.batch_programs.associations import Accounts, Association, TableField, fields_of, table
+from headnode.apps.cli.batch_programs.associations import Accounts, Association
+from headnode.apps.cli.batch_programs.columns import field_names, fields_of, of_rows, table
 from headnode.apps.cli.batch_programs.rows import refuse_other_clusters
-from headnode.apps.cli.batch_programs.words import acted_on, ignored, read_words
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, ignored, read_words
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -24,8 +25,8 @@ OPTIONS = {
     **ignored("clusters/M verbose/v!", "there is one cluster"),
 }
 _FIELDS = tuple(
-    TableField(name.lower(), name, width)
-    for name, width in (
+    of_rows(heading, width)
+    for heading, width in (
         ("Account", -20), ("User", 10), ("Partition", 12), ("RawShares", 10), ("NormShares", 11),
         ("RawUsage", 11), ("NormUsage", 11), ("EffectvUsage", 13), ("FairShare", 10), ("LevelFS", 10),
         ("GrpTRESMins", 30), ("TRESRunMins", 30), ("Cluster", 10), ("GrpTRESRaw", 30), ("ID", 6),
@@ -42,22 +43,17 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """List shares and usage."""
     asked = read_words(words, OPTIONS)
     if asked.has("helpformat"):
-        _print_fields()
+        sys.stdout.write(field_names(_FIELDS, 17))
         return 0
     refuse_other_clusters(asked, client)
     usual = _LONG if asked.has("long") else _WITH_PARTITION if asked.has("partition") else _USUAL
-    refuse = 'sshare: error: Invalid field requested: "{}"'
-    fields = fields_of(asked.text("format") or usual, _FIELDS, refuse)
-    style = "|" if asked.has("parsable2") else "||" if asked.has("parsable") else ""
-    rows = _rows(asked, Accounts(client))
-    sys.stdout.write(table(fields, rows, style=style, heading=not asked.has("noheader")))
+    fields = fields_of(asked.text("format") or usual, _FIELDS, _refuse)
+    sys.stdout.write(table(asked, fields, _rows(asked, Accounts(client))))
     return 0
 
 
-def _print_fields() -> None:
-    names = sorted((one.heading for one in _FIELDS), key=str.lower)
-    for at in range(0, len(names), 4):
-        print("".join(f"{name:18}" for name in names[at : at + 4]).rstrip())
+def _refuse(name: str) -> ProgramRefusal:
+    return ProgramRefusal(f'sshare: error: Invalid field requested: "{name}"', prefix="bare")
 
 
 def _rows(asked: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":

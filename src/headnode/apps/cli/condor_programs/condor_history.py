@@ -12,7 +12,7 @@ from headnode.apps.cli.condor_programs.ad_output import OUTPUTS, show, shown
 from headnode.apps.cli.condor_programs.job_ads import JobAd
 from headnode.apps.cli.condor_programs.options import CondorWords, read_line, refusal
 from headnode.apps.cli.condor_programs.processes import CondorProcess, CondorSource
-from headnode.apps.cli.condor_programs.queue_tables import EndedTable
+from headnode.apps.cli.condor_programs.queue_tables import ENDED_ONES
 from headnode.apps.cli.condor_programs.selection import WantedProcesses, holds, parsed
 from headnode.apps.client.client import Client
 
@@ -43,7 +43,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     if shown(asked):
         show(asked, map(JobAd, rows))
         return 0
-    for line in EndedTable(wide=True).lines(rows):
+    for line in ENDED_ONES.lines(rows, wide=True):
         sys.stdout.write(line)
     return 0
 

@@ -14,9 +14,9 @@ from headnode.apps.cli.condor_programs.job_ads import JobAd
 from headnode.apps.cli.condor_programs.options import CondorWords, read_line
 from headnode.apps.cli.condor_programs.processes import HELD, IDLE, RUNNING, CondorProcess, CondorSource
 from headnode.apps.cli.condor_programs.queue_tables import (
-    HeldTable,
-    ProcessTable,
-    RunningTable,
+    HELD_ONES,
+    PROCESSES,
+    RUNNING_ONES,
     StatusCounts,
     banner,
     batch_lines,
@@ -46,10 +46,10 @@ OPTIONS = {
     **refused("factory! jobset! autocluster! hold-codes! unmatchable", "use -autoformat, or -hold"),
 }
 _OF_TABLE = {
-    "hold": (HELD, HeldTable),
-    "held": (HELD, HeldTable),
-    "run": (RUNNING, RunningTable),
-    "idle": (IDLE, ProcessTable),
+    "hold": (HELD, HELD_ONES),
+    "held": (HELD, HELD_ONES),
+    "run": (RUNNING, RUNNING_ONES),
+    "idle": (IDLE, PROCESSES),
 }
 _SUPERUSER = 0
 
@@ -135,7 +135,7 @@ def _batch_name(source: CondorSource, job: "dict[str, Any]") -> str:
 
 
 def _show_processes(asked: CondorWords, rows: "Iterator[CondorProcess]") -> None:
-    kind = next((_OF_TABLE[name][1] for name, _, _ in asked.uses if name in _OF_TABLE), ProcessTable)
+    kind = next((_OF_TABLE[name][1] for name, _, _ in asked.uses if name in _OF_TABLE), PROCESSES)
     counts = StatusCounts()
 
     def counted() -> "Iterator[CondorProcess]":
@@ -143,8 +143,7 @@ def _show_processes(asked: CondorWords, rows: "Iterator[CondorProcess]") -> None
             counts.add(row.status)
             yield row
 
-    lines = kind(wide=asked.has("wide")).lines(counted())
-    for line in lines:
+    for line in kind.lines(counted(), wide=asked.has("wide")):
         if not asked.has("totals"):
             sys.stdout.write(line)
     if not asked.has("run"):

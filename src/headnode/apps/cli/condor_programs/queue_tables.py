@@ -21,7 +21,7 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
 _COUNTED = (
@@ -81,63 +81,49 @@ def _command(ad: JobAd) -> str:
 
 
 class ProcessTable:
-    """A table with a line for each process: its heading, and what is cut off at 80 columns."""
+    """A table with a line for each process: its heading, and what a line shows; cut off at 80 columns."""
 
-    HEADING = " ID      OWNER            SUBMITTED     RUN_TIME ST PRI SIZE CMD"
+    def __init__(self, heading: str, line: "Callable[[CondorProcess, JobAd], str]") -> None:
+        self._heading, self._line = heading, line
 
-    def __init__(self, *, wide: bool) -> None:
-        self._width = None if wide else 80
-
-    def lines(self, rows: "Iterable[CondorProcess]") -> "Iterator[str]":
-        """Yield the lines."""
-        yield f"{self.HEADING}\n"
+    def lines(self, rows: "Iterable[CondorProcess]", *, wide: bool) -> "Iterator[str]":
+        """Yield the lines; those of a `wide` table are whole."""
+        width = None if wide else 80
+        yield f"{self._heading}\n"
         for row in rows:
-            yield self._line(row, JobAd(row)).rstrip()[: self._width] + "\n"
-
-    def _line(self, row: CondorProcess, ad: JobAd) -> str:
-        size = (row.task["peak_memory"] or 0) / 1024
-        priority = ad("jobprio")
-        return (
-            f"{_id(row)} {row.job['owner'][:14]:<14} {date(ad.queued):<11} {run_time(ad.wall_time()):>12} "
-            f"{LETTERS[row.status]:<2} {priority:<3} {size:<4.1f} {_command(ad)}"
-        )
+            yield self._line(row, JobAd(row)).rstrip()[:width] + "\n"
 
 
-class HeldTable(ProcessTable):
-    """Held processes, and why."""
-
-    HEADING = " ID      OWNER          HELD_SINCE  HOLD_REASON"
-
-    def _line(self, row: CondorProcess, ad: JobAd) -> str:
-        since = date(float(ad("enteredcurrentstatus") or 0))
-        return f"{_id(row)} {row.job['owner'][:14]:<14} {since:<11} {ad('holdreason') or ''}"
+def _process_line(row: CondorProcess, ad: JobAd) -> str:
+    size = (row.task["peak_memory"] or 0) / 1024
+    return f"{_begun(row, ad)} {LETTERS[row.status]:<2} {ad('jobprio'):<3} {size:<4.1f} {_command(ad)}"
 
 
-class RunningTable(ProcessTable):
-    """Running processes, and where."""
-
-    HEADING = " ID      OWNER            SUBMITTED     RUN_TIME HOST(S)"
-
-    def _line(self, row: CondorProcess, ad: JobAd) -> str:
-        return (
-            f"{_id(row)} {row.job['owner'][:14]:<14} {date(ad.queued):<11} {run_time(ad.wall_time()):>12} "
-            f"{ad('remotehost') or '[????????????????]'}"
-        )
+def _held_line(row: CondorProcess, ad: JobAd) -> str:
+    since = date(float(ad("enteredcurrentstatus") or 0))
+    return f"{_id(row)} {row.job['owner'][:14]:<14} {since:<11} {ad('holdreason') or ''}"
 
 
-class EndedTable(ProcessTable):
-    """Processes that have left the queue."""
-
-    HEADING = " ID     OWNER          SUBMITTED   RUN_TIME     ST COMPLETED   CMD            "
-
-    def _line(self, row: CondorProcess, ad: JobAd) -> str:
-        completed = date(ad.ended) if row.status == COMPLETED else " ???"
-        return (
-            f"{_id(row)} {row.job['owner'][:14]:<14} {date(ad.queued):<11} {run_time(ad.wall_time()):>12} "
-            f"{LETTERS[row.status]:<2} {completed:<11} {' '.join(ad.words())}"
-        )
+def _running_line(row: CondorProcess, ad: JobAd) -> str:
+    return f"{_begun(row, ad)} {ad('remotehost') or '[????????????????]'}"
 
 
+def _ended_line(row: CondorProcess, ad: JobAd) -> str:
+    completed = date(ad.ended) if row.status == COMPLETED else " ???"
+    return f"{_begun(row, ad)} {LETTERS[row.status]:<2} {completed:<11} {' '.join(ad.words())}"
+
+
+def _begun(row: CondorProcess, ad: JobAd) -> str:
+    """Return the columns up to the run time."""
+    return f"{_id(row)} {row.job['owner'][:14]:<14} {date(ad.queued):<11} {run_time(ad.wall_time()):>12}"
+
+
+PROCESSES = ProcessTable(" ID      OWNER            SUBMITTED     RUN_TIME ST PRI SIZE CMD", _process_line)
+HELD_ONES = ProcessTable(" ID      OWNER          HELD_SINCE  HOLD_REASON", _held_line)
+RUNNING_ONES = ProcessTable(" ID      OWNER            SUBMITTED     RUN_TIME HOST(S)", _running_line)
+ENDED_ONES = ProcessTable(
+    " ID     OWNER          SUBMITTED   RUN_TIME     ST COMPLETED   CMD            ", _ended_line
+)
 _STATES = ("DONE", "RUN", "IDLE", "HOLD")
 
 
