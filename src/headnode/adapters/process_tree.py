@@ -134,6 +134,14 @@ def variables_of(process: int) -> dict[bytes, bytes]:
     return {name: value for name, is_set, value in pairs if is_set}
 
 
+def owner_of(process: int) -> int | None:
+    """Return the user as whom a process runs; None if it has ended."""
+    try:
+        return os.stat(f"/proc/{process}").st_uid  # noqa: PTH116
+    except OSError:
+        return None
+
+
 def has_word(process: int, word: bytes) -> bool:
     """Tell whether the command line of a process has something in it."""
     try:

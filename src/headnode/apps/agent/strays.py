@@ -6,7 +6,7 @@ So it is after `hn restore`: the head counts these tasks as lost, and may run th
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from headnode.adapters import process_tree
 from headnode.apps.agent.client_door import SOCKET
@@ -32,8 +32,7 @@ def end_strays(node: str, places: Places, known: Collection[str], patience: floa
         ended |= left.keys()
         if time.monotonic() > until:
             return len(ended), set(left)
-        shepherds = {parent for parent in left.values() if process_tree.has_word(parent, _SHEPHERD)}
-        process_tree.send([*shepherds, *left], signal.SIGKILL)
+        process_tree.send([*_shepherds(left), *left], signal.SIGKILL)
         time.sleep(_PAUSE)
     return len(ended), set()
 
@@ -42,6 +41,16 @@ def _strays(node: str, places: Places, known: frozenset[bytes]) -> dict[int, int
     """Return the processes to end, each with its parent."""
     living = process_tree.picture().items()
     return {number: seen.parent for number, seen in living if _is_stray(number, node, places, known)}
+
+
+def _shepherds(strays: Mapping[int, int]) -> set[int]:
+    """Return the parents that are shepherds of the same user, who may have written the variables."""
+    return {
+        parent
+        for process, parent in strays.items()
+        if process_tree.has_word(parent, _SHEPHERD)
+        and process_tree.owner_of(parent) == process_tree.owner_of(process)
+    }
 
 
 def _is_stray(process: int, node: str, places: Places, known: frozenset[bytes]) -> bool:
