@@ -1,11 +1,7 @@
-"""The one writer: commands in, answers out, and no answer before it is durable.
-
-The policies know paused nodes as closed.  What they leave waiting is tried on a cluster of only these nodes,
-with only administrators' jobs in the queue.  No job starts on paused and other nodes at once.
-"""
+"""The one writer: commands in, answers out, and no answer before it is durable."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -13,11 +9,10 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, JobId, Seconds
-from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.plan import Plan, Start
-from headnode.core.scheduling.policies import OrdersQueue, Policy, plan_easy, reordering
-from headnode.core.scheduling.view import RunningJob, View, WaitingClass
+from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, Seconds
+from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.policies import OrdersQueue, Policy, reordering
+from headnode.core.scheduling.view import View, WaitingClass
 from headnode.core.state.advance_job import AdvanceJob
 from headnode.core.state.apply_events import apply_event, pass_time
 from headnode.core.state.cluster_state import ClusterState
@@ -27,17 +22,15 @@ from headnode.core.state.events import Event
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.job_events import JobStarted
 from headnode.core.state.nodes import ShiftLimits
-from headnode.core.state.prep_release import named_nodes, starts_paused
 from headnode.core.state.reservations import AdvanceReservation
 from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
 from headnode.engine.batch_write import BatchSteps, JournalWrite, carry_out_batch
-from headnode.engine.policy_registry import chosen_policy, planned_again, planning_method
+from headnode.engine.policy_registry import PassRules, pass_rules
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.preemption import (
     Rebalancing,
-    is_balanced,
     plan_in_mode,
     plan_of_cluster,
     reclaims_of,
@@ -45,48 +38,8 @@ from headnode.engine.preemption import (
 )
 from headnode.engine.recovery import recover, save
 from headnode.engine.settings import Settings
+from headnode.engine.sure_refusals import starts_nothing
 from headnode.engine.view_builder import ViewBuilder
-
-
-def paused_node_starts(cluster: ClusterState, view: View, starting: Collection[JobId]) -> tuple[Start, ...]:
-    """Return the starts of administrators' jobs on paused nodes; those of `starting` start elsewhere.
-
-    Cost:  O(nodes and kinds of waiting job), and a plan of those that qualify.
-    """
-    paused = {name.casefold() for name, node in cluster.nodes.items() if node.state is NodeState.PAUSED}
-    queue = list(_waiting(cluster, view, paused, starting))
-    if not queue:
-        return ()
-    nodes = {name: _opened(cluster, name, node, view) for name, node in view.nodes.items()}
-    kept = {name: node for name, node in nodes.items() if name.casefold() in paused}
-    running = [there for job in view.running if (there := _on(job, kept)).allocation]
-    return plan_easy(
-        View(now=view.now, nodes=kept, queue=queue, running=running, licences=view.licences)
-    ).starts
-
-
-def _waiting(
-    cluster: ClusterState, view: View, paused: set[str], starting: Collection[JobId]
-) -> Iterator[WaitingClass]:
-    """Yield those of the queue that an administrator submitted and that paused nodes may do for."""
-    for each in view.queue:
-        named = named_nodes(each.request)
-        if named and not named & paused:
-            continue
-        jobs = cluster.jobs
-        turns = tuple(t for t in each.turns if t.job not in starting and starts_paused(jobs[t.job]))
-        if turns:
-            yield WaitingClass(replace(each.request, others=()), turns, each.owner, each.project)
-
-
-def _opened(cluster: ClusterState, name: str, node: NodeView, view: View) -> NodeView:
-    """Return a node as if it were not paused; a drained node stays closed."""
-    return replace(node, closed="drained" if cluster.nodes[name].closes <= view.now else "")
-
-
-def _on(job: RunningJob, nodes: dict[str, NodeView]) -> RunningJob:
-    return replace(job, allocation=tuple(share for share in job.allocation if share[0] in nodes))
-
 
 log = logging.getLogger("headnode.engine")
 
@@ -122,7 +75,8 @@ class Engine:
         self.cluster = ClusterState()
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
-        self.last_plan: Plan | None = None
+        self._last_plan: Plan | None = None
+        self._unmade: Instant | None = None  # of the last pass, if its plan was not made yet
         self._planned_by = ("", "", "")  # how the last plan was made
         self._rebalancing = Rebalancing()
         self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
@@ -140,6 +94,29 @@ class Engine:
         self._agenda.dirty_jobs |= self.cluster.graphs.keys()
 
     @property
+    def rules(self) -> PassRules:
+        """Return what the cluster's parameters say about passes."""
+        if self._rules.values != self.cluster.parameters:
+            self._rules = pass_rules(self._settings)
+        return self._rules
+
+    @property
+    def last_plan(self) -> Plan | None:
+        """The plan of the last pass.  Of a pass that was sure to start nothing it is made when it is read."""
+        if self._unmade is not None:
+            self._make_plan(self._unmade)
+        return self._last_plan
+
+    def _make_plan(self, now: Instant) -> Plan:
+        self._unmade = None
+        plan = self._last_plan = self.plan(now)
+        self._planned_by = self.rules.method
+        return plan
+
+    def _has_no_plan(self) -> None:
+        self._unmade = self._last_plan = None
+
+    @property
     def settings(self) -> Settings:
         """Return the cluster's parameters as they are now."""
         return self._settings
@@ -151,11 +128,13 @@ class Engine:
         """
         self.cluster, self.number, self.kept = recover(self.journal)
         self._settings = Settings(self.cluster.parameters)
+        self._rules = pass_rules(self._settings)
         self.offers.recover(self.cluster, self.clock.now())
         self.unwritten = False  # True: memory is ahead of the disk
         self._agenda = self.cluster.agenda
         self._agenda.closing = self.closing
-        self._view_builder, self.last_plan = ViewBuilder(self.cluster, keeps=True), None
+        self._view_builder = ViewBuilder(self.cluster, keeps=True)
+        self._has_no_plan()
         pass_time(self.cluster, self.clock.now())
 
     def handle(self, batch: Sequence[Command]) -> list[Answer]:
@@ -259,7 +238,8 @@ class Engine:
 
     def _wake(self) -> Instant:
         """Return when the last plan wants to be made again though nothing happens."""
-        wake = NEVER if self.last_plan is None else self.last_plan.wake
+        made = self._last_plan if self._unmade is None else None  # an unmade plan waits for no time
+        wake = NEVER if made is None else made.wake
         return min(wake, self.offers.wake())
 
     def _rest_after_pass(self, now: Instant, seconds: float) -> None:
@@ -273,13 +253,18 @@ class Engine:
         for firm in self.offers.begin(self.cluster, now):
             self.offers.settled(firm, self._apply_command(firm, now, facts))
         if not self.cluster.queue.by_request and self.cluster.waiting.isdisjoint(self.cluster.running):
-            self.last_plan = None
+            self._has_no_plan()
             self._take(withdrawals(self.cluster), now, facts)
             return
         began, before = self.clock.now(), len(facts)
-        plan = self.last_plan = self.plan(now)
-        self._rebalancing.done(self.cluster, now)
-        self._planned_by = planning_method(self.settings)
+        rules = self.rules
+        if starts_nothing(self.cluster, self.policies, rules, self.offers):
+            self._unmade, self._agenda.children_released = now, False
+            self._measure_pass(now, self.clock.now() - began)
+            return
+        plan = self._make_plan(now)
+        if rules.balanced:
+            self._rebalancing.done(self.cluster, now)
         self._view_builder.freed, self._agenda.children_released = False, False
         for command in gate_plan(self.offers, self._with_tries(plan, now), self.cluster, now):
             answer = self._apply_command(command, now, facts)
@@ -292,8 +277,12 @@ class Engine:
             self.offers.restless
         )  # what was planned for those asked about is free still
         self._view_builder.look_at_jobs(now)  # those that started: one may end before the next pass
-        balanced = is_balanced(self.settings)  # who has just started has a share from the next pass on
-        again = balanced and any(isinstance(event, JobStarted) for event in facts[before:])
+        again = (
+            rules.balanced
+            and any(  # who has just started has a share from the next pass on
+                isinstance(event, JobStarted) for event in facts[before:]
+            )
+        )
         self._agenda.pass_needed = self._agenda.children_released or self.offers.restless or again
         self._measure_pass(now, self.clock.now() - began)
 
@@ -319,17 +308,17 @@ class Engine:
 
         A policy that orders the queue sees a job that is not in it yet as `also`.
         """
-        settings = self.settings
-        policy = chosen_policy(self.policies, settings)
-        before = self.last_plan if planning_method(settings) == self._planned_by else None
+        rules = self.rules
+        policy = rules.planner(self.policies)
+        before = self._last_plan if rules.method == self._planned_by else None
         if before is not None:  # its waits hold on to the view it was made from, and that to the plan before
             before = replace(before, waits={})
         seen = self._view_builder.view(
-            now, before=before, depth=settings.depth(), owners=isinstance(policy, OrdersQueue)
+            now, before=before, depth=rules.depth, owners=isinstance(policy, OrdersQueue)
         )
         if isinstance(policy, OrdersQueue):
             seen = policy.ordered(seen if also is None else replace(seen, queue=[*seen.queue, also]))
-        balancing = self._rebalancing.shown(self.cluster, now)
+        balancing = self._rebalancing.shown(self.cluster, now) if rules.balanced else None
         return seen if balancing is None else replace(seen, balancing=balancing)
 
     def owners(self, now: Instant) -> View:
@@ -342,21 +331,23 @@ class Engine:
 
     def order(self) -> Callable[[View], View]:
         """Return what puts a view with changed jobs into the order of the chosen policy."""
-        return reordering(chosen_policy(self.policies, self.settings))
+        return reordering(self.rules.planner(self.policies))
 
     def policy(self) -> Policy:
         """Return the policy that is chosen, as the mode has it that a view is of."""
-        return partial(plan_in_mode, chosen_policy(self.policies, self.settings))
+        return partial(plan_in_mode, self.rules.planner(self.policies))
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrained_view(self.view(now), self.offers, self.cluster)
-        return planned_again(plan_of_cluster(view, self.policy(), self.cluster), view, self.settings)
+        return self.rules.planned_again(plan_of_cluster(view, self.policy(), self.cluster), view)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""
         if all(node.state is not NodeState.PAUSED for node in self.cluster.nodes.values()):
             return plan
+        from headnode.engine.paused_nodes import paused_node_starts  # few clusters have paused nodes
+
         tries = paused_node_starts(self.cluster, self.view(now), {start.job for start in plan.starts})
         return replace(plan, starts=(*plan.starts, *tries))
 

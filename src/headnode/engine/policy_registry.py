@@ -7,6 +7,7 @@ failure is reported.  It sees a copy of the view, so it cannot change what the h
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -157,29 +158,49 @@ def order_in_use(policies: Mapping[str, Policy], settings: Settings) -> "Weighte
     return None if is_own else weighted_order(settings)
 
 
-def chosen_policy(policies: Mapping[str, Policy], settings: Settings) -> Policy:
-    """Return the policy that plans.  A plug-in that orders the queue itself goes on to do so."""
-    policy, order = policies[settings.text("SchedulingPolicy")], order_in_use(policies, settings)
-    return policy if order is None else OrderedPolicy(order.keys, policy)
+class PassRules(NamedTuple):
+    """What the cluster parameters say about passes, read once for all passes until one of them is set.
+
+    `values` are the parameters of which they are the rules.  `method` is what a plan must have in common with
+    the one before to keep its reservations.
+    """
+
+    values: Mapping[str, str]
+    policy: str
+    method: tuple[str, str, str]
+    order: "WeightedOrder | None"
+    depth: int
+    balanced: bool
+    preempts: bool
+
+    def planner(self, policies: Mapping[str, Policy]) -> Policy:
+        """Return the policy that plans.  A plug-in that orders the queue itself goes on to do so."""
+        policy = policies[self.policy]
+        if self.order is None or isinstance(policy, OrdersQueue):
+            return policy
+        return OrderedPolicy(self.order.keys, policy)
+
+    def planned_again(self, plan: Plan, view: View) -> Plan:
+        """Return a plan that is made again after some minutes, if the order of waiting jobs may change."""
+        if self.order is None or not self.order.weights.keys() - {PriorityFactor.SIZE}:
+            return plan
+        waiting = sum(len(each.turns) for each in view.queue) - len(plan.starts)
+        again = Instant(view.now + REORDERED_AFTER)
+        return msgspec.structs.replace(plan, wake=again) if waiting > 1 and plan.wake > again else plan
 
 
-def planning_method(settings: Settings) -> tuple[str, str, str]:
-    """Return what a plan must have in common with the one before to keep its reservations."""
-    return (
-        settings.text("SchedulingPolicy"),
-        settings.text("SchedulingMode"),
-        settings.text(WEIGHTS_PARAMETER),
+def pass_rules(settings: Settings) -> PassRules:
+    """Read what the parameters say about passes."""
+    policy, mode = settings.text("SchedulingPolicy"), settings.text("SchedulingMode")
+    return PassRules(
+        values=dict(settings.values),
+        policy=policy,
+        method=(policy, mode, settings.text(WEIGHTS_PARAMETER)),
+        order=weighted_order(settings),
+        depth=settings.depth(),
+        balanced=mode == "Balanced",
+        preempts=settings.text("PreemptionType") != "None",
     )
-
-
-def planned_again(plan: Plan, view: View, settings: Settings) -> Plan:
-    """Return a plan that is made again after some minutes, if the order of its waiting jobs may change."""
-    order = weighted_order(settings)
-    if order is None or not order.weights.keys() - {PriorityFactor.SIZE}:
-        return plan
-    waiting = sum(len(each.turns) for each in view.queue) - len(plan.starts)
-    again = Instant(view.now + REORDERED_AFTER)
-    return msgspec.structs.replace(plan, wake=again) if waiting > 1 and plan.wake > again else plan
 
 
 def check_one_order(policies: Mapping[str, Policy], settings: Settings) -> None:

@@ -174,11 +174,6 @@ def plan_in_mode(policy: Policy, view: View) -> Plan:
     return balanced_plan(view, policy, view.balancing)
 
 
-def is_balanced(settings: Settings) -> bool:
-    """Return whether the cluster is in balanced mode."""
-    return settings.text("SchedulingMode") == "Balanced"
-
-
 class Rebalancing:
     """The last time processors were taken from jobs with more than their share, and the jobs running then."""
 
@@ -186,14 +181,12 @@ class Rebalancing:
         self._at = Instant(0.0)
         self._running: frozenset[JobId] = frozenset()
 
-    def shown(self, cluster: ClusterState, now: Instant) -> Balancing | None:
-        """Return what policies are shown; None in queued mode.
+    def shown(self, cluster: ClusterState, now: Instant) -> Balancing:
+        """Return what policies are shown in balanced mode.
 
         Cost:  O(running jobs + live instances).
         """
         settings = Settings(cluster.parameters)
-        if not is_balanced(settings):
-            return None
         again = self._again(settings)
         seen = {job: sharer_of(cluster, cluster.jobs[job]) for job in sorted(cluster.running)}
         return Balancing(
@@ -205,9 +198,8 @@ class Rebalancing:
         )
 
     def done(self, cluster: ClusterState, now: Instant) -> None:
-        """Take note that a pass has been made, before anybody has started by it; nothing in queued mode."""
-        settings = Settings(cluster.parameters)
-        if is_balanced(settings) and self._is_due(cluster, now, self._again(settings)):
+        """Take note that a pass has been made, before anybody has started by it."""
+        if self._is_due(cluster, now, self._again(Settings(cluster.parameters))):
             self._at, self._running = now, frozenset(cluster.running)
 
     def _again(self, settings: Settings) -> Instant:

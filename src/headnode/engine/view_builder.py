@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from operator import add
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -190,14 +191,16 @@ class ViewBuilder:
     def _look_at_nodes(self, now: Instant) -> None:
         """Draw the nodes that are not as they were."""
         cluster, held, changed = self.cluster, self._held, {}
-        aside = _held_aside(cluster)
+        aside = _held_aside(cluster) if cluster.detached else {}
         look = sorted(cluster.agenda.dirty_node_views | self._closing) if self._nodes else list(cluster.nodes)
         self._closing.clear()
         for name in look:
             before = self._nodes.get(name)
             if name in cluster.nodes:
-                both = zip(held.get(name, _NOTHING), aside.get(name, _NOTHING), strict=True)
-                seen = _node(cluster, name, [one + other for one, other in both], now)
+                amounts = held.get(name, _NOTHING)
+                if name in aside:
+                    amounts = tuple(map(add, amounts, aside[name]))
+                seen = _node(cluster, name, amounts, now)
                 if seen.open_for < inf or seen.reserved:
                     self._closing.add(name)
                 if before != seen:
@@ -271,14 +274,18 @@ def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -
         closed=_closed(node, now),
         memory_held=held[0],
         open_for=node.closes - now if node.closes > now else inf,
-        reserved=tuple(
-            ReservedTime(each.key, each.start - now, each.end - now, each.at_end == "limit", each.says())
-            for each in cluster.reservation_index.on.get(name, ())
-            if each.end > now
-        ),
+        reserved=_reserved(cluster, name, now) if name in cluster.reservation_index.on else (),
         disk_held=held[1],
         swap_held=held[2],
         gpus_held=held[3],
+    )
+
+
+def _reserved(cluster: ClusterState, name: str, now: Instant) -> tuple[ReservedTime, ...]:
+    return tuple(
+        ReservedTime(each.key, each.start - now, each.end - now, each.at_end == "limit", each.says())
+        for each in cluster.reservation_index.on[name]
+        if each.end > now
     )
 
 

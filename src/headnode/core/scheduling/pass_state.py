@@ -1,5 +1,6 @@
 """The state of a pass: free resources, grants, and the shadow reservation of the first blocked job."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -73,7 +74,6 @@ class PassState:
         self.starts: list[Start] = []
         self.grows: list[Grow] = []
         self._view, self._node_table, self._policy = view, node_table, policy
-        self._running = releases_of(view, node_table)
         self._given: list[Release] = []
         self._reservations: tuple[Reservation, ...] | None = None
         self._room: dict[tuple[int, UnitType | None], int] = {}  # by rules, and the unit of whole nodes
@@ -90,6 +90,11 @@ class PassState:
         if memory.idle is None or memory.idle.licences != in_all:
             memory.idle = FreeResources.empty(self._node_table, in_all)
         return memory.idle
+
+    @cached_property
+    def _running(self) -> list[Release]:
+        """The releases of running jobs.  Where no job waits, nobody asks for them."""
+        return releases_of(self._view, self._node_table)
 
     def grant(self, candidate: Candidate, found: Placement) -> None:
         """Give the candidate these processors."""
@@ -150,11 +155,10 @@ class PassState:
 
     def surely_delays(self, candidate: Candidate) -> bool:
         """Return whether the candidate would delay a head wherever it ran; if not, look where it would."""
-        heads = self.heads.values()
-        return any(
-            not is_over(candidate, head) and not self._may_keep_promise(head, candidate.need)
-            for head in heads
-        )
+        for head in self.heads.values():
+            if not is_over(candidate, head) and not self._may_keep_promise(head, candidate.need):
+                return True
+        return False
 
     def never_fits(self, request: JobRequest, need: ResolvedRequest) -> bool:
         """Return whether no job of a class will be backfilled in this pass, whatever else is granted."""
@@ -163,10 +167,10 @@ class PassState:
         if not self.may_fit(need):
             return True
         end = self._view.now + request.run_time
-        return any(
-            not end <= head.due < NEVER and not self._may_keep_promise(head, need)
-            for head in self.heads.values()
-        )
+        for head in self.heads.values():
+            if not end <= head.due < NEVER and not self._may_keep_promise(head, need):
+                return True
+        return False
 
     def _may_keep_promise(self, head: BlockedJob, need: ResolvedRequest) -> bool:
         """Return whether there will be enough for the head and for the need, by counting as in `may_fit`."""
@@ -250,7 +254,8 @@ class PassState:
             self.is_settled = True
             return BlockedJob(under[before.head.candidate.option], before.head.promise)
         outlook = ReleaseOutlook(self._view.now, self.resources, self._releases(), self._at_last)
-        return min([BlockedJob(each, shadow_reservation(each.need, outlook)) for each in under], key=_due)
+        heads = [BlockedJob(each, shadow_reservation(each.need, outlook)) for each in under]
+        return heads[0] if len(heads) == 1 else min(heads, key=_due)
 
     def refused_before(self) -> frozenset[int]:
         """Return the places of the classes that stay refused if the head keeps its promise: `is_settled`."""
@@ -264,13 +269,13 @@ class PassState:
             return frozenset()  # the head is gone, or was changed
         return frozenset(place for place in places if queue[place].turns[0] > head.turn)
 
-    def end(self, refused: set[JobRequest]) -> None:
+    def end(self, refused: Iterable[JobRequest]) -> None:
         """Cache the result of this pass.  Drop the cache of the pass before, so that caches do not chain."""
         kept, self._before = self.reservations(), None
-        head = self.heads.get("")
+        head = self.heads.get("") if self.heads else None
         if head is not None and head.promise is not None and len(self.heads) == 1:
             now, policy = self._view.now, self._policy
-            ended = PreviousPass(policy, now, self.resources, self._releases(), head, refused, kept)
+            ended = PreviousPass(policy, now, self.resources, self._releases(), head, set(refused), kept)
             self._node_table.cache.of(PassMemory).ended = ended
 
     def _releases(self) -> list[Release]:
@@ -281,8 +286,8 @@ class PassState:
         before = self._node_table.cache.of(PassMemory).ended
         if before is None or before.policy is not self._policy or before.now > self._view.now:
             return None
-        same = before.resources.looks_like(self.resources) and len(before.releases) == len(self._running)
-        return before if same and before.releases == self._running else None
+        same = before.resources.looks_like(self.resources) and before.releases == self._running
+        return before if same else None
 
     def can_run(self, candidate: Candidate) -> bool:
         """Return whether the candidate would fit on the open nodes if nothing ran there."""
@@ -330,7 +335,7 @@ class PassState:
     def reservations(self) -> tuple[Reservation, ...]:
         """Return what the heads are promised, in turn order."""
         if self._reservations is None:
-            self._reservations = self._worked_out()
+            self._reservations = self._worked_out() if self.heads else ()
         return self._reservations
 
     def _worked_out(self) -> tuple[Reservation, ...]:

@@ -107,7 +107,7 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
             aside = frozenset()
     for request in waits:  # the reasons of a request are those of its first job, of several owners too
         refused.pop(request, None)
-    state.end({*waits, *refused})
+    state.end(chain(waits, refused))
     why = partial(_still, view, node_table, state, rule)
     return Plan(
         tuple(state.starts), tuple(state.grows), LazyReasons(waits, refused, why), state.reservations()
@@ -195,6 +195,8 @@ def _refused(state: PassState, candidate: Candidate, rule: BackfillRule) -> tupl
 
 def _would_never_fit(view: View, state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     """Return why the job could not run even if every node was open and nothing ran; nothing if it could."""
+    if not candidate.request.others:
+        return () if state.can_run(candidate) else never_with_any(candidate.request, view)
     if any(state.can_run(option) for option in state.options(candidate)):
         return ()
     return never_with_any(candidate.request, view)

@@ -178,8 +178,11 @@ class ClusterState:
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
-        for name in ("owner", "uid", "gid", "priority", "submit_host"):
-            setattr(record, name, self.shared(getattr(record, name)))
+        shared = self._interned.setdefault  # as `shared`, which takes a call more for each of many jobs
+        record.owner = shared(record.owner, record.owner)
+        record.uid, record.gid = shared(record.uid, record.uid), shared(record.gid, record.gid)
+        record.priority = shared(record.priority, record.priority)
+        record.submit_host = shared(record.submit_host, record.submit_host)
         record.submitted = record.created if record.submitted == record.created else record.submitted
         if record.state is JobState.RUNNING and record.is_elsewhere and started_run(record).started is None:
             record.state = JobState.HANDED  # older snapshots do not have it

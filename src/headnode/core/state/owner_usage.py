@@ -210,13 +210,13 @@ class OwnerUsage:
             run.usage.hold(held, max(self.now, run.started or self.now))  # no event was read at a start
         known = self._jobs.pop(record.id, None)
         if known is not None:
-            account, before = known
-            self._add(account, HeldByJob(*(-amount for amount in before)))
+            account, (processors, gpus_before, rate) = known
+            self._add(account, -processors, -gpus_before, -rate)
         if held and run is not None:
             account = self._account((record.owner, project))
-            now = HeldByJob(held, gpus, self._rate(held, run.allocation, granted))
-            self._jobs[record.id] = account, now
-            self._add(account, now)
+            rate = self._rate(held, run.allocation, granted)
+            self._jobs[record.id] = account, HeldByJob(held, gpus, rate)
+            self._add(account, held, gpus, rate)
 
     def _rate(self, held: int, allocation: Mapping[str, tuple[int, ...]], granted: JobRequest | None) -> int:
         """Return how much a job uses each second, in millionths."""
@@ -226,7 +226,7 @@ class OwnerUsage:
         known = {name: nodes[name].facts for name in allocation if name in nodes}
         return sum(weights.rate(granted, len(mine), known.get(name)) for name, mine in allocation.items())
 
-    def _add(self, account: _LiveAccount, more: HeldByJob = HeldByJob()) -> None:  # noqa: B008 - frozen
+    def _add(self, account: _LiveAccount, processors: int = 0, gpus: int = 0, rate: int = 0) -> None:
         if self.now > account.at:
             decayed = -expm1((account.at - self.now) / self._time)
             for_ever = self._time  # usage tends to what is held for so long
@@ -234,9 +234,9 @@ class OwnerUsage:
             account.weighted += (account.rate / _RATE * for_ever - account.weighted) * decayed
             account.gpus += (account.gpus_held * for_ever - account.gpus) * decayed
             account.at = self.now
-        account.held += more.processors
-        account.gpus_held += more.gpus
-        account.rate += more.rate
+        account.held += processors
+        account.gpus_held += gpus
+        account.rate += rate
 
     def _account(self, key: UsageKey) -> _LiveAccount:
         found = self._accounts.get(key)

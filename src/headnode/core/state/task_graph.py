@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeState
@@ -72,7 +73,8 @@ class TaskGraph:
             self._edges.setdefault(edge.child, set()).add(edge.parent)
         self._count_open()
         self._sort_tasks()
-        self.parents = TaskParents(self.run.tasks, self.waiters, self._carries, self.lines.is_alike)
+        carries = partial(_carries, self.spec)  # no method: a graph that nobody has any more is freed at once
+        self.parents = TaskParents(self.run.tasks, self.waiters, carries, self.lines.is_alike)
         self.take_stock()
 
     def _find_special(self) -> None:
@@ -129,7 +131,7 @@ class TaskGraph:
         for index, progress in enumerate(self.run.tasks):
             if (progress.queued.count or progress.live or progress.endless) and self.counts(index):
                 self.open += 1
-                for key in self._carries(index):
+                for key in _carries(self.spec, index):
                     self.remaining[key] = self.remaining.get(key, 0) + 1
 
     def _sort_tasks(self) -> None:
@@ -169,13 +171,6 @@ class TaskGraph:
             node: remove_cores(list(processors), sorted(taken[node])) if node in taken else list(processors)
             for node, processors in self.run.allocation.items()
         }
-
-    def _carries(self, index: int) -> Iterator[Waiter]:
-        task = self.spec.tasks[index]
-        if task.name:
-            yield task.name
-        if task.group is not None:
-            yield task.group
 
     def _awaits(self, index: int) -> set[Waiter]:
         task = self.spec.tasks[index]
@@ -225,7 +220,7 @@ class TaskGraph:
         """The last instance of a task is over: those that waited for nothing else may run."""
         self.open -= 1
         self.parents.done(index)
-        for key in self._carries(index):
+        for key in _carries(self.spec, index):
             self.remaining[key] -= 1
             if self.remaining[key] == 0:
                 for waiter in self.waiters.pop(key, ()):
@@ -244,10 +239,19 @@ class TaskGraph:
         found: set[int] = set()
         fresh = {index}
         while fresh:
-            keys = {key for task in fresh for key in self._carries(task)}
+            keys = {key for task in fresh for key in _carries(self.spec, task)}
             fresh = {task for key in keys for task in self.waiters.get(key, ())} - found
             found |= fresh
         return found
+
+
+def _carries(spec: JobSpec, index: int) -> Iterator[Waiter]:
+    """Yield the name and the group of a task, if it has them: others may wait for these."""
+    task = spec.tasks[index]
+    if task.name:
+        yield task.name
+    if task.group is not None:
+        yield task.group
 
 
 def _holds(ascending: Sequence[int], number: int) -> bool:
