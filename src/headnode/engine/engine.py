@@ -80,6 +80,7 @@ class Engine:
         self._planned_by = ("", "", "")  # how the last plan was made
         self._rebalancing = Rebalancing()
         self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
+        self._rules: PassRules
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self.write_problem = ""  # why the journal could not write at the last try
         self._to_shift = Seconds(0.0)  # by how much the clock was set, as far as that is not written

@@ -216,7 +216,9 @@ class ViewBuilder:
         cluster.agenda.dirty_node_views -= set(look) if self._keeps else set()
         if changed or self._node_table is None:
             drawn = {**self._nodes, **changed}
-            self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
+            if len(drawn) != len(cluster.nodes):  # some are gone
+                drawn = {name: node for name, node in drawn.items() if name in cluster.nodes}
+            self._nodes = drawn
 
 
 def _held_by(running: Iterable[RunningJob]) -> dict[str, NodeAmounts]:

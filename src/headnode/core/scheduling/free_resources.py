@@ -1,6 +1,6 @@
 """The processors, memory, disk, swap, GPUs and licences that are free at one instant."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headnode.core.model.job import NOTHING_HELD, HeldAmounts, gpus_with
@@ -82,20 +82,46 @@ class FreeResources:
     def now(
         cls, node_table: NodeTable, nodes: Mapping[str, NodeView], licences: Mapping[str, int]
     ) -> "FreeResources":
-        """Return what is free of the nodes now; `licences` are the free ones."""
+        """Return what is free of the nodes now; `licences` are the free ones.
+
+        Only nodes are looked at of which the view is not that of the last call for this table.
+        """
+        cache, views = node_table.cache.of(_LastFree), list(nodes.values())
+        changed = cache.changed(views)
+        if cache.resources is None or changed is None:
+            cache.resources = cls._of(node_table, views)
+        else:
+            for number in changed:
+                cache.resources._see(number, views[number])
+        cache.views = views
+        found = cache.resources.copy()
+        found.licences = dict(licences)
+        return found
+
+    @classmethod
+    def _of(cls, node_table: NodeTable, views: Sequence[NodeView]) -> "FreeResources":
         return cls(
             node_table,
-            [node.free for node in nodes.values()],
-            [node.jobs for node in nodes.values()],
-            [node.exclusive_to is not None for node in nodes.values()],
+            [node.free for node in views],
+            [node.jobs for node in views],
+            [node.exclusive_to is not None for node in views],
             (
-                [node.facts.memory - node.memory_held for node in nodes.values()],
-                [node.facts.disk - node.disk_held for node in nodes.values()],
-                [node.facts.swap - node.swap_held for node in nodes.values()],
-                [node.facts.gpus - node.gpus_held for node in nodes.values()],
+                [node.facts.memory - node.memory_held for node in views],
+                [node.facts.disk - node.disk_held for node in views],
+                [node.facts.swap - node.swap_held for node in views],
+                [node.facts.gpus - node.gpus_held for node in views],
             ),
-            dict(licences),
+            {},
         )
+
+    def _see(self, number: int, node: NodeView) -> None:
+        facts = node.facts
+        self.free[number], self.jobs[number] = node.free, node.jobs
+        self.owned[number] = node.exclusive_to is not None
+        self.memory[number] = facts.memory - node.memory_held
+        self.disk[number] = facts.disk - node.disk_held
+        self.swap[number] = facts.swap - node.swap_held
+        self.gpus[number] = facts.gpus - node.gpus_held
 
     @classmethod
     def empty(cls, node_table: NodeTable, licences: Mapping[str, int]) -> "FreeResources":
@@ -174,6 +200,22 @@ class FreeResources:
         for feature, amount in piece.licences.items():
             if feature in self.licences:
                 self.licences[feature] -= sign * amount
+
+
+class _LastFree:
+    """What was free of the nodes when it was asked for last, without licences, and their views then."""
+
+    def __init__(self) -> None:
+        self.views: Sequence[NodeView] = ()
+        self.resources: FreeResources | None = None
+
+    def changed(self, views: Sequence[NodeView]) -> list[int] | None:
+        """Return the nodes with another view; None if they are rather looked at all: an eighth or more."""
+        if len(views) != len(self.views):
+            return None
+        pairs = zip(self.views, views, strict=True)
+        found = [number for number, (before, now) in enumerate(pairs) if before is not now]
+        return found if len(found) * 8 < len(views) else None
 
 
 def amounts_of(node_table: NodeTable) -> FreeAmounts:

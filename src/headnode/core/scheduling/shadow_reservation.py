@@ -88,7 +88,8 @@ class ReleaseCache:
         self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
 
 
-_FEW = 32  # jobs of which the releases are rather sorted anew than changed
+_FEW = 32  # fewer jobs are rather sorted anew, and all if more than one of so many is another
+_BLOCK = 64  # jobs that are compared at once
 
 
 def release(at: Instant, job: int, piece: Allocation) -> Release:
@@ -165,18 +166,53 @@ def _with_changes(
     node_table: NodeTable,
 ) -> list[Release] | None:
     """Return the releases of running jobs, made of those of the jobs that ran before; None if few remain."""
-    if len(before) < _FEW:
+    changes = _changed_jobs(before, running, len(before) // _FEW)
+    if changes is None:
         return None
-    there, still = {job.job: job for job in before}, {job.job: job for job in running}
-    fresh = [job for job in running if there.get(job.job) is not job]
-    gone = [job for job in before if still.get(job.job) is not job]
-    if len(fresh) + len(gone) > len(before) // _FEW:
-        return None
+    gone, fresh = changes
     found = ordered.copy()
     for job in gone:
         del found[bisect_left(found, _worked_out(job, node_table)[:3])]
     for job in fresh:
         insort(found, _release_at_end(job, cache, node_table))
+    return found
+
+
+def _changed_jobs(
+    before: Sequence[RunningJob], running: Sequence[RunningJob], most: int
+) -> tuple[list[RunningJob], list[RunningJob]] | None:
+    """Return the jobs that ran before and do not run now, and the other way round; as they were seen.
+
+    None if there are more than `most`, or surely too many if jobs do not come in the same order as before.
+    """
+    gone: list[RunningJob] = []
+    fresh: list[RunningJob] = []
+    at = to = 0
+    while len(gone) + len(fresh) <= most:
+        same = _equal_jobs(before, at, running, to)
+        at, to = at + same, to + same
+        if at == len(before) or to == len(running):
+            gone += before[at:]
+            fresh += running[to:]
+            return (gone, fresh) if len(gone) + len(fresh) <= most else None
+        gone.append(before[at])
+        if before[at].job == running[to].job:
+            fresh.append(running[to])
+            to += 1
+        at += 1
+    return None
+
+
+def _equal_jobs(one: Sequence[RunningJob], at: int, other: Sequence[RunningJob], to: int) -> int:
+    """Return how many jobs are the same from these places on.  Most are, so whole blocks are compared."""
+    most, found = min(len(one) - at, len(other) - to), 0
+    while found < most:
+        end = min(found + _BLOCK, most)
+        if one[at + found : at + end] != other[to + found : to + end]:
+            break
+        found = end
+    while found < most and one[at + found] == other[to + found]:
+        found += 1
     return found
 
 
