@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -17,13 +18,15 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.scheduling.conservative import ConservativePass
 from headnode.core.scheduling.pass_state import PassState
-from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
 from headnode.core.state.drain import DrainNode
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import ChangeNode, SetParameter
 from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
+from headnode.engine.sure_refusals import starts_nothing
 from headnode.engine.view_builder import ViewBuilder
 
 DEEDS = 120
@@ -90,6 +93,59 @@ def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: 
         with contextlib.suppress(Refused):
             deed(dice, world, jobs)
     assert len(open_for) > 3
+
+
+@pytest.mark.parametrize("policy", ["easy", "fcfs"])
+@pytest.mark.parametrize("preemption", ["None", "Graceful"])
+def test_a_pass_whose_plan_may_be_made_later_would_start_and_take_nothing(
+    policy: str, preemption: str
+) -> None:
+    told: Counter[bool] = Counter()
+    for seed in seeds(8):
+        dice, world = random.Random(f"later {policy} {seed}"), World(4, 2, 2)
+        world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+        world.do(SetParameter(by=ROOT, name="PreemptionType", value=preemption))
+
+        def held(view: View, world: World = world) -> Plan:
+            engine = world.engine
+            later = starts_nothing(world.cluster, POLICIES, engine.rules, engine.offers)
+            made = POLICIES[policy](view)
+            assert not later or made == Plan((), (), made.waits, made.reservations)
+            told[later] += 1
+            return made
+
+        world.engine.policies = {policy: held}
+        for number in range(DEEDS):
+            held_now = list(world.nodes.running())
+            if held_now and dice.random() < 0.5:
+                one = dice.choice(held_now)
+                world.do(world.nodes.ended(one, world.clock.now(), kind="exited", exit_code=0))
+            elif number % 20:
+                size, more = dice.randint(1, 3), dice.choice((0, 0, 0, 1))
+                task = TaskSpec(command="x", minimum=size, maximum=size)
+                priority = dice.choice((2000, 2000, 3000))
+                world.submit(
+                    task, minimum=size, maximum=size + more, priority=priority, run_time=Seconds(90.0)
+                )
+            else:
+                world.wait(dice.choice((1, 20, 70)))
+    assert told[False] > DEEDS
+    assert (told[True] > 20) is (preemption == "None")
+
+
+def test_why_a_job_waits_is_told_though_nobody_needed_the_plan_before() -> None:
+    world = World(2)
+    first = world.submit(TaskSpec(command="x", minimum=2, maximum=2), minimum=2, maximum=2)
+    assert world.record(first).state is JobState.RUNNING
+    behind = [world.submit(TaskSpec(command="x")) for _ in range(2)]
+    plan = world.engine.last_plan
+    assert plan is world.engine.last_plan is not None
+    (wait,) = plan.waits.values()
+    assert [reason.why for reason in wait.reasons] == [Why.PROCESSORS]
+    assert [each.job for each in plan.reservations] == behind[:1]
+    (held,) = world.nodes.running()
+    world.do(world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=0))
+    assert all(world.record(job).state is JobState.RUNNING for job in behind)
 
 
 def deed(dice: random.Random, world: World, jobs: list[JobId]) -> None:
