@@ -142,7 +142,7 @@ def moved_alone(work: Path, direction: str, file: dict[str, str]) -> float:
     told = os.memfd_create("order")
     os.write(told, json.dumps(order).encode())
     os.lseek(told, 0, os.SEEK_SET)
-    command = module_command("headnode.adapters.staging.transfer")
+    command = module_command("headnode.adapters.staging")
     shell = ["/bin/bash", "-c", f'exec "$@" 3<&{told}', "bash", *command]
 
     def run() -> None:

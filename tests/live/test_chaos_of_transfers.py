@@ -22,7 +22,7 @@ from testbed.faulty_storage import FaultyStorage
 PARTS = ("head", "agent", "transfer")
 AT_ONCE = 4  # jobs
 LONGEST_PAUSE = 0.3  # seconds between two kills
-TRANSFER, AGENT = b"headnode.adapters.staging.transfer", b"headnode.apps.agent"
+TRANSFER, AGENT = b"headnode.adapters.staging", b"headnode.apps.agent"
 
 
 class StagingJobs:

@@ -22,7 +22,7 @@ cat data > result
 echo ran >> "$RAN"
 exit "${CODE:-0}"
 """
-MODULE = b"headnode.adapters.staging.transfer"
+MODULE = b"headnode.adapters.staging"
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_secrets_are_in_no_argument_journal_or_log(
         held = staged(
             head, storage, tmp_path / "ran", stagein=f"{storage.url}/held/data=data", credential=name
         )
-        head.until(lambda: list(processes(b"staging.transfer", str(tmp_path).encode())))
+        head.until(lambda: list(processes(MODULE, str(tmp_path).encode())))
         for process in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 assert b"secret-token" not in process.read_bytes()

@@ -54,7 +54,7 @@ def kill(head: RealHead, victim: str, directory: Path) -> None:
         head.kill()
         head.start_again()
     elif victim != "nobody":
-        module = "staging.transfer" if victim == "transfer" else "apps.agent"
+        module = "adapters.staging" if victim == "transfer" else "apps.agent"
         where = directory if victim == "transfer" else head.state
         words = module.encode(), str(where).encode()
         for process in list(processes(*words)):
@@ -222,5 +222,5 @@ def test_one_that_is_canceled_leaves_nothing(head: RealHead, storage: FaultyStor
     job = waiting(head, storage, tmp_path / "ran")
     head.ask("cancel_job", job=job)
     assert head.wait(job)["state"] == "Canceled"
-    head.until(lambda: not list(processes(b"staging.transfer", str(tmp_path).encode())))
+    head.until(lambda: not list(processes(b"headnode.adapters.staging", str(tmp_path).encode())))
     head.until(lambda: not list(tmp_path.glob("headnode-*")))

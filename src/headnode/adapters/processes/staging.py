@@ -31,7 +31,7 @@ from headnode.adapters.processes.transfer_run import (
     ready_report,
 )
 
-MODULE = "headnode.adapters.staging.transfer"
+MODULE = "headnode.adapters.staging"
 TELL_EVERY = 2.0  # seconds between two reports of how far transfers are
 MOST_DEATHS = 20  # of transfer processes of one attempt and direction, until it fails
 MOST_REFUSALS = 3  # to start one before the task: another node can do that; results are only here

@@ -2,6 +2,7 @@
 
 from urllib.parse import urlsplit
 
+from headnode.adapters.garbage import without_collection
 from headnode.adapters.staging.credentials import Credential
 from headnode.adapters.staging.failures import NeverTransferred
 from headnode.adapters.staging.storage import Storage
@@ -12,6 +13,10 @@ def open_storage(url: str, credential: Credential, timeout: float) -> Storage:
 
     Raises:  NeverTransferred when its library is not installed.
     """
+    return without_collection(_opened, url, credential, timeout)
+
+
+def _opened(url: str, credential: Credential, timeout: float) -> Storage:
     scheme = urlsplit(url).scheme.lower()
     try:
         if scheme == "file":

@@ -90,7 +90,7 @@ class _HttpsPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _Https
 
 
-def _connections(context: ssl.SSLContext) -> urllib3.PoolManager:
+def _connections(context: ssl.SSLContext | None) -> urllib3.PoolManager:
     made = urllib3.PoolManager(ssl_context=context, retries=False, maxsize=4)
     made.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return made
@@ -106,10 +106,8 @@ class HttpStorage:
     def __init__(self, credential: Credential, timeout: float) -> None:
         self._credential, self._timeout = credential, timeout
         self._known: dict[str, frozenset[str]] = {}  # by the URL of a directory, what its server can
-        context = ssl.create_default_context(cafile=credential.path("authority") or None)
-        if credential.path("certificate"):
-            context.load_cert_chain(credential.path("certificate"))
-        self._plain, self._mine = _connections(ssl.create_default_context()), _connections(context)
+        self._own_context = _context_of(credential)
+        self._managers: dict[tuple[bool, bool], urllib3.PoolManager] = {}  # with the credential, by https
 
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
         origin, begun = arrival.kept()
@@ -228,8 +226,21 @@ class HttpStorage:
         )
 
     def close(self) -> None:
-        self._plain.clear()
-        self._mine.clear()
+        for manager in self._managers.values():
+            manager.clear()
+        self._managers.clear()
+
+    def _manager(self, url: str, mine: bool) -> urllib3.PoolManager:
+        """Return the connections for a URL.
+
+        Only https needs the authorities of the system: to read them takes 25 ms, for each thread.
+        """
+        by_https = urlsplit(url).scheme == "https"
+        if (mine, by_https) not in self._managers:
+            own = self._own_context if mine else None
+            context = (own or ssl.create_default_context()) if by_https else None
+            self._managers[mine, by_https] = _connections(context)
+        return self._managers[mine, by_https]
 
     def _ask(
         self, method: str, url: str, headers: Headers, *, also: tuple[int, ...] = (), body: object = None
@@ -254,20 +265,30 @@ class HttpStorage:
     def _once(self, method: str, url: str, headers: Headers, body: object) -> urllib3.BaseHTTPResponse:
         host = urlsplit(url).hostname or ""
         mine = self._credential is not NOBODY and self._credential.serves(host)
-        manager = self._mine if mine else self._plain
         said = {"Accept-Encoding": "identity", "User-Agent": "headnode", **headers}
         if mine:
             said |= _login(self._credential)
         wait = urllib3.Timeout(connect=self._timeout, read=self._timeout)
         data = body() if callable(body) else None
         try:
-            return manager.request(
+            return self._manager(url, mine).request(
                 method, url, headers=said, body=data, redirect=False, preload_content=False, timeout=wait
             )
         except HTTPError as error:
             raise TransferFailed(f"{host}: {_words(error)}") from error
         except ValueError as error:  # a URL that no request can be made of
             raise NeverTransferred(f"{shown(url)}: {error}", "correct the URL") from None
+
+
+def _context_of(credential: Credential) -> ssl.SSLContext | None:
+    """Return how the user is identified and servers are checked; None if as for everyone."""
+    authority, certificate = credential.path("authority"), credential.path("certificate")
+    if not (authority or certificate):
+        return None
+    context = ssl.create_default_context(cafile=authority or None)
+    if certificate:
+        context.load_cert_chain(certificate)
+    return context
 
 
 def _beside(url: str, token: str) -> str:

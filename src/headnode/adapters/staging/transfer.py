@@ -389,7 +389,3 @@ def main() -> None:
         say("failed", words_of(failure))
     else:
         say("done", transfers.progress.size)
-
-
-if __name__ == "__main__":
-    main()
