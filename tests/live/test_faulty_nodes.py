@@ -1,5 +1,6 @@
 """A node that cannot write its own directories: jobs do not pay for it, and the administrator hears of it."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -74,6 +75,21 @@ def test_no_task_fails_where_a_node_cannot_write_its_own_directories_and_the_nod
     assert node(head, bad)["state"] == "Ready"
     job = head.submit("true", terms={"requestednodes": bad})
     assert head.wait(job)["state"] == "Finished"
+
+
+def test_no_task_fails_where_the_disk_of_captured_output_is_full(head: RealHead) -> None:
+    full, _ = names(head)
+    folder = folder_of(head, full) / "output"
+    with bad_disk(folder, "size=64k,mode=711"):
+        with contextlib.suppress(OSError):
+            (folder / "fill").write_bytes(bytes(1 << 20))
+        jobs = [head.submit("echo said") for _ in range(20)]
+        assert {head.wait(job)["state"] for job in jobs} == {"Finished"}
+        (drain,) = node(head, full)["drains"]
+        assert drain["cause"] == "fault"
+        assert "captured output" in drain["reason"]
+        assert "no space left on device" in drain["reason"].lower()
+    head.ask("resume_node", node=full)
 
 
 def test_a_node_whose_directories_were_deleted_makes_them_again_and_goes_on(head: RealHead) -> None:

@@ -234,16 +234,31 @@ def _open_output(path: str, what: str, *, append: bool) -> int:
 def _open_captured(name: str, output_directory: int) -> int:
     try:
         try:
-            return os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
+            file = os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
         except FileNotFoundError:
             _make_directories(name, output_directory)
-            return os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
+            file = os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
     except OSError as error:
-        raise CannotStart(
-            f"the file for captured output {name!r} cannot be written on this node: {reason(error)}; "
-            "free some space there, or redirect both standard output and standard error",
-            faults.FILES if _takes_files(output_directory) else faults.CAPTURED_OUTPUT,
-        ) from None
+        at_fault = faults.FILES if _takes_files(output_directory) else faults.CAPTURED_OUTPUT
+        raise _no_capture(name, reason(error), at_fault) from None
+    if _is_full(file):
+        os.close(file)
+        raise _no_capture(name, reason(OSError(errno.ENOSPC, "")), faults.CAPTURED_OUTPUT)
+    return file
+
+
+def _no_capture(name: str, why: str, at_fault: str) -> CannotStart:
+    return CannotStart(
+        f"the file for captured output {name!r} cannot be written on this node: {why}; "
+        "free some space there, or redirect both standard output and standard error",
+        at_fault,
+    )
+
+
+def _is_full(file: int) -> bool:
+    """Whether no byte can be written: a program would fail with its first line, though it is not to blame."""
+    disk = os.fstatvfs(file)
+    return disk.f_blocks > 0 and (disk.f_bavail if os.geteuid() else disk.f_bfree) == 0
 
 
 def _takes_files(directory: int) -> bool:
