@@ -81,6 +81,7 @@ def test_a_command_for_no_job_says_so_and_succeeds(state: Path) -> None:
         (("cancel", "--group", "g", "--me"), "both a group and option 'me' were given"),
         (("cancel", "--me", "--state", "failed"), "jobs that are failed are not selected here"),
         (("requeue", "--me", "--state", "running"), "jobs that are running are not selected here"),
+        (("cancel", "all"), "'all' is not an id; where a command takes all your jobs, write --me"),
         (("cancel", "--me", "--user", "ada"), "both options 'me' and 'user' were given"),
         (("cancel",), "no job was given"),
     ],

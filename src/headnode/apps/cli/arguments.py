@@ -92,6 +92,8 @@ def _number(text: str) -> int:
         )
     if text.startswith(("/", "-")):
         raise usage(f"{text!r} is neither an id nor an option of this command", "see the options with --help")
+    if text.lower() in ("all", "*"):
+        raise usage(f"{text!r} is not an id", "where a command takes all your jobs, write --me: see --help")
     raise usage(f"{text!r} is not an id", "ids are whole numbers, for example 12, or 12.1 for a task")
 
 

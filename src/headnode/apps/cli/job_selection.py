@@ -74,7 +74,7 @@ def _fitting(asked: Arguments, client: Client, states: "list[str]") -> list[int]
         raise usage("both options 'me' and 'user' were given", "give one of them")
     since, until = period(asked)
     wanted: dict[str, Any] = {
-        "owner": own_name() if user is None else None if user == "*" else user,
+        "owner": "" if user is None else None if user == "*" else user,
         "states": states if named is None else _checked(read_states(named), states),
         "name": asked.text("jobname"),
         "project": asked.text("projectname"),

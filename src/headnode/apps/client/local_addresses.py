@@ -2,7 +2,7 @@
 
 Source:  XDG Base Directory Specification."""
 
-# ruff: noqa: PTH110, PTH111, PTH117, PTH118 (pathlib costs 6 ms of every command)
+# ruff: noqa: PTH110, PTH117, PTH118 (pathlib costs 6 ms of every command)
 
 import os
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SYSTEM_STATE = "/var/lib/headnode"
 SOCKET_NAME = "head.sock"
+NO_HOME = "/nonexistent"  # as Debian has it for users without a home directory
 
 
 SYSTEM_AGENT = "/var/lib/headnode-agent"
@@ -73,14 +74,28 @@ def user_state_home(environ: "Mapping[str, str]") -> str:
     home = environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(home):  # the specification says: a relative one is to be ignored
         return home
-    return os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home_directory(environ), ".local", "state")
+
+
+def home_directory(environ: "Mapping[str, str]") -> str:
+    """Return the home directory of this user; one that does not exist for a user without any."""
+    home = environ.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    import pwd
+
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a user without an account, as in containers
+        home = ""
+    return home if os.path.isabs(home) else NO_HOME
 
 
 def login_file(environ: "Mapping[str, str]") -> str:
     """Return where the logins of this user are kept."""
     home = environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(home):  # the specification says: a relative one is to be ignored
-        home = os.path.join(os.path.expanduser("~"), ".config")
+        home = os.path.join(home_directory(environ), ".config")
     return os.path.join(home, "headnode", "logins.json")
 
 

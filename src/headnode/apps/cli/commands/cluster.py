@@ -189,6 +189,11 @@ def shares(asked: Arguments, client: Client, out: Output) -> int:
     shown = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
     if not told["weighted"]:
         out.note("Waiting jobs are not ordered by shares: PriorityWeights has no fair-share.")
+    elif shown and not names:
+        out.note(
+            "Fair share here counts what was used. That of a waiting job (hn job explain) also counts what "
+            "running jobs may still use, and the jobs before it, and is multiplied by its weight."
+        )
     if not shown and names:
         out.note("These users and projects have no jobs and no usage, or you may not see them.")
     elif not shown:

@@ -163,9 +163,7 @@ def _asked(client: Client, ask: "Ask") -> "list[Candidate]":
 
 
 def _jobs(client: Client) -> "Iterator[Candidate]":
-    from headnode.apps.cli.job_selection import own_name
-
-    for job in client.ask("jobs", owner=own_name(), limit=MOST)["jobs"]:
+    for job in client.ask("jobs", owner="", limit=MOST)["jobs"]:
         yield str(job["id"]), f"{job['state']} {job['name'] or job.get('command') or ''}".strip()
 
 

@@ -3,7 +3,6 @@
 from headnode.apps.cli.arguments import AGO, DAY, job_ids, period
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
 from headnode.apps.cli.commands.job_list import LONGEST_PAGE, MOST_SORTED, PAGE
-from headnode.apps.cli.job_selection import own_name
 from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens import efficiency
@@ -72,7 +71,7 @@ def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | Non
     states = asked.text("state")
     user = asked.text("user")
     wish = {
-        "owner": own_name() if user is None else None if user == "*" else user,
+        "owner": "" if user is None else None if user == "*" else user,
         "states": ENDED if states is None else read_states(states),
         "project": asked.text("project"),
         "since": since,

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.arguments import AGO, group_text, period
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.job_selection import LIVING, own_name
+from headnode.apps.cli.job_selection import LIVING
 from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.job import WIDTHS, row
@@ -123,7 +123,7 @@ def _owner(asked: Arguments) -> str | None:
     user = asked.text("user")
     if user is not None:
         return None if user == "*" else user
-    return None if asked.flag("all") else own_name()
+    return None if asked.flag("all") else ""
 
 
 def _states(asked: Arguments) -> "list[str] | None":

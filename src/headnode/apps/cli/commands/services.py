@@ -120,6 +120,10 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
     from headnode.apps.cli import daemons
     from headnode.apps.client.local_addresses import own_agent_directory
 
+    if asked.text("state-directory") is not None:
+        raise usage(
+            "--state names the directory of a head", "write --directory for the directory of the agent"
+        )
     directory = asked.text("directory") or own_agent_directory(os.environ, os.geteuid())
     if asked.flag("stop"):
         return _end_agent(directory, out)
