@@ -147,6 +147,17 @@ def test_the_address_that_nodes_connect_to_is_told_with_its_port(
     assert f"Nodes of other machines connect to {told}: this machine must have" in restored.stdout
 
 
+def test_a_restore_without_an_address_for_the_nodes_of_other_machines_says_so(
+    tmp_path: Path, nodes: list[JoinedNode]
+) -> None:
+    with real_head(tmp_path / "first", nodes=0, listen=free_address()) as head:
+        assert nodes[0].join(invite(head, approve=True)).returncode == 0
+        (head.state / "listen").unlink()  # as in the directory of a standby
+        assert hn("backup", str(tmp_path / "backup"), state=head.state).returncode == 0
+    restored = hn("restore", str(tmp_path / "backup"), state=tmp_path / "elsewhere")
+    assert "Start it with --listen HOST[:PORT]" in restored.stdout
+
+
 def without_figures(text: str) -> str:
     """Return a text without times and without the number of events, which differ from run to run."""
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", "WHEN", text)

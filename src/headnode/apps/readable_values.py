@@ -115,6 +115,8 @@ def parameter_text(value: str, unit: str) -> str:
 
     >>> parameter_text("90", "s"), parameter_text("14", "days"), parameter_text("5", "%")
     ('1m30s', '14d', '5')
+    >>> parameter_text("1.1574074074074073e-05", "days")  # 1 s in days
+    '1s'
     """
     seconds = {"s": 1.0, "days": 86400.0}.get(unit)
     if seconds is None or not value or not float(value):
@@ -122,7 +124,7 @@ def parameter_text(value: str, unit: str) -> str:
     from headnode.core.formats.text.quantities import format_span
     from headnode.core.model.quantities import Seconds
 
-    return format_span(Seconds(float(value) * seconds))
+    return format_span(Seconds(round(float(value) * seconds, 6)))
 
 
 def parameter_unit(unit: str) -> str:

@@ -127,6 +127,11 @@ def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped
         _, port = read_address(listen, "listen")
         place = listen if listen.endswith(f":{port}") else f"{listen}:{DEFAULT_PORT}"
         lines.append(f"Nodes of other machines connect to {place}: this machine must have that address.")
+    elif any(node.key for node in cluster.nodes.values()):
+        lines.append(
+            "Nodes of other machines do not find it: the backup of a standby has no address for them. "
+            "Start it with --listen HOST[:PORT], the address of the head or of a standby that they know."
+        )
     lines.append(f"The next job gets number {cluster.next_job + skipped}.")
     own_nodes, former = state / "nodes", state.with_name(f"{state.name}.old") / "nodes"
     if former.is_dir() and not own_nodes.exists() and not all(node.key for node in cluster.nodes.values()):
