@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from starlette.requests import Request
 
+from headnode.apps.web.door_request import NUMBER, DoorRequest
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.hpc_pack.property_lists import JobFile, Properties, listed
 from headnode.apps.web.identity import address_of
 from headnode.apps.web.problems import not_logged_in, wrong
 from headnode.core.model.bounds import NAME, UNREADABLE
-from headnode.core.model.errors import NotAllowed, NotFound
+from headnode.core.model.errors import NotAllowed
 
 AS_USER: Final = "x-ms-as-user"
-_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 class HpcReply(NamedTuple):
@@ -36,45 +36,23 @@ class HpcReply(NamedTuple):
 DONE: Final = HpcReply(status=204)
 
 
-class HpcRequest:
+class HpcRequest(DoorRequest):
     """A request whose user is known."""
+
+    NUMBERS = "the job, task or instance"
 
     def __init__(
         self, gateway: Gateway, request: Request, caller: WebCaller, body: Any, as_user: str
     ) -> None:
         """`as_user`: the user for whom an administrator asks; "" for the caller itself."""
-        self._head, self._request, self._caller = gateway.head, request, caller
+        super().__init__(gateway, request, caller)
         self.body, self.as_user = body, as_user
         self.query = request.query_params
-
-    async def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
-        """Return the answer of the head to a verb.
-
-        Raises:  HeadnodeError.
-        """
-        return await self._head.ask_plain(self._caller, verb, **fields)
 
     @property
     def parts(self) -> Mapping[str, Any]:
         """The parts of the path that have names."""
         return self._request.path_params
-
-    def path(self, name: str) -> str:
-        """Return a part of the path."""
-        return str(self._request.path_params[name])
-
-    def number(self, name: str) -> int:
-        """Return a number in the path.
-
-        Raises:  NotFound ``no-path``.
-        """
-        if not _NUMBER.fullmatch(text := self.path(name)):
-            raise NotFound(
-                code="no-path",
-                what=f"{text[:64]!r} is not a number",
-                fix="write the number of the job, task or instance",
-            )
-        return int(text)
 
     def names(self, parameter: str = "properties") -> list[str]:
         """Return the names between commas of a parameter."""
@@ -206,7 +184,7 @@ def number_in(request: HpcRequest, name: str, default: int) -> int:
     text = request.query.get(name)
     if text is None:
         return default
-    if not _NUMBER.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         raise wrong("query", f"{name}={text[:64]!r} is not a number", "", (name,))
     return int(text)
 
@@ -237,7 +215,7 @@ def in_order(
 
     def key(row: Row) -> tuple[int, int, str]:
         text = value(row, name or "Id")
-        return (0, int(text), "") if _NUMBER.fullmatch(text) else (1, 0, text.lower())
+        return (0, int(text), "") if NUMBER.fullmatch(text) else (1, 0, text.lower())
 
     return sorted(rows, key=key, reverse=not request.flag("asc", default=True))
 

@@ -215,5 +215,5 @@ class PasswordPages:
 
 
 def _page(following: str, error: HeadnodeError | None = None) -> Response:
-    text = templates().get_template("login_form.html").render(following=following, error=error)
+    text = templates().get_template("login.html").render(following=following, error=error)
     return HTMLResponse(text, status_of(error) if error is not None else 200)

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import re
 import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -10,15 +9,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from starlette.requests import Request
 
+from headnode.apps.web.door_request import DoorRequest
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.pilot.records import GridRecords
 from headnode.apps.web.problems import wrong
 from headnode.core.model.bounds import UNREADABLE
-from headnode.core.model.errors import NotAllowed, NotFound
+from headnode.core.model.errors import NotAllowed
 
 PREFIX: Final = "/pilot"
-_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 class GridReply(NamedTuple):
@@ -29,8 +28,10 @@ class GridReply(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class GridRequest:
+class GridRequest(DoorRequest):
     """A request whose user is known."""
+
+    NUMBERS = "the job"
 
     def __init__(
         self, gateway: Gateway, records: GridRecords, request: Request, caller: WebCaller, content: bytes
@@ -39,39 +40,18 @@ class GridRequest:
 
         Raises:  BadRequest ``content-md5``.
         """
-        self._head, self._request, self._caller, self._content = gateway.head, request, caller, content
+        super().__init__(gateway, request, caller)
+        self._content = content
         self.records, self.now = records, time.time()
         self._origin = gateway.identity.origin_of(request)
         said = request.headers.get("content-md5")
         if said is not None and said.strip() != content_md5(content):
             raise wrong("content-md5", "the body does not match Content-MD5", "send it again")
 
-    async def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
-        """Return the answer of the head to a verb.
-
-        Raises:  HeadnodeError.
-        """
-        return await self._head.ask_plain(self._caller, verb, **fields)
-
     @property
     def key(self) -> str | None:
         """The idempotency key of a creation; None if the client sends none."""
         return self._request.headers.get("idempotency-key")
-
-    def path(self, name: str) -> str:
-        """Return a part of the path."""
-        return str(self._request.path_params[name])
-
-    def number(self, name: str) -> int:
-        """Return a number in the path.
-
-        Raises:  NotFound ``no-path``.
-        """
-        if not _NUMBER.fullmatch(text := self.path(name)):
-            raise NotFound(
-                code="no-path", what=f"{text[:64]!r} is not a number", fix="write the number of the job"
-            )
-        return int(text)
 
     def job_number(self) -> int:
         """Return the job of the path; raises as `number`."""
