@@ -4,14 +4,16 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from headnode.adapters.files import local_daemons
 from headnode.adapters.own_python import module_command
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable, WrongState
+
+Answer = TypeVar("Answer")
 
 LAST_LINES = 15  # of a log, told when a program does not stay
 
@@ -30,6 +32,26 @@ class BackgroundProgram:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd="/"
             )
+
+    def answer(
+        self, ask: Callable[[], Answer | None], what: str, code: str, patience: float, pause: float
+    ) -> Answer | None:
+        """Return what `ask` returns once that is not None; None after `patience`.
+
+        Raises:  Unavailable with `code` and the end of its log if it ends before.
+        """
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise Unavailable(
+                    code=code,
+                    what=f"{what} ended with status {self.process.returncode} before it answered",
+                    fix=f"its log {self.log} ends:" + self.last_lines(),
+                )
+            if (found := ask()) is not None:
+                return found
+            time.sleep(pause)
+        return None
 
     def last_lines(self) -> str:
         """Return the end of what it has said, each line on one of its own, or why that is nothing."""
@@ -101,6 +123,20 @@ def ping(client: Client) -> dict[str, Any] | None:
         return client.ask("ping")
     except Unavailable:
         return None
+
+
+def wait_for_end(
+    runs: Callable[[], bool], patience: float, slow: HeadnodeError, *, pause: float = PAUSE
+) -> None:
+    """Wait until something runs no more.
+
+    Raises:  `slow` after `patience`.
+    """
+    deadline = time.monotonic() + patience
+    while runs():
+        if time.monotonic() > deadline:
+            raise slow
+        time.sleep(pause)
 
 
 def become_head(directory: str, settings: HeadSettings) -> NoReturn:
@@ -252,17 +288,11 @@ def start_agent(directory: str, settings: AgentSettings) -> int:
             fix="paste the line that hn node invite prints on the head node",
         )
     started = BackgroundProgram(_agent_command(directory, settings), Path(agent_log(directory)))
-    deadline = time.monotonic() + _AGENT_START
-    while time.monotonic() < deadline:
-        if local_daemons.last_agent(Path(directory)) == started.process.pid:
-            break  # it knows its head, and is the only agent of this directory
-        if started.process.poll() is not None:
-            raise Unavailable(
-                code="agent-died",
-                what=f"the agent ended with status {started.process.returncode}",
-                fix=f"its log {agent_log(directory)} ends:" + started.last_lines(),
-            )
-        time.sleep(_STOP_PAUSE)
+
+    def runs() -> bool | None:  # it knows its head, and is the only agent of this directory
+        return local_daemons.last_agent(Path(directory)) == started.process.pid or None
+
+    started.answer(runs, "the agent", "agent-died", _AGENT_START, _STOP_PAUSE)
     return started.process.pid
 
 
@@ -290,15 +320,12 @@ def stop_agent(directory: str) -> int | None:
         ) from None
     except ProcessLookupError:
         return None
-    deadline = time.monotonic() + _STOP_TIME
-    while local_daemons.is_agent_locked(folder):
-        if time.monotonic() > deadline:
-            raise Unavailable(
-                code="agent-slow",
-                what=f"the agent, process {number}, has not ended after {_STOP_TIME:.0f} seconds",
-                fix=f"see its log {agent_log(directory)}",
-            )
-        time.sleep(_STOP_PAUSE)
+    slow = Unavailable(
+        code="agent-slow",
+        what=f"the agent, process {number}, has not ended after {_STOP_TIME:.0f} seconds",
+        fix=f"see its log {agent_log(directory)}",
+    )
+    wait_for_end(lambda: local_daemons.is_agent_locked(folder), _STOP_TIME, slow, pause=_STOP_PAUSE)
     return number
 
 

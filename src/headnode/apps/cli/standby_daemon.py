@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ from headnode.adapters.files.local_daemons import STANDBY, take_lock
 from headnode.adapters.files.standby_place import CONTROL_SOCKET, STANDBY_LOCK, unusable_state
 from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
-from headnode.apps.cli.daemons import BackgroundProgram
+from headnode.apps.cli.daemons import BackgroundProgram, wait_for_end
 from headnode.apps.client.failures import refusal_in
 from headnode.core.model.errors import NotAllowed, Unavailable
 
@@ -34,17 +33,18 @@ def standby_runs(directory: str) -> bool:
     try:
         descriptor = take_lock(Path(directory) / STANDBY_LOCK)
     except PermissionError:
-        raise NotAllowed(
-            code="not-yours",
-            what=f"the standby in {directory!r} belongs to another user",
-            fix="ask for it as that user, or as root",
-        ) from None
+        raise _of_another_user(directory) from None
     except OSError as error:
         raise unusable_state(Path(directory), error) from None
     if descriptor is None:
         return True
     os.close(descriptor)
     return False
+
+
+def _of_another_user(directory: str) -> NotAllowed:
+    what = f"the standby in {directory!r} belongs to another user"
+    return NotAllowed(code="not-yours", what=what, fix="ask for it as that user, or as root")
 
 
 def become_standby(directory: str) -> NoReturn:
@@ -63,22 +63,18 @@ def start_standby(directory: str) -> dict[str, Any]:
         started = BackgroundProgram(_command(directory), Path(directory) / "head.log")
     except OSError as error:
         raise unusable_state(Path(directory), error) from None
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if started.process.poll() is not None:
-            raise Unavailable(
-                code="standby-died",
-                what=f"the standby ended with status {started.process.returncode} before it answered",
-                fix=f"its log {started.log} ends:" + started.last_lines(),
-            )
+
+    def status() -> dict[str, Any] | None:
         if not is_standby(directory):
             return {}
         try:
             return ask_standby(directory, "status")
         except Unavailable:
-            if not is_standby(directory):
-                return {}
-            time.sleep(PAUSE)
+            return None if is_standby(directory) else {}
+
+    answer = started.answer(status, "the standby", "standby-died", PATIENCE, PAUSE)
+    if answer is not None:
+        return answer
     raise Unavailable(
         code="standby-slow",
         what=f"the standby, process {started.process.pid}, has not answered in {PATIENCE:.0f} s",
@@ -95,15 +91,12 @@ def stop_standby(directory: str) -> int | None:
         return None
     number = int(ask_standby(directory, "status")["pid"])
     os.kill(number, signal.SIGTERM)
-    deadline = time.monotonic() + PATIENCE
-    while standby_runs(directory):
-        if time.monotonic() > deadline:
-            raise Unavailable(
-                code="standby-slow",
-                what=f"the standby, process {number}, has not ended after {PATIENCE:.0f} s",
-                fix="see head.log in its state directory",
-            )
-        time.sleep(PAUSE)
+    slow = Unavailable(
+        code="standby-slow",
+        what=f"the standby, process {number}, has not ended after {PATIENCE:.0f} s",
+        fix="see head.log in its state directory",
+    )
+    wait_for_end(lambda: standby_runs(directory), PATIENCE, slow)
     return number
 
 
@@ -121,11 +114,7 @@ def ask_standby(directory: str, order: str, *, force: bool = False) -> dict[str,
             connection.sendall(frame(msgspec.json.encode({"ask": order, "force": force})))
             answer = _answer(connection)
         except PermissionError:
-            raise NotAllowed(
-                code="not-yours",
-                what=f"the standby in {directory!r} belongs to another user",
-                fix="ask for it as that user, or as root",
-            ) from None
+            raise _of_another_user(directory) from None
         except OSError as error:
             raise Unavailable(
                 code="standby-away",

@@ -3,7 +3,6 @@
 import os
 import select
 import socket
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -84,18 +83,14 @@ def start_gateway(state: str, settings: WebSettings) -> dict[str, Any]:
     """
     directory = _made_directory(state)
     started = BackgroundProgram(_command(state, directory, settings), directory / "web.log")
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if started.process.poll() is not None:
-            raise Unavailable(
-                code="gateway-died",
-                what=f"the gateway ended with status {started.process.returncode}",
-                fix=f"its log {started.log} ends:" + started.last_lines(),
-            )
+
+    def login() -> dict[str, Any] | None:
         answer = _ask(directory / CONTROL_SOCKET, "login")
-        if answer is not None and answer.get("pid") == started.process.pid:
-            return answer
-        time.sleep(PAUSE)
+        return answer if answer is not None and answer.get("pid") == started.process.pid else None
+
+    answer = started.answer(login, "the gateway", "gateway-died", PATIENCE, PAUSE)
+    if answer is not None:
+        return answer
     raise Unavailable(
         code="gateway-slow",
         what=f"the gateway, process {started.process.pid}, is not ready after {PATIENCE:.0f} s",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 PATIENCE = 60.0  # seconds a head may take to end
-PAUSE = 0.05
 
 
 def end_head(asked: Arguments, client: Client, out: Output) -> int:
@@ -83,19 +82,15 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
 
 
 def _wait_for_end_of(process: int) -> None:
-    import time
+    from headnode.apps.cli import daemons
+    from headnode.core.model.errors import Unavailable
 
-    deadline = time.monotonic() + PATIENCE
-    while _lives(process):
-        if time.monotonic() > deadline:
-            from headnode.core.model.errors import Unavailable
-
-            raise Unavailable(
-                code="head-slow",
-                what=f"the head, process {process}, still has not ended after {PATIENCE:.0f} seconds",
-                fix=f"see its log; if it must end: kill {process}; nothing acknowledged is lost",
-            )
-        time.sleep(PAUSE)
+    slow = Unavailable(
+        code="head-slow",
+        what=f"the head, process {process}, still has not ended after {PATIENCE:.0f} seconds",
+        fix=f"see its log; if it must end: kill {process}; nothing acknowledged is lost",
+    )
+    daemons.wait_for_end(lambda: _lives(process), PATIENCE, slow)
 
 
 def _lives(process: int) -> bool:

@@ -12,7 +12,10 @@ from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
+
+    from headnode.apps.cli.catalogue import Run
 
 PAGE = 1000  # tasks
 
@@ -110,45 +113,25 @@ _STOPPING = (
 )
 
 
-def cancel(asked: Arguments, client: Client, out: Output) -> int:
-    """Cancel each task, or the whole of a sweep."""
-    message, force = asked.text("message"), asked.flag("force") or None
+def _act_on_tasks(verb: str, said: "Callable[[Mapping[str, Any]], str]", *, stops: bool = True) -> "Run":
+    """Return a command that asks a verb for each task, or the whole of a sweep."""
 
-    def deed(word: str) -> None:
-        job, task, instance = task_address([word])
-        answer = client.ask(
-            "cancel_task", job=job, task=task, instance=instance, message=message, force=force
-        )
-        out.said(f"Task {word} has been canceled.", answer, word)
+    def run(asked: Arguments, client: Client, out: Output) -> int:
+        fields = {"message": asked.text("message"), "force": asked.flag("force") or None} if stops else {}
 
-    return for_each(_named_tasks(asked), deed, out)
+        def deed(word: str) -> None:
+            job, task, instance = task_address([word])
+            answer = client.ask(verb, job=job, task=task, instance=instance, **fields)
+            out.said(f"Task {word} {said(answer)}.", answer, word)
 
+        return for_each(_named_tasks(asked), deed, out)
 
-def finish(asked: Arguments, client: Client, out: Output) -> int:
-    """Stop each task, or the whole of a sweep, and count what ran as finished."""
-    message, force = asked.text("message"), asked.flag("force") or None
-
-    def deed(word: str) -> None:
-        job, task, instance = task_address([word])
-        answer = client.ask(
-            "finish_task", job=job, task=task, instance=instance, message=message, force=force
-        )
-        never = answer["state"] == "Canceled"
-        said = "had not started, and has been canceled" if never else "has been finished"
-        out.said(f"Task {word} {said}.", answer, word)
-
-    return for_each(_named_tasks(asked), deed, out)
+    return run
 
 
-def requeue(asked: Arguments, client: Client, out: Output) -> int:
-    """Put each task back into its job's queue."""
-
-    def deed(word: str) -> None:
-        job, task, instance = task_address([word])
-        answer = client.ask("requeue_task", job=job, task=task, instance=instance)
-        out.said(f"Task {word} has been requeued.", answer, word)
-
-    return for_each(_named_tasks(asked), deed, out)
+def _finished(answer: "Mapping[str, Any]") -> str:
+    never = answer["state"] == "Canceled"
+    return "had not started, and has been canceled" if never else "has been finished"
 
 
 def _named_tasks(asked: Arguments) -> list[str]:
@@ -199,7 +182,7 @@ COMMANDS = (
         "cancel",
         "JOB.TASK[.INSTANCE[-LAST]]...",
         "Cancel tasks",
-        cancel,
+        _act_on_tasks("cancel_task", lambda _: "has been canceled"),
         options=_STOPPING,
         example="hn task cancel 12.3",
     ),
@@ -207,7 +190,7 @@ COMMANDS = (
         "finish",
         "JOB.TASK[.INSTANCE[-LAST]]...",
         "Stop tasks and count them as finished",
-        finish,
+        _act_on_tasks("finish_task", _finished),
         options=_STOPPING,
         example="hn task finish 12.3",
         notes=("Instances that have not started are canceled.",),
@@ -216,7 +199,7 @@ COMMANDS = (
         "requeue",
         "JOB.TASK[.INSTANCE[-LAST]]...",
         "Run tasks again",
-        requeue,
+        _act_on_tasks("requeue_task", lambda _: "has been requeued", stops=False),
         example="hn task requeue 12.3.17",
     ),
 )
