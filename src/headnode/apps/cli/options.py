@@ -272,7 +272,6 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "")
 
 
-STATES = ("Configuring", "Queued", "Running", "Suspended", "Finished", "Failed", "Canceled")
 _OTHER_JOB_STATES = {
     "notsubmitted": "Configuring",
     "cancelled": "Canceled",
@@ -289,14 +288,17 @@ NODE_STATES = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable
 _OTHER_NODE_STATES = {"online": "Ready", "offline": "Drained"}
 
 
-def read_states(text: str | None, known: "tuple[str, ...]" = STATES) -> "list[str] | None":
+def read_states(text: str | None, known: "tuple[str, ...]" = ()) -> "list[str] | None":
     """Read a list of states in the spelling of any supported system; None for no list, ``*`` or ``all``.
 
+    `known`: those that there are; empty: those of jobs.
     Raises:  BadRequest ``usage`` for a word that is no state.
     """
     if text is None or text.strip().lower() in ("*", "all"):
         return None
-    return [_read_state(word, known) for word in text.split(",")]
+    from headnode.protocol.state_names import JOB_STATES
+
+    return [_read_state(word, known or JOB_STATES) for word in text.split(",")]
 
 
 def _read_state(word: str, known: "tuple[str, ...]") -> str:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.output import Output
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,8 +207,7 @@ def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
 
 PAGE = 500  # tasks or instances
 NEXT_LOOK = 0.5  # seconds between two looks at what grows
-STARTED_STATES = ["Running", "Finished", "Failed", "Canceled"]
-END_STATES = ("Finished", "Failed", "Canceled")
+STARTED_STATES = ["Running", *ENDED_STATES]
 
 
 class WholeOutput:
@@ -261,7 +261,7 @@ class WholeOutput:
             done = self._is_over()  # asked before reading: nothing is written after it said yes
             for address, state in self._begun(printed):
                 read[address] = self._print_from(address, read.get(address, 0))
-                if state in END_STATES:
+                if state in ENDED_STATES:
                     printed.setdefault(address[1], Ranges()).add(address[2] or 1)
                     del read[address]
             if done:
@@ -271,8 +271,8 @@ class WholeOutput:
 
     def _is_over(self) -> bool:
         if self._task is None:
-            return self._client.ask("job", job=self._job)["job"]["state"] in END_STATES
-        return self._client.ask("task", job=self._job, task=self._task)["task"]["state"] in END_STATES
+            return self._client.ask("job", job=self._job)["job"]["state"] in ENDED_STATES
+        return self._client.ask("task", job=self._job, task=self._task)["task"]["state"] in ENDED_STATES
 
     def _begun(self, printed: "Mapping[int, Ranges]" = MappingProxyType({})) -> "Iterator[Begun]":
         """Yield the instances that have begun, in order; those of `printed` are not even asked for."""

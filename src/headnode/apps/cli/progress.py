@@ -13,6 +13,7 @@ from rich.text import Text
 
 from headnode.apps.cli.screens.job_table import waits_in_words
 from headnode.apps.cli.table import printable
+from headnode.protocol.state_names import ENDED_STATES
 
 ShowJobs = Callable[[list[dict[str, Any]]], None]
 MOST_BARS = 12  # more jobs than this share one bar
@@ -59,7 +60,7 @@ class _Bars:
 
     def show(self, jobs: list[dict[str, Any]]) -> None:
         if len(jobs) > MOST_BARS:
-            over = sum(job["state"] in ("Finished", "Failed", "Canceled") for job in jobs)
+            over = sum(job["state"] in ENDED_STATES for job in jobs)
             self._update("all", f"{over} of {len(jobs)} jobs ended", _sum([job["tasks"] for job in jobs]))
             return
         waiting = [job for job in jobs if job["state"] == "Queued"]

@@ -28,7 +28,7 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
 )
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource
 from headnode.apps.cli.batch_programs.values import FIELDS, limit_of, processors
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, number_of
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -153,7 +153,7 @@ def _columns(text: str) -> "tuple[list[BjobsColumn], str]":
                 prefix="bare",
             )
         digits = size.lstrip("-")
-        width = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 5 else 0
+        width = number_of(digits, 4) or 0
         usual = BJOBS_FIELDS[known][0]
         found.append(BjobsColumn(known, name.upper(), width or usual, right=size.startswith("-")))
     if not found:

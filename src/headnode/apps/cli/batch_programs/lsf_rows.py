@@ -6,10 +6,17 @@ Source:  IBM Spectrum LSF 10.1, bjobs(1), "Job states"; bkill(1), "job_ID"; bsub
 import time
 from fnmatch import fnmatchcase
 
-from headnode.apps.cli.batch_programs.rows import ENDED, LIVING, BatchRow, JobSource, rows_of, typed_numbers
+from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of, typed_numbers
 from headnode.apps.cli.batch_programs.squeue import own_user, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS, name
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, names_here, read_dashed
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    names_here,
+    number_of,
+    read_dashed,
+)
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,11 +77,12 @@ def named_rows(words: "Sequence[str]", source: JobSource) -> "Iterator[tuple[str
     Raises:  ProgramRefusal for what is no id.
     """
     for word in words:
-        number, bracket, rest = word.partition("[")
-        if not (number.isascii() and number.isdigit() and len(number) < 19):
+        job, bracket, rest = word.partition("[")
+        number = number_of(job)
+        if number is None:
             raise ProgramRefusal(f"{word[:60]}: Illegal job ID.", status=NOT_DONE, prefix="bare")
         wanted = typed_numbers(rest.rstrip("]")) if bracket else None
-        rows = [row for job in source.listed([int(number)]) for row in rows_of(source, job, expand=True)]
+        rows = [row for job in source.listed([number]) for row in rows_of(source, job, expand=True)]
         yield word, [row for row in rows if wanted is None or row.number in wanted]
 
 
@@ -89,7 +97,11 @@ def chosen_rows(
         jobs += source.pages(LIVING, owner=owner)
     if ended:
         since = time.time() - REMEMBERED
-        jobs += [job for job in source.pages(ENDED, owner=owner, since=since) if (job["ended"] or 0) >= since]
+        jobs += [
+            job
+            for job in source.pages(ENDED_STATES, owner=owner, since=since)
+            if (job["ended"] or 0) >= since
+        ]
         jobs += [job for job in source.pages(("Running",), owner=owner) if job["array"] and not living]
     jobs = [job for job in jobs if _is_chosen(line, job)]
     jobs.sort(key=lambda job: int(job["id"]))

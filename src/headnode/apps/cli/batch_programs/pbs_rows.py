@@ -1,7 +1,8 @@
-"""Jobs in the words of PBS: their state and queue."""
+"""Jobs in the words of PBS: their state, queue and id."""
 
 from headnode.apps.cli.batch_programs.rows import BatchRow
 from headnode.apps.cli.batch_programs.values import FIELDS
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
 
 VERSION = "22.05.11"  # of the PBS whose forms these are
 _STATES = {"PENDING": "Q", "RUNNING": "R", "SUSPENDED": "S"}
@@ -22,3 +23,19 @@ def state_of(row: BatchRow) -> str:
 def queue_of(row: BatchRow) -> str:
     """Return the queue of a job: its template."""
     return FIELDS["qos"](row) or "Default"
+
+
+def id_of(row: BatchRow, server: str) -> str:
+    """Return the id of a job, an element or a whole array: ``12.head``, ``12[3].head``, ``12[].head``."""
+    number = "" if row.number is None else str(row.number)
+    return f"{row.id}[{number}].{server}" if row.job["array"] else f"{row.id}.{server}"
+
+
+def refuse_form(asked: ProgramWords, *known: str) -> None:
+    """Refuse a form of output, ``-F``, that is not written here.
+
+    Raises:  ProgramRefusal.
+    """
+    form = asked.text("F")
+    if form not in (None, *known):
+        raise ProgramRefusal(f"-F {form} is not supported here; write -F json", status=2, prefix="")

@@ -6,7 +6,7 @@ Source:  PBS Professional 22, pbsnodes(8), "Output".
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.pbs_rows import VERSION
+from headnode.apps.cli.batch_programs.pbs_rows import VERSION, id_of, refuse_form
 from headnode.apps.cli.batch_programs.qsub import server
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.sinfo import reason_of
@@ -55,7 +55,8 @@ _TITLES = (
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """Show or change nodes."""
-    asked = _read(words)
+    asked = read_pbs_words("pbsnodes", words, OPTIONS)
+    refuse_form(asked, "json")
     if asked.has_any("or"):
         return _change(asked, client)
     nodes = client.ask("nodes")["nodes"]
@@ -86,14 +87,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
     else:
         sys.stdout.write("".join(_full(node, own, name) for node, own in of_nodes))
     return status
-
-
-def _read(words: "Sequence[str]") -> ProgramWords:
-    asked = read_pbs_words("pbsnodes", words, OPTIONS)
-    form = asked.text("F")
-    if form not in (None, "json"):
-        raise ProgramRefusal(f"-F {form} is not supported here; write -F json", status=2, prefix="")
-    return asked
 
 
 def _change(asked: ProgramWords, client: Client) -> int:
@@ -136,11 +129,6 @@ def _away(node: "Node") -> str:
     return f"{node['name']:<20} {state_of(node)} {_comment(node)}".rstrip() + "\n"
 
 
-def _id(row: BatchRow, name: str) -> str:
-    number = "" if row.number is None else str(row.number)
-    return f"{row.id}[{number}].{name}" if row.job["array"] else f"{row.id}.{name}"
-
-
 def attributes(node: "Node", rows: "Sequence[BatchRow]", name: str) -> "dict[str, Any]":
     """Return the attributes of a node."""
     found: dict[str, Any] = {
@@ -148,7 +136,7 @@ def attributes(node: "Node", rows: "Sequence[BatchRow]", name: str) -> "dict[str
         "ntype": "PBS",
         "state": state_of(node),
         "pcpus": node["processors"],
-        "jobs": ", ".join(f"{_id(row, name)}/{number}" for number, row in enumerate(rows)) or None,
+        "jobs": ", ".join(f"{id_of(row, name)}/{number}" for number, row in enumerate(rows)) or None,
         "resources_available.arch": node["system"].lower(),
         "resources_available.host": node["name"],
         "resources_available.mem": f"{node['memory'] * 1024}kb",

@@ -11,15 +11,15 @@ from fnmatch import fnmatchcase
 from headnode.apps.cli.batch_programs.gridengine_rows import QUEUE, read_line
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, rows_of, typed_numbers
 from headnode.apps.cli.batch_programs.values import FIELDS, elapsed, exit_code
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, number_of
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _RULE = "=" * 62
-_ENDED = ("Finished", "Failed", "Canceled")
 _NONE = ("ixrss", "ismrss", "idrss", "isrss")
 _COUNTS = (
     "minflt",
@@ -72,18 +72,18 @@ def _check(asked: ProgramWords) -> None:
             raise ProgramRefusal("-t option requires -j option with a job")
         typed_numbers(asked.value("t"))
     days = asked.value("d") if asked.has("d") else "1"
-    if not (days.isascii() and days.isdigit() and len(days) < 6):
+    if number_of(days, 5) is None:
         raise ProgramRefusal(f"-d {days[:20]} is no number of days")
 
 
 def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
     name = asked.value("j")
-    if name.isascii() and name.isdigit() and len(name) < 19:
-        jobs = source.listed([int(name)])
+    if (number := number_of(name)) is not None:
+        jobs = source.listed([number])
     else:
         since = _begin(asked) - _OLDER if asked.has("d") else None
         owner = asked.text("o") or None
-        jobs = list(source.pages((*_ENDED, "Running"), owner=owner, name=name, since=since))[::-1]
+        jobs = list(source.pages((*ENDED_STATES, "Running"), owner=owner, name=name, since=since))[::-1]
     for job in jobs:
         yield from rows_of(source, job, expand=True)
 

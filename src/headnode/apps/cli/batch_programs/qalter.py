@@ -9,7 +9,7 @@ import sys
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, option_of
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, as_told
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, as_told, number_of
 from headnode.apps.client.client import Client
 from headnode.core.formats.batch.draft import BatchDraft
 from headnode.core.formats.batch.lines import BatchSystem
@@ -166,21 +166,20 @@ def _unreadable(name: str, value: str, wrong: BadRequest, system: str) -> Progra
 
 def _change(target: str, changes: "Sequence[JobChange]", source: JobSource, system: str) -> int:
     """Change a job; return the exit status."""
-    job, dot, _ = target.partition(".")
+    name, dot, _ = target.partition(".")
     if system == "gridengine" and dot:
         sys.stderr.write("denied: the selected option works only on jobs and not on tasks\n")
         return _ONLY_JOBS
-    job = job.partition("[")[0]
-    known = job.isascii() and job.isdigit() and len(job) < 19
-    listed = source.listed([int(job)]) if known else []
+    job = number_of(name.partition("[")[0])
+    listed = [] if job is None else source.listed([job])
     if not listed or listed[0]["state"] not in LIVING:
         return _not_there(target, system, ended=bool(listed))
     for change in changes:
         try:
             if change.verb:
-                source.client.ask(change.verb, job=int(job))
+                source.client.ask(change.verb, job=job)
             elif change.terms:
-                source.client.ask("modify_job", job=int(job), terms=change.terms)
+                source.client.ask("modify_job", job=job, terms=change.terms)
         except NotFound:
             return _not_there(target, system, ended=True)
         except HeadnodeError as refused:

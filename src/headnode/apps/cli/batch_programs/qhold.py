@@ -7,7 +7,7 @@ import sys
 
 from headnode.apps.cli.batch_programs.qsub import UNKNOWN_JOB
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource, numbers_of
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, read_pbs_words
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, number_of, read_pbs_words
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -39,12 +39,12 @@ def run(program: str, words: "Sequence[str]", client: Client, system: str) -> in
 def _act(program: str, target: str, source: JobSource, system: str) -> int:
     from headnode.core.model.errors import NotFound, Refused
 
-    job = target.partition(".")[0].partition("[")[0]
-    listed = source.listed([int(job)]) if job.isascii() and job.isdigit() and len(job) < 19 else []
+    job = number_of(target.partition(".")[0].partition("[")[0])
+    listed = [] if job is None else source.listed([job])
     try:
         if not listed:
             raise NotFound(code="no-such-job", what=f"there is no job {target}")
-        source.client.ask(_VERBS[program], job=int(job))
+        source.client.ask(_VERBS[program], job=job)
     except Refused as refused:
         return _refused(
             program, target, refused.what, system, known=bool(listed) and listed[0]["state"] in LIVING

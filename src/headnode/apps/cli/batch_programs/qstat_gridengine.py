@@ -23,8 +23,9 @@ from headnode.apps.cli.batch_programs.qsub import spans
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.batch_programs.values import FIELDS
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, ignored
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, ignored, number_of
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _rows(source: JobSource, asked: ProgramWords) -> "list[BatchRow]":
     jobs = list(source.pages(LIVING, owner=owner))
     if "z" in asked.value("s"):
         since = time.time() - REMEMBERED
-        ended = source.pages(("Finished", "Failed", "Canceled"), owner=owner, most=1)
+        ended = source.pages(ENDED_STATES, owner=owner, most=1)
         jobs += [job for job in ended if (job["ended"] or 0) >= since]
     jobs.sort(key=lambda job: int(job["id"]))
     rows = [row for job in jobs for row in rows_of(source, job, expand=asked.has("g"))]
@@ -92,7 +93,7 @@ def _xml(rows: "Sequence[BatchRow]") -> str:
 
 def _show(source: JobSource, words: "Sequence[str]", *, xml: bool) -> int:
     """Show living jobs; one that is unknown or over makes the text form fail, as in Grid Engine."""
-    ids = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 19]
+    ids = [number for word in words if (number := number_of(word)) is not None]
     jobs = [job for job in source.listed(ids) if job["state"] in LIVING]
     found = {str(job["id"]) for job in jobs}
     missing = [word for word in words if word not in found]

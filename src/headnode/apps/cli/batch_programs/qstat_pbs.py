@@ -6,20 +6,21 @@ Source:  PBS Professional 22, qstat(1B) and pbs_job_attributes(7B).
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_of
+from headnode.apps.cli.batch_programs.pbs_rows import VERSION, id_of, queue_of, refuse_form, state_of
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, gpus, limit_of
 from headnode.apps.cli.batch_programs.words import (
-    ProgramRefusal,
     ProgramWords,
     acted_on,
     ignored,
+    number_of,
     read_pbs_words,
 )
 from headnode.apps.client.client import Client
 from headnode.apps.client.connection import write_json
 from headnode.apps.readable_values import local_times
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ _ENDINGS = {"TIMEOUT": -29, "OUT_OF_MEMORY": -27, "NODE_FAIL": -20}  # Exit_stat
 
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
-    asked = _read(words)
+    asked = read_pbs_words("qstat", words, OPTIONS)
+    refuse_form(asked, "json", "default")
     if asked.has_any("QqB"):
         from headnode.apps.cli.batch_programs.qstat_queues import show_queues
 
@@ -57,14 +59,6 @@ def run(words: "Sequence[str]", client: Client) -> int:
     return status
 
 
-def _read(words: "Sequence[str]") -> ProgramWords:
-    asked = read_pbs_words("qstat", words, OPTIONS)
-    form = asked.text("F")
-    if form not in (None, "json", "default"):
-        raise ProgramRefusal(f"-F {form} is not supported here; write -F json", status=2, prefix="")
-    return asked
-
-
 def _rows(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int]":
     if asked.words:
         return _named(source, asked)
@@ -72,7 +66,7 @@ def _rows(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int]
     owner = users[0] if len(users) == 1 else None
     jobs = list(source.pages(LIVING, owner=owner))
     if asked.has_any("xH"):
-        jobs += list(source.pages(("Finished", "Failed", "Canceled"), owner=owner, most=1))
+        jobs += list(source.pages(ENDED_STATES, owner=owner, most=1))
     jobs.sort(key=lambda job: int(job["id"]))
     rows = [row for job in jobs for row in _of_job(source, job, asked)]
     wanted = {
@@ -92,8 +86,8 @@ def _named(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int
     rows, status = list[BatchRow](), 0
     for word in asked.words:
         job, _, rest = word.partition(".")[0].partition("[")
-        known = job.isascii() and job.isdigit() and len(job) < 19
-        listed = source.listed([int(job)]) if known else []
+        number = number_of(job)
+        listed = [] if number is None else source.listed([number])
         if not listed:
             sys.stderr.write(f"qstat: Unknown Job Id {word}\n")
             status = UNKNOWN_JOB
@@ -102,21 +96,16 @@ def _named(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int
                 f"qstat: {word} Job has finished, use -x or -H to obtain historical job information\n"
             )
             status = HISTORY
-        elif number := rest.rstrip("]"):
-            rows += [row for row in rows_of(source, listed[0], expand=True) if str(row.number) == number]
+        elif element := rest.rstrip("]"):
+            rows += [row for row in rows_of(source, listed[0], expand=True) if str(row.number) == element]
         else:
             rows += _of_job(source, listed[0], asked)
     return rows, status
 
 
-def _id(row: BatchRow, name: str) -> str:
-    number = "" if row.number is None else str(row.number)
-    return f"{row.id}[{number}].{name}" if row.job["array"] else f"{row.id}.{name}"
-
-
 def _table(rows: "Sequence[BatchRow]", name: str) -> str:
     lines = [
-        f"{_id(row, name)[:17]:<17} {(FIELDS['name'](row) or '')[:16]:<16} {row.job['owner'][:16]:<16}  "
+        f"{id_of(row, name)[:17]:<17} {(FIELDS['name'](row) or '')[:16]:<16} {row.job['owner'][:16]:<16}  "
         f"{clock(elapsed(row), hours=True) if row.started else '0':>8} {state_of(row)} {queue_of(row):<5}\n"
         for row in rows
     ]
@@ -137,7 +126,7 @@ def _wide(rows: "Sequence[BatchRow]", name: str, asked: ProgramWords) -> str:
         told = "--" if limit is None else _hours(limit)
         used = _hours(elapsed(row)) if row.started else "--"
         lines.append(
-            f"{_id(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {queue_of(row)[:8]:<8} "
+            f"{id_of(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {queue_of(row)[:8]:<8} "
             f"{(FIELDS['name'](row) or '')[:10]:<10} {'--':>6} {FIELDS['nodecount'](row):>3} "
             f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}{_behind(row, asked)}\n"
         )
@@ -231,7 +220,7 @@ def _hosts(row: BatchRow) -> "str | None":
 def _full(rows: "Sequence[BatchRow]", name: str) -> str:
     text = ""
     for row in rows:
-        text += f"Job Id: {_id(row, name)}\n"
+        text += f"Job Id: {id_of(row, name)}\n"
         for key, value in attributes(row, name).items():
             pairs = (
                 [(f"{key}.{inner}", told) for inner, told in value.items()]
@@ -248,6 +237,6 @@ def _json(rows: "Sequence[BatchRow]", name: str) -> str:
         "timestamp": int(time.time()),
         "pbs_version": VERSION,
         "pbs_server": name,
-        "Jobs": {_id(row, name): attributes(row, name) for row in rows},
+        "Jobs": {id_of(row, name): attributes(row, name) for row in rows},
     }
     return write_json(answer) + "\n"

@@ -7,13 +7,14 @@ import os
 import sys
 import time
 
-from headnode.apps.cli.batch_programs.rows import JobSource, numbers_of, typed_numbers
+from headnode.apps.cli.batch_programs.rows import LIVING, JobSource, numbers_of, typed_numbers
 from headnode.apps.cli.batch_programs.sbatch import exit_code_of, limited_scope, script_at
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     acted_on,
     ignored,
+    number_of,
     of_scripts,
     read_pbs_words,
     refused,
@@ -261,11 +262,10 @@ def _delete(words: "Sequence[str]", client: Client, system: str) -> int:
     targets, users = asked.jobs(), asked.parts("u")
     source = JobSource(client)
     if users:
-        living = ("Queued", "Running", "Suspended")
         targets += [
             str(job["id"])
             for user in users
-            for job in source.pages(living, owner=None if user == "*" else user)
+            for job in source.pages(LIVING, owner=None if user == "*" else user)
         ]
     if not targets and not users:
         raise ProgramRefusal("no job was named", prefix="")
@@ -299,8 +299,8 @@ def job_address(target: str, system: str) -> "tuple[int | None, str]":
         numbers = rest.rstrip("]")
     else:
         job, _, numbers = target.partition(".")
-    known = job.isascii() and job.isdigit() and len(job) < 19
-    return (int(job), numbers) if known else (None, "")
+    number = number_of(job)
+    return (None, "") if number is None else (number, numbers)
 
 
 def _stop(source: JobSource, job: int, numbers: str) -> None:

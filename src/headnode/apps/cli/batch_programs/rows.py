@@ -17,7 +17,6 @@ PAGE = 1000  # jobs in an answer
 TASK_PAGE = 2000  # tasks in an answer
 REMEMBERED = 300.0  # seconds for which squeue shows ended jobs: Slurm's MinJobAge
 LIVING = ("Queued", "Running", "Suspended")
-ENDED = ("Finished", "Failed", "Canceled")
 _STATES = {
     "Configuring": "PENDING",
     "Queued": "PENDING",

@@ -8,7 +8,7 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.columns import TableField, field_names, fields_of, table
-from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
+from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, refuse_other_clusters, rows_of
 from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code, resources
 from headnode.apps.cli.batch_programs.words import (
@@ -21,6 +21,7 @@ from headnode.apps.cli.batch_programs.words import (
     refused,
 )
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -329,10 +330,10 @@ def _jobs_since(asked: ProgramWords, source: JobSource, since: float) -> "Iterat
     owner = own_user() if own else users[0] if len(users) == 1 and not users[0].isdigit() else None
     name = names[0] if len(names) == 1 else ""
     seen = set()
-    for job in source.pages(("Queued", "Running", "Suspended"), owner=owner, name=name):
+    for job in source.pages(LIVING, owner=owner, name=name):
         seen.add(job["id"])
         yield job
-    for job in source.pages(("Finished", "Failed", "Canceled"), owner=owner, name=name, since=since - MARGIN):
+    for job in source.pages(ENDED_STATES, owner=owner, name=name, since=since - MARGIN):
         if job["id"] not in seen:
             yield job
 

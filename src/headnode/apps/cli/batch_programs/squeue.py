@@ -9,7 +9,6 @@ import time
 
 from headnode.apps.cli.batch_programs.columns import Column, letters, lines, named
 from headnode.apps.cli.batch_programs.rows import (
-    ENDED,
     LIVING,
     REMEMBERED,
     SHORT_STATES,
@@ -25,11 +24,13 @@ from headnode.apps.cli.batch_programs.words import (
     ProgramWords,
     acted_on,
     ignored,
+    number_of,
     read_words,
     refused,
     repeated,
 )
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,9 +200,10 @@ def job_numbers(words: "Iterable[str]") -> "list[int]":
     found = []
     for word in words:
         job = word.partition("_")[0].partition(".")[0].partition("+")[0]
-        if not (job.isascii() and job.isdigit() and len(job) < 19):
+        number = number_of(job)
+        if number is None:
             raise ProgramRefusal(f"Invalid job id: {word}")
-        found.append(int(job))
+        found.append(number)
     return found
 
 
@@ -225,7 +227,7 @@ def _listed(source: JobSource, asked: ProgramWords, wanted: "set[str] | None") -
     yield from source.pages(LIVING, owner=owner, name=name)
     if wanted is not None and wanted - {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"}:
         since = time.time() - REMEMBERED
-        for job in source.pages(ENDED, owner=owner, name=name, most=1):
+        for job in source.pages(ENDED_STATES, owner=owner, name=name, most=1):
             if (job["ended"] or 0) >= since:
                 yield job
 

@@ -15,6 +15,7 @@ from headnode.apps.cli.batch_programs.words import (
     acted_on,
     errors_of_ours,
     ignored,
+    number_of,
     read_words,
     refused,
 )
@@ -104,7 +105,7 @@ def _job_around() -> str:
 
 def _in_job_of_others(job: str, asked: ProgramWords, client: Client) -> int:
     """Run the program as a step of a running job."""
-    if not (job.isascii() and job.isdigit() and len(job) < 19):
+    if number_of(job) is None:
         raise ProgramRefusal(f'Invalid numeric value "{job[:40]}" for --jobid.', status=UNREADABLE)
     directory = asked.text("chdir") or (current_directory() if client.shares_directories else "")
     question = {

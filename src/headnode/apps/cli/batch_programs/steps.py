@@ -14,7 +14,7 @@ from headnode.apps.cli.batch_programs.squeue import unfolded
 from headnode.apps.cli.batch_programs.step_gpus import StepGpus, gpus_on_nodes, wish_of
 from headnode.apps.cli.batch_programs.step_slots import StepSlots, file_name, own_folder
 from headnode.apps.cli.batch_programs.step_tasks import RunningStep, StepTask
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, number_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ def _number(asked: ProgramWords, name: str) -> int | None:
     text = (asked.text(name) or "").partition("-")[0] if name == "nodes" else asked.text(name)
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text)):
+    number = number_of(text, 6)
+    if not number:
         raise ProgramRefusal(f'Invalid numeric value "{text[:40]}" for --{name}.')
-    return int(text)
+    return number
 
 
 def _own(name: str) -> int | None:
-    text = os.environ.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 and int(text) else None
+    return number_of(os.environ.get(name, ""), 6) or None
 
 
 def job_nodes(environ: "Mapping[str, str]") -> "list[tuple[str, int]]":

@@ -7,6 +7,7 @@ Source:  Slurm, squeue(1), "--Format"; sacct(1), "Job Accounting Fields".
 import time
 
 from headnode.apps.cli.batch_programs.rows import COMMAND_ENDED, SHORT_STATES, BatchRow
+from headnode.apps.cli.batch_programs.words import number_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -377,4 +378,4 @@ FIELDS: "Mapping[str, Value]" = {
 
 def _cpus_per_task(row: BatchRow) -> int:
     told = (_task(row).get("environment") or {}).get("SLURM_CPUS_PER_TASK", "1")
-    return int(told) if told.isascii() and told.isdigit() and 0 < len(told) < 9 and int(told) else 1
+    return number_of(told, 8) or 1

@@ -270,12 +270,22 @@ def repeated(asked: ProgramWords, show: "Callable[[], object]") -> int:
     if told is None:
         show()
         return 0
-    if not (told.isascii() and told.isdigit() and 0 < len(told) < 7 and int(told)):
+    pause = number_of(told, 6)
+    if not pause:
         raise ProgramRefusal(f"Error: invalid entry for --iterate={told}")
     while True:
         show()
         print(flush=True)
-        time.sleep(int(told))
+        time.sleep(pause)
+
+
+def number_of(text: str, digits: int = 18) -> int | None:
+    """Return a number of at most so many digits; None for any other text.
+
+    >>> number_of("12"), number_of("+1"), number_of("123", 2)
+    (12, None, None)
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
 NOT_REACHED = "Unable to contact slurm controller (connect failure)"
@@ -310,8 +320,8 @@ def moment(text: str, now: float, *, ahead: bool = False) -> float:
             return time.mktime(time.strptime(word.replace("-T", "T"), form))
         except (ValueError, OverflowError):
             continue
-    if word.isascii() and word.isdigit() and len(word) < 12:
-        return float(word)
+    if (seconds := number_of(word, 11)) is not None:
+        return float(seconds)
     raise ProgramRefusal(f"Invalid time specification (pos=0): {text[:60]}")
 
 

@@ -4,10 +4,11 @@ import signal
 from types import MappingProxyType
 
 from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, CliCommand, find_command
-from headnode.apps.cli.options import NODE_STATES, STATES, Arguments, CliOption, usage
+from headnode.apps.cli.options import NODE_STATES, Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.cli.table import printable
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import JOB_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _values(noun: str, option: CliOption, client: Client) -> "Iterable[Candidate
     if not option.value:
         return [(word, "") for word in _FLAGS]
     if name == "state":
-        return [(word.replace(" ", ""), "") for word in (NODE_STATES if noun == "node" else STATES)]
+        return [(word.replace(" ", ""), "") for word in (NODE_STATES if noun == "node" else JOB_STATES)]
     if name in _WORDS:
         return [(word, "") for word in _WORDS[name]]
     for names, ask in ((_NODES, _nodes), (_JOBS, _jobs)):

@@ -9,6 +9,7 @@ from headnode.apps.cli.screens import efficiency
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
 from headnode.apps.readable_values import counted
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
 
-ENDED = ["Finished", "Failed", "Canceled"]
 WIDE_FROM = 130  # columns of a terminal
 _OF_LISTS = ("since", "until", "user", "state", "project", "limit")
 
@@ -72,7 +72,7 @@ def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | Non
     user = asked.text("user")
     wish = {
         "owner": "" if user is None else None if user == "*" else user,
-        "states": ENDED if states is None else read_states(states),
+        "states": ENDED_STATES if states is None else read_states(states),
         "project": asked.text("project"),
         "since": since,
         "until": until,

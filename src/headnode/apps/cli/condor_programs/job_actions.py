@@ -17,6 +17,7 @@ from headnode.apps.cli.condor_programs.processes import (
 )
 from headnode.apps.cli.condor_programs.selection import WantedProcesses
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class _Actions:
     def _meant(self, wanted: WantedProcesses, owner: str | None) -> "Iterator[tuple[CondorProcess, bool]]":
         """Yield the processes to change, and whether each stands for its whole job."""
         for job in wanted.jobs(self._source, owner):
-            if job["state"] in ("Finished", "Failed", "Canceled"):
+            if job["state"] in ENDED_STATES:
                 if self._asked.has("forcex") and (row := self._source.process(job, 0)) is not None:
                     yield row, True
                 continue
@@ -172,7 +173,7 @@ class _Actions:
             raise _NotSo(f"Job {row.id}: {no.what}; {no.fix}") from None
 
     def _remove(self, row: CondorProcess, alone: bool) -> None:
-        if row.job["state"] in ("Finished", "Failed", "Canceled") or (not alone and row.is_over):
+        if row.job["state"] in ENDED_STATES or (not alone and row.is_over):
             if self._asked.has("forcex"):
                 return
             raise _NotSo(f"Job {row.id} not found")

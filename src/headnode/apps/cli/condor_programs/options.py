@@ -6,7 +6,7 @@ Source:  HTCondor 24, the manual pages of its programs.
 
 import sys
 
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, names_here
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, names_here, number_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ class CondorWords(ProgramWords):
         text = self.text(name)
         if text is None:
             return None
-        if not (text.isascii() and text.isdigit() and len(text) < 12):
+        number = number_of(text, 11)
+        if number is None:
             raise refusal(f"-{name} needs a number, not {text[:60]!r}")
-        return int(text)
+        return number
 
 
 NOT_THERE: "Mapping[str, str]" = {

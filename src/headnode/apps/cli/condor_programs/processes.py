@@ -2,8 +2,9 @@
 
 from contextlib import contextmanager
 
-from headnode.apps.cli.batch_programs.rows import ENDED, LIVING, JobSource
+from headnode.apps.cli.batch_programs.rows import LIVING, JobSource
 from headnode.apps.client.client import Client
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class CondorSource(JobSource):
 
     def clusters(self, *, owner: str | None, ended: bool = False) -> "Iterator[Answer]":
         """Yield the jobs that have not ended, or those that have, newest first."""
-        return self.pages(ENDED if ended else LIVING, owner=owner)
+        return self.pages(ENDED_STATES if ended else LIVING, owner=owner)
 
     @contextmanager
     def beside(self) -> "Iterator[CondorSource]":

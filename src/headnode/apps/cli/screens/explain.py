@@ -6,6 +6,7 @@ from headnode.apps.cli.screens.explain_facts import facts, layout, node_rows, pl
 from headnode.apps.cli.screens.job import alternative, ending
 from headnode.apps.cli.table import printable
 from headnode.apps.readable_values import duration, instant, local_times
+from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +124,6 @@ OUTSIDE = (
     "filter",
     "resource",
 )  # kinds of reason for which a job is not considered at all
-OVER = ("Finished", "Failed", "Canceled")
 
 
 def explanation_page(
@@ -160,7 +160,7 @@ def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) ->
         return f"Nothing was submitted. The job{name} would {_would(told, now)}."
     who = f"Job {told['job']}{name} of {job['owner']}"
     state = job["state"]
-    if state in OVER:
+    if state in ENDED_STATES:
         return printable(ending(job)) + "."
     if state == "Configuring":
         return f"{who} has not been submitted. Submitted now, it would {_would(told, now)}."

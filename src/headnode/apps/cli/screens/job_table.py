@@ -49,8 +49,6 @@ COLOURS = {
 }
 """State -> the SGR code of its colour."""
 
-_OVER = ("Finished", "Failed", "Canceled")
-
 
 def cells(job: "Job", now: float) -> dict[str, str]:
     """Return a job's line; `now` in seconds since 1970."""

@@ -51,6 +51,7 @@ from headnode.protocol.job_answers import (
     TasksAnswer,
     TaskStateAnswer,
 )
+from headnode.protocol.state_names import ENDED_STATES
 
 
 @verb(VerbAccess(VerbUsers.OWNER, changes=True))
@@ -115,7 +116,7 @@ def _task_state_named(state: str) -> str:
         "not submitted": "Configuring",
         "configuring": "Configuring",
     }
-    known = {word.lower(): word for word in ("Queued", "Running", "Finished", "Failed", "Canceled")} | words
+    known = {word.lower(): word for word in ("Queued", "Running", *ENDED_STATES)} | words
     if plain not in known:
         raise BadRequest(
             code="state",

@@ -5,8 +5,7 @@ from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, plac
 from headnode.apps.readable_values import counted, duration
 from headnode.apps.web.console.site_queue import queue_row
 from headnode.apps.web.console.visit import Model, Told
-
-OVER = explain.OVER
+from headnode.protocol.state_names import ENDED_STATES
 
 
 def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Model:
@@ -82,7 +81,7 @@ def _when(told: Told, now: float) -> Model | None:
     named["files"] = expected.get("files_by")
     known = {name: at for name, at in named.items() if at is not None}
     why = expected.get("reason") or ""
-    if not (known or why) or told["state"] in OVER or (told["state"] == "Running" and not expected):
+    if not (known or why) or told["state"] in ENDED_STATES or (told["state"] == "Running" and not expected):
         return None
     span = max([1.0, *(at - now for at in known.values())]) * 1.05
     return {

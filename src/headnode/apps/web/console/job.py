@@ -21,6 +21,7 @@ from headnode.core.formats.dialects import SUBMITTED, WRITTEN
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound
 from headnode.core.model.field_rows import QUEUED, RUNNING, JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
+from headnode.protocol.state_names import ENDED_STATES
 
 FAILED_SHOWN: Final = 3
 _BY_EXIT: Final = {
@@ -98,7 +99,6 @@ MOST_DRAWN: Final = 1000  # tasks of a job with dependencies
 FORECASTS_KEPT: Final = 60.0  # seconds
 SHELL_TAB: Final = (("shell", "Shell"),)
 HISTORY_SHOWN: Final = 200
-OVER: Final = ("Finished", "Failed", "Canceled")
 
 
 async def frame(visit: Visit, tab: str = "") -> Model:
@@ -141,7 +141,7 @@ def actions_of(job: Told) -> list[str]:
         "Failed": ["requeue"],
         "Canceled": ["requeue"],
     }
-    return (["release"] if holds and state not in OVER else []) + by_state.get(state, [])
+    return (["release"] if holds and state not in ENDED_STATES else []) + by_state.get(state, [])
 
 
 async def show_job(visit: Visit) -> Model:

@@ -15,6 +15,7 @@ from headnode.apps.web.console.ansi import Attributes, StyledText, attributes, s
 from headnode.apps.web.console.visit import Model, Told, Visit
 from headnode.core.model.errors import HeadnodeError
 from headnode.protocol.rest_routes import PREFIX
+from headnode.protocol.state_names import ENDED_STATES
 
 END_OF_OUTPUT: Final = 16 * 1024  # bytes on the first page of a job
 MOST_IN_PAGE: Final = 256 * 1024  # bytes, at once
@@ -28,7 +29,6 @@ STREAMS: Final = {
     "standard_output": "Standard output",
     "standard_error": "Standard error",
 }
-OVER: Final = ("Finished", "Failed", "Canceled")
 _BEGUN_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b]{0,4096})?\Z")
 
 
@@ -120,7 +120,7 @@ async def follow_output(visit: Visit) -> Response:
         data, size = await output.read(visit, -MOST_IN_PAGE, MOST_IN_PAGE)
         begin = size - len(data)
     on = attributes(visit.query.get("style", "")) if begin == asked else {}
-    ended = task["state"] in OVER and begin + len(data) >= size
+    ended = task["state"] in ENDED_STATES and begin + len(data) >= size
     text, used = whole_text(data, over=ended)
     told = {
         "from": begin,

@@ -6,10 +6,11 @@ from headnode.apps.cli.screens.job import tasks_in_words
 from headnode.apps.web.console.job import frame, graph_of, may_read
 from headnode.apps.web.console.job_output import MOST_IN_PAGE, STREAMS, OutputOf, output_of, search_output
 from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
+from headnode.protocol.state_names import ENDED_STATES
 
 ROWS: Final = 200
 CELLS: Final = 1000
-STATES: Final = ("", "Queued", "Running", "Finished", "Failed", "Canceled")
+STATES: Final = ("", "Queued", "Running", *ENDED_STATES)
 
 
 async def show_tasks(visit: Visit) -> Model:

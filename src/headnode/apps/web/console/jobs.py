@@ -30,16 +30,15 @@ from headnode.apps.web.console.visit import (
     texts,
 )
 from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.protocol.state_names import ENDED_STATES, JOB_STATES, OPEN_STATES
 
 ROWS: Final = 100
 MOST_AT_ONCE: Final = 1000  # jobs of one action
-STATES: Final = ("Configuring", "Queued", "Running", "Suspended", "Finished", "Failed", "Canceled")
-LIVING: Final = ("Configuring", "Queued", "Running", "Suspended")
 SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "": LIVING,
-    "ended": ("Finished", "Failed", "Canceled"),
-    "all": STATES,
-    **{state.lower(): (state,) for state in STATES},
+    "": OPEN_STATES,
+    "ended": ENDED_STATES,
+    "all": JOB_STATES,
+    **{state.lower(): (state,) for state in JOB_STATES},
 }
 """The word of the filter -> the states of the jobs that it shows."""
 _NAMES: Final = {"": "Not ended", "ended": "Ended", "all": "All"}
@@ -209,7 +208,7 @@ def _sorting(visit: Visit, order: SortOrder | None) -> Model:
 # ---------------------------------------------------------------- several at once
 
 ACTIONS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
-    "cancel": ("Cancel", "cancel_job", "are canceled; their running tasks are stopped", LIVING),
+    "cancel": ("Cancel", "cancel_job", "are canceled; their running tasks are stopped", OPEN_STATES),
     "requeue": (
         "Requeue",
         "requeue_job",

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 
 from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.protocol.state_names import ENDED_STATES
 
 MOST_LANES: Final = 8  # of a row; the last one has the rest, one over another
 NO_NODE: Final = "no node yet"
@@ -260,7 +261,6 @@ async def node_chart(visit: Visit, node: str, running: Iterable[Told], processor
 
 async def _newest_ended(visit: Visit) -> list[Told]:
     """Return of the newest jobs that have ended when and where they ran."""
-    states = ["Finished", "Failed", "Canceled"]
-    jobs = (await visit.ask("jobs", states=states, limit=NEWEST))["jobs"]
+    jobs = (await visit.ask("jobs", states=ENDED_STATES, limit=NEWEST))["jobs"]
     names = ("started", "ended", "nodes")
     return [{name: job[name] for name in names} for job in jobs if job["started"] is not None]

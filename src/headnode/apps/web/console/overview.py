@@ -6,11 +6,11 @@ from typing import Final
 
 from headnode.apps.readable_values import counted, duration, size_of_bytes
 from headnode.apps.web.console.job_rows import job_rows
-from headnode.apps.web.console.jobs import LIVING
 from headnode.apps.web.console.load_chart import load_chart
 from headnode.apps.web.console.visit import ConsolePage, GoTo, Model, Told, Visit
 from headnode.core.model.errors import NotFound
 from headnode.protocol.node_answers import IN_STEP
+from headnode.protocol.state_names import OPEN_STATES
 
 MY_JOBS: Final = 10
 LEAST_DISK: Final = 0.1  # the part of the disk below which it needs an administrator
@@ -25,7 +25,7 @@ async def show_overview(visit: Visit) -> Model:
     queue = await visit.ask("queue", limit=300)
     failed = (await visit.ask("jobs", states=["Failed"], limit=LOOKED_AT))["jobs"]
     lately = [job for job in failed if (job["ended"] or 0) > visit.now - HOUR]
-    mine = (await visit.ask("jobs", owner="", states=list(LIVING), limit=MY_JOBS))["jobs"]
+    mine = (await visit.ask("jobs", owner="", states=list(OPEN_STATES), limit=MY_JOBS))["jobs"]
     if not mine:
         mine = (await visit.ask("jobs", owner="", limit=MY_JOBS // 2))["jobs"]
     running = (await visit.ask("jobs", states=["Running"], limit=1000))["jobs"]

@@ -9,6 +9,7 @@ from headnode.apps.cli.screens.job_table import waits_in_words
 from headnode.apps.web.console.load_chart import PlannedBar, bars_of, classes_of, in_rows, lanes_of
 from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
 from headnode.core.model.node import natural_order
+from headnode.protocol.state_names import ENDED_STATES
 
 HOUR: Final = 3600.0
 WIDTH: Final = 1000.0
@@ -143,8 +144,7 @@ async def _jobs(visit: Visit) -> tuple[list[Told], list[Told]]:
         return found
 
     async def ended() -> list[Told]:
-        states = ["Finished", "Failed", "Canceled"]
-        answer = await visit.ask("jobs", states=states, limit=PAST_JOBS)
+        answer = await visit.ask("jobs", states=ENDED_STATES, limit=PAST_JOBS)
         begun = [_drawn_fields(job) for job in answer["jobs"] if job["started"] is not None]
         return sorted(begun, key=lambda job: -job["ended"])
 

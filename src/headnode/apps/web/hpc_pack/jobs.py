@@ -25,6 +25,7 @@ from headnode.apps.web.hpc_pack.requests import (
 )
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import WrongState
+from headnode.protocol.state_names import ENDED_STATES
 
 DEFAULT_NAMES: Final = ("Id", "Owner", "Name", "State", "Priority")
 MOST_SORTED: Final = 5_000  # jobs that one list looks at
@@ -137,7 +138,7 @@ async def set_job(request: HpcRequest) -> HpcReply:
     await request.admit_to(number)
     job = (await request.ask("job", job=number))["job"]
     state = job["state"]
-    if state in ("Finished", "Failed", "Canceled"):
+    if state in ENDED_STATES:
         raise WrongState(
             code="job-over", what=f"job {number} has already ended: {state}", fix="requeue it first"
         )

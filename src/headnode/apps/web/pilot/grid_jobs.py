@@ -184,7 +184,6 @@ def _why(change: StateChange) -> str:
 
 Object = dict[str, Any]
 PAGE: Final = 1_000
-OVER: Final = ("Finished", "Failed", "Canceled")
 
 
 class GridJob:

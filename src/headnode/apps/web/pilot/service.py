@@ -14,7 +14,6 @@ from headnode.apps.web.pilot.delegations import (
     renew_for_job,
 )
 from headnode.apps.web.pilot.grid_jobs import (
-    OVER,
     PAGE,
     GridJob,
     GridTaskPlace,
@@ -29,6 +28,7 @@ from headnode.apps.web.pilot.requests import GridReply, GridRequest
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import NotFound, Refused, WrongState
 from headnode.protocol.event_answers import StateChange
+from headnode.protocol.state_names import ENDED_STATES
 
 MOST_LISTED: Final = 5_000  # jobs in the list
 NEVER: Final = 253402300799.0  # 9999-12-31T23:59:59Z: no job is removed
@@ -195,7 +195,7 @@ async def _pause(request: GridRequest, found: GridJob) -> None:
 
 async def _abort(request: GridRequest, found: GridJob) -> None:
     """Cancel a job; one that is over is left alone."""
-    if found.shown["state"] not in OVER:
+    if found.shown["state"] not in ENDED_STATES:
         await request.ask("cancel_job", job=found.id, message="aborted by the grid service")
 
 
@@ -301,7 +301,7 @@ def _hosts(item: Object, nodes: list[str]) -> list[str]:
 async def last_jobs(request: GridRequest) -> GridReply:
     """Show the use of the last jobs of the user that are over, newest first."""
     most = min(request.number("count"), MOST_ACCOUNTED)
-    answer = await request.ask("jobs", owner="", states=list(OVER), limit=most)
+    answer = await request.ask("jobs", owner="", states=list(ENDED_STATES), limit=most)
     return GridReply([_used(request, job) for job in answer["jobs"]])
 
 
@@ -311,7 +311,7 @@ async def jobs_of_period(request: GridRequest) -> GridReply:
     found: list[Object] = []
     before = None
     while len(found) < MOST_ACCOUNTED:
-        answer = await request.ask("jobs", owner="", states=list(OVER), before=before, limit=PAGE)
+        answer = await request.ask("jobs", owner="", states=list(ENDED_STATES), before=before, limit=PAGE)
         found += [_used(request, job) for job in answer["jobs"] if since <= (job["ended"] or 0) <= until]
         before = answer["more"]
         if before is None:

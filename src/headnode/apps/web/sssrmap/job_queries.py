@@ -36,11 +36,10 @@ from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.xml_text import XmlElement
 from headnode.core.model.bounds import PAGE, RMAP_DETAILS, RMAP_ROWS
+from headnode.protocol.state_names import ENDED_STATES, OPEN_STATES
 
 Row = Mapping[str, Any]
 
-OVER: Final = ("Finished", "Failed", "Canceled")
-NOT_OVER: Final = ("Configuring", "Queued", "Running", "Suspended")
 HIDDEN: Final = ("jobclass", "jobgroup")
 """Properties, in small letters, that are sent only if the request names them."""
 _STATES: Final = {
@@ -48,7 +47,7 @@ _STATES: Final = {
     "Queued": "Idle",
     "Running": "Running",
     "Suspended": "Suspended",
-    **dict.fromkeys(OVER, "Completed"),
+    **dict.fromkeys(ENDED_STATES, "Completed"),
 }
 _STATES_OF: Final = {
     "idle": ("Queued",),
@@ -56,7 +55,7 @@ _STATES_OF: Final = {
     "held": ("Configuring", "Queued"),
     "running": ("Running",),
     "suspended": ("Suspended",),
-    "completed": OVER,
+    "completed": ENDED_STATES,
 }
 LISTED: Final = frozenset(
     (
@@ -86,7 +85,7 @@ def job_object(row: Row, machine: str, names: PeerNames) -> XmlElement:
         told += [leaf(name, round(row[field]))] if row[field] is not None else []
     message = row["message"] or row["pending_reason"]
     told += [leaf("StatusMessage", message)] if message else []
-    told.append(leaf("JobClass", "completed" if row["state"] in OVER else "active"))
+    told.append(leaf("JobClass", "completed" if row["state"] in ENDED_STATES else "active"))
     told += [
         XmlElement("Requested", {}, [*_requested(row)]),
         XmlElement("Delivered", {}, [*_delivered(row, names)]),
@@ -171,7 +170,7 @@ async def rows_of(call: RmapCall, sure: Mapping[str, str]) -> JobRows:
         return await call.shared(("row", sure["Id"]), lambda: _row(call, sure["Id"]))
     fields: dict[str, Any] = {}
     if (word := sure.get("JobClass", "").lower()) in ("active", "completed"):
-        fields["states"] = list(NOT_OVER if word == "active" else OVER)
+        fields["states"] = list(OPEN_STATES if word == "active" else ENDED_STATES)
     if (word := sure.get("State", "").lower()) in _STATES_OF:
         fields["states"] = list(_STATES_OF[word])
     fields |= {"owner": sure["User"]} if sure.get("User") else {}
@@ -183,7 +182,7 @@ def _key(fields: Mapping[str, Any]) -> tuple[Any, ...]:
     return "rows", tuple(sorted((name, str(value)) for name, value in fields.items()))
 
 
-_POLL: Final = _key({"states": list(NOT_OVER)})
+_POLL: Final = _key({"states": list(OPEN_STATES)})
 """Where the jobs are that a scheduler polls."""
 
 
@@ -324,7 +323,7 @@ async def collect_projects(call: RmapCall) -> Collected:
 async def _collect_named(call: RmapCall, name_of: Callable[[Row], str], more: list[str]) -> Collected:
     refuse_other_names(call, ("Id", "Name", "Jobs"))
     rows = await rows_of(call, {})
-    counts = Counter(name for row in rows if row["state"] not in OVER and (name := name_of(row)))
+    counts = Counter(name for row in rows if row["state"] not in ENDED_STATES and (name := name_of(row)))
     names = sorted({name for row in rows if (name := name_of(row))} | {*more})
     found = [
         XmlElement(call.kind, {}, [leaf("Id", name), leaf("Name", name), leaf("Jobs", counts[name])])
