@@ -7,16 +7,15 @@ import os
 import sys
 
 from headnode.apps.cli.batch_programs.lsf_rows import NOT_DONE, USUAL_QUEUE
-from headnode.apps.cli.batch_programs.sbatch import exit_code_of, script_at
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, errors_of_ours, of_scripts
+from headnode.apps.cli.batch_programs.sbatch import exit_code_of, script_at, script_request, submitted
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, of_scripts
 from headnode.apps.client.client import Client
-from headnode.apps.client.submitter import EVERYTHING, current_directory, quoted_line, variables_for_tasks
+from headnode.apps.client.submitter import quoted_line
 from headnode.core.formats.batch.lsf_options import BSUB_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from headnode.core.model.errors import HeadnodeError
 
@@ -40,16 +39,9 @@ def run(words: "Sequence[str]", client: Client) -> int:
     line = read_bsub(words)
     script, names = _script(line)
     interactive = line.own & {"I", "Ip", "Is"}
-    request = {
-        "jobfile": script,
-        "dialect": "lsf",
-        "script": names,
-        "options": line.options,
-        "directory": current_directory() if client.shares_directories else "",
-        "environment": variables_for_tasks(EVERYTHING),
-        "terms": {"interactive": "true"} if interactive else None,
-    }
-    job = _submitted(request, client)
+    terms = {"interactive": "true"} if interactive else None
+    request = script_request(client, "lsf", script, names, line.options)
+    job = submitted("bsub", client, request, terms=terms, in_words=_in_words_of_lsf)
     _tell(job, line, script)
     if interactive:
         return _converse(job, client, terminal="I" not in line.own)
@@ -124,17 +116,6 @@ def _says(script: str, option: str) -> bool:
     """Return whether a ``#BSUB`` line has an option; empty: whether there is such a line."""
     told = [line.split() for line in script.splitlines() if line.startswith("#BSUB")]
     return any(words[:1] == ["#BSUB"] and (not option or option in words) for words in told)
-
-
-def _submitted(request: "dict[str, Any]", client: Client) -> int:
-    try:
-        answer = client.ask("submit_job", **request)
-    except errors_of_ours() as refused:
-        raise _in_words_of_lsf(refused) from None
-    for finding in answer["report"]:
-        if finding.get("kind") in ("not-supported", "approximated"):
-            sys.stderr.write(f"bsub: warning: {finding['where']}: {finding['what']}\n")
-    return int(answer["job"])
 
 
 def _in_words_of_lsf(refused: "HeadnodeError") -> ProgramRefusal:

@@ -6,7 +6,7 @@ Source:  PBS Professional 22, qalter(1B); Grid Engine 8.1, qalter(1).
 import os
 import sys
 
-from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, option_of
+from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, ids_of, option_of
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, as_told, number_of
@@ -61,9 +61,7 @@ def run(_program: str, words: "Sequence[str]", client: Client, system: str) -> i
     """Change each job; the worst exit status counts."""
     changes, targets, users = _read(words, system)
     source = JobSource(client)
-    for user in users:
-        owner = None if user == "*" else user
-        targets += [str(job["id"]) for job in source.pages(("Queued", "Running"), owner=owner)]
+    targets += ids_of(users, source, ("Queued", "Running"))
     if not targets and not users:
         raise ProgramRefusal("no job was named", status=1 if system == "gridengine" else 2, prefix="")
     return max([_change(target, changes, source, system) for target in targets], default=0)

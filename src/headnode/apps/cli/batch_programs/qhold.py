@@ -5,7 +5,7 @@ Source:  PBS Professional 22, qhold(1B), qrls(1B); Grid Engine 8.1, qhold(1), qr
 
 import sys
 
-from headnode.apps.cli.batch_programs.qsub import UNKNOWN_JOB
+from headnode.apps.cli.batch_programs.qsub import UNKNOWN_JOB, ids_of
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource, numbers_of
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, number_of, read_pbs_words
 from headnode.apps.client.client import Client
@@ -28,9 +28,7 @@ def run(program: str, words: "Sequence[str]", client: Client, system: str) -> in
         raise ProgramRefusal(what, prefix="")
     targets, users = asked.jobs(), asked.parts("u")
     source = JobSource(client)
-    for user in users:
-        owner = None if user == "*" else user
-        targets += [str(job["id"]) for job in source.pages(("Queued",), owner=owner)]
+    targets += ids_of(users, source, ("Queued",))
     if not targets and not users:
         raise ProgramRefusal("no job was named", status=2, prefix="")
     return max([_act(program, target, source, system) for target in targets], default=0)

@@ -6,9 +6,16 @@ Source:  PBS Professional 22, qsub(1B), qdel(1B); Grid Engine 8.1, qsub(1), qdel
 import os
 import sys
 import time
+from functools import partial
 
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource, numbers_of, typed_numbers
-from headnode.apps.cli.batch_programs.sbatch import exit_code_of, limited_scope, script_at
+from headnode.apps.cli.batch_programs.sbatch import (
+    exit_code_of,
+    limited_scope,
+    script_at,
+    script_request,
+    submitted,
+)
 from headnode.apps.cli.batch_programs.squeue import own_user
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
@@ -20,7 +27,7 @@ from headnode.apps.cli.batch_programs.words import (
     refused,
 )
 from headnode.apps.client.client import Client
-from headnode.apps.client.submitter import EVERYTHING, current_directory, quoted_line, variables_for_tasks
+from headnode.apps.client.submitter import quoted_line
 from headnode.core.formats.batch.qsub_options import GRID_ENGINE_OPTIONS, PBS_OPTIONS
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotFound, Unavailable, WrongState
 
@@ -122,17 +129,11 @@ def _submit(line: QsubLine, client: Client) -> int:
     if line.own.get("now", "n") in ("y", "yes"):
         raise ProgramRefusal("-now y is not supported here: a job waits in the queue until there is room")
     script, names = _script(line)
-    request = {
-        "jobfile": script,
-        "dialect": line.system,
-        "script": names,
-        "options": line.options,
-        "directory": current_directory() if client.shares_directories else "",
-        "environment": variables_for_tasks(EVERYTHING),
-    }
+    request = script_request(client, line.system, script, names, line.options)
     if line.own.get("w") == "v":
         return _verify(request, client)
-    job = _submitted(line, request, client)
+    in_words = partial(in_words_of, line.system)
+    job = submitted("qsub", client, request, in_words=in_words)
     _tell(line, job, request, client)
     if line.own.get("sync") not in ("y", "yes"):
         return 0
@@ -161,17 +162,6 @@ def _script(line: QsubLine) -> "tuple[str, list[str]]":
             prefix="bare",
         )
     return script_at(path), list(line.words)
-
-
-def _submitted(line: QsubLine, request: "dict[str, Any]", client: Client) -> int:
-    try:
-        answer = client.ask("submit_job", **request)
-    except HeadnodeError as refused:
-        raise in_words_of(line.system, refused) from None
-    for finding in answer["report"]:
-        if finding.get("kind") in ("not-supported", "approximated"):
-            sys.stderr.write(f"qsub: warning: {finding['where']}: {finding['what']}\n")
-    return int(answer["job"])
 
 
 def in_words_of(system: str, refused: HeadnodeError) -> ProgramRefusal:
@@ -256,17 +246,18 @@ def server(client: Client) -> str:
     return str(client.ask("cluster")["cluster"]["name"])
 
 
+def ids_of(users: "Sequence[str]", source: JobSource, states: "Sequence[str]") -> "list[str]":
+    """Return the ids of the jobs of users that are in one of the states; ``*`` is every user."""
+    owners = [None if user == "*" else user for user in users]
+    return [str(job["id"]) for owner in owners for job in source.pages(states, owner=owner)]
+
+
 def _delete(words: "Sequence[str]", client: Client, system: str) -> int:
     """End jobs, or elements of arrays."""
     asked = read_pbs_words("qdel", words, OPTIONS["qdel"][system], status=1)
     targets, users = asked.jobs(), asked.parts("u")
     source = JobSource(client)
-    if users:
-        targets += [
-            str(job["id"])
-            for user in users
-            for job in source.pages(LIVING, owner=None if user == "*" else user)
-        ]
+    targets += ids_of(users, source, LIVING)
     if not targets and not users:
         raise ProgramRefusal("no job was named", prefix="")
     return max([_delete_one(target, source, system) for target in targets], default=0)

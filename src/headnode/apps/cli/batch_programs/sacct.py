@@ -9,7 +9,7 @@ import time
 
 from headnode.apps.cli.batch_programs.columns import TableField, field_names, fields_of, table
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, refuse_other_clusters, rows_of
-from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
+from headnode.apps.cli.batch_programs.squeue import is_chosen, job_numbers, means, own_user, states_asked
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code, resources
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
@@ -262,6 +262,8 @@ def _cluster_name(client: Client) -> str:
 def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs."""
     asked = read_words(words, OPTIONS)
+    asked.merge("uid", "user")
+    asked.merge("accounts", "account")
     refuse_other_clusters(asked, client)
     if asked.has("helpformat"):
         sys.stdout.write(field_names(FIELDS_OF_SACCT, 19))
@@ -325,7 +327,7 @@ def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
 
 def _jobs_since(asked: ProgramWords, source: JobSource, since: float) -> "Iterator[dict[str, Any]]":
     """Yield jobs that were submitted since some days before a time, and all that are alive."""
-    users, names = [*asked.parts("user"), *asked.parts("uid")], asked.parts("name")
+    users, names = asked.parts("user"), asked.parts("name")
     own = not (asked.has("allusers") or users or os.geteuid() == 0)
     owner = own_user() if own else users[0] if len(users) == 1 and not users[0].isdigit() else None
     name = names[0] if len(names) == 1 else ""
@@ -348,16 +350,4 @@ def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", id
         return False
     if ids and not any(means(word.partition(".")[0], row) for word in ids):
         return False
-    users = {*asked.parts("user"), *asked.parts("uid")}
-    chosen = (
-        (users, {row.job["owner"], FIELDS["userid"](row)} if users else set()),
-        ({*asked.parts("name")}, {FIELDS["name"](row)}),
-        ({*asked.parts("accounts")}, {row.job["project"]}),
-        ({*asked.parts("partition")}, {*str(FIELDS["partition"](row)).split(",")}),
-        ({*asked.parts("qos")}, {FIELDS["qos"](row)}),
-        (
-            {node for value in asked.options.get("nodelist", ()) for node in unfolded(value)},
-            {*unfolded(FIELDS["nodes"](row) or "")} if asked.has("nodelist") else set(),
-        ),
-    )
-    return all(not asked_for or asked_for & found for asked_for, found in chosen)
+    return is_chosen(row, asked, ("user", "name", "account", "partition", "qos", "nodelist"))

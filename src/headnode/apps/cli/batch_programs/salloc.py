@@ -12,7 +12,7 @@ import time
 
 from headnode.apps.cli.batch_programs.allocation import HeldJob, shell_of_user
 from headnode.apps.cli.batch_programs.sbatch import OPTIONS as OF_JOBS
-from headnode.apps.cli.batch_programs.sbatch import UNREADABLE, job_options, submitted
+from headnode.apps.cli.batch_programs.sbatch import UNREADABLE, in_words_of_slurm, job_options, submitted
 from headnode.apps.cli.batch_programs.words import (
     NOT_REACHED,
     ProgramRefusal,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
     from typing import Any
+
+    from headnode.core.model.errors import HeadnodeError
 
 _NOT_OF_SALLOC = (
     *("array", "batch", "error", "export", "export-file", "ignore-pbs", "input", "no-requeue", "open-mode"),
@@ -83,7 +85,9 @@ def run(words: "Sequence[str]", client: Client) -> int:
     for each in _END_SIGNALS:
         signal.signal(each, _interrupt)
     terms = {"rununtilcanceled": "true"} | ({} if asked.has("no-shell") else {"interactive": "true"})
-    job = submitted("salloc", client, _request(asked), quiet=asked.has("quiet"), terms=terms, failed=_FAILED)
+    job = submitted(
+        "salloc", client, _request(asked), quiet=asked.has("quiet"), terms=terms, in_words=_in_words
+    )
     waits = _WaitingAllocation(client, job, asked)
     try:
         waits.until_granted(limit)
@@ -96,6 +100,10 @@ def run(words: "Sequence[str]", client: Client) -> int:
         raise
     _say(asked, f"Granted job allocation {job}")
     return 0 if waits.allocation is None else _Command(asked, waits.allocation, kill).run()
+
+
+def _in_words(refused: "HeadnodeError") -> ProgramRefusal:
+    return in_words_of_slurm(refused, _FAILED)
 
 
 def _request(asked: ProgramWords) -> "dict[str, Any]":

@@ -25,7 +25,7 @@ from headnode.core.formats.option_words import SBATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from headnode.core.formats.batch.lines import Word
@@ -64,14 +64,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
     script, names = _script(asked)
     told = {*asked.options, *_told_in(script)}
-    request = {
-        "jobfile": script,
-        "dialect": "slurm",
-        "script": names,
-        "options": job_options(asked),
-        "directory": current_directory() if client.shares_directories else "",
-        "environment": variables_for_tasks(EVERYTHING),
-    }
+    request = script_request(client, "slurm", script, names, job_options(asked))
     if "test-only" in told:
         _tell_test(client, request)
         return 0
@@ -105,6 +98,20 @@ def _script(asked: ProgramWords) -> "tuple[str, list[str]]":
             "For instance: #!/bin/sh",
         )
     return text, [path, *asked.words[1:]] if asked.words else ["sbatch"]
+
+
+def script_request(
+    client: Client, dialect: str, script: str, names: "Sequence[str]", options: "Sequence[str]"
+) -> "dict[str, Any]":
+    """Return the request for the job of a script; `names`: its name and its arguments."""
+    return {
+        "jobfile": script,
+        "dialect": dialect,
+        "script": names,
+        "options": options,
+        "directory": current_directory() if client.shares_directories else "",
+        "environment": variables_for_tasks(EVERYTHING),
+    }
 
 
 def script_at(path: str) -> str:
@@ -171,16 +178,16 @@ def submitted(
     *,
     quiet: bool = False,
     terms: "dict[str, str] | None" = None,
-    failed: str = "Batch job submission failed",
+    in_words: "Callable[[HeadnodeError], ProgramRefusal] | None" = None,
 ) -> int:
     """Submit a job, and tell on standard error what has no effect; return its number.
 
-    Raises:  ProgramRefusal.
+    Raises:  what `in_words` makes of the refusal of the head: without it what sbatch does.
     """
     try:
         answer = client.ask("submit_job", terms=terms, **request)
     except errors_of_ours() as refused:
-        raise in_words_of_slurm(refused, failed) from None
+        raise (in_words or in_words_of_slurm)(refused) from None
     for finding in answer["report"]:
         if finding.get("kind") in ("not-supported", "approximated") and not quiet:
             sys.stderr.write(f"{program}: warning: {finding['where']}: {finding['what']}\n")

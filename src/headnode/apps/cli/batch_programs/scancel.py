@@ -15,7 +15,7 @@ from headnode.apps.cli.batch_programs.rows import (
     rows_of,
     typed_numbers,
 )
-from headnode.apps.cli.batch_programs.squeue import job_numbers, own_user, states_asked, unfolded
+from headnode.apps.cli.batch_programs.squeue import is_chosen, job_numbers, own_user, states_asked
 from headnode.apps.cli.batch_programs.values import FIELDS
 from headnode.apps.cli.batch_programs.words import (
     NOT_REACHED,
@@ -48,7 +48,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
     signal = _signal(asked)
-    chooses = any(asked.has(name) for name in _CHOICES) or asked.has("me")
+    chooses = asked.has_any(_CHOICES)
     if not asked.words and not chooses:
         raise ProgramRefusal("No job identification provided")
     for word in asked.words:
@@ -77,7 +77,7 @@ def _signal(asked: ProgramWords) -> "dict[str, str]":
     return {"signal": name, "target": "all" if asked.has("full") else "steps"}
 
 
-_CHOICES = ("account", "jobname", "name", "nodelist", "partition", "qos", "state", "user")
+_CHOICES = ("account", "jobname", "name", "nodelist", "partition", "qos", "state", "user", "me")
 
 
 def _chosen(asked: ProgramWords, source: JobSource) -> "list[str]":
@@ -111,16 +111,10 @@ def _refuse_unknown(users: "set[str]") -> None:
 
 def _is_meant(row: BatchRow, asked: ProgramWords, users: "set[str]", states: "set[str]") -> bool:
     names = {*asked.options.get("name", ()), *asked.options.get("jobname", ())}  # of one: it may have commas
-    nodes = {node for value in asked.options.get("nodelist", ()) for node in unfolded(value)}
-    chosen = (
-        (users, {row.job["owner"], FIELDS["userid"](row)}),
-        (names, {FIELDS["name"](row)}),
-        ({*asked.parts("partition")}, {*str(FIELDS["partition"](row)).split(",")}),
-        ({*asked.parts("account")}, {row.job["project"]}),
-        ({*asked.parts("qos")}, {FIELDS["qos"](row)}),
-        (nodes, {*unfolded(FIELDS["nodes"](row) or "")}),
-    )
-    return row.state in states and all(not wanted or wanted & found for wanted, found in chosen)
+    if (users and not users & {row.job["owner"], FIELDS["userid"](row)}) or row.state not in states:
+        return False
+    named = not names or FIELDS["name"](row) in names
+    return named and is_chosen(row, asked, ("partition", "account", "qos", "nodelist"))
 
 
 def _end(target: str, client: Client, asked: ProgramWords, signal: "dict[str, str]") -> int:

@@ -8,7 +8,7 @@ import sys
 
 from headnode.apps.cli.batch_programs.columns import Column, letters, lines
 from headnode.apps.cli.batch_programs.rows import JobSource, refuse_other_clusters, rows_of
-from headnode.apps.cli.batch_programs.squeue import job_numbers, means
+from headnode.apps.cli.batch_programs.squeue import is_chosen, job_numbers, means
 from headnode.apps.cli.batch_programs.values import FIELDS
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, ignored, read_words, refused
 from headnode.apps.client.client import Client
@@ -110,16 +110,14 @@ def run(words: "Sequence[str]", client: Client) -> int:
         sys.stdout.write(lines(weights, [None], heading=not asked.has("noheader")))
         return 0
     columns: list[Column[Any]] = letters("sprio", text, FORMATS, lambda field: _show(field, factors))
-    ids, users, partitions = (asked.parts(name) for name in ("jobs", "user", "partition"))
+    ids = asked.parts("jobs")
     source = JobSource(client)
     jobs = source.listed(job_numbers(ids)) if ids else source.pages(("Queued",), owner=None)
     rows = [row for job in jobs for row in rows_of(source, job, expand=False) if row.state == "PENDING"]
     rows = [
         row
         for row in rows
-        if (not ids or any(means(each, row) for each in ids))
-        and (not users or row.job["owner"] in users or FIELDS["userid"](row) in users)
-        and (not partitions or str(FIELDS["partition"](row)) in partitions)
+        if (not ids or any(means(each, row) for each in ids)) and is_chosen(row, asked, ("user", "partition"))
     ]
     if ids and not rows:
         raise ProgramRefusal("Unable to find jobs matching user/id(s) specified", prefix="bare", status=0)

@@ -247,32 +247,32 @@ def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", id
         return False
     if ids and not any(means(each, row) for each in ids):
         return False
-    chosen = {
-        "user": {row.job["owner"], FIELDS["userid"](row)} if asked.has("user") else set(),
-        "name": {FIELDS["name"](row)},
-        "partition": set(str(FIELDS["partition"](row)).split(",")),
-        "account": {row.job["project"]},
-        "qos": {FIELDS["qos"](row)},
-        "nodelist": _nodes(row) if asked.has("nodelist") else set(),
-        "licenses": _licences(row) if asked.has("licenses") else set(),
-    }
     if asked.has("me") and row.job["owner"] != own_user():
         return False
-    return all(not asked.has(name) or found & _choice(asked, name) for name, found in chosen.items())
+    return is_chosen(row, asked)
+
+
+_CHOICES: "dict[str, Callable[[BatchRow], set[str | None]]]" = {
+    "user": lambda row: {row.job["owner"], FIELDS["userid"](row)},
+    "name": lambda row: {FIELDS["name"](row)},
+    "partition": lambda row: {*str(FIELDS["partition"](row)).split(",")},
+    "account": lambda row: {row.job["project"]},
+    "qos": lambda row: {FIELDS["qos"](row)},
+    "nodelist": lambda row: {*unfolded(str(FIELDS["nodes"](row) or ""))},
+    "licenses": lambda row: {one.partition(":")[0] for one in (FIELDS["licenses"](row) or "").split(",")},
+}
+"""Options that choose jobs, in all programs of Slurm, and what a row has of each."""
+
+
+def is_chosen(row: BatchRow, asked: ProgramWords, names: "Iterable[str]" = _CHOICES) -> bool:
+    """Return whether a row has one of the values of each of these options, as far as they were given."""
+    return all(not asked.has(name) or _CHOICES[name](row) & _choice(asked, name) for name in names)
 
 
 def _choice(asked: ProgramWords, name: str) -> "set[str]":
     if name != "nodelist":
         return set(asked.parts(name))
     return {node for value in asked.options[name] for node in unfolded(value)}
-
-
-def _licences(row: BatchRow) -> "set[str | None]":
-    return {one.partition(":")[0] for one in (FIELDS["licenses"](row) or "").split(",")}
-
-
-def _nodes(row: BatchRow) -> "set[str | None]":
-    return {*unfolded(str(FIELDS["nodes"](row)))}
 
 
 def unfolded(text: str) -> "list[str]":

@@ -8,7 +8,7 @@ import os
 import sys
 
 from headnode.apps.cli.batch_programs.sbatch import OPTIONS as OF_JOBS
-from headnode.apps.cli.batch_programs.sbatch import job_options, submitted
+from headnode.apps.cli.batch_programs.sbatch import UNREADABLE, job_options, script_request, submitted
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-UNREADABLE = 255
 _NOT_OF_SRUN = (
     "array",
     "batch",
@@ -139,14 +138,9 @@ def _step_command(asked: ProgramWords) -> str:
 
 def _as_job(asked: ProgramWords, client: Client) -> int:
     """Make a job of the program, pass its streams on, and return its exit code."""
-    request = {
-        "jobfile": f"#!/bin/sh\n{_command(asked)}\n",
-        "dialect": "slurm",
-        "script": [asked.text("job-name") or os.path.basename(asked.words[0])],  # noqa: PTH119
-        "options": [*job_options(asked, _OF_HERE), "--output=", "--no-requeue"],
-        "directory": current_directory() if client.shares_directories else "",
-        "environment": variables_for_tasks(EVERYTHING),
-    }
+    name = asked.text("job-name") or os.path.basename(asked.words[0])  # noqa: PTH119
+    options = [*job_options(asked, _OF_HERE), "--output=", "--no-requeue"]
+    request = script_request(client, "slurm", f"#!/bin/sh\n{_command(asked)}\n", [name], options)
     job = submitted("srun", client, request, quiet=asked.has("quiet"), terms={"interactive": "true"})
     from headnode.apps.cli.commands.job_shell import canceled_on_failure
 
