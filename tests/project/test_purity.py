@@ -54,9 +54,13 @@ def allowed_in(file: Path) -> set[str]:
     return PURE_MODULES | (IN_XML_FORMATS if xml else set())
 
 
-@pytest.mark.parametrize("file", CORE, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_the_core_is_pure(file: Path) -> None:
-    assert list(impurities(ast.parse(file.read_text()), allowed_in(file))) == []
+def test_the_core_is_pure() -> None:
+    found = {
+        str(file.relative_to(SOURCE)): list(impurities(ast.parse(file.read_text()), allowed_in(file)))
+        for file in CORE
+    }
+    assert len(found) > 100
+    assert {file: impure for file, impure in found.items() if impure} == {}
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,11 @@ def writes(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_nothing_outside_of_the_state_changes_it(path: Path) -> None:
-    source = path.read_text()
-    assert "cluster" not in source or not writes(ast.parse(source))
+def test_nothing_outside_of_the_state_changes_it() -> None:
+    sources = {str(path.relative_to(SOURCE)): path.read_text() for path in OUTSIDE}
+    naming = {path: source for path, source in sources.items() if "cluster" in source}
+    assert len(naming) > 20
+    assert {path: found for path, source in naming.items() if (found := writes(ast.parse(source)))} == {}
 
 
 @pytest.mark.parametrize(
