@@ -157,7 +157,9 @@ def decide(cluster: ClusterState, command: Command, now: Instant) -> list[Event]
     Raises:  Refused, with what to do about it; then nothing happens.
     """
     kind = type(command)
-    by = getattr(command, "by", None) if kind in _BY_USERS else None
+    if kind not in _BY_USERS:  # most come from nodes and from the engine
+        return _DECIDE[kind](cluster, command, now)
+    by = getattr(command, "by", None)
     if not isinstance(by, User) or (by.expected is None and by.once is None):
         return _DECIDE[kind](cluster, command, now)
     if by.expected is not None:

@@ -54,7 +54,7 @@ class TaskGraph:
         self.run = run
         self._job, self._waiting = record.id, waiting
         self.rests_until = Instant(0.0)  # its service makes no instance before
-        self.lines = TaskLines(self.spec)
+        self.lines = TaskLines()
         self.work_out()
 
     def work_out(self) -> None:

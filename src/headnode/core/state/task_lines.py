@@ -65,11 +65,12 @@ class TaskKinds:
 class TaskLines:
     """Which tasks of a job may run behind each other, what is at each place, and how long tasks took last."""
 
-    def __init__(self, spec: JobSpec) -> None:
+    def __init__(self) -> None:
+        """`describe` comes before anything else."""
         self._mean: float | None = None  # seconds; None: nothing has ended yet
         self.members: dict[NodeCores, dict[int, int]] = {}  # live instances at each place, by task index
         self.lasting: dict[NodeCores, set[tuple[int, int]]] = {}  # of these, what nothing may run behind
-        self._kinds = TaskKinds(spec)
+        self._kinds: TaskKinds
 
     def describe(self, spec: JobSpec) -> None:
         """Go by this description from now on."""
