@@ -8,11 +8,14 @@ import msgspec
 import pytest
 
 from depth import seeds
-from headnode.core.model.quantities import Instant
+from headnode.core.model.job import HeldAmounts
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.candidates import Candidate
 from headnode.core.scheduling.carried_reservations import PlanMemory
 from headnode.core.scheduling.conservative import ConservativePass, plan_conservative
+from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.pass_state import PassMemory
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import EASY, FCFS, BackfillRule, schedule_pass
@@ -174,3 +177,31 @@ def job(dice: random.Random, number: int) -> RunningJob:
     """Return a job that ends at some time, often when others do."""
     share = f"n{dice.randrange(4)}", dice.randint(1, 3)
     return runs(number, asks(share[1]), share, minutes_left=dice.randint(5, 60) / MINUTE)
+
+
+def test_what_is_free_of_nodes_is_what_a_fresh_look_shows_whatever_nodes_have_changed() -> None:
+    dice = random.Random(7)
+    views = dict(scene([node(f"n{number:02}", 8) for number in range(40)]).nodes)
+    table = NodeTable(views)
+    for _ in range(200):
+        for name in dice.sample(sorted(views), dice.choice((0, 1, 1, 4, 20))):
+            views = {**views, name: used(dice, views[name])}
+        kept = FreeResources.now(table, views, {"x": 3})
+        fresh = FreeResources.now(NodeTable(views), views, {"x": 3})
+        assert (kept.free, kept.jobs, kept.owned) == (fresh.free, fresh.jobs, fresh.owned)
+        assert (kept.amounts, kept.licences) == (fresh.amounts, fresh.licences)
+        kept.put(Allocation(((dice.randrange(40), 2),), True, {"x": 1}, 5, HeldAmounts(disk=3), 1))
+
+
+def used(dice: random.Random, before: NodeView) -> NodeView:
+    """Return a node of which jobs have something else."""
+    return msgspec.structs.replace(
+        before,
+        free=dice.randint(0, 8),
+        jobs=dice.randint(0, 3),
+        exclusive_to=dice.choice((None, JobId(1))),
+        memory_held=dice.randint(0, 100),
+        disk_held=dice.randint(0, 100),
+        swap_held=dice.randint(0, 100),
+        gpus_held=dice.randint(0, 2),
+    )
