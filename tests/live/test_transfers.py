@@ -39,7 +39,7 @@ class TransferProcess:
     def __init__(self, scratch: Path, direction: str, files: list[dict[str, Any]], **how: Any) -> None:
         order = {
             **{"directory": str(scratch), "token": "7.1.1.1-ab", "home": str(scratch.parent / "home")},
-            **{"attempts": 3, "timeout": 5, "networks": LOCAL, "at_once": 4},
+            **{"attempts": 3, "timeout": 30, "networks": LOCAL, "at_once": 4},
             **{"direction": direction, "files": files, **how},
         }
         told = os.memfd_create("order")
@@ -97,11 +97,17 @@ def test_a_file_comes_whole_whatever_the_server_did_before(
     assert (scratch / "x").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_connection_that_is_cut_goes_on_where_it_stopped(storage: FaultyStorage, scratch: Path) -> None:
-    assert bring(scratch, f"{storage.url}/cut/data") == ["done", len(DATA)]
+@pytest.mark.parametrize(("fault", "timeout"), [("cut", 30), ("silent", 1)])
+def test_a_connection_that_is_cut_or_silent_goes_on_where_it_stopped(
+    storage: FaultyStorage, scratch: Path, fault: str, timeout: int
+) -> None:
+    assert bring(scratch, f"{storage.url}/{fault}/data", attempts=9, timeout=timeout) == ["done", len(DATA)]
     assert only(scratch) == {"x": DATA}
     half = len(DATA) // 2
-    assert [asked for _, _, asked in storage.asked] == ["", f"bytes={half}-", f"bytes={half + half // 2}-"]
+    asked = [asked for _, _, asked in storage.asked]
+    if fault == "silent":  # on a busy machine other moments are silent, too
+        asked = list(dict.fromkeys(asked))
+    assert asked == ["", f"bytes={half}-", f"bytes={half + half // 2}-"]
 
 
 def test_a_file_that_changes_between_two_attempts_is_never_put_together(

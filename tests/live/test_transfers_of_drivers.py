@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import botocore.session
 import pytest
+import urllib3
 from test_transfers import TransferProcess
 
 from headnode.adapters.staging.s3_storage import PART
@@ -20,10 +22,12 @@ from testbed.cutting_relay import cutting_relay
 from testbed.debian_packages import CannotInstall, install
 from testbed.faulty_storage import FaultyStorage
 from testbed.ftp_server import ftp_server
-from testbed.gridftp_server import gridftp_server
+from testbed.gridftp_server import GridFtpServer, gridftp_server
 from testbed.processes import free_address
 
 DATA = os.urandom(3_000_000)
+PATIENCE = 60.0  # seconds for servers that were just started
+RESET = "/moto-api/reset"
 
 
 class Place(NamedTuple):
@@ -89,8 +93,27 @@ def sftp(tmp_path: Path) -> Iterator[Place]:
     server.stderr.close()
 
 
-@pytest.fixture
-def s3(tmp_path: Path) -> Iterator[Place]:
+class S3Server(NamedTuple):
+    """A server of S3: its URL, and what it says of requests."""
+
+    endpoint: str
+    log: list[str]
+
+    def ask(self, method: str, path: str) -> None:
+        urllib3.request(method, self.endpoint + path, timeout=PATIENCE, retries=False)
+
+    def begin_again(self) -> None:
+        """Forget all objects, and what was said of requests."""
+        self.ask("POST", RESET)
+        deadline = time.monotonic() + PATIENCE
+        while not any(RESET in line for line in self.log):  # what was said before it has come, too
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.01)
+        self.log.clear()
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[S3Server]:
     for name in ("botocore", "moto", "flask"):
         pytest.importorskip(name)
     port = free_address().rpartition(":")[2]
@@ -99,27 +122,42 @@ def s3(tmp_path: Path) -> Iterator[Place]:
     assert server.stderr is not None
     assert any("Running on" in line for line in server.stderr)
     log: list[str] = []
-    threading.Thread(target=log.extend, args=(server.stderr,), daemon=True).start()
-    keys = 'access_key = "a"\nsecret_key = "b"\n'
-    _credential(tmp_path, f'{keys}endpoint = "http://127.0.0.1:{port}"\n', host="bucket")
-    import urllib3
-
-    urllib3.request("PUT", f"http://127.0.0.1:{port}/bucket")
-    yield Place("s3://bucket/d", None, {"credential": "store"}, log, f"http://127.0.0.1:{port}")
+    reader = threading.Thread(target=log.extend, args=(server.stderr,))
+    reader.start()
+    yield S3Server(f"http://127.0.0.1:{port}", log)
     server.kill()
-    server.wait(30)
+    server.wait(PATIENCE)
+    reader.join(PATIENCE)
     server.stderr.close()
 
 
 @pytest.fixture
-def gsiftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def s3(tmp_path: Path, s3_server: S3Server) -> Place:
+    s3_server.begin_again()
+    s3_server.ask("PUT", "/bucket")
+    keys = 'access_key = "a"\nsecret_key = "b"\n'
+    _credential(tmp_path, f'{keys}endpoint = "{s3_server.endpoint}"\n', host="bucket")
+    return Place("s3://bucket/d", None, {"credential": "store"}, s3_server.log, s3_server.endpoint)
+
+
+@pytest.fixture(scope="module")
+def gridftp() -> Iterator[GridFtpServer]:
     try:
         with gridftp_server() as server:
-            monkeypatch.setenv("X509_CERT_DIR", str(server.authorities))
-            _credential(tmp_path, f'proxy = "{server.proxy}"\n', host="localhost")
-            yield Place(server.url, server.directory, {"credential": "store"})
+            yield server
     except CannotInstall as why:
         pytest.skip(str(why))
+
+
+@pytest.fixture
+def gsiftp(tmp_path: Path, gridftp: GridFtpServer, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Files in a directory of this test, which the user of the server can enter."""
+    directory = gridftp.directory / tmp_path.name
+    directory.mkdir()
+    directory.chmod(0o777)
+    monkeypatch.setenv("X509_CERT_DIR", str(gridftp.authorities))
+    _credential(tmp_path, f'proxy = "{gridftp.proxy}"\n', host="localhost")
+    return Place(f"{gridftp.url}/{directory.name}", directory, {"credential": "store"})
 
 
 def test_a_file_goes_by_gridftp_and_comes_back_the_same(gsiftp: Place, scratch: Path) -> None:

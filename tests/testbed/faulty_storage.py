@@ -1,4 +1,4 @@
-"""An HTTP server of files that misbehaves as a path says: cut, slow, wrong, busy, in circles.
+"""An HTTP server of files that misbehaves as a path says: cut, silent, slow, wrong, busy, in circles.
 
 Below ``/dav`` it speaks WebDAV and adds to files.  Faults of what it takes are joined by hyphens:
 ``/dav-cut/NAME``; ``repr``, ``digest``, ``adler``, ``md5`` and ``amz`` name the checksum that it tells.
@@ -6,6 +6,7 @@ Below ``/dav`` it speaks WebDAV and adds to files.  Faults of what it takes are 
 
 import base64
 import hashlib
+import socket
 import threading
 import time
 import zlib
@@ -114,10 +115,12 @@ class _Handler(BaseHTTPRequestHandler):
         length = len(body) + (7 if fault == "longer" else 0)
         self.send_header("Content-Length", str(length))
         self.end_headers()
-        if fault in ("cut", "changing") and times < 3:
+        if fault in ("cut", "silent", "changing") and times < 3:
             self.wfile.write(body[: len(body) // 2])
             self.wfile.flush()
-            self.connection.close()
+            if fault != "silent":
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
         elif fault == "slow":
             self._slowly(body)
         elif fault == "paced":
