@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -313,38 +315,45 @@ def test_only_the_shepherd_of_the_journal_is_believed(scene: Scene) -> None:
     scene.head.until(lambda: scene.head.started)
     story = job_journal.read(next((scene.state / "jobs").glob("*.journal")))
     shepherd = scene.shepherd()
-    os.kill(shepherd, signal.SIGSTOP)
-    scene.kill_agent()
-    (scene.state / "run" / "agent.sock").unlink()
-    scene.launch()
-    try:
-        assert imposter_hears(scene, story.header.marker) == "b''\n"
-    finally:
-        os.kill(shepherd, signal.SIGCONT)
+    with an_imposter(scene, story.header.marker) as imposter:
+        os.kill(shepherd, signal.SIGSTOP)
+        scene.kill_agent()
+        (scene.state / "run" / "agent.sock").unlink()
+        scene.launch()
+        try:
+            scene.head.until((scene.state / "run" / "agent.sock").exists)
+            assert imposter.communicate("now\n", timeout=30) == ("b''\n", None)
+        finally:
+            os.kill(shepherd, signal.SIGCONT)
     scene.head.until(lambda: len(scene.head.hellos) == 2)
     assert [live.running for live in scene.head.hellos[-1].live] == [True]
     assert scene.head.results == {}
 
 
-def imposter_hears(scene: Scene, marker: str) -> str:
-    """Say to the waiting agent that we are its shepherd and that the task is over; return the answer."""
+@contextmanager
+def an_imposter(scene: Scene, marker: str) -> "Iterator[subprocess.Popen[str]]":
+    """Yield a process that, once told, says to the agent that it is our shepherd and that the task is over.
+
+    It prints the answer.  It is there before the agent, which waits for shepherds for some seconds only.
+    """
     ended = [1, 1, 1, 1, "exited", 0, None, 1.0, 2.0, 0.0, 0.0, 0, ""]
-    address = scene.state / "run" / "agent.sock"
-    scene.head.until(address.exists)
     imposter = (
         "import json, socket, sys\n"
         f"said = json.dumps(['hello', 7, '{marker}', [], [], [{ended}]]).encode()\n"
         "peer = socket.socket(socket.AF_UNIX)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
         "while peer.connect_ex(sys.argv[1]): pass\n"
         "peer.sendall(len(said).to_bytes(4, 'big') + said); print(peer.recv(1))\n"
     )
-    return subprocess.run(
-        [sys.executable, "-c", imposter, str(address)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    ).stdout
+    command = [sys.executable, "-c", imposter, str(scene.state / "run" / "agent.sock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.root
