@@ -28,9 +28,9 @@ from heads import PATIENCE, RealHead, real_head
 from testbed.processes import free_address
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path, nodes=1, listen=free_address()) as found:
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("head"), nodes=1, listen=free_address()) as found:
         yield found
 
 
@@ -104,18 +104,19 @@ def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Pa
     assert said.returncode == 0, said.stderr
     name = read_invitation(offered(head)).host
     there = ("--scheduler", name)
+    job = head.ask("jobs")["total"] + 1
     done = hn(home, "job", "submit", *there, "--wait", "echo", "far", "away")
     assert done.returncode == 0, done.stderr
     assert "far away" in done.stdout
-    assert head.ask("job", job=1)["job"]["submit_host"] == "127.0.0.1"
+    assert head.ask("job", job=job)["job"]["submit_host"] == "127.0.0.1"
     assert done.stderr == "hn: it runs in your home directory\n"  # for the nodes have no directory of ours
-    followed = hn(home, "task", "output", "1.1", "--follow", *there)
+    followed = hn(home, "task", "output", f"{job}.1", "--follow", *there)
     assert followed.stdout == "far away\n"
     own = tmp_path / "own.txt"
     assert hn(home, "job", "submit", *there, f"/stdout:{own}", "--wait", "echo", "own").returncode == 0
-    assert hn(home, "task", "output", "2.1", *there).stdout == "own\n"
+    assert hn(home, "task", "output", f"{job + 1}.1", *there).stdout == "own\n"
     own.unlink()
-    gone = hn(home, "task", "output", "2.1", *there).stderr
+    gone = hn(home, "task", "output", f"{job + 1}.1", *there).stderr
     assert f":{own}' cannot be read: No such file or directory" in gone
     assert hn(home, "login", "--shared-files", given=f"hn login {offered(head)}\n").returncode == 0
     assert hn(home, "job", "submit", *there, "--wait", "pwd").stdout.endswith(f"\n{Path.cwd()}\n")
@@ -217,11 +218,13 @@ def test_following_a_job_ends_when_the_token_is_revoked(head: RealHead) -> None:
 
 def test_large_jobs_and_answers_go_both_ways(head: RealHead) -> None:
     client = Client(logged_in(head))
-    head.ask("pause_node", node=head.ask("nodes")["nodes"][0]["name"])
+    node = head.ask("nodes")["nodes"][0]["name"]
+    head.ask("pause_node", node=node)
     tasks = [{"command": f"true {number} " + "x" * 1000} for number in range(2000)]
     job = client.ask("submit_job", tasks=tasks)["job"]
     assert len(client.ask("tasks", job=job, limit=10_000)["tasks"]) == len(tasks)
     client.ask("cancel_job", job=job)
+    head.ask("resume_node", node=node)
     client.close()
 
 
@@ -229,7 +232,7 @@ def test_a_certificate_of_a_node_opens_nothing_for_clients_and_a_token_nothing_f
     head: RealHead, tmp_path: Path
 ) -> None:
     login = logged_in(head)
-    node = JoinedNode(tmp_path / "nodes", "far")
+    node = JoinedNode(tmp_path / "nodes", "curious")
     assert node.join(invite(head, approve=True)).returncode == 0
     identity = node.state / "identity"
     with _tls(login, alpn=CLIENT, certificate=identity) as stream:
