@@ -5,7 +5,7 @@ VENV ?= .venv
 TESTS ?=
 # Percent of the random and exhaustive tests; make test-all runs all of them.
 DEPTH ?= 25
-# Tests of real processes mostly wait: five files at a time, also on two processors.  Chaos has the machine to itself.
+# Tests of real processes mostly wait: seven files at a time, also on two processors.  Chaos has the machine to itself.
 TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
 TESTS_ALONE := $(addprefix tests/live/test_,chaos.py chaos_of_machines.py chaos_of_verbs.py)
 TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
@@ -45,7 +45,7 @@ test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
 ifeq ($(strip $(TESTS)),)
 	@failed=0; run="$(BIN)/python -m pytest -rs --depth $(DEPTH)"; \
 	$$run -n auto --dist worksteal $(TESTS_SIDE_BY_SIDE) || failed=1; \
-	$$run -n 5 --dist loadfile $(TESTS_BY_FILE) || failed=1; \
+	$$run -n 7 --dist loadfile $(TESTS_BY_FILE) || failed=1; \
 	$$run $(TESTS_ALONE) || failed=1; exit $$failed
 else
 	@$(BIN)/python -m pytest -rs --depth $(DEPTH) $(TESTS)
