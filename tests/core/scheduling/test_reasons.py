@@ -1,5 +1,7 @@
 """What people are told when a job does not fit."""
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
@@ -142,6 +144,39 @@ def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str
     running = [runs(1, asks(4), (name, 4)) for name, why in closed.items() if not why]
     decided = plan_easy(scene(nodes, running, [(2, asks(1))]))
     assert decided.waits[asks(1)].reasons[0].text == said
+
+
+@pytest.mark.parametrize(
+    ("open_for", "closed", "said"),
+    [
+        (
+            {"a": 60.0},
+            "",
+            "needs 1 processor; the only suitable node does not accept it now: "
+            "a closes before the job would end",
+        ),
+        (
+            {"a": 60.0, "b": 90.0},
+            "",
+            "needs 1 processor; no suitable node of 2 accepts it now; a closes before the job would end",
+        ),
+        (
+            {"a": 60.0, "b": math.inf},
+            "paused",
+            "needs 1 processor; no suitable node of 2 accepts it now; a closes before the job would end",
+        ),
+    ],
+)
+def test_a_job_that_is_too_long_for_free_nodes_is_not_told_that_none_is_free(
+    open_for: dict[str, float], closed: str, said: str
+) -> None:
+    nodes = [
+        replace(node(name, 4, closed=closed if left == math.inf else ""), open_for=left)
+        for name, left in open_for.items()
+    ]
+    wish = asks(1, run_time=600)
+    decided = plan_easy(scene(nodes, [], [(2, wish)]))
+    assert decided.waits[wish].reasons[0].text == said
 
 
 def test_whether_a_request_can_ever_run_is_remembered_for_the_same_nodes_and_licences_only() -> None:

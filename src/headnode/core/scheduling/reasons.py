@@ -135,22 +135,11 @@ def _too_few(
 def _nothing(need: ResolvedRequest, request: JobRequest, resources: FreeResources, *, now: bool) -> str:
     if not now:
         return "no node is eligible"
-    if not any(need.alternatives) and (closed := _closed(request, resources.node_table)):
-        return closed
+    from headnode.core.scheduling.explain.shut_nodes import why_none_accepts
+
+    if shut := why_none_accepts(need, request, resources.node_table):
+        return shut
     return "no eligible node is idle" if need.whole else "no eligible node has a free one"
-
-
-def _closed(request: JobRequest, node_table: NodeTable) -> str:
-    """Say that every suitable node accepts no new jobs, and why the first does not; "" if one does."""
-    rules = rules_of(request)
-    suitable = [n for n, facts in enumerate(node_table.facts) if not node_objection(rules, facts)]
-    if not suitable or not all(node_table.closed[number] for number in suitable):
-        return ""
-    first = min(suitable, key=lambda number: natural_order(node_table.names[number]))
-    why = f"{node_table.names[first]} is {node_table.closed[first]}"
-    if len(suitable) == 1:
-        return f"the only suitable node accepts no new jobs: {why}"
-    return f"all {len(suitable)} suitable nodes accept no new jobs; {why}"
 
 
 def _given(need: ResolvedRequest, resources: FreeResources, order: NodeOrder) -> tuple[int, int]:
