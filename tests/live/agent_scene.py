@@ -65,6 +65,7 @@ class Head:
     def __init__(self, path: Path, grace: float = 0.3) -> None:
         self.path, self.grace = path, grace
         self.acknowledges = True
+        self.refuses = ""  # why agents are refused that say hello
         self.hellos: list[Hello] = []
         self.started: list[tuple[int, ...]] = []
         self.results: dict[Key, list[AttemptOutcome]] = {}
@@ -161,6 +162,9 @@ class Head:
         match message:
             case Hello():
                 self.hellos.append(message)
+                if self.refuses:
+                    self.say(Goodbye(reason=self.refuses))
+                    return
                 self.say(Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
                 self._open_again(message)
             case Started(started=begun):

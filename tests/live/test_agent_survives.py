@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, NODE, Scene, alive, scene_fixture
 
+from headnode.adapters import process_tree
 from headnode.adapters.processes import cgroups, job_journal
 from headnode.adapters.wire.agent_messages import ReportedAttempt
-from headnode.adapters.wire.messages import CloseJob, Goodbye
+from headnode.adapters.wire.messages import CloseJob, Goodbye, HeartbeatAck
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import JobId, Seconds
@@ -282,6 +283,20 @@ def test_a_job_that_is_closed_and_opened_again_runs_again(scene: Scene) -> None:
     assert scene.head.result(1, 1, 3).exit_code == 3
     for attempt in (1, 2):
         assert scene.head.result(1, 1, attempt).kind in ("exited", "stopped", "never-ran")
+
+
+def test_tasks_of_an_agent_that_is_refused_are_stopped_when_its_lease_is_over(scene: Scene) -> None:
+    scene.job("echo $$ > pid; exec sleep 300", rerunnable=True)
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: scene.head.started)
+    task = scene.number("pid")
+    scene.head.until(lambda: scene.head.heartbeats)
+    scene.head.say(HeartbeatAck(number=scene.head.heartbeats[-1][0], lease=Seconds(2.0)))
+    scene.head.refuses = "this head speaks protocol 3, not 4"  # as after the way back to a release of before
+    scene.head.hang_up()
+    scene.head.listen()
+    scene.head.until(lambda: scene.agent is not None and scene.agent.poll() == 0)
+    scene.head.until(lambda: process_tree.picture()[task].stopped)
 
 
 def test_goodbye_leaves_tasks_running_unless_they_are_to_be_canceled(scene: Scene) -> None:

@@ -323,7 +323,8 @@ class Agent:
         if reason == "cancel":
             self._jobs.end_all(then=self.leave)
         else:
-            self._lease.let_go()
+            if self._results.welcome:  # else the head refuses this agent, and may run its tasks elsewhere
+                self._lease.let_go()
             self.leave()
 
 
