@@ -24,10 +24,12 @@ def check_cluster(cluster: ClusterState) -> None:
     for record in cluster.jobs.values():
         counts[record.state] = counts.get(record.state, 0) + 1
         _check_record(cluster, record)
-    _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
+    _must(
+        counts == {s: n for s, n in cluster.counts.items() if n}, "counts {} are {}", cluster.counts, counts
+    )
     _check_submitted(cluster)
     _check_requests(cluster)
-    _must(cluster.waiting <= cluster.graphs.keys(), f"{cluster.waiting} have tasks to dispatch")
+    _must(cluster.waiting <= cluster.graphs.keys(), "{} have tasks to dispatch", cluster.waiting)
     _check_queue(cluster)
     _check_usage(cluster)
     _check_children(cluster)
@@ -46,7 +48,7 @@ def _check_submitted(cluster: ClusterState) -> None:
         for owner in cluster.limit_index.owners(record.owner, project):
             wanted[owner] = wanted.get(owner, 0) + counted
     there = {owner: cluster.limit_index.submitted(*owner) for owner in wanted}
-    _must(there == wanted, f"submitted {there}, is {wanted}")
+    _must(there == wanted, "submitted {}, is {}", there, wanted)
 
 
 def _check_requests(cluster: ClusterState) -> None:
@@ -56,7 +58,7 @@ def _check_requests(cluster: ClusterState) -> None:
         if record.id in cluster.running or record.id in cluster.queue.requests:
             request = cluster.request(record)
             plain = replace(request, limits=()) if request.limits else request
-            _must(request == limits.admit_job(record, plain), f"limits of job {record.id} are not as set")
+            _must(request == limits.admit_job(record, plain), "limits of job {} are not as set", record.id)
 
 
 def _check_handed(cluster: ClusterState) -> None:
@@ -66,95 +68,103 @@ def _check_handed(cluster: ClusterState) -> None:
         run = started_run(cluster.jobs[job])
         wanted[run.resource] = wanted.get(run.resource, 0) + sum(len(each.live) for each in run.tasks)
     there = {name: count for name, count in cluster.resource_index.handed.items() if count}
-    _must(there == {name: count for name, count in wanted.items() if count}, f"handed {there}, is {wanted}")
+    _must(
+        there == {name: count for name, count in wanted.items() if count}, "handed {}, is {}", there, wanted
+    )
 
 
-def _must(holds: bool, what: str) -> None:
+def _must(holds: bool, what: str, *values: object) -> None:
+    """See that something holds; what it says of these values is written only if it does not."""
     if not holds:
-        raise Broken(code="invariant", what=what)
+        raise Broken(code="invariant", what=what.format(*values))
 
 
 def _check_record(cluster: ClusterState, record: JobRecord) -> None:
     alive = record.state is JobState.ENDING or record.state.is_active
-    _must(not record.state.is_final, f"job {record.id} is over and still in memory")
+    _must(not record.state.is_final, "job {} is over and still in memory", record.id)
     there = alive and record.is_elsewhere
-    _must(there == (record.id in cluster.resource_index.elsewhere), f"job {record.id}: at a resource or not?")
+    _must(
+        there == (record.id in cluster.resource_index.elsewhere), "job {}: at a resource or not?", record.id
+    )
     running = alive and not record.is_detached and not there
-    _must(running == (record.id in cluster.running), f"job {record.id}: running or not?")
+    _must(running == (record.id in cluster.running), "job {}: running or not?", record.id)
     apart = alive and not running and not there
-    _must(apart == (record.id in cluster.detached), f"job {record.id}: detached or not?")
-    _must(alive == (record.id in cluster.graphs), f"job {record.id}: graph or not?")
+    _must(apart == (record.id in cluster.detached), "job {}: detached or not?", record.id)
+    _must(alive == (record.id in cluster.graphs), "job {}: graph or not?", record.id)
     if record.run is not None:
-        specs = zip(cluster.spec(record).tasks, record.run.tasks, strict=True)
-        instances = [task.instances if p.instances_made is None else p.instances_made for task, p in specs]
         for task, progress in zip(cluster.spec(record).tasks, record.run.tasks, strict=True):
-            _must(
-                (progress.instances_made is not None) == (task.kind in SPECIAL),
-                f"job {record.id}: special or not?",
-            )
-        _must(len(record.run.tasks) == len(instances), f"job {record.id}: tasks without progress")
-        for progress, count in zip(record.run.tasks, instances, strict=True):
-            _check_instances(record, progress, count)
-        _must(alive or not any(p.live for p in record.run.tasks), f"job {record.id}: live while not running")
-        _must(alive or not record.run.allocation, f"job {record.id} holds processors while not running")
+            made = progress.instances_made
+            _must((made is not None) == (task.kind in SPECIAL), "job {}: special or not?", record.id)
+            _check_instances(record, progress, task.instances if made is None else made)
+        _must(alive or not any(p.live for p in record.run.tasks), "job {}: live while not running", record.id)
+        _must(alive or not record.run.allocation, "job {} holds processors while not running", record.id)
         if alive:
             _check_flow(cluster, record, record.run)
 
 
 def _check_instances(record: JobRecord, progress: TaskProgress, count: int) -> None:
-    parts = [progress.queued, progress.finished, progress.failed, progress.canceled]
-    seen = sorted([n for part in parts for n in part] + list(progress.live))
-    _must(seen == list(range(1, count + 1)), f"job {record.id}: instances {seen} of {count}")
-    _must(
-        all(n in progress.canceled for n in progress.withdrawn), f"job {record.id}: withdrawn, not canceled"
-    )
+    """Each instance from 1 on is queued, live or over, and only once."""
+    parts = (progress.queued, progress.finished, progress.failed, progress.canceled)
+    spans = [span for part in parts if part for span in part.spans()]
+    spans += [(instance, instance) for instance in progress.live]
+    spans.sort()
+    follow = [1, *(last + 1 for _, last in spans)] == [*(first for first, _ in spans), count + 1]
+    _must(follow, "job {}: instances {} of {}", record.id, spans, count)
+    if progress.withdrawn:
+        canceled = all(instance in progress.canceled for instance in progress.withdrawn)
+        _must(canceled, "job {}: withdrawn, not canceled", record.id)
 
 
 def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
     waiting: set[JobId] = set()
     graph, fresh = cluster.graph(record.id), TaskGraph(record, run, waiting)
-    _must((record.id in cluster.waiting) == bool(waiting), f"job {record.id}: waiting tasks or not?")
+    _must((record.id in cluster.waiting) == bool(waiting), "job {}: waiting tasks or not?", record.id)
     for name in ("ready", "open", "free", "lanes"):
         kept, made = getattr(graph, name), getattr(fresh, name)
-        _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
+        _must(kept == made, "job {}: {} is {}, should be {}", record.id, name, kept, made)
     for name in ("members", "lasting"):
         kept, made = getattr(graph.lines, name), getattr(fresh.lines, name)
-        _must(kept == made, f"job {record.id}: {name} of its places are {kept}, should be {made}")
+        _must(kept == made, "job {}: {} of its places are {}, should be {}", record.id, name, kept, made)
     _check_parents(record, graph, fresh)
     for place in graph.lanes:
         for node, numbers in place:
             there = (record.run.resource and PLACE_MARK + record.run.resource) if record.run else ""
             _must(
                 node == there or set(numbers) <= set(run.places.get(node, ())),
-                f"job {record.id}: {place} outside allocation",
+                "job {}: {} outside allocation",
+                record.id,
+                place,
             )
     _check_stays(record, graph)
     _check_entered(record, run)
     held = {node: len(numbers) for node, numbers in run.allocation.items()}
     _must(
         all(0 < count <= held.get(node, 0) for node, count in run.recalled.items()),
-        f"job {record.id} is to give up {run.recalled} of {held}",
+        "job {} is to give up {} of {}",
+        record.id,
+        run.recalled,
+        held,
     )
     gives = record.id in cluster.running and (bool(run.recalled) or record.state is JobState.ENDING)
-    _must(gives == (record.id in cluster.releasing), f"job {record.id}: releasing or not?")
+    _must(gives == (record.id in cluster.releasing), "job {}: releasing or not?", record.id)
     used = [(node, n) for place in graph.lanes for node, numbers in place for n in numbers]
-    _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
+    _must(len(used) == len(set(used)), "job {}: two lanes share a processor", record.id)
 
 
 def _check_parents(record: JobRecord, graph: TaskGraph, fresh: TaskGraph) -> None:
     for name in ("soon", "failed"):
         kept, made = getattr(graph.parents, name), getattr(fresh.parents, name)
-        _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
+        _must(kept == made, "job {}: {} is {}, should be {}", record.id, name, kept, made)
 
 
 def _check_entered(record: JobRecord, run: JobRun) -> None:
     """Nothing of a job is on nodes that are being cleaned."""
     for node, holding in run.holdings.items():
         cleaned = (holding.phase is NodePhase.CLEANING) == (holding.clean_by is not None)
-        _must(cleaned, f"job {record.id}: {node} is {holding}")
+        _must(cleaned, "job {}: {} is {}", record.id, node, holding)
     lives = {node for progress in run.tasks for one in progress.live.values() for node, _ in one.placement}
     dirty = run.cleaning.keys() & lives
-    _must(not dirty, f"job {record.id} has something on {dirty}, which are being cleaned")
+    _must(not dirty, "job {} has something on {}, which are being cleaned", record.id, dirty)
 
 
 def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
@@ -163,11 +173,16 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
     _must(
         bool(graph.tends_nodes)
         or {each.phase for each in run.holdings.values()} <= {NodePhase.ASSIGNED, NodePhase.CLEANING},
-        f"{mine} does nothing on its nodes, and has {run.holdings}",
+        "{} does nothing on its nodes, and has {}",
+        mine,
+        run.holdings,
     )
     _must(
         run.holdings.keys() <= run.places.keys() and Holding() not in run.holdings.values(),
-        f"{mine}: holdings {run.holdings} beyond {list(run.places)}, or of nothing",
+        "{}: holdings {} beyond {}, or of nothing",
+        mine,
+        run.holdings,
+        list(run.places),
     )
     if not graph.tends_nodes:
         return
@@ -178,16 +193,11 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
                 live.setdefault(node, set()).add(index)
     for node in run.places:
         there, phase = live.get(node, set()), phase_on(run.holdings, node)
-        _must(
-            (phase is NodePhase.PREPARING) == (graph.prep in there),
-            f"{mine}: {node} is {phase} and has {there}",
-        )
-        _must(
-            (phase is NodePhase.RELEASING) == (graph.release in there),
-            f"{mine}: {node} is {phase} and has {there}",
-        )
+        for doing, task in ((NodePhase.PREPARING, graph.prep), (NodePhase.RELEASING, graph.release)):
+            as_said = (phase is doing) == (task in there)
+            _must(as_said, "{}: {} is {} and has {}", mine, node, phase, there)
         alone = not {graph.prep, graph.release} & there or len(there) == 1
-        _must(alone, f"{mine}: tasks {there} are on {node} together")
+        _must(alone, "{}: tasks {} are on {} together", mine, there, node)
 
 
 def _chooses_elsewhere(cluster: ClusterState, record: JobRecord) -> bool:
@@ -206,7 +216,7 @@ def _check_queue(cluster: ClusterState) -> None:
         and record.id not in cluster.resource_index.outbound
         and not _chooses_elsewhere(cluster, record)
     )
-    _must(found == wanted, f"the queue has {found}, should have {wanted}")
+    _must(found == wanted, "the queue has {}, should have {}", found, wanted)
     for turns in cluster.queue.by_request.values():
         _must(turns == sorted(turns) and bool(turns), "a class of the queue is out of order or empty")
 
@@ -223,7 +233,7 @@ def _check_usage(cluster: ClusterState) -> None:
             gpus = given.maximum if each and given.exclusive else gpus
             owner = record.owner, cluster.spec(record).project
             wanted[job] = owner, (sum(nodes), gpus, _weighted_rate(cluster, record, given))
-    _must(cluster.usage.held() == wanted, f"usage counts {cluster.usage.held()}, should count {wanted}")
+    _must(cluster.usage.held() == wanted, "usage counts {}, should count {}", cluster.usage.held(), wanted)
 
 
 def _weighted_rate(cluster: ClusterState, record: JobRecord, given: JobRequest) -> int:
@@ -241,7 +251,7 @@ def _check_children(cluster: ClusterState) -> None:
         if record.state is JobState.QUEUED:
             for parent in (*record.waits_for, *record.satisfied):
                 wanted.setdefault(parent, set()).add(record.id)
-    _must(cluster.children == wanted, f"children {cluster.children}, should be {wanted}")
+    _must(cluster.children == wanted, "children {}, should be {}", cluster.children, wanted)
 
 
 def _check_processors(cluster: ClusterState) -> None:
@@ -250,16 +260,21 @@ def _check_processors(cluster: ClusterState) -> None:
         for job in cluster.cores.holders.get(name, ()):
             run = cluster.jobs[job].run
             held += run.allocation.get(name, ()) if run is not None else ()
-        _must(len(held) == len(set(held)), f"node {name}: a processor is held twice: {sorted(held)}")
+        _must(len(held) == len(set(held)), "node {}: a processor is held twice: {}", name, sorted(held))
         free = [n for n in range(node.facts.processors) if n not in held]
         _must(
             cluster.cores.free[name] == free,
-            f"node {name}: free {cluster.cores.free[name]}, should be {free}",
+            "node {}: free {}, should be {}",
+            name,
+            cluster.cores.free[name],
+            free,
         )
         owners = [
             job for job in cluster.cores.holders.get(name, ()) if cluster.request(cluster.jobs[job]).exclusive
         ]
         _must(
             not owners or len(cluster.cores.holders[name]) == 1,
-            f"node {name}: shared with exclusive job {owners}",
+            "node {}: shared with exclusive job {}",
+            name,
+            owners,
         )
