@@ -254,6 +254,22 @@ def source() -> JobSource:
 
 
 @pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["-p", "all", "-A", "ml"], True),
+        (["-p", "all", "-A", "physics,ml"], True),
+        (["-p", "all", "-A", "physics"], False),
+        (["-p", "gpu"], False),
+        (["-A", ""], False),
+        ([], True),
+    ],
+)
+def test_every_option_that_is_given_chooses_jobs_and_an_empty_one_none(words: list[str], meant: bool) -> None:
+    row = BatchRow(source(), listed(project="ml", node_groups=[]))
+    assert squeue.is_chosen(row, read_words(words, squeue.OPTIONS), ("partition", "account")) is meant
+
+
+@pytest.mark.parametrize(
     ("more", "state", "reason"),
     [
         ({}, "PENDING", "None"),

@@ -111,7 +111,8 @@ def _refuse_unknown(users: "set[str]") -> None:
 
 def _is_meant(row: BatchRow, asked: ProgramWords, users: "set[str]", states: "set[str]") -> bool:
     names = {*asked.options.get("name", ()), *asked.options.get("jobname", ())}  # of one: it may have commas
-    if (users and not users & {row.job["owner"], FIELDS["userid"](row)}) or row.state not in states:
+    whose = not asked.has_any(("user", "me")) or users & {row.job["owner"], FIELDS["userid"](row)}
+    if not whose or row.state not in states:
         return False
     named = not names or FIELDS["name"](row) in names
     return named and is_chosen(row, asked, ("partition", "account", "qos", "nodelist"))
