@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gateways import write_certificate
 
 from headnode.adapters.own_python import module_command
 from headnode.adapters.processes.staging import MODULE
@@ -95,6 +97,26 @@ def test_a_file_comes_whole_whatever_the_server_did_before(
     assert bring(scratch, f"{storage.url}/{fault}data", mode=0o700)[0] == "done"
     assert only(scratch) == {"x": DATA}
     assert (scratch / "x").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_server_is_believed_by_https_only_if_its_authority_is_known(
+    tmp_path: Path, scratch: Path, is_known: bool
+) -> None:
+    certificate, key = write_certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    folder = tmp_path / "home" / ".config" / "headnode" / "credentials"
+    folder.mkdir(parents=True)
+    (folder / "site.toml").write_text(f'hosts = ["127.0.0.1"]\nauthority = "{certificate}"\n')
+    (folder / "site.toml").chmod(0o600)
+    (tmp_path / "storage").mkdir()
+    with FaultyStorage(tmp_path / "storage", context) as storage:
+        storage.put("data", DATA)
+        known = {"credential": "site"} if is_known else {}
+        word, said = bring(scratch, f"{storage.url}/data", attempts=1, **known)
+    assert (word, only(scratch)) == (("done", {"x": DATA}) if is_known else ("failed", {})), said
+    assert is_known or "certificate" in said.lower(), said
 
 
 @pytest.mark.parametrize(("fault", "timeout"), [("cut", 30), ("silent", 1)])

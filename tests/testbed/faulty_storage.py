@@ -7,6 +7,7 @@ Below ``/dav`` it speaks WebDAV and adds to files.  Faults of what it takes are 
 import base64
 import hashlib
 import socket
+import ssl
 import threading
 import time
 import zlib
@@ -19,7 +20,8 @@ from typing import Any, Self
 class FaultyStorage:
     """Serves the files of a directory below ``/`` and below ``/FAULT/``, and takes files by PUT."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificate: ssl.SSLContext | None = None) -> None:
+        """With a certificate by https."""
         self.directory = directory
         self.asked: list[tuple[str, str, str]] = []  # method, path, Range
         self.headers: list[dict[str, str]] = []
@@ -29,7 +31,9 @@ class FaultyStorage:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http{'s' * bool(certificate)}://127.0.0.1:{self._server.server_address[1]}"
+        if certificate is not None:
+            self._server.socket = certificate.wrap_socket(self._server.socket, server_side=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

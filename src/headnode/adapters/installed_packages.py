@@ -20,7 +20,8 @@ def offered(group: str) -> "tuple[EntryPoint, ...]":
     in_other_ways = any(
         finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path
     )
-    if not in_other_ways and not any(_may_offer(place, group.encode()) for place in dict.fromkeys(sys.path)):
+    places = dict.fromkeys(map(str, sys.path))
+    if not in_other_ways and not any(_may_offer(place, group.encode()) for place in places):
         return ()
     from importlib.metadata import entry_points  # see above
 
