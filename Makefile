@@ -12,6 +12,7 @@ TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 # What differs between Pythons: warnings, sockets, processes, parsers.
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
+DEB ?= .deb
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py benchmarks/peers.py,$(wildcard benchmarks/*.py))
 
@@ -27,13 +28,16 @@ BUILD_LAUNCHER = $(CC) -O2 -Wall -Wextra -fPIE -pie -o $(1).new $(LAUNCHER) && m
 	echo "no C compiler: hn works, and takes 10 ms longer for each command" >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo man test test-all test-pythons test-cgroup2 bless format-lock check release house bench bench-compare fuzz format clean
+.PHONY: help install deb demo man test test-all test-pythons test-cgroup2 bless format-lock check release house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## make .venv with hn in it
 	@echo "installed: $(BIN)/hn"
+
+deb: $(VENV)/.installed ## build a Debian package with all that Headnode needs; DEB=DIRECTORY says where
+	@packaging/debian/build $(abspath $(BIN))/hn $(DEB)
 
 demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs run
 	@$(BIN)/python -P -m headnode.apps.demo
@@ -109,7 +113,7 @@ format: $(VENV)/.with-tools ## put the code into shape
 	@$(BIN)/ruff check --fix .
 
 clean: ## take away .venv and what the tools keep
-	rm -rf $(VENV) .fuzz .man .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .fuzz .man .deb .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The stamps say what is installed; a change of pyproject.toml installs again.
 

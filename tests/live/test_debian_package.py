@@ -1,0 +1,89 @@
+"""The Debian package: what is in it, and that a cluster runs from it where it is unpacked."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).parents[2] / "packaging" / "debian" / "build"
+PYTHON = Path("/usr/bin/python3")
+WAIT = 300.0  # seconds
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount the package at its place"),
+    pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="this is no Debian"),
+]
+
+
+def _ran(*words: object, **more: str) -> str:
+    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **more}
+    said = subprocess.run(
+        [*map(str, words)], env=environment, capture_output=True, text=True, timeout=WAIT, check=False
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    return said.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the package, without spending time on making it small."""
+    can_build = [PYTHON, "-c", "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))"]
+    if not PYTHON.exists() or subprocess.run(can_build, capture_output=True, check=False).returncode:
+        pytest.skip(f"{PYTHON} is not 3.11 or newer, or has no venv module: apt-get install python3-venv")
+    command = [BUILD, Path(sys.executable).with_name("hn"), tmp_path_factory.mktemp("deb")]
+    uncompressed = {"DPKG_DEB_COMPRESSOR_TYPE": "none", "HOME": os.environ.get("HOME", "/root")}
+    pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    return Path(_ran(*command, **uncompressed, **pip).splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def unpacked(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack it into a directory."""
+    root = tmp_path_factory.mktemp("root")
+    _ran("dpkg-deb", "--extract", package, root)
+    return root
+
+
+def test_everything_belongs_to_root_and_no_path_of_the_build_is_left(package: Path, unpacked: Path) -> None:
+    listing = [line.split(None, 5) for line in _ran("dpkg-deb", "--contents", package).splitlines()]
+    assert {line[1] for line in listing} == {"root/root"}
+    assert not [line[5] for line in listing if line[0][8] == "w" and not line[0].startswith("l")]
+    assert not _ran("sh", "-c", f"grep -rlE '/tmp/tmp[.]|{BUILD.parents[2]}' {unpacked} || true")
+
+
+def test_the_units_start_programs_that_the_package_has(unpacked: Path) -> None:
+    units = sorted((unpacked / "usr/lib/systemd/system").iterdir())
+    assert [unit.name for unit in units] == [
+        "headnode-agent.service", "headnode-sssrmap.service", "headnode-web.service", "headnode.service",
+    ]  # fmt: skip
+    for unit in units:
+        program = unit.read_text().partition("ExecStart=")[2].split()[0]
+        assert os.path.lexists(unpacked / program[1:]), program
+        document = unit.read_text().partition("Documentation=file:///")[2].split()[0]
+        assert (unpacked / document).is_file()
+
+
+def test_pages_and_completion_are_where_the_system_looks_for_them(unpacked: Path) -> None:
+    assert (unpacked / "usr/share/man/man1/hn.1.gz").is_file()
+    assert "hn" in (unpacked / "usr/share/bash-completion/completions/hn").read_text()
+    assert (unpacked / "usr/bin/hn").readlink() == Path("/opt/headnode/.venv/bin/hn")
+
+
+def test_a_job_runs_on_a_cluster_of_the_package(unpacked: Path, tmp_path: Path) -> None:
+    lines = f"""
+        set -e
+        mount -t tmpfs none /opt
+        mkdir /opt/headnode
+        mount --bind {unpacked}/opt/headnode /opt/headnode
+        cd {tmp_path}
+        hn=/opt/headnode/.venv/bin/hn
+        $hn up > up
+        trap '$hn down --cancel-jobs > down' EXIT
+        $hn job submit --wait 'readlink -f /proc/$PPID/exe; echo job %CCP_JOBID%'
+    """
+    own = {"HEADNODE_STATE": str(tmp_path / "state"), "HEADNODE_RESIDENT_CLIENT": "0", "HOME": str(tmp_path)}
+    output = _ran("unshare", "--mount", "sh", "-c", lines, **own)
+    *_, shepherd, said = output.splitlines()
+    assert (Path(shepherd), said) == (PYTHON.resolve(), "job 1")
