@@ -26,8 +26,8 @@ from heads import Head, head, machine
 LATENCIES = 15  # jobs of which the median is taken
 PROCESSORS = 2
 WIDTH = 100  # tasks in a layer of a flow
-MOST_TASKS = 20_000  # tasks in a job
-MOST_QUEUED = 100_000  # a million, submitted one by one, would take three quarters of an hour
+MAX_TASKS = 20_000  # tasks in a job
+MAX_QUEUED = 100_000  # a million, submitted one by one, would take three quarters of an hour
 
 
 class Curve(NamedTuple):
@@ -64,7 +64,7 @@ def sweep(here: Head, number: int) -> float:
 def different_tasks(here: Head, number: int) -> float:
     """Return tasks a second of different tasks, in jobs of as many as a job may have."""
     tasks = [{"command": f"/bin/true {each}"} for each in range(number)]
-    parts = [tasks[at : at + MOST_TASKS] for at in range(0, number, MOST_TASKS)]
+    parts = [tasks[at : at + MAX_TASKS] for at in range(0, number, MAX_TASKS)]
     return rate_of_tasks(here, number, *({"jobfile": json.dumps({"tasks": part})} for part in parts))
 
 
@@ -339,7 +339,7 @@ def main() -> None:
             kept.note(each.title, each.measure())
         together.append(Curve(each.title, "a second", kept[each.title], each.peer))
     if not kept.has(QUEUE):
-        found = beside_a_queue([0, *(size for size in sizes if size <= MOST_QUEUED)])
+        found = beside_a_queue([0, *(size for size in sizes if size <= MAX_QUEUED)])
         for title, values in zip(QUEUE, found, strict=True):
             kept.note(title, values)
     queue = [Curve(title, unit, kept[title]) for title, unit in QUEUE.items()]

@@ -37,7 +37,7 @@ class EndingAgent(SimulatedAgent):
         """Obey, and forget results that the head has recorded."""
         if isinstance(message, Welcome):
             for results in self._unacknowledged.values():
-                self.say(results)
+                self.send(results)
         if isinstance(message, ResultsAck):
             self._unacknowledged.pop(message.number, None)
         super().obey(message, data)
@@ -46,7 +46,7 @@ class EndingAgent(SimulatedAgent):
         """Report the attempts as started and ended."""
         now = Instant(time.time())
         begun = tuple(AttemptStart(message.task, *who, now) for who in message.attempts)
-        self.say(Started(job=message.job, started=begun))
+        self.send(Started(job=message.job, started=begun))
         ended = tuple(
             AttemptResult(
                 message.task, instance, attempt,
@@ -60,7 +60,7 @@ class EndingAgent(SimulatedAgent):
         self._results += 1
         results = Results(number=self._results, job=message.job, results=ended)
         self._unacknowledged[self._results] = results
-        self.say(results)
+        self.send(results)
 
 
 async def pulse(agents: list[EndingAgent]) -> None:

@@ -3,7 +3,7 @@
 ``PYTHONPATH=tests python benchmarks/explaining.py``, or ``make bench``.
 
 The scenes are those of `scheduling_pass`: 10,000 queued jobs of 500 requests on 1,000 nodes with 2,000
-running jobs.  The limit for the plans of one explanation is `MOST_PLANNING`, and one plan more.
+running jobs.  The limit for the plans of one explanation is `MAX_PLANNING`, and one plan more.
 """
 
 import time
@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from headnode.apps.server.explain.applicable_changes import MOST_PLANNING
+from headnode.apps.server.explain.applicable_changes import MAX_PLANNING
 from headnode.core.scheduling.explain.changes import ChangeLimits, Subject
 from headnode.core.scheduling.explain.counterfactual import search_changes
 from headnode.core.scheduling.policies import POLICIES, Policy
@@ -47,7 +47,7 @@ def main() -> int:
             view = planned_before(mixed(1000, 2000, 10_000, 500, shared=shared), policy)
             for subject in subjects(view, policy):
                 worst = max(worst, _explained(view, policy, subject, f"{name}, {title}"))
-    return int(worst > MOST_PLANNING)
+    return int(worst > MAX_PLANNING)
 
 
 def _explained(view: View, policy: Policy, subject: Subject, title: str) -> float:
@@ -62,7 +62,7 @@ def _explained(view: View, policy: Policy, subject: Subject, title: str) -> floa
         asked = next(search)
         while True:
             planned = time.perf_counter()
-            answer = policy(asked) if planned - began < MOST_PLANNING else None
+            answer = policy(asked) if planned - began < MAX_PLANNING else None
             longest = max(longest, time.perf_counter() - planned)
             asked = search.send(answer)
     except StopIteration as ended:
@@ -73,7 +73,7 @@ def _explained(view: View, policy: Policy, subject: Subject, title: str) -> floa
     print(
         f"    {len(reasons)} reasons, {len(found.offers)} changes offered{', cut short' if found.cut else ''}"
     )
-    return spent - MOST_PLANNING - longest
+    return spent - MAX_PLANNING - longest
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ STREAMS = 200
 PAGES = ("/", "/jobs", "/jobs?state=Failed", "/nodes", "/api/v1/jobs")
 LOOKS = 15  # at each page
 ROUNDS = 5  # without a gateway, with one, with streams in turn: a loaded machine changes between them
-MOST_COST, MOST_MEMORY, LONGEST_PAGE = 1.10, 120.0, 0.2  # ratio, MB, seconds
+MAX_COST, MAX_MEMORY, MAX_PAGE = 1.10, 120.0, 0.2  # ratio, MB, seconds
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -198,7 +198,7 @@ async def measure(one: Head, jobs: int) -> bool:
         slowest = max(page_time(gateway, path) for path in PAGES)
     finally:
         gateway.stop()
-    return cost <= MOST_COST and memory <= MOST_MEMORY and slowest <= LONGEST_PAGE
+    return cost <= MAX_COST and memory <= MAX_MEMORY and slowest <= MAX_PAGE
 
 
 def show(what: str, costs: Sequence[Cost], plain: Sequence[Cost]) -> float:

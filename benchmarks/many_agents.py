@@ -48,10 +48,10 @@ async def live(number: int, directory: Path, invitation: str, writers: list[asyn
     reader, writer = await identity.dial()
     writer.write(frame(_encode(m.Hello(protocol=m.PROTOCOL, facts=facts))))
     writers.append(writer)
-    _hearing.add(asyncio.create_task(hear(reader)))
+    _hearing.add(asyncio.create_task(receive(reader)))
 
 
-async def hear(reader: asyncio.StreamReader) -> None:
+async def receive(reader: asyncio.StreamReader) -> None:
     """Take in the answers to heartbeats."""
     with contextlib.suppress(OSError):
         while await reader.read(4096):

@@ -25,9 +25,9 @@ from heads import Head, head, machine
 
 AGENTS, PROCESSORS = 4, 32
 CONNECTIONS = 16  # of clients that submit
-MOST_OPEN = 1_000  # jobs that were submitted and have not ended
+MAX_OPEN = 1_000  # jobs that were submitted and have not ended
 FLAT = 20.0  # MB that memory may differ from the second sample on
-LARGEST_ANSWER = 1 << 20  # bytes
+MAX_ANSWER = 1 << 20  # bytes
 LIMITS = ("0:10", "1:00", "4:00", "12:00")  # run time limits; with the sizes they make classes of requests
 
 
@@ -62,7 +62,7 @@ class Submission:
     async def _client(self) -> None:
         reader, writer = await asyncio.open_unix_connection(self._socket)
         while self._next < self._jobs:
-            if self._next - self.ended >= MOST_OPEN:
+            if self._next - self.ended >= MAX_OPEN:
                 await asyncio.sleep(0.05)
                 continue
             self._next += 1
@@ -83,7 +83,7 @@ async def _ask(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, question: dict[str, Any]
 ) -> dict[str, Any]:
     writer.write(frame(msgspec.json.encode(question)))
-    data = await read_frame(reader, LARGEST_ANSWER)
+    data = await read_frame(reader, MAX_ANSWER)
     if data is None:
         raise SystemExit("the head hung up")
     answer: dict[str, Any] = msgspec.json.decode(data)

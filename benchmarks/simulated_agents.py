@@ -14,7 +14,7 @@ import msgspec
 
 from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.wire.agent_messages import (
-    LARGEST_MESSAGE,
+    MAX_MESSAGE,
     PROTOCOL,
     AttemptStart,
     Heartbeat,
@@ -74,15 +74,15 @@ class SimulatedAgent:
 
     async def _converse(self) -> None:
         reader, self.writer = await self.dial()
-        self.say(Hello(protocol=PROTOCOL, facts=self.facts, **self._holdings()))
-        while (data := await read_frame(reader, LARGEST_MESSAGE)) is not None:
+        self.send(Hello(protocol=PROTOCOL, facts=self.facts, **self._holdings()))
+        while (data := await read_frame(reader, MAX_MESSAGE)) is not None:
             self.obey(_decoder.decode(data), data)
 
     async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a new connection to the head."""
         return await self._identity.dial()
 
-    def say(self, message: FromAgent) -> None:
+    def send(self, message: FromAgent) -> None:
         """Send a message, unless the head is away."""
         if self.writer is not None and not self.writer.is_closing():
             self.writer.write(frame(_encode(message)))
@@ -105,10 +105,10 @@ class SimulatedAgent:
                 self.run(message)
             case CloseJob(job=job):
                 self._opened.pop(job, None)
-                self.say(JobClosed(job=job))
+                self.send(JobClosed(job=job))
             case GetTable(number=number):
                 self._asked = self._number
-                self.say(Table(number=number, **self._holdings()))
+                self.send(Table(number=number, **self._holdings()))
                 asyncio.get_running_loop().call_later(SOON, self.beat)
             case HeartbeatAck(number=number):
                 if number != self._asked:
@@ -121,10 +121,10 @@ class SimulatedAgent:
             key = (message.job, message.task, instance)
             self._live[key] = ReportedAttempt(*key, attempt, True, at)
         begun = tuple(AttemptStart(message.task, *who, at) for who in message.attempts)
-        self.say(Started(job=message.job, started=begun))
+        self.send(Started(job=message.job, started=begun))
 
     def beat(self) -> None:
         """Say that we live."""
         self._number += 1
         digest = digest_of_holdings(Table(number=0, **self._holdings()))
-        self.say(Heartbeat(number=self._number, digest=digest))
+        self.send(Heartbeat(number=self._number, digest=digest))

@@ -31,11 +31,11 @@ from million_jobs import agents
 KEY = b"the key of a benchmark"
 RATE = 200  # queries a second
 SWEEP = 20_000  # instances of a sweep
-MOST_OPEN = 200  # queries that are not answered yet
+MAX_OPEN = 200  # queries that are not answered yet
 QUEUED = 50  # jobs that wait, and are asked for
 ROUNDS = 12
 POLLS = 200  # of each kind, to see what one costs
-MOST_COST = 1.05
+MAX_COST = 1.05
 GETS = "".join(f'<Get name="{name}"></Get>' for name in ("JobId", "JobState", "UserId", "WallDuration"))
 
 
@@ -88,7 +88,7 @@ class Queries:
         begun, number = time.perf_counter(), 0
         asked: set[asyncio.Task[None]] = set()
         while not ended.is_set():
-            if len(asked) >= MOST_OPEN:  # this machine does not keep up: the rate that is printed tells it
+            if len(asked) >= MAX_OPEN:  # this machine does not keep up: the rate that is printed tells it
                 await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
                 continue
             asked.add(task := asyncio.create_task(self._ask(self._messages[number % len(self._messages)])))
@@ -179,9 +179,9 @@ async def measure(one: Head, listeners: list[Listener], jobs: list[list[int]], o
     print(f"what they ask the head for: {asks * 100:.2f} % of a processor")
     ratio = statistics.median(after[1] / before[1] for before, after in zip(elsewhere, here, strict=True))
     print(
-        f"ratio of processor times: {ratio:.3f} (promised: under {MOST_COST}); load {os.getloadavg()[0]:.1f}"
+        f"ratio of processor times: {ratio:.3f} (promised: under {MAX_COST}); load {os.getloadavg()[0]:.1f}"
     )
-    return ratio < MOST_COST
+    return ratio < MAX_COST
 
 
 def main() -> int:

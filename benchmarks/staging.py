@@ -36,7 +36,7 @@ from headnode.adapters.own_python import module_command
 from heads import Head, head, machine
 
 DOWN, UP = 5.0, 5.0  # GB; as large as the memory file system allows, else less
-LARGEST_OBJECT = 1.0  # GB, of S3
+MAX_OBJECT = 1.0  # GB, of S3
 SMALL, SMALL_SIZE = 10_000, 2_000
 TURNS = 3
 PROTOCOLS = ("http", "s3", "ftp", "sftp", "file")
@@ -336,7 +336,7 @@ def of_protocol(one: Head, name: str, made: Path, asked: argparse.Namespace) -> 
     bucket = directory / "bucket"
     bucket.mkdir(parents=True)
     work.mkdir()
-    most = LARGEST_OBJECT if name == "s3" else 1e9
+    most = MAX_OBJECT if name == "s3" else 1e9
     size = sized(bucket / "large", min(asked.down, most), made) if asked.down else 0
     for number in range(asked.small):
         (bucket / str(number)).write_bytes(bytes(SMALL_SIZE))

@@ -12,7 +12,7 @@ except ImportError:
 with atheris.instrument_imports(include=["headnode.core", "headnode.adapters.wire.sssrmap"]):
     from parsers import PARSERS, seeds, words
 
-_MOST_BYTES, _MOST_MEGABYTES, _MOST_SECONDS = 20_000, 1024, 10
+_MAX_BYTES, _MAX_MEGABYTES, _MAX_SECONDS = 20_000, 1024, 10
 
 
 def corpus(name: str) -> Path:
@@ -37,9 +37,9 @@ def main() -> None:
     folder = corpus(name)
     options = [
         f"-max_total_time={seconds}",
-        f"-max_len={_MOST_BYTES}",
-        f"-rss_limit_mb={_MOST_MEGABYTES}",
-        f"-timeout={_MOST_SECONDS}",
+        f"-max_len={_MAX_BYTES}",
+        f"-rss_limit_mb={_MAX_MEGABYTES}",
+        f"-timeout={_MAX_SECONDS}",
         f"-artifact_prefix={folder.parent}/",
         f"-dict={dictionary()}",
         "-print_final_stats=1",

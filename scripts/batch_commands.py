@@ -136,7 +136,7 @@ def ours(folder: Path, *install: str) -> Iterator[Side]:
         yield Side(folder / "work", {"HEADNODE_STATE": str(started.state), "PATH": path}, names)
 
 
-def compared(checks: Sequence[Check], real: Side, shim: Side, say: Callable[[str], None]) -> tuple[int, int]:
+def compared(checks: Sequence[Check], real: Side, shim: Side, send: Callable[[str], None]) -> tuple[int, int]:
     """Run checks on both; print a row for each; return how many there are and how many are the same."""
     same = 0
     for check in checks:
@@ -154,14 +154,14 @@ def compared(checks: Sequence[Check], real: Side, shim: Side, say: Callable[[str
             check.command.replace("|", "\\|"),
             f": {check.why}" if check.why and told != "yes" else "",
         )
-        say(f"| {check.flag} | `{command}` | {expected} | {status} | {told}{why} |")
+        send(f"| {check.flag} | `{command}` | {expected} | {status} | {told}{why} |")
     return len(checks), same
 
 
 HEADING = "| | command | exit status of {} | here | same answer |\n|---|---|---|---|---|"
 
 
-def slurm_tables(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
+def slurm_tables(folder: Path, send: Callable[[str], None]) -> tuple[int, int]:
     """Compare with Slurm."""
     counts = []
     slurm = SlurmPeer(folder / "slurm", processors=2, accounting=True)
@@ -182,19 +182,19 @@ def slurm_tables(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
         ):
             if title == "sacct":
                 time.sleep(4.0)
-            say(f"\n### {title}\n\n{HEADING.format('Slurm')}")
-            counts.append(compared(checks_of(title), real, shim, say))
+            send(f"\n### {title}\n\n{HEADING.format('Slurm')}")
+            counts.append(compared(checks_of(title), real, shim, send))
     return sum(each[0] for each in counts), sum(each[1] for each in counts)
 
 
-def grid_engine_table(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
+def grid_engine_table(folder: Path, send: Callable[[str], None]) -> tuple[int, int]:
     """Compare with Grid Engine."""
     engine, shims = GridEnginePeer(folder / "sge", slots=4), ("--only", "qsub", "--qsub", "gridengine")
     with started(engine), ours(folder / "ours", *shims) as shim:
         names = {"node": "localhost", "other": "localhost", "nodes": "localhost", "partition": "main.q"}
         real = Side(folder / "work", engine.environment, names)
-        say(f"\n### qsub, qstat and qdel of Grid Engine\n\n{HEADING.format('Grid Engine')}")
-        return compared(checks_of("Grid Engine"), real, shim, say)
+        send(f"\n### qsub, qstat and qdel of Grid Engine\n\n{HEADING.format('Grid Engine')}")
+        return compared(checks_of("Grid Engine"), real, shim, send)
 
 
 def main() -> None:

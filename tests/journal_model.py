@@ -21,7 +21,7 @@ from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, JobsPurged, ParameterSet, node_of
 from headnode.core.state.job_events import InstanceEnd, JobEvent, JobStarted
-from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, Prediction, PurgeStep
+from headnode.engine.ports import MAX_PREDICTIONS, EndedJob, Prediction, PurgeStep
 
 
 class ModelJournal(MemoryJournal):
@@ -191,7 +191,7 @@ class ModelJournal(MemoryJournal):
         """Keep the predictions."""
         for each in predictions:
             self._predictions.setdefault(each.job, each)
-        for job in list(islice(self._predictions, max(0, len(self._predictions) - MOST_PREDICTIONS))):
+        for job in list(islice(self._predictions, max(0, len(self._predictions) - MAX_PREDICTIONS))):
             del self._predictions[job]
 
     def prediction(self, job: JobId) -> Prediction | None:

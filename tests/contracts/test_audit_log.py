@@ -12,7 +12,7 @@ import pytest
 from headnode.adapters.identity import audit_log
 from headnode.adapters.identity.audit_log import QUICK_DISK, AuditLog
 from headnode.apps.server.api.access import AUDIT_BLOCK, audit_page, lines_from_end
-from headnode.apps.server.doors.tls import MOST_FAILED_LOGINS, FailedLogins
+from headnode.apps.server.doors.tls import MAX_FAILED_LOGINS, FailedLogins
 from headnode.core.model.errors import NotFound, Unavailable
 
 BY_THREAD = -1.0  # seconds: every disk is slower
@@ -135,7 +135,7 @@ def test_pages_are_chosen_by_job_user_time_and_number(tmp_path: Path) -> None:
 
 def test_failed_logins_are_written_one_by_one_only_up_to_a_number_and_counted_then() -> None:
     failed = FailedLogins()
-    assert [failed.note(1000.0) for _ in range(MOST_FAILED_LOGINS)] == [0] * MOST_FAILED_LOGINS
+    assert [failed.note(1000.0) for _ in range(MAX_FAILED_LOGINS)] == [0] * MAX_FAILED_LOGINS
     assert [failed.note(1059.9) for _ in range(5)] == [None] * 5
     assert failed.note(1060.0) == 5
     assert failed.note(1060.0) == 0

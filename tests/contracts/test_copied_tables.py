@@ -112,7 +112,7 @@ def test_a_standby_never_misses_a_notification_of_an_event_that_it_has_seen(
 ) -> None:
     monkeypatch.setattr(copied_tables, "PAGE_ROWS", 3)
     monkeypatch.setattr(row_copy, "PAGE_BYTES", 300)
-    monkeypatch.setattr(row_copy, "MOST_PENDING", 3000)
+    monkeypatch.setattr(row_copy, "MAX_PENDING", 3000)
     chance = random.Random(seed)
     for _ in range(120):
         match chance.randrange(6):
@@ -135,7 +135,7 @@ def test_a_standby_never_misses_a_notification_of_an_event_that_it_has_seen(
 
 
 def test_changes_that_nobody_takes_are_bounded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_copy, "MOST_PENDING", 10_000)
+    monkeypatch.setattr(row_copy, "MAX_PENDING", 10_000)
     for _ in range(500):
         pair.add(1)
     assert pair.copy._bytes <= 10_000

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from headnode.adapters.identity.delegations import MOST_OF_USER, Delegation, DelegationStore, proxy_end
+from headnode.adapters.identity.delegations import MAX_OF_USER, Delegation, DelegationStore, proxy_end
 from headnode.core.model.errors import BadRequest, NotFound
 
 NOW = 1_000.0
@@ -48,7 +48,7 @@ def test_what_has_expired_and_what_was_for_jobs_that_are_over_is_forgotten(
 
 
 def test_a_user_has_only_so_many_and_may_renew_each_of_them(store: DelegationStore) -> None:
-    for number in range(MOST_OF_USER):
+    for number in range(MAX_OF_USER):
         store.keep(token(f"d{number}"))
     with pytest.raises(BadRequest, match="100 delegations"):
         store.keep(token("more"))

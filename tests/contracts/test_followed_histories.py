@@ -25,7 +25,7 @@ def test_a_standby_that_is_killed_and_stopped_again_and_again_has_every_row_in_t
     for name, value in (
         ("BETWEEN_DIALS", 0.05),
         ("BETWEEN_PINGS", 0.05),
-        ("MOST_EVENTS", 7),
+        ("MAX_EVENTS", 7),
         ("FARTHEST", 100),
     ):
         monkeypatch.setattr(sender, name, value)

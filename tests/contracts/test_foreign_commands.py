@@ -16,7 +16,7 @@ from headnode.adapters.batch.attempt_files import (
     look_words,
     not_written,
     read_words,
-    submissions_said,
+    submission_answers,
     submit_input,
     submit_words,
 )
@@ -142,7 +142,7 @@ def test_a_command_that_does_not_end_is_killed_with_all_it_started() -> None:
 
 
 def test_what_a_command_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "LARGEST_OUTPUT", 100_000)
+    monkeypatch.setattr(commands, "MAX_OUTPUT", 100_000)
     began = time.monotonic()
     said = shell("yes")
     assert said.status is None
@@ -172,7 +172,7 @@ def test_a_command_runs_as_its_user_with_the_groups_of_that_user() -> None:
 
 def submit(base: str, command: str, **more: object) -> CommandResult:
     said = submit_all(base, {"m1": ("script\n", ["sh", "-c", command])}, **more)
-    return submissions_said(said, TOKEN, ["m1"])["m1"]
+    return submission_answers(said, TOKEN, ["m1"])["m1"]
 
 
 def submit_all(base: str, wanted: dict[str, tuple[str, list[str]]], **more: object) -> CommandResult:
@@ -185,13 +185,13 @@ def test_several_are_submitted_in_one_shell_and_each_has_its_own_answer(tmp_path
     scripts = ["one\n'$x`", "y" * 300_000, "", "four"]
     wanted = {m: (s, ["sh", "-c", c]) for m, s, c in zip(markers, scripts, commands, strict=True)}
     done = submit_all(base, wanted)
-    answers = submissions_said(done, TOKEN, markers)
+    answers = submission_answers(done, TOKEN, markers)
     assert [(each.status, each.out) for each in answers.values()] == [
         (3, "one\n'$x`"), (0, "ywrong\n"), (0, ""), (137, "Killed\n"),
     ]  # fmt: skip
     assert [(Path(base) / marker / "job").read_text() for marker in markers] == scripts
     cut = done.out[: done.out.index(f"{TOKEN} m2") + len(TOKEN) + 6]
-    answers = submissions_said(CommandResult(None, cut, ""), TOKEN, markers)
+    answers = submission_answers(CommandResult(None, cut, ""), TOKEN, markers)
     assert [each.status for each in answers.values()] == [3, 0, None, None]
 
 
@@ -217,7 +217,7 @@ def test_a_command_whose_go_between_is_killed_reads_the_whole_script_later(
 def test_what_was_cut_on_its_way_is_not_submitted(tmp_path: Path, left: int) -> None:
     base, wanted = f"{tmp_path}/{own_account().name}/mark", {"m1": ("x" * 50, ["wc", "-c"])}
     said = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted)[:-left])
-    answer = submissions_said(said, TOKEN, wanted)["m1"]
+    answer = submission_answers(said, TOKEN, wanted)["m1"]
     assert (answer.status, answer.out.strip()) in ((None, ""), (0, "50"))
 
 
@@ -293,7 +293,7 @@ def test_nothing_is_learnt_or_submitted_where_the_directory_of_all_attempts_is_g
     base = str(tmp_path / "shared" / "ada" / "0a1b2c3d")
     assert files_found(run(*look_words(base, ["m"])), ["m"]) == {"m": None}
     said = run(*submit_words(base, TOKEN, ["m"]), stdin=submit_input({"m": ("script", ["true"])}))
-    (answer,) = submissions_said(said, TOKEN, ["m"]).values()
+    (answer,) = submission_answers(said, TOKEN, ["m"]).values()
     assert not_written(answer) is None
     assert answer == CommandResult(None, "", f"there is no directory {tmp_path}/shared now\n")
     assert not (tmp_path / "shared").exists()
@@ -309,7 +309,7 @@ def test_what_a_full_disk_does_not_take_is_not_submitted_and_not_refused(tmp_pat
         base = str(disk / "root" / "0a1b2c3d")
         wanted = {name: ("x" * 100_000, ["sh", "-c", f"echo {name} >> {asked}; echo 7"]) for name in "ab"}
         said = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted))
-        answers = submissions_said(said, TOKEN, wanted)
+        answers = submission_answers(said, TOKEN, wanted)
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
     assert not asked.exists()

@@ -17,7 +17,7 @@ class Scene:
 
     def __init__(self) -> None:
         ours, self.other = socket.socketpair()
-        self._ours, self.heard = ours, list[bytes]()
+        self._ours, self.received = ours, list[bytes]()
         self.other.setblocking(False)
 
     async def open(self) -> None:
@@ -25,23 +25,23 @@ class Scene:
         self.streams = await asyncio.open_unix_connection(sock=self._ours)
         self.writer = FrameWriter(self.streams[1])
 
-    def hear(self, message: bytes) -> bool:
+    def receive(self, message: bytes) -> bool:
         """Note a message, and answer it; one that is `stop` is the last."""
         if message == b"fail":
             raise ValueError("as asked")
-        self.heard.append(message)
-        self.writer.say(b"re: " + message)
+        self.received.append(message)
+        self.writer.send(b"re: " + message)
         return message != b"stop"
 
     async def deliver(self) -> None:
         """Deliver what comes until that is over."""
         async with asyncio.timeout(20):
-            await deliver_frames(self.streams, 1000, self.hear)
+            await deliver_frames(self.streams, 1000, self.receive)
 
     async def until(self, number: int) -> None:
         """Wait until so many messages were heard."""
         async with asyncio.timeout(20):
-            while len(self.heard) < number:
+            while len(self.received) < number:
                 await asyncio.sleep(0)
 
 
@@ -72,7 +72,7 @@ def test_what_came_before_the_delivery_and_in_pieces_is_delivered_in_order() -> 
         scene.other.close()
         await delivering
 
-    assert played(play).heard == [b"a", b"bb", b"", b"c"]
+    assert played(play).received == [b"a", b"bb", b"", b"c"]
 
 
 def test_answers_to_messages_that_came_together_are_one_write() -> None:
@@ -94,7 +94,7 @@ def test_nothing_is_delivered_behind_the_last_one() -> None:
         scene.other.send(frame(b"a") + frame(b"stop") + frame(b"b"))
         await scene.deliver()
 
-    assert played(play).heard == [b"a", b"stop"]
+    assert played(play).received == [b"a", b"stop"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_stream_that_ended_before_ends_the_delivery() -> None:
         assert await read_frame(scene.streams[0], 1000) is None
         await scene.deliver()
 
-    assert played(play).heard == []
+    assert played(play).received == []
 
 
 def test_the_writer_of_the_stream_still_waits_for_a_side_that_reads_slowly() -> None:

@@ -7,7 +7,7 @@ from headnode.adapters.wire.frame_codec import FrameDecoder
 from headnode.adapters.wire.frames import FrameWriter
 
 
-async def heard(say: tuple[bytes, ...], *, close: bool) -> list[list[bytes]]:
+async def received(send: tuple[bytes, ...], *, close: bool) -> list[list[bytes]]:
     """Return the messages of each datagram that the other side gets: each is one write."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -18,13 +18,13 @@ async def heard(say: tuple[bytes, ...], *, close: bool) -> list[list[bytes]]:
         lambda: asyncio.StreamReaderProtocol(reader), Stream(fileno=ours.detach())
     )
     writer = FrameWriter(asyncio.StreamWriter(transport, protocol, reader, loop))
-    for message in say:
-        writer.say(message)
+    for message in send:
+        writer.send(message)
     if close:
         writer.close()
     found = []
     async with asyncio.timeout(20):
-        while sum(map(len, found)) < len(say):
+        while sum(map(len, found)) < len(send):
             found.append(list(FrameDecoder(1000).feed(await loop.sock_recv(theirs, 1000))))
     writer.close()
     theirs.close()
@@ -41,8 +41,8 @@ class Stream(socket.socket):
 
 
 def test_what_is_said_in_one_turn_is_one_write_in_its_order() -> None:
-    assert asyncio.run(heard((b"a", b"bb", b""), close=False)) == [[b"a", b"bb", b""]]
+    assert asyncio.run(received((b"a", b"bb", b""), close=False)) == [[b"a", b"bb", b""]]
 
 
 def test_what_was_said_is_sent_before_the_connection_is_closed() -> None:
-    assert asyncio.run(heard((b"a", b"bb"), close=True)) == [[b"a", b"bb"]]
+    assert asyncio.run(received((b"a", b"bb"), close=True)) == [[b"a", b"bb"]]

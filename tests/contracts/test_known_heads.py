@@ -13,21 +13,21 @@ import msgspec
 import pytest
 
 from headnode.adapters.nodes.membership import (
-    LONGEST_ADDRESS,
-    MOST_HEADS,
+    MAX_ADDRESS,
+    MAX_HEADS,
     Membership,
     NodeIdentity,
     usable_addresses,
 )
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire import tls
-from headnode.adapters.wire.agent_messages import LARGEST_REPORT, PROTOCOL, Hello
+from headnode.adapters.wire.agent_messages import MAX_REPORT, PROTOCOL, Hello
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromHead, Goodbye, Welcome
 from headnode.adapters.wire.tls import Authority, head_side, request_for
 from headnode.apps.agent.head_link import REDIAL, HeadLink
-from headnode.apps.agent.known_heads import LONGEST_PAUSE, OTHERS_AFTER, DialOrder, KnownHeads
+from headnode.apps.agent.known_heads import MAX_PAUSE, OTHERS_AFTER, DialOrder, KnownHeads
 from headnode.core.model.errors import IS_STANDBY
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Seconds
@@ -63,7 +63,7 @@ def test_the_others_are_dialed_in_turn_and_the_last_head_in_between() -> None:
 
 def test_thousands_of_nodes_leave_a_standby_time_and_it_is_not_forgotten() -> None:
     tried = dialed(DialOrder([A, B]), 600.0, answered=True)
-    assert 600 / LONGEST_PAUSE <= tried.count("b") <= 2 * 600 / LONGEST_PAUSE + 10
+    assert 600 / MAX_PAUSE <= tried.count("b") <= 2 * 600 / MAX_PAUSE + 10
     assert tried.count("a") > 0.5 * 600 / REDIAL
 
 
@@ -72,7 +72,7 @@ def test_one_that_says_that_it_is_no_head_any_more_is_left_at_once() -> None:
     order.missed(order.next(0.0), 0.0, answered=True)
     assert order.next(REDIAL) == B
     order.missed(B, REDIAL, answered=True)
-    assert 2 * REDIAL <= REDIAL + order.wait(REDIAL) <= LONGEST_PAUSE
+    assert 2 * REDIAL <= REDIAL + order.wait(REDIAL) <= MAX_PAUSE
 
 
 def test_a_single_address_that_is_a_standby_is_dialed_again() -> None:
@@ -87,8 +87,8 @@ def test_a_single_address_that_is_a_standby_is_dialed_again() -> None:
     [
         (["h:1", "[::1]:2", "h:1"], [("h", 1), ("::1", 2)]),
         (["h"], [("h", 5817)]),
-        (["", "h:x", "h:99999", "a b:1", "a/b:1", "h" * LONGEST_ADDRESS + ":1", "h:1"], [("h", 1)]),
-        ([f"h{number}:1" for number in range(1000)], [(f"h{number}", 1) for number in range(MOST_HEADS)]),
+        (["", "h:x", "h:99999", "a b:1", "a/b:1", "h" * MAX_ADDRESS + ":1", "h:1"], [("h", 1)]),
+        ([f"h{number}:1" for number in range(1000)], [(f"h{number}", 1) for number in range(MAX_HEADS)]),
     ],
 )
 def test_of_addresses_that_are_none_nothing_is_left(said: list[str], usable: list[tuple[str, int]]) -> None:
@@ -115,7 +115,7 @@ class SpokenHead:
     """What answers at an address, with the certificate of the cluster; `answer` None: it only hangs up."""
 
     def __init__(self, answer: FromHead | None) -> None:
-        self.answer, self.heard = answer, 0
+        self.answer, self.received = answer, 0
         self.address = free_address()
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
@@ -131,14 +131,14 @@ class SpokenHead:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
-        if await read_frame(reader, LARGEST_REPORT) is not None:
-            self.heard += 1
+        if await read_frame(reader, MAX_REPORT) is not None:
+            self.received += 1
             if self.answer is None:
                 writer.close()
             else:
-                self.say(self.answer)
+                self.send(self.answer)
 
-    def say(self, message: FromHead) -> None:
+    def send(self, message: FromHead) -> None:
         self._writers[-1].write(frame(msgspec.msgpack.encode(message)))
 
     def close(self) -> None:
@@ -257,7 +257,7 @@ def test_a_node_moves_to_the_standby_that_took_over_and_tasks_follow(tmp_path: P
             await until(lambda: scene.clusters == ["first"])
             assert scene.membership.heads == (standby.address,)
             first.close()
-            await until(lambda: standby.heard >= 2)
+            await until(lambda: standby.received >= 2)
             assert scene.clusters == ["first"]
             standby.answer = welcome("second", term=2)
             await until(lambda: scene.clusters == ["first", "second"])
@@ -296,7 +296,7 @@ def test_a_head_that_is_old_is_told_of_now_and_then_only(
         old = await scene.head(welcome("old", term=1))
         scene.joined(old.address, free_address(), term=2)
         async with scene.talking():
-            await until(lambda: old.heard >= 6)
+            await until(lambda: old.received >= 6)
         assert scene.speaker.obeyed == []
 
     with caplog.at_level(logging.WARNING):
@@ -310,7 +310,7 @@ def test_a_term_that_cannot_be_is_not_remembered(tmp_path: Path, term: int) -> N
         silly = await scene.head(welcome("silly", term=term))
         scene.joined(silly.address)
         async with scene.talking():
-            await until(lambda: silly.heard >= 2)
+            await until(lambda: silly.received >= 2)
         assert scene.speaker.obeyed == []
         assert scene.membership.term == 0
 
@@ -325,14 +325,14 @@ def test_what_a_head_says_while_it_is_connected_is_remembered_and_silly_addresse
         scene.joined(head.address)
         async with scene.talking():
             await until(lambda: scene.membership.heads == ("b:1",))
-            head.say(welcome("one", "c:1", "", "no address", "c" * 400, head.address, "\ud7ff:1", "d:2"))
+            head.send(welcome("one", "c:1", "", "no address", "c" * 400, head.address, "\ud7ff:1", "d:2"))
             await until(lambda: scene.membership.heads != ("b:1",))
             assert scene.membership.heads == ("c:1", "\ud7ff:1", "d:2")
-            head.say(welcome("one", term=5))
+            head.send(welcome("one", term=5))
             await until(lambda: scene.membership.term == 5)
             assert scene.membership.heads == ()
-            head.say(welcome("one", term=4))
-            await until(lambda: head.heard >= 2)
+            head.send(welcome("one", term=4))
+            await until(lambda: head.received >= 2)
         assert len(scene.clusters) == 3
 
     told(tmp_path, story)
@@ -355,7 +355,7 @@ def test_a_goodbye_is_obeyed_only_when_the_last_head_says_it(tmp_path: Path) -> 
         last = SpokenHead(Goodbye(reason="this node was removed"))
         scene.joined(last.address, other.address)
         async with scene.talking():
-            await until(lambda: other.heard >= 2)
+            await until(lambda: other.received >= 2)
             assert scene.speaker.obeyed == []
             await scene.open(last)
             await until(lambda: scene.speaker.obeyed)
@@ -371,7 +371,7 @@ def test_the_head_is_off_only_if_no_address_has_one(tmp_path: Path) -> None:
         standby = await scene.head(None)
         scene.joined(free_address(), standby.address)
         async with scene.talking():
-            await until(lambda: standby.heard >= 2)
+            await until(lambda: standby.received >= 2)
             assert scene.speaker.off == []
             standby.answer = STANDBY
             await until(lambda: scene.speaker.off)
@@ -402,13 +402,13 @@ def test_on_a_full_disk_the_node_follows_all_the_same_and_writes_it_down_later(
             resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
             try:
                 await until(lambda: scene.clusters)
-                head.say(welcome("two", "b:1", term=2))  # the term is remembered in memory
-                await until(lambda: head.heard >= 2)
+                head.send(welcome("two", "b:1", term=2))  # the term is remembered in memory
+                await until(lambda: head.received >= 2)
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (before, resource.RLIM_INFINITY))
             assert "two" not in scene.clusters
             await until(lambda: len(scene.clusters) >= 2)
-            head.say(welcome("three", "b:1", term=3))
+            head.send(welcome("three", "b:1", term=3))
             await until(lambda: scene.membership.term == 3)
 
     with caplog.at_level(logging.WARNING):
@@ -423,7 +423,7 @@ def test_a_node_that_joins_anew_meanwhile_belongs_to_the_new_head(tmp_path: Path
         async with scene.talking():
             await until(lambda: scene.membership.term == 7)
             scene.joined(new.address)
-            old.say(welcome("old", term=8))
+            old.send(welcome("old", term=8))
             await until(lambda: scene.clusters == ["old", "new"])
         assert scene.membership == Membership("127.0.0.1", new.port, "n")
 

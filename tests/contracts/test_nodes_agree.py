@@ -58,7 +58,7 @@ class Connection:
         hello = Hello(protocol=PROTOCOL, facts=NodeFacts(name="red", processors=1))
         self.writer.write(frame(msgspec.msgpack.encode(hello)))
 
-    async def hear(self) -> str:
+    async def receive(self) -> str:
         """Return the kind of the next message; empty when the head has hung up."""
         try:
             (size,) = struct.unpack(">I", await self.reader.readexactly(4))
@@ -107,7 +107,7 @@ class Head:
         """Return a connection of the node that was welcomed."""
         connection = await self.dial()
         connection.greet()
-        assert await connection.hear() == "Welcome"
+        assert await connection.receive() == "Welcome"
         return connection
 
 
@@ -161,7 +161,7 @@ def test_a_node_connects_again_whose_older_connection_is_recorded_to_have_ended_
         await until(lambda: len(head.asked) == 3)
         assert [type(command) for command in head.asked[1:]] == [RegisterNode, NodeVanished]
         head.free.set()
-        assert [await newer.hear(), await newer.hear()] == ["Welcome", ""]
+        assert [await newer.receive(), await newer.receive()] == ["Welcome", ""]
         await head.connected()
         assert head.state is NodeState.READY
 
@@ -181,7 +181,7 @@ def test_a_node_that_was_removed_while_it_greeted_is_let_go(
         removing = asyncio.ensure_future(head.ask(ChangeNode(by=ROOT, node="red", wish="remove")))
         await until(lambda: len(head.asked) == 4)
         head.free.set()
-        assert [await connection.hear(), await connection.hear()] == ["Welcome", ""]
+        assert [await connection.receive(), await connection.receive()] == ["Welcome", ""]
         await removing
 
     play(tmp_path, monkeypatch, story)
@@ -200,7 +200,7 @@ def test_a_node_that_greeted_while_the_disk_was_full_and_went_away_is_unreachabl
         await until(lambda: not head.links.links)
         second = await head.dial()
         second.greet()
-        assert await second.hear() == ""
+        assert await second.receive() == ""
         head.disk.full = False
         await until(lambda: any(isinstance(event, NodeReachable) for _, event in head.disk.replay()))
         await until(lambda: head.state is NodeState.UNREACHABLE)
@@ -213,7 +213,7 @@ def test_a_node_is_unreachable_though_there_was_no_room_among_the_reports_to_say
 ) -> None:
     async def story(head: Head) -> None:
         connection = await head.connected()
-        monkeypatch.setattr(report_queue, "MOST_HELD", 0)
+        monkeypatch.setattr(report_queue, "MAX_HELD", 0)
         connection.writer.close()
         await until(lambda: not head.links.links)
         await until(lambda: head.state is NodeState.UNREACHABLE)

@@ -20,16 +20,16 @@ def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0)
     """Ask these nodes, of which each misses the first `deaf` questions, and one never answers."""
     asked: dict[str, int] = {}
 
-    def say(message: FromAgent) -> None:
+    def send(message: FromAgent) -> None:
         assert isinstance(message, LaunchesEnded)
         target = message.route.target
         asked[target] = asked.get(target, 0) + 1
         if target != away and asked[target] > deaf:
             answer = LaunchesEnded(message.route, True, THERE)
             for _ in range(2):  # it arrives twice
-                asyncio.get_running_loop().call_soon(gathering.hear, answer)
+                asyncio.get_running_loop().call_soon(gathering.receive, answer)
 
-    gathering = UsageGathering("first", say, repeat=0.01, patience=patience)
+    gathering = UsageGathering("first", send, repeat=0.01, patience=patience)
     for target in targets:
         gathering.launches(JOB, KEY, target)
 
@@ -52,7 +52,7 @@ def test_a_node_that_is_away_holds_up_no_result_for_ever() -> None:
 
 def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
     gathering = UsageGathering("first", lambda _: None)
-    gathering.hear(LaunchesEnded(Route(JOB, *KEY, "", "first", "a"), True, THERE))
+    gathering.receive(LaunchesEnded(Route(JOB, *KEY, "", "first", "a"), True, THERE))
     assert gathering.targets(JOB, KEY) == frozenset()
 
 

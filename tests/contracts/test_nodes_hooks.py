@@ -27,17 +27,17 @@ def hooked(*processors: int, **more: str) -> LinkedWorld:
 
 def put_right(world: LinkedWorld, node: str, *open_jobs: JobId) -> list[str]:
     """Let a node say all that it has, these jobs; return what it hears."""
-    world.heard(node)
+    world.received(node)
     facts = world.cluster.nodes[node].facts
     hello = Hello(protocol=PROTOCOL, facts=facts, open_jobs=open_jobs)
 
-    async def hear() -> None:
+    async def receive() -> None:
         world.links._put_right(world.links.links[node], hello)
         while len(asyncio.all_tasks()) > 1:  # what follows for the head is on its way
             await asyncio.sleep(0)
 
-    asyncio.run(hear())
-    return world.heard(node)
+    asyncio.run(receive())
+    return world.received(node)
 
 
 def opened(world: LinkedWorld, node: str) -> list[Hooks | None]:
@@ -59,12 +59,12 @@ def test_a_node_hears_its_hooks_before_anything_runs_and_is_closed_before_the_jo
         "",
     )
     world.do(ReportReady(node="node1", job=job))
-    assert world.heard("node1") == ["Run"]
+    assert world.received("node1") == ["Run"]
     world.end(job, 1)
-    assert world.heard("node1")[-1] == "CloseJob"
+    assert world.received("node1")[-1] == "CloseJob"
     assert world.record(job).state is JobState.ENDING
     world.do(ReportClosed(node="node1", job=job))
-    assert (world.heard("node1"), world.record(job).state) == ([], JobState.FINISHED)
+    assert (world.received("node1"), world.record(job).state) == ([], JobState.FINISHED)
 
 
 def test_without_hooks_a_node_hears_of_none() -> None:
@@ -109,25 +109,25 @@ def test_a_node_that_a_running_job_gives_back_hears_once_that_it_is_closed() -> 
     job = world.submit(ONE, ONE, minimum=1, maximum=2)
     for node in ("node1", "node2"):
         world.do(ReportReady(node=node, job=job))
-    world.heard("node2")
+    world.received("node2")
     world.end(job, 2)
-    assert world.heard("node2") == ["CloseJob"]
+    assert world.received("node2") == ["CloseJob"]
     world.do(ReportClosed(node="node2", job=job))
-    assert world.heard("node2") == []
+    assert world.received("node2") == []
     assert world.cluster.cores.free["node2"] == [0]
 
 
 def test_the_failure_of_a_hook_is_answered_when_it_is_durable() -> None:
     world = hooked(1, 1)
     job = world.submit(ONE)
-    world.heard("node1")
+    world.received("node1")
 
-    async def hear() -> None:
+    async def receive() -> None:
         link = world.links.links["node1"]
         world.links._hook_failed(HookFailed(job=job, hook="prolog", message="no disk"), link)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    asyncio.run(hear())
-    assert world.heard("node1") == ["CloseJob", "HookFailureAck"]
+    asyncio.run(receive())
+    assert world.received("node1") == ["CloseJob", "HookFailureAck"]
     assert [drain.cause for drain in world.cluster.nodes["node1"].drains] == ["hook"]

@@ -32,7 +32,7 @@ class Wire:
         while self.on_the_way:
             stream, message = self.on_the_way.pop(0)
             if not isinstance(message, Launch):
-                stream.hear(message)
+                stream.receive(message)
 
     def muddle(self, chance: random.Random) -> None:
         """Lose some, repeat some, and let the rest arrive in any order."""
@@ -40,7 +40,7 @@ class Wire:
         ahead = [each for each in ahead for _ in range(chance.choice((0, 1, 1, 2)))]
         chance.shuffle(ahead)
         for stream, message in ahead:
-            stream.hear(message)  # type: ignore[arg-type]
+            stream.receive(message)  # type: ignore[arg-type]
 
 
 def play(story: "object") -> None:
@@ -51,16 +51,16 @@ def play(story: "object") -> None:
 def test_all_arrives_once_and_in_order_over_a_bad_wire(seed: int) -> None:
     async def story() -> None:
         wire, chance = Wire(), random.Random(seed)
-        heard: list[bytes] = []
+        received: list[bytes] = []
 
         async def speak() -> None:
             for number in range(40):
-                await wire.here.say("in", b"%d" % number)
-            await wire.here.all_heard()
+                await wire.here.send("in", b"%d" % number)
+            await wire.here.all_received()
 
         async def listen() -> None:
             while True:
-                heard.append((await wire.there.next()).data)
+                received.append((await wire.there.next()).data)
                 wire.there.took()
 
         speaking, listening = asyncio.ensure_future(speak()), asyncio.ensure_future(listen())
@@ -71,7 +71,7 @@ def test_all_arrives_once_and_in_order_over_a_bad_wire(seed: int) -> None:
             now += 1e6  # so that what is not taken is repeated at once
             wire.here.look(now)
         listening.cancel()
-        assert heard == [b"%d" % number for number in range(40)]
+        assert received == [b"%d" % number for number in range(40)]
 
     play(story())
 
@@ -83,13 +83,13 @@ def test_nothing_is_said_to_a_node_that_may_not_have_heard_of_the_launch() -> No
         wire = Wire()
         launch = Launch(ROUTE, "hostname", "/", {})
         wire.here.launch(launch)
-        saying = asyncio.ensure_future(wire.here.say("in-end"))
+        saying = asyncio.ensure_future(wire.here.send("in-end"))
         await asyncio.sleep(0)
         assert wire.on_the_way == [(wire.there, launch)]
         wire.on_the_way.clear()  # it is lost
         wire.here.look(1e9)
         assert wire.on_the_way == [(wire.there, launch)]
-        wire.here.hear(LaunchAck(ROUTE, True, 0))
+        wire.here.receive(LaunchAck(ROUTE, True, 0))
         await saying
         assert wire.on_the_way[1:] == [(wire.there, LaunchData(ROUTE, False, 1, "in-end"))]
 
@@ -102,7 +102,7 @@ def test_a_slow_reader_holds_up_the_writer() -> None:
 
         async def speak() -> None:
             for _ in range(3 * WINDOW):
-                await wire.here.say("in", b"x")
+                await wire.here.send("in", b"x")
 
         speaking = asyncio.ensure_future(speak())
         for taken in range(2 * WINDOW):
@@ -124,9 +124,9 @@ def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
     async def story() -> None:
         wire = Wire()
         reading = asyncio.ensure_future(wire.here.next())
-        writing = asyncio.ensure_future(wire.here.all_heard())
+        writing = asyncio.ensure_future(wire.here.all_received())
         await asyncio.sleep(0)
-        wire.here.hear(LaunchData(ROUTE, True, 0, "failed", b"it is gone"))
+        wire.here.receive(LaunchData(ROUTE, True, 0, "failed", b"it is gone"))
         piece = await reading
         await writing
         assert (piece.kind, piece.data) == ("failed", b"it is gone")
@@ -137,9 +137,9 @@ def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
 def test_a_peer_that_floods_or_sends_too_much_at_once_is_not_believed() -> None:
     async def story() -> None:
         wire = Wire()
-        wire.here.hear(LaunchData(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
+        wire.here.receive(LaunchData(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
         for number in range(1, 100):
-            wire.here.hear(LaunchData(ROUTE, True, number, "out", b"x"))
+            wire.here.receive(LaunchData(ROUTE, True, number, "out", b"x"))
         read = 0
         while True:
             try:

@@ -7,11 +7,11 @@ import pytest
 
 from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.link import MOST_UNREAD, NodeLink
+from headnode.adapters.nodes.link import MAX_UNREAD, NodeLink
 from headnode.adapters.processes.agent_link import FOR_EVER, Lease, boot_time
 from headnode.adapters.wire import messages as m
-from headnode.apps.agent.agent import MOST_UNANSWERED, HeldLease
-from headnode.apps.agent.job_table import MOST_JOBS, SeenDispatches
+from headnode.apps.agent.agent import MAX_UNANSWERED, HeldLease
+from headnode.apps.agent.job_table import MAX_JOBS, SeenDispatches
 from headnode.apps.server.agent_supervisor import TO_STAND_STILL, Absences, NodeLimits
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -84,11 +84,11 @@ def test_a_lease_counts_from_when_the_heartbeat_was_said_and_an_answer_counts_on
     before = boot_time()
     number = lease.next_heartbeat()
     after = boot_time()
-    lease.heard(number, LEASE)
+    lease.received(number, LEASE)
     assert told[0] is not None
     assert before + LEASE <= told[0] <= after + LEASE
-    lease.heard(number, LEASE)
-    lease.heard(number + 7, LEASE)
+    lease.received(number, LEASE)
+    lease.received(number + 7, LEASE)
     assert len(told) == 1
     assert lease.length == LEASE
 
@@ -96,9 +96,9 @@ def test_a_lease_counts_from_when_the_heartbeat_was_said_and_an_answer_counts_on
 def test_heartbeats_that_nobody_answers_are_forgotten() -> None:
     lease, told = held()
     first = lease.next_heartbeat()
-    for _ in range(MOST_UNANSWERED):
+    for _ in range(MAX_UNANSWERED):
         lease.next_heartbeat()
-    lease.heard(first, LEASE)
+    lease.received(first, LEASE)
     assert told == []
 
 
@@ -106,7 +106,7 @@ def test_a_head_that_is_off_begins_the_lease_anew_once_its_length_is_known() -> 
     lease, told = held()
     lease.head_is_off(1000.0)
     assert told == []
-    lease.heard(lease.next_heartbeat(), LEASE)
+    lease.received(lease.next_heartbeat(), LEASE)
     dialed = boot_time() + LEASE / 2
     lease.head_is_off(dialed)
     lease.head_is_off(dialed + LEASE / 2)
@@ -118,17 +118,17 @@ def test_a_head_that_is_off_begins_the_lease_anew_once_its_length_is_known() -> 
 def test_a_lease_that_was_over_before_the_head_was_off_stays_over_until_a_head_renews_it() -> None:
     """The head may have given the tasks to others, and gone only then."""
     lease, told = held()
-    lease.heard(lease.next_heartbeat(), LEASE)
+    lease.received(lease.next_heartbeat(), LEASE)
     lease.head_is_off(boot_time() + LEASE + 1)
     assert told[1:] == []
-    lease.heard(lease.next_heartbeat(), LEASE)
+    lease.received(lease.next_heartbeat(), LEASE)
     lease.head_is_off(boot_time() + LEASE / 2)
     assert len(told) == 3
 
 
 def test_a_head_that_grants_none_lets_tasks_go_on_for_ever() -> None:
     lease, told = held()
-    lease.heard(lease.next_heartbeat(), Seconds(0.0))
+    lease.received(lease.next_heartbeat(), Seconds(0.0))
     lease.head_is_off(1000.0)
     assert told == [None]
 
@@ -157,10 +157,10 @@ def test_an_order_that_comes_again_on_a_connection_is_known_and_forgotten_with_i
 
 def test_of_very_many_jobs_the_orders_of_the_first_are_forgotten() -> None:
     taken = SeenDispatches()
-    for job in range(1, MOST_JOBS + 2):
+    for job in range(1, MAX_JOBS + 2):
         taken.add(JobId(job), 1, 1, 1)
     assert taken.add(JobId(1), 1, 1, 1)
-    assert not taken.add(JobId(MOST_JOBS), 1, 1, 1)
+    assert not taken.add(JobId(MAX_JOBS), 1, 1, 1)
 
 
 class SlowReader:
@@ -185,11 +185,11 @@ class SlowReader:
 def test_a_node_that_reads_nothing_loses_its_connection_before_it_costs_the_head_its_memory() -> None:
     reader = SlowReader()
     link = NodeLink("deaf", reader)  # type: ignore[arg-type]
-    piece = m.Goodbye(reason="x" * (MOST_UNREAD // 8))
+    piece = m.Goodbye(reason="x" * (MAX_UNREAD // 8))
     for _ in range(7):
         link.send(piece)
     assert not reader.aborted
     for _ in range(3):
         link.send(piece)
     assert reader.aborted
-    assert reader.waits < 1.2 * MOST_UNREAD
+    assert reader.waits < 1.2 * MAX_UNREAD

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Heartbeat
+from headnode.adapters.wire.agent_messages import MAX_MESSAGE, Heartbeat
 from headnode.adapters.wire.messages import FromAgent, FromHead, FromStranger
 from headnode.core.model.faults import FAULTS, Fault
 from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage
@@ -52,5 +52,5 @@ def test_every_trouble_has_a_row_that_says_whose_fault_it_is() -> None:
 
 
 def test_the_largest_message_and_the_name_of_a_message_are_as_the_page_says() -> None:
-    assert f"{LARGEST_MESSAGE // 1024**2} MiB" in PAGE
+    assert f"{MAX_MESSAGE // 1024**2} MiB" in PAGE
     assert Heartbeat.__struct_config__.tag_field == "type"

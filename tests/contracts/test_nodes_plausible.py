@@ -34,7 +34,7 @@ from headnode.core.model.quantities import Instant, JobId
 NOW = 1_800_000_000.0
 
 
-def heard(message: Message) -> FromAgent:
+def received(message: Message) -> FromAgent:
     return read_message(msgspec.msgpack.encode(message), NOW)
 
 
@@ -52,7 +52,7 @@ def hello(facts: NodeFacts | None = None, **more: Any) -> Hello:
     ],
 )
 def test_a_machine_as_large_as_the_bounds_is_believed(facts: dict[str, Any]) -> None:
-    assert heard(hello(NodeFacts(**({"name": "n", "processors": 1} | facts))))
+    assert received(hello(NodeFacts(**({"name": "n", "processors": 1} | facts))))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_machine_as_large_as_the_bounds_is_believed(facts: dict[str, Any]) -> 
 )
 def test_a_machine_that_cannot_be_is_not_believed(facts: dict[str, Any]) -> None:
     with pytest.raises(Nonsense):
-        heard(hello(NodeFacts(**({"name": "n", "processors": 1} | facts))))
+        received(hello(NodeFacts(**({"name": "n", "processors": 1} | facts))))
 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf, -1.0, NOW + 1e6, 1e300])
@@ -88,7 +88,7 @@ def test_a_time_that_cannot_be_is_not_believed(at: float) -> None:
         Started(job=JobId(1), started=(AttemptStart(1, 1, 1, Instant(at)),)),
     ):
         with pytest.raises(Nonsense):
-            heard(message)
+            received(message)
 
 
 def test_lists_that_are_too_long_are_not_read() -> None:
@@ -96,7 +96,7 @@ def test_lists_that_are_too_long_are_not_read() -> None:
     results = (AttemptResult(1, 1, 1, AttemptOutcome("lost")),) * (b.RESULTS.most + 1)
     for message in (hello(live=live), hello(ended=live), Results(number=1, job=JobId(1), results=results)):
         with pytest.raises(Nonsense):
-            heard(message)
+            received(message)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ ROUTE = Route(JobId(1), 1, 1, 1, "x", "first", "target")
 )
 def test_what_one_node_says_for_another_is_held_against_the_bounds_too(message: Message) -> None:
     with pytest.raises(Nonsense):
-        heard(message)
+        received(message)
 
 
 def test_what_a_shepherd_reports_that_cannot_be_is_not_passed_on_to_the_head() -> None:

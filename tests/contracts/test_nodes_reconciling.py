@@ -199,7 +199,7 @@ class LinkedWorld(World):
             self.links.perform([event for _, event in self.journal.replay(before)], self.cluster)
         return answer
 
-    def heard(self, node: str) -> list[str]:
+    def received(self, node: str) -> list[str]:
         """Return the names of what a node has heard since it was asked last."""
         said = [type(message).__name__ for message in self.papers[node].said]
         self.papers[node].said.clear()
@@ -209,9 +209,9 @@ class LinkedWorld(World):
 def test_a_job_is_opened_before_it_runs_and_closed_when_it_is_over() -> None:
     world = LinkedWorld(1)
     job = world.submit(TRUE)
-    assert world.heard("node1") == ["OpenJob", "Run"]
+    assert world.received("node1") == ["OpenJob", "Run"]
     world.end(job, 1)
-    assert world.heard("node1") == ["CloseJob"]
+    assert world.received("node1") == ["CloseJob"]
     assert world.links.open_jobs == {}
 
 
@@ -219,21 +219,21 @@ def test_a_job_that_goes_back_to_the_queue_and_starts_in_one_batch_is_closed_bef
     world = LinkedWorld(1)
     job = world.submit(TRUE)
     world.do(RequeueJob(by=ROOT, job=job))
-    assert world.heard("node1") == ["OpenJob", "Run", "Stop"]
+    assert world.received("node1") == ["OpenJob", "Run", "Stop"]
     world.end(job, 1, kind="stopped")
-    assert world.heard("node1") == ["CloseJob", "OpenJob", "Run"]
+    assert world.received("node1") == ["CloseJob", "OpenJob", "Run"]
 
 
 def test_a_node_that_a_job_no_longer_uses_closes_it_and_hears_of_it_again_when_it_grows() -> None:
     world = LinkedWorld(1, 1)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=2)
-    world.heard("node2")
+    world.received("node2")
     world.end(job, 2)
-    assert world.heard("node2") == ["CloseJob"]
+    assert world.received("node2") == ["CloseJob"]
     spec = JobSpec(tasks=(TRUE, TRUE, TRUE))
     world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
-    assert world.heard("node2")[-2:] == ["OpenJob", "Run"]
-    assert world.heard("node1")[-1] == "OpenJob"
+    assert world.received("node2")[-2:] == ["OpenJob", "Run"]
+    assert world.received("node1")[-1] == "OpenJob"
 
 
 def test_new_tasks_and_limits_of_a_running_job_reach_its_nodes_before_they_matter() -> None:

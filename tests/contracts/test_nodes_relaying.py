@@ -38,16 +38,16 @@ class Scene:
         (self.foreign,) = set(NODES) - {self.first, self.target}
         self.said: list[tuple[str, FromHead]] = []
 
-        def say(node: str, message: FromHead) -> None:
+        def send(node: str, message: FromHead) -> None:
             self.said.append((node, message))
 
-        self.relay = Relay(say, Sessions(say))
+        self.relay = Relay(send, Sessions(send))
 
     def route(self, **changed: object) -> Route:
         own = {"job": self.job, "task": 1, "instance": 1, "attempt": 1, "number": "7"}
         return Route(**{**own, "first": self.first, "target": self.target, **changed})  # type: ignore[arg-type]
 
-    def hear(self, node: str, message: Launching) -> list[tuple[str, FromHead]]:
+    def receive(self, node: str, message: Launching) -> list[tuple[str, FromHead]]:
         """Let the relay hear a node; return what it says."""
         self.said.clear()
         self.relay.pass_on(node, message, self.world.cluster)
@@ -67,7 +67,7 @@ def launch(route: Route) -> Launch:
 
 def test_a_launch_reaches_its_target_with_the_place_of_the_task() -> None:
     scene = Scene()
-    (said,) = scene.hear(scene.first, launch(scene.route()))
+    (said,) = scene.receive(scene.first, launch(scene.route()))
     assert said == (scene.target, Launch(scene.route(), "hostname", "/", {}, placement=scene.place))
 
 
@@ -79,10 +79,10 @@ def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_w
         may = may and node == (target if back else first)
         other = first if back else target
         piece, taken = LaunchData(route, back, 1, "out", b"x"), LaunchAck(route, back, 1)
-        assert scene.hear(node, piece) == ([(other, piece)] if may else [])
-        assert scene.hear(node, taken) == ([(other, taken)] if may else [])
+        assert scene.receive(node, piece) == ([(other, piece)] if may else [])
+        assert scene.receive(node, taken) == ([(other, taken)] if may else [])
         over = LaunchesEnded(route, back, RemoteUsage() if back else None)
-        assert scene.hear(node, over) == ([(other, over)] if may else [])
+        assert scene.receive(node, over) == ([(other, over)] if may else [])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_w
 )
 def test_a_launch_that_may_not_pass_is_answered_with_the_reason(changed: dict[str, object]) -> None:
     scene = Scene()
-    ((node, answer),) = scene.hear(scene.first, launch(scene.route(**changed)))
+    ((node, answer),) = scene.receive(scene.first, launch(scene.route(**changed)))
     assert node == scene.first
     assert isinstance(answer, LaunchData)
     assert (answer.kind, answer.from_target) == ("failed", True)
@@ -105,7 +105,7 @@ def test_no_node_launches_for_the_task_of_another() -> None:
         (scene.foreign, scene.first),
         (scene.target, scene.target),
     ):
-        said = scene.hear(node, launch(scene.route(first=first)))
+        said = scene.receive(node, launch(scene.route(first=first)))
         assert [(to, message.kind) for to, message in said if isinstance(message, LaunchData)] == [
             (node, "failed")
         ]
@@ -113,7 +113,7 @@ def test_no_node_launches_for_the_task_of_another() -> None:
 
 def test_the_end_of_a_task_ends_what_it_launched_where_it_did_and_once() -> None:
     scene = Scene()
-    scene.hear(scene.first, launch(scene.route()))
+    scene.receive(scene.first, launch(scene.route()))
     scene.end()
     assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]
     scene.said.clear()

@@ -66,17 +66,17 @@ def test_what_was_reported_on_a_full_disk_is_recorded_in_its_order_once_there_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scene(disk: Disk, reports: ReportQueue) -> None:
-        heard: list[BaseException | None] = []
+        received: list[BaseException | None] = []
         disk.full = True
         for job in range(1, 101):
-            reports.give(ready(job), heard.append, ready(job))
+            reports.give(ready(job), received.append, ready(job))
         await until(lambda: disk.tries > 3)
         for job in range(50, 151):  # a node says again what is not acknowledged
-            reports.give(ready(job), heard.append, ready(job))
-        assert heard == []
+            reports.give(ready(job), received.append, ready(job))
+        assert received == []
         tries, disk.full = disk.tries, False
-        await until(lambda: len(heard) == 150)
-        assert heard == [None] * 150
+        await until(lambda: len(received) == 150)
+        assert received == [None] * 150
         assert disk.tries <= tries + 2  # all that waited is one try
 
     disk = played(scene, monkeypatch)
@@ -85,12 +85,12 @@ def test_what_was_reported_on_a_full_disk_is_recorded_in_its_order_once_there_is
 
 def test_what_is_refused_is_told_at_once_and_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(disk: Disk, reports: ReportQueue) -> None:
-        heard: list[BaseException | None] = []
-        reports.give(GiveUpNode(node="node1"), heard.append)
-        reports.give(ready(1), heard.append)
-        await until(lambda: len(heard) == 2)
-        assert isinstance(heard[0], NotFound)
-        assert heard[1] is None
+        received: list[BaseException | None] = []
+        reports.give(GiveUpNode(node="node1"), received.append)
+        reports.give(ready(1), received.append)
+        await until(lambda: len(received) == 2)
+        assert isinstance(received[0], NotFound)
+        assert received[1] is None
 
     played(scene, monkeypatch)
 
@@ -111,17 +111,17 @@ def test_who_waits_for_a_record_hears_after_a_while_that_there_is_none(
 
 
 def test_no_more_than_so_many_reports_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tried, "MOST_HELD", 10)
+    monkeypatch.setattr(tried, "MAX_HELD", 10)
 
     async def scene(disk: Disk, reports: ReportQueue) -> None:
-        heard: list[BaseException | None] = []
+        received: list[BaseException | None] = []
         disk.full = True
-        reports.give(ready(1), heard.append)
+        reports.give(ready(1), received.append)
         await until(lambda: disk.tries)
         await asyncio.sleep(0)
         for job in range(2, 1000):
-            reports.give(ready(job), heard.append)
+            reports.give(ready(job), received.append)
         disk.full = False
-        await until(lambda: len(heard) == 10)
+        await until(lambda: len(received) == 10)
 
     assert len(played(scene, monkeypatch).recorded) == 10

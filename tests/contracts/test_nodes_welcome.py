@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.links import NodeLinks
-from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, OLDEST, PROTOCOL, Hello
+from headnode.adapters.wire.agent_messages import MAX_MESSAGE, OLDEST, PROTOCOL, Hello
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import quiet_at_the_end, read_frame
 from headnode.adapters.wire.messages import FromHead, Welcome
@@ -74,7 +74,7 @@ class Connection:
     async def welcome(self) -> tuple[dict[str, object], Welcome]:
         """Return the next welcome, as it is on the wire and as an agent reads it."""
         while True:
-            data = await read_frame(self._reader, LARGEST_MESSAGE)
+            data = await read_frame(self._reader, MAX_MESSAGE)
             assert data is not None
             message = _decoder.decode(data)
             if isinstance(message, Welcome):

@@ -90,9 +90,9 @@ def test_the_newest_starts_are_told_page_by_page_also_those_of_one_instant(journ
 
 
 def test_the_oldest_predictions_make_room(journal: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    users = [each for each in list(sys.modules.values()) if "MOST_PREDICTIONS" in vars(each)]
+    users = [each for each in list(sys.modules.values()) if "MAX_PREDICTIONS" in vars(each)]
     for module in users:  # of every store
-        monkeypatch.setattr(module, "MOST_PREDICTIONS", 3)
+        monkeypatch.setattr(module, "MAX_PREDICTIONS", 3)
     for job in (5, 1, 4, 2, 3):
         journal.keep_predictions([predicted(job)])
         journal.append([NOTHING])

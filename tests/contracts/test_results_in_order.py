@@ -15,17 +15,17 @@ class Listener:
     """A connection to a head that keeps what is said."""
 
     def __init__(self) -> None:
-        self.heard: list[FromAgent] = []
+        self.received: list[FromAgent] = []
         self._news = asyncio.Event()
 
-    def say(self, message: FromAgent) -> None:
-        self.heard.append(message)
+    def send(self, message: FromAgent) -> None:
+        self.received.append(message)
         self._news.set()
 
     async def hears(self, number: int) -> None:
         """Wait until so many messages were said."""
         async with asyncio.timeout(60.0):
-            while len(self.heard) < number:
+            while len(self.received) < number:
                 self._news.clear()
                 await self._news.wait()
 
@@ -37,8 +37,8 @@ def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> No
         results.head_is_here()
         parent = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
         results.take(JobId(7), LedgerEntry("marker", 1, parent))
-        results.say(Started(job=JobId(7), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
-        return head.heard
+        results.send(Started(job=JobId(7), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
+        return head.received
 
     assert [type(message) for message in asyncio.run(scene())] == [Results, Started]
 
@@ -51,10 +51,10 @@ def test_that_a_job_is_closed_is_told_behind_its_results_and_with_them() -> None
         end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
         results.closed(JobId(7), soon=True)
         results.take(JobId(8), LedgerEntry("marker", 1, end), LedgerEntry("marker", 1, end))
-        heard = [[type(message) for message in head.heard]]
-        results.say(Started(job=JobId(9), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
-        heard.append([type(message) for message in head.heard])
-        return heard
+        received = [[type(message) for message in head.received]]
+        results.send(Started(job=JobId(9), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
+        received.append([type(message) for message in head.received])
+        return received
 
     assert asyncio.run(scene()) == [[], [Results, JobClosed, Started]]
 
@@ -75,7 +75,7 @@ def test_what_leaves_a_job_idle_is_told_at_once_and_with_all_that_waits(
         results.take(JobId(8), LedgerEntry("second", 1, end), idle=False)
         results.take(JobId(9), LedgerEntry("third", 1, end))
         await head.hears(4)
-        return [message.job for message in head.heard if isinstance(message, Results | JobClosed)]
+        return [message.job for message in head.received if isinstance(message, Results | JobClosed)]
 
     assert asyncio.run(scene()) == [7, 8, 9, 7]
 
@@ -96,6 +96,6 @@ def test_that_a_job_is_closed_is_told_soon_where_the_head_waits_for_it(
         await asyncio.sleep(0)
         if told:
             await head.hears(1)
-        return len(head.heard)
+        return len(head.received)
 
     assert asyncio.run(scene()) == told

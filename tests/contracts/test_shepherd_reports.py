@@ -62,7 +62,7 @@ def test_a_result_waits_the_longer_the_more_its_lane_has_to_run(
 ) -> None:
     scene.reports.ended(ended(1), 8)
     before = time.monotonic()
-    scene.reports.tell({})
+    scene.reports.report({})
     after = time.monotonic()
     scene.reports.ended(ended(2), 8)
     scene.reports.ended(ended(3), waiting)
@@ -75,11 +75,11 @@ def test_an_agent_that_gave_the_job_hears_the_introduction_with_the_first_report
     scene: Scene, *, known: bool
 ) -> None:
     scene.reports.introduce(1, "marker", Lanes(), 0, known=known)
-    heard, _, _ = select.select([scene.agent], [], [], 0)
-    assert bool(heard) is not known
+    received, _, _ = select.select([scene.agent], [], [], 0)
+    assert bool(received) is not known
     scene.reports.ended(ended(1))
     scene.reports.write_down()
-    scene.reports.tell_ended()
+    scene.reports.report_ended()
     data, words = scene.agent.recv(65536), []
     while data:
         size = int.from_bytes(data[:4], "big")
@@ -92,7 +92,7 @@ def test_the_agent_hears_what_the_journal_has(scene: Scene) -> None:
     scene.reports.ended(ended(1))
     scene.reports.ended(ended(2))
     assert scene.reports.write_down() == ""
-    scene.reports.tell({})
+    scene.reports.report({})
     data = scene.agent.recv(65536)
     assert int.from_bytes(data[:4], "big") == len(data) - 4
     word, told = json.loads(data[4:])

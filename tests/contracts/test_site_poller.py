@@ -12,7 +12,7 @@ from headnode.adapters.batch import site_poller
 from headnode.adapters.batch.site_poller import SitePoller, bounded
 from headnode.apps.server.api.site import may_see
 from headnode.core.batch.dialect import ForeignState
-from headnode.core.batch.site import MOST_JOBS, SiteFacts, SiteJob, SiteSnapshot
+from headnode.core.batch.site import MAX_JOBS, SiteFacts, SiteJob, SiteSnapshot
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
@@ -67,8 +67,8 @@ def test_what_it_says_is_told(site: Sites) -> None:
 def test_a_huge_queue_is_cut(site: Sites) -> None:
     many = "for (n = 1; n <= 100000; n++) " + ROW.replace("{id}", "n").replace("{name}", "x" * 60)
     told = site(rows(many)).get(timeout=PATIENCE)
-    assert len(told.jobs) == MOST_JOBS
-    assert told.left_out == 100_000 - MOST_JOBS
+    assert len(told.jobs) == MAX_JOBS
+    assert told.left_out == 100_000 - MAX_JOBS
 
 
 def test_an_answer_without_end_is_none(site: Sites) -> None:
@@ -78,7 +78,7 @@ def test_an_answer_without_end_is_none(site: Sites) -> None:
 
 
 def test_a_command_that_hangs_is_killed(site: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_poller, "LONGEST_COMMAND", 1.0)
+    monkeypatch.setattr(site_poller, "MAX_COMMAND", 1.0)
     told = site("exec sleep 600").get(timeout=PATIENCE)
     assert "no answer in time" in told.problem
     assert told.took < PATIENCE
@@ -129,6 +129,6 @@ def test_jobs_that_the_site_hides_are_shown_to_their_users_and_administrators_on
 
 def test_one_message_holds_it_whatever_it_says() -> None:
     job = SiteJob("1", "u" * 64, "\u4e00" * 64, ForeignState.WAITING, "PENDING", partitions=("p" * 64,) * 16)
-    small = bounded(SiteSnapshot("s", Instant(0), SiteFacts(), (job,) * MOST_JOBS))
-    assert 0 < len(small.jobs) < MOST_JOBS
-    assert len(small.jobs) + small.left_out == MOST_JOBS
+    small = bounded(SiteSnapshot("s", Instant(0), SiteFacts(), (job,) * MAX_JOBS))
+    assert 0 < len(small.jobs) < MAX_JOBS
+    assert len(small.jobs) + small.left_out == MAX_JOBS

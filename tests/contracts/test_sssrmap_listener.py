@@ -169,7 +169,7 @@ def refused_actors(tmp_path: Path, actors: Path) -> str:
 
 def test_a_table_of_actors_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
     actors = tmp_path / "actors"
-    filled = "#" * (listener.LARGEST_TABLE - len("\nmaui op"))
+    filled = "#" * (listener.MAX_TABLE - len("\nmaui op"))
     actors.write_text(f"{filled}\nmaui operator\n")  # cut, it would name the user "op"
     actors.chmod(0o600)
     assert "larger than" in refused_actors(tmp_path, actors)

@@ -158,7 +158,7 @@ def test_a_query_that_hangs_up_takes_nothing_from_the_others() -> None:
 
 
 def test_the_rows_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MOST_SHARED", 100)
+    monkeypatch.setattr(service, "MAX_SHARED", 100)
 
     async def rows() -> list[int]:
         return [0] * 60

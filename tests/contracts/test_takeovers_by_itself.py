@@ -62,7 +62,7 @@ def engine_with_nodes() -> Engine:
 class FarNode:
     """What the agent of a node remembers."""
 
-    heard: int = 0  # when a head said something last
+    received: int = 0  # when a head said something last
     mark: int = 0  # of the last welcome
     knows_standby: bool = False
 
@@ -121,7 +121,7 @@ class Play:
         follower = self.sender.follower
         if "standby" not in self.down and self.taken_over is None:
             self.cut_since = None
-            self.sender.heard = float(self.now)
+            self.sender.received = float(self.now)
             self.standby_heard, self.standby_in_step = self.now, follower.in_step
             follower.connected = follower.waited_for = True
             return
@@ -133,7 +133,7 @@ class Play:
         for name, node in self.nodes.items():
             if f"head {name}" in self.down or self.taken_over is not None:
                 continue
-            node.heard, node.mark, node.knows_standby = self.now, self.fence.mark, self.fence.is_offered
+            node.received, node.mark, node.knows_standby = self.now, self.fence.mark, self.fence.is_offered
             self.contacts[name] = Contact(Instant(float(self.now)), mark=node.mark)
 
     def _acknowledge(self) -> None:
@@ -142,7 +142,7 @@ class Play:
 
     def _nodes_and_standby(self) -> None:
         for name, node in self.nodes.items():
-            silent = self.now - node.heard
+            silent = self.now - node.received
             knocks = node.knows_standby and silent >= DEAF and self.now % KNOCKS == 0
             if knocks and f"standby {name}" not in self.down:
                 self.votes.knock(name, float(silent), float(self.now))

@@ -28,7 +28,7 @@ def end(peer: socket.socket) -> None:
     peer.shutdown(socket.SHUT_RDWR)
 
 
-def hear_and_reset(peer: socket.socket) -> None:
+def receive_and_reset(peer: socket.socket) -> None:
     peer.recv(1)
     reset(peer)
 
@@ -66,7 +66,7 @@ def context() -> ssl.SSLContext:
 
 
 def test_a_connection_that_ends_before_the_handshake_is_an_error_at_whatever_moment_it_ends() -> None:
-    with machine(reset, end, answer_and_end, hear_and_reset) as place:
+    with machine(reset, end, answer_and_end, receive_and_reset) as place:
         for _ in range(400):
             with pytest.raises(OSError, match=r"\w") as caught:
                 connect_tls(place, context(), "head.headnode.invalid", PATIENCE, PATIENCE)

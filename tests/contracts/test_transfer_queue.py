@@ -12,14 +12,14 @@ import pytest
 from headnode.adapters.batch import staging_processes
 from headnode.adapters.batch.commands import CommandUser
 from headnode.adapters.batch.orders import FilesToStage
-from headnode.adapters.batch.staging_processes import ForeignTransfer, TransferNews, TransferQueue
+from headnode.adapters.batch.staging_processes import ForeignTransfer, TransferCallbacks, TransferQueue
 from headnode.core.batch.dialect import AttemptPlace
 from headnode.core.batch.staged_files import TransferProgress, TransferResult
 
 PATIENCE = 20.0  # seconds
 
 
-class Told:
+class HeadAnswer:
     """What became of one transfer."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 def transfer(
-    told: Told, job: int = 1, user: str = "ada", hosts: tuple[str, ...] = ("a.example",), **bounds: int
+    told: HeadAnswer, job: int = 1, user: str = "ada", hosts: tuple[str, ...] = ("a.example",), **bounds: int
 ) -> ForeignTransfer:
     order = {"base": "/base", "marker": "m", "scratch": "files"}
     files = [{"url": f"https://{host}/x"} for host in hosts]
@@ -69,14 +69,14 @@ def transfer(
         state="/state",
         **most,
     )
-    news = TransferNews(told.progress.append, told.waits.append, told.over)
+    news = TransferCallbacks(told.progress.append, told.waits.append, told.over)
     account = CommandUser(user, None, None, "/")
     return ForeignTransfer(AttemptPlace(job, 1, 1, 1), account, "in", staged, news)
 
 
 def test_it_is_told_how_far_a_process_is_and_how_it_went(program: Program) -> None:
     program("""echo '["moved", 1, 2, 30, 40, "a.example"]'; echo '["done", 1.5, 40, 0.0, 0]'""")
-    told = Told()
+    told = HeadAnswer()
     TransferQueue().begin(transfer(told))
     result = told.result()
     assert (result.kind, result.usage) == ("done", (1.5, 40, 0.0, 0))
@@ -97,12 +97,12 @@ def test_it_is_told_how_far_a_process_is_and_how_it_went(program: Program) -> No
 def test_a_liar_in_place_of_the_process_harms_its_own_task_only(
     program: Program, monkeypatch: pytest.MonkeyPatch, lie: str
 ) -> None:
-    monkeypatch.setattr(staging_processes, "MOST_DEATHS", 0)
+    monkeypatch.setattr(staging_processes, "MAX_DEATHS", 0)
     program(lie)
-    told = Told()
+    told = HeadAnswer()
     TransferQueue().begin(transfer(told))
     result = told.result()
-    assert len(result.message) <= staging_processes.MOST_WORDS
+    assert len(result.message) <= staging_processes.MAX_WORDS
     for said in told.progress:
         assert all(0 <= number < 1 << 54 for number in said[2:6])
     assert all(0 <= number < 1 << 54 for number in result.usage)
@@ -111,9 +111,9 @@ def test_a_liar_in_place_of_the_process_harms_its_own_task_only(
 def test_a_process_that_dies_is_started_again_and_not_for_ever(
     program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(staging_processes, "MOST_DEATHS", 2)
+    monkeypatch.setattr(staging_processes, "MAX_DEATHS", 2)
     program(f"echo started >> {tmp_path}/log; kill -9 $$")
-    told, queue = Told(), TransferQueue()
+    told, queue = HeadAnswer(), TransferQueue()
     queue.begin(transfer(told))
     while not told.results:
         queue.fill()
@@ -124,7 +124,7 @@ def test_a_process_that_dies_is_started_again_and_not_for_ever(
 
 def test_one_that_is_stopped_says_so_whether_it_runs_or_waits(program: Program) -> None:
     program("exec sleep 1000")
-    first, second, queue = Told(), Told(), TransferQueue()
+    first, second, queue = HeadAnswer(), HeadAnswer(), TransferQueue()
     runs, waits = transfer(first, per_job=1), transfer(second, per_job=1)
     queue.begin(runs)
     queue.begin(waits)
@@ -150,7 +150,7 @@ def test_transfers_beyond_a_bound_wait(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     program(f"""read line < {gate}; echo '["done", 0.0, 0, 0.0, 0]'""")
-    first, second, queue = Told(), Told(), TransferQueue()
+    first, second, queue = HeadAnswer(), HeadAnswer(), TransferQueue()
     queue.begin(transfer(first, **bounds))
     queue.begin(transfer(second, **bounds, **other))  # type: ignore[arg-type]
     assert second.progress[0].waits_for == waits_for

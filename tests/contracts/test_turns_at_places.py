@@ -10,7 +10,7 @@ from headnode.adapters.clock import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.apps.server import place_desk
 from headnode.apps.server.command_batcher import CommandBatcher
-from headnode.apps.server.place_desk import MOST_LOOKED_AT, PlaceDesk, SeenPlaces
+from headnode.apps.server.place_desk import MAX_LOOKED_AT, PlaceDesk, SeenPlaces
 from headnode.apps.server.predicted_starts import PredictedStarts
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId, Seconds
@@ -46,9 +46,9 @@ def test_jobs_whose_resources_do_not_answer_keep_no_job_behind_them_from_another
         engine = Engine(journal, clock, dict(POLICIES), InProcessNodes())
         batcher = CommandBatcher(engine, lambda: pytest.fail("the engine broke"))
         engine.handle([resource(name) for name in ("physics", "biology", "chemistry")])
-        engine.handle([job("physics,biology")] * MOST_LOOKED_AT)
+        engine.handle([job("physics,biology")] * MAX_LOOKED_AT)
         engine.handle([job("physics,chemistry")])
-        last = JobId(MOST_LOOKED_AT + 1)
+        last = JobId(MAX_LOOKED_AT + 1)
         away = {
             name: ResourceStatus(name, clock.now(), Seconds(1.0), 0, "it is down")
             for name in ("physics", "biology")
@@ -65,6 +65,6 @@ def test_jobs_whose_resources_do_not_answer_keep_no_job_behind_them_from_another
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
             journal.close()
-        assert len(engine.cluster.resource_index.choosing) == MOST_LOOKED_AT
+        assert len(engine.cluster.resource_index.choosing) == MAX_LOOKED_AT
 
     asyncio.run(look())

@@ -305,13 +305,13 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
 ) -> None:
     speaker, dialed = Speaker(), 0
 
-    heard: list[dict[str, str]] = []
+    received: list[dict[str, str]] = []
 
     async def head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal dialed
         await read_frame(reader, 1000)
         writer.write(frame(msgspec.msgpack.encode(message)))
-        heard.append(msgspec.msgpack.decode(await read_frame(reader, 1000) or b""))
+        received.append(msgspec.msgpack.decode(await read_frame(reader, 1000) or b""))
         writer.close()
         dialed += 1
 
@@ -330,8 +330,8 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
     told = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
     assert len(told) == 1
     assert f"Headnode {__version__}" in told[0]
-    assert heard[0] == {"type": "NotUnderstood", "message": heard[0]["message"]}
-    assert heard[0]["message"] in told[0]
+    assert received[0] == {"type": "NotUnderstood", "message": received[0]["message"]}
+    assert received[0]["message"] in told[0]
 
 
 @pytest.mark.parametrize("path", [("facts",), (), ("live", 0)], ids=["facts", "hello", "attempt"])

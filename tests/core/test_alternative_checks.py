@@ -4,7 +4,7 @@ import pytest
 
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
-from headnode.core.model.job_checks import MOST_ALTERNATIVES, check_job
+from headnode.core.model.job_checks import MAX_ALTERNATIVES, check_job
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -41,6 +41,6 @@ def test_an_alternative_speaks_of_all_tasks_or_of_none() -> None:
 
 
 def test_a_job_has_not_endlessly_many_alternatives() -> None:
-    some = tuple(Alternative(run_time=Seconds(60 * n)) for n in range(1, MOST_ALTERNATIVES + 2))
+    some = tuple(Alternative(run_time=Seconds(60 * n)) for n in range(1, MAX_ALTERNATIVES + 2))
     assert refusal(*some)[0] == "too-many-alternatives"
     check_job(JobSpec(tasks=(WIDE,), alternatives=some[:-1]))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.core.model.efficiency import (
-    LEAST_MEMORY,
+    MIN_MEMORY,
     ResourceUse,
     SmallerRequest,
     shares_of,
@@ -103,7 +103,7 @@ def test_a_typical_job_may_request_less_of_everything() -> None:
         ({"limit": 1000.0, "memory": 0, "fewest": 0}, None),
         ({"peak": 0}, SmallerRequest(2, Seconds(23 * 60.0), 1024)),
         ({"peak": 1900 * 1024}, SmallerRequest(2, Seconds(23 * 60.0), 1024)),
-        ({"peak": 10}, SmallerRequest(2, Seconds(23 * 60.0), LEAST_MEMORY // 2)),
+        ({"peak": 10}, SmallerRequest(2, Seconds(23 * 60.0), MIN_MEMORY // 2)),
         ({"on_one_node": False, "fewest": 0}, SmallerRequest(None, Seconds(900.0), None)),
         ({"next_processors": 1, "fewest": 0}, SmallerRequest(None, Seconds(1800.0), 75)),
         ({"next_processors": 1, "fewest": 0, "one_task": False}, SmallerRequest(None, None, 75)),

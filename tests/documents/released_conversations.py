@@ -122,17 +122,17 @@ def noted_agent(log: str, *words: str) -> int:
     file = Path(log).open("a")  # noqa: SIM115 - until the end of the process
     deliver = shepherds.deliver_frames
 
-    async def delivered(streams: Streams, largest: int, heard: Callable[[bytes], bool]) -> None:
+    async def delivered(streams: Streams, largest: int, received: Callable[[bytes], bool]) -> None:
         def noted(data: bytes) -> bool:
             print("1 shepherd", data.decode("ascii"), file=file, flush=True)
-            return heard(data)
+            return received(data)
 
         await deliver(streams, largest, noted)
 
     class NotedWriter(FrameWriter):
-        def say(self, message: bytes) -> None:
+        def send(self, message: bytes) -> None:
             print("1 agent", message.decode("ascii"), file=file, flush=True)
-            super().say(message)
+            super().send(message)
 
     shepherds.deliver_frames, shepherds.FrameWriter = delivered, NotedWriter  # type: ignore[misc]
     return agent_main(words)

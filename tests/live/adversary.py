@@ -14,7 +14,7 @@ from heads import RealHead
 
 FAR = "far"  # a feature that only the last node has
 OPEN_FILES = 77  # a resource limit
-MOST_WAITING = 10  # jobs
+MAX_WAITING = 10  # jobs
 HOLDS = ("user", "data")
 WAYS_TO_WAIT = ("parents", "after_failure", "after_exit", "after_start")
 
@@ -167,7 +167,7 @@ class Adversary:
         return [short["id"] for short in left]
 
     def _await_room(self) -> None:
-        if int(self.head.ask("cluster")["cluster"]["jobs"].get("Queued", 0)) > MOST_WAITING:
+        if int(self.head.ask("cluster")["cluster"]["jobs"].get("Queued", 0)) > MAX_WAITING:
             raise Refused(code="enough", what="enough jobs wait")
 
     def _noted(self, answer: dict[str, Any]) -> None:

@@ -85,7 +85,7 @@ class Head:
         self._opened: dict[JobId, OpenJob] = {}
         self._listener: socket.socket | None = None
         self._peer: socket.socket | None = None
-        self._heard = bytearray()
+        self._received = bytearray()
         self._decoder = msgspec.msgpack.Decoder(FromAgent)
         self.listen()
 
@@ -111,7 +111,7 @@ class Head:
         self.path.unlink()
         self.hang_up()
 
-    def say(self, message: FromHead) -> None:
+    def send(self, message: FromHead) -> None:
         self.until(lambda: self._peer is not None)
         assert self._peer is not None
         if isinstance(message, Launch):
@@ -124,19 +124,19 @@ class Head:
         end = time.monotonic() + patience
         while not holds():
             assert time.monotonic() < end, f"it did not happen in {patience} s: {self.results} {self.started}"
-            self.hear(0.02)
+            self.receive(0.02)
 
-    def hear(self, patience: float) -> None:
+    def receive(self, patience: float) -> None:
         """Listen for a moment; the other sides of what is launched show that they live, as agents do."""
         if self._peer is not None and time.monotonic() - self._showed_life > SHOW_LIFE:
             self._showed_life = time.monotonic()
             for route, sequence in self._launches.values():
-                self.say(LaunchAck(route, False, sequence))
+                self.send(LaunchAck(route, False, sequence))
         channels = [each for each in (self._listener, self._peer) if each is not None]
         for channel in select.select(channels, [], [], patience)[0]:
             if channel is self._listener:
                 self._peer, _ = channel.accept()
-                self._heard = bytearray()
+                self._received = bytearray()
             else:
                 self._read()
 
@@ -150,12 +150,12 @@ class Head:
             self._peer.close()
             self._peer = None
             return
-        self._heard += data
-        while len(self._heard) >= 4 and len(self._heard) >= 4 + (
-            size := int.from_bytes(self._heard[:4], "big")
+        self._received += data
+        while len(self._received) >= 4 and len(self._received) >= 4 + (
+            size := int.from_bytes(self._received[:4], "big")
         ):
-            message = self._decoder.decode(self._heard[4 : 4 + size])
-            del self._heard[: 4 + size]
+            message = self._decoder.decode(self._received[4 : 4 + size])
+            del self._received[: 4 + size]
             self._take(message)
 
     def _take(self, message: FromAgent) -> None:
@@ -163,9 +163,9 @@ class Head:
             case Hello():
                 self.hellos.append(message)
                 if self.refuses:
-                    self.say(Goodbye(reason=self.refuses))
+                    self.send(Goodbye(reason=self.refuses))
                     return
-                self.say(Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
+                self.send(Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
                 self._open_again(message)
             case Started(started=begun):
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
@@ -180,7 +180,7 @@ class Head:
                 self._launches[route.number] = (route, sequence)
                 if kind in ("exit", "failed"):
                     del self._launches[route.number]
-                self.say(LaunchAck(route, False, sequence))
+                self.send(LaunchAck(route, False, sequence))
             case Suspended(number=number):
                 self.suspended.append(number)
             case JobReady(job=job):
@@ -196,7 +196,7 @@ class Head:
         """Say again what an agent did not keep: one that is killed at once has no file of a new job yet."""
         known = {each.job for each in (*hello.live, *hello.ended)}
         for job in self._opened.keys() & known - {each for each, _ in hello.opened}:
-            self.say(self._opened[job])
+            self.send(self._opened[job])
 
     def _results(self, message: Results) -> None:
         for result in message.results:
@@ -210,7 +210,7 @@ class Head:
         """Acknowledge all that was heard and not yet acknowledged."""
         self.acknowledges = True
         for number in sorted(self._batches):
-            self.say(ResultsAck(number=number))
+            self.send(ResultsAck(number=number))
         self._batches.clear()
 
     # What tests ask for.
@@ -229,7 +229,7 @@ class Head:
         place = ((NODE, (0, 1)),)
         opened = OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline)
         self._opened[job] = msgspec.structs.replace(opened, suspendable=spec.suspendable, **more)
-        self.say(self._opened[job])
+        self.send(self._opened[job])
 
     def run(
         self,
@@ -240,7 +240,7 @@ class Head:
         unstarted: tuple[tuple[int, int], ...] = (),
     ) -> None:
         processors = (processor,) if isinstance(processor, int) else processor
-        self.say(Run(job, task, ((NODE, processors),), attempts, unstarted))
+        self.send(Run(job, task, ((NODE, processors),), attempts, unstarted))
 
     def result(self, task: int, instance: int = 1, attempt: int = 1) -> AttemptOutcome:
         """Wait for a result and return it; there must be only one story about it."""
@@ -253,18 +253,18 @@ class Head:
     def suspend(self, number: int, job: JobId = JOB) -> None:
         """Let a job stand still, and wait until it does."""
         said = self.suspended.count(number)
-        self.say(Suspend(job, number))
+        self.send(Suspend(job, number))
         self.until(lambda: self.suspended.count(number) > said)
 
     def close_job(self, job: JobId = JOB) -> None:
         before = len(self.closed)
-        self.say_closed(job)
+        self.send_closed(job)
         self.until(lambda: len(self.closed) > before)
 
-    def say_closed(self, job: JobId) -> None:
+    def send_closed(self, job: JobId) -> None:
         """Close a job, and do not wait for it."""
         self._opened.pop(job, None)
-        self.say(CloseJob(job))
+        self.send(CloseJob(job))
 
 
 class Scene:
@@ -377,7 +377,7 @@ class Scene:
         assert self.agent is not None
         with contextlib.suppress(AssertionError, OSError):
             self.head.acknowledge()
-            self.head.say(Goodbye(reason="cancel"))
+            self.head.send(Goodbye(reason="cancel"))
             self.head.until(self.agent_has_ended)
         if self.agent.poll() is None:
             self.kill_agent()

@@ -21,8 +21,8 @@ from depth import share_of
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead
 
-FEWEST_JOBS = 10
-MOST_BEHIND = 90  # jobs that have not run; a process that never lives to the end of a search moves nothing
+MIN_JOBS = 10
+MAX_BEHIND = 90  # jobs that have not run; a process that never lives to the end of a search moves nothing
 CALM = 2  # times as long as a storm
 OF_ONE_ROUND = 1000  # faults
 RUDE = 0.6  # of the calls of its commands
@@ -66,11 +66,11 @@ class Round:
         """Submit jobs until so many things have gone wrong; storms of kills take turns with calms."""
         self._peer.be_rude(RUDE)
         ends, storm = 0.0, False
-        while self.faults().total() < wanted or len(self._codes) < FEWEST_JOBS:
+        while self.faults().total() < wanted or len(self._codes) < MIN_JOBS:
             if time.monotonic() > ends:
-                storm = not storm and self._behind() < MOST_BEHIND
+                storm = not storm and self._behind() < MAX_BEHIND
                 ends = time.monotonic() + self._chance.uniform(2, 8) * (1 if storm else CALM)
-            for _ in range(self._chance.randrange(1, 7) if self._behind() < MOST_BEHIND else 0):
+            for _ in range(self._chance.randrange(1, 7) if self._behind() < MAX_BEHIND else 0):
                 self._submit(submit)
             if self._codes and self._chance.random() < 0.1:
                 self._cancel(self._chance.choice(list(self._codes)[-20:]))

@@ -36,7 +36,7 @@ class LyingStandby:
 
     def __init__(self, authority: Path, lie: Lie) -> None:
         self.lie = lie
-        self.heard: list[FromLeader] = []
+        self.received: list[FromLeader] = []
         self._context = head_side(Authority(authority))
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.place: tuple[str, int] = self._listening.getsockname()
@@ -65,7 +65,7 @@ class LyingStandby:
             stream = connection.makefile("rb")
             while size := stream.read(4):
                 message = decode_from_head.decode(stream.read(struct.unpack(">I", size)[0]))
-                self.heard.append(message)
+                self.received.append(message)
                 answer = self.lie(message)
                 if answer is None:
                     return
@@ -98,7 +98,7 @@ def connected(place: tuple[str, int]) -> Iterator[ssl.SSLSocket]:
         yield secure
 
 
-def say(connection: ssl.SSLSocket, message: FromLeader) -> FromStandby:
+def send(connection: ssl.SSLSocket, message: FromLeader) -> FromStandby:
     """Return what a standby answers."""
     connection.sendall(frame(encode_message(message)))
     stream = connection.makefile("rb")
@@ -108,7 +108,7 @@ def say(connection: ssl.SSLSocket, message: FromLeader) -> FromStandby:
 def greet(place: tuple[str, int], greeting: HeadHello) -> FromStandby:
     """Return what a standby answers to a head."""
     with connected(place) as connection:
-        return say(connection, greeting)
+        return send(connection, greeting)
 
 
 def hello(state: Path, **changed: Any) -> HeadHello:

@@ -71,7 +71,7 @@ class RealListener:
                     found += piece
             return found
 
-    def say(self, body: str, key: bytes = KEY, method: str = SHA1) -> RmapResponse:
+    def send(self, body: str, key: bytes = KEY, method: str = SHA1) -> RmapResponse:
         """Send the text of a Body with its signature, and return the answer."""
         return self.read(self.exchange(request_frame(envelope(body, signature_of(body, key, method)))))[0]
 
@@ -91,7 +91,7 @@ class RealListener:
         self, action: str, kind: str, inside: str = "", *, actor: str = ACTOR, more: str = ""
     ) -> RmapResponse:
         """Send a request."""
-        return self.say(
+        return self.send(
             f'<Body><Request action="{action}" actor="{actor}"{more}><Object>{kind}</Object>{inside}'
             "</Request></Body>"
         )

@@ -195,7 +195,7 @@ def test_stopping_what_waits_gives_it_back_and_stopping_what_runs_ends_it(scene:
     scene.job("sleep 300")
     scene.head.run(1, (1, 1), (2, 1), (3, 1))
     scene.head.until(lambda: (1, 1, 1) in scene.head.started)
-    scene.head.say(m.Stop(JOB, ((1, 2, 1), (1, 3, 1), (1, 1, 1))))
+    scene.head.send(m.Stop(JOB, ((1, 2, 1), (1, 3, 1), (1, 1, 1))))
     waiting, running = scene.head.result(1, 2), scene.head.result(1, 1)
     assert (waiting.kind, waiting.started) == ("never-ran", None)
     assert scene.head.result(1, 3).kind == "never-ran"
@@ -210,14 +210,14 @@ def test_grace_is_given_unless_forced(scene: Scene) -> None:
     scene.job("trap 'echo bye; exit 5' TERM; touch ready$CCP_TASKID; while :; do sleep 0.01; done")
     scene.head.run(1, (1, 1))
     scene.head.until((scene.work / "ready1").exists)
-    scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+    scene.head.send(m.Stop(JOB, ((1, 1, 1),)))
     ended = scene.head.result(1)
     assert (ended.kind, ended.exit_code) == ("stopped", 5)
     assert scene.captured(1).read_text().endswith("bye\n")
     (scene.work / "ready1").unlink()
     scene.head.run(1, (1, 2))
     scene.head.until((scene.work / "ready1").exists)
-    scene.head.say(m.Stop(JOB, ((1, 1, 2),), force=True))
+    scene.head.send(m.Stop(JOB, ((1, 1, 2),), force=True))
     assert scene.head.result(1, 1, 2).signal == 9
 
 
@@ -226,7 +226,7 @@ def test_who_ignores_being_asked_is_killed_after_the_grace(scene: Scene) -> None
     scene.head.run(1, (1, 1))
     scene.head.until((scene.work / "ready").exists)
     began = time.monotonic()
-    scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+    scene.head.send(m.Stop(JOB, ((1, 1, 1),)))
     ended = scene.head.result(1)
     assert (ended.kind, ended.signal) == ("stopped", 9)
     assert time.monotonic() - began >= scene.head.grace

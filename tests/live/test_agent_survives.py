@@ -240,7 +240,7 @@ def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -
     scene.head.run(1, (1, 1))
     scene.head.result(1)
     stray = int((scene.work / "stray").read_text())
-    scene.head.say(CloseJob(JOB))
+    scene.head.send(CloseJob(JOB))
     assert scene.head.result(2, 1).kind == "stopped"
     assert scene.head.result(2, 2).kind == "never-ran"
     scene.head.until(lambda: not scene.shepherds())
@@ -248,7 +248,7 @@ def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -
     for times in (2, 3):  # what is not acknowledged outlives every agent
         scene.kill_agent()
         scene.start()
-        scene.head.say(CloseJob(JOB))
+        scene.head.send(CloseJob(JOB))
         scene.head.until(lambda times=times: len(scene.head.results[2, 1, 1]) == times)
     assert scene.head.closed == []
     scene.head.acknowledge()
@@ -266,7 +266,7 @@ def test_a_job_is_not_closed_before_its_results_are_known(scene: Scene) -> None:
     scene.head.open(JobSpec(tasks=(TaskSpec(command="exit 3"),)), JobId(99))
     scene.head.run(1, (1, 1), job=JobId(99))
     assert scene.head.result(1).exit_code == 3
-    scene.head.say(CloseJob(JobId(99)))
+    scene.head.send(CloseJob(JobId(99)))
     scene.head.close_job(JobId(98))  # answered after the one before it
     assert scene.head.closed == [98]
     scene.head.acknowledge()
@@ -277,7 +277,7 @@ def test_a_job_that_is_closed_and_opened_again_runs_again(scene: Scene) -> None:
     for attempt in (1, 2):
         scene.job("exit 2")
         scene.head.run(1, (1, attempt))
-        scene.head.say(CloseJob(JOB))
+        scene.head.send(CloseJob(JOB))
     scene.job("exit 3")
     scene.head.run(1, (1, 3))
     assert scene.head.result(1, 1, 3).exit_code == 3
@@ -291,7 +291,7 @@ def test_tasks_of_an_agent_that_is_refused_are_stopped_when_its_lease_is_over(sc
     scene.head.until(lambda: scene.head.started)
     task = scene.number("pid")
     scene.head.until(lambda: scene.head.heartbeats)
-    scene.head.say(HeartbeatAck(number=scene.head.heartbeats[-1][0], lease=Seconds(2.0)))
+    scene.head.send(HeartbeatAck(number=scene.head.heartbeats[-1][0], lease=Seconds(2.0)))
     scene.head.refuses = "this head speaks protocol 3, not 4"  # as after the way back to a release of before
     scene.head.hang_up()
     scene.head.listen()
@@ -304,12 +304,12 @@ def test_goodbye_leaves_tasks_running_unless_they_are_to_be_canceled(scene: Scen
     scene.head.run(1, (1, 1))
     scene.head.until(lambda: scene.head.started)
     task = scene.number("pid")
-    scene.head.say(Goodbye())
+    scene.head.send(Goodbye())
     assert scene.agent is not None
     assert scene.agent.wait(10) == 0
     assert alive(task)
     scene.start()
-    scene.head.say(Goodbye(reason="cancel"))
+    scene.head.send(Goodbye(reason="cancel"))
     scene.head.until(lambda: scene.agent is not None and scene.agent.poll() == 0)
     assert not alive(task)
     assert not scene.shepherds()

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, OLDEST, PROTOCOL
+from headnode.adapters.wire.agent_messages import MAX_MESSAGE, OLDEST, PROTOCOL
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromHead, Goodbye, OpenJob
@@ -26,7 +26,7 @@ def answer_to_hello(head: RealHead, protocol: int) -> object:
         try:
             said = {"type": "Hello", "protocol": protocol, "facts": FACTS_OF_BEFORE}
             writer.write(frame(msgspec.msgpack.encode(said)))
-            data = await read_frame(reader, LARGEST_MESSAGE)
+            data = await read_frame(reader, MAX_MESSAGE)
             assert data is not None
             return _decoder.decode(data)
         finally:
@@ -62,7 +62,7 @@ def test_an_agent_of_before_is_not_told_of_the_signal_of_a_job_and_sends_none(tm
             writer.write(frame(msgspec.msgpack.encode(said)))
             terms = {"runtime": "1h", "signal": "USR1@60"}
             job = await asyncio.to_thread(head.submit, "sleep 60", terms=terms)
-            while (data := await read_frame(reader, LARGEST_MESSAGE)) is not None:
+            while (data := await read_frame(reader, MAX_MESSAGE)) is not None:
                 message = _decoder.decode(data)
                 if isinstance(message, OpenJob):
                     with pytest.raises(Unavailable, match=r"before 0\.3 send no signals: old"):

@@ -347,14 +347,14 @@ def test_a_refund_in_the_instant_of_the_confirmed_charge_is_new(tmp_path: Path) 
     cluster.bank.entries[key] = BankEntry(*key, "ann")
     cluster.bank.settle(key, "charge")
     desk.perform((), cluster)
-    assert desk.told_first(key)
-    assert not desk.told_first(key)
+    assert desk.is_first_notice(key)
+    assert not desk.is_first_notice(key)
     steps: tuple[BankStep, ...] = ("charged", "refund")
     for step in steps:
         event = BankNoted(at=Instant(0.0), job=key[0], run=1, step=step, owner="ann")
         bank_noted(cluster, event)
         desk.perform((event,), cluster)
     desk.perform((), cluster)
-    assert desk.told_first(key)  # else the bank is asked in vain whether it has refunded the run
+    assert desk.is_first_notice(key)  # else the bank is asked in vain whether it has refunded the run
     desk.perform((), cluster)
-    assert not desk.told_first(key)  # else a refund whose answer was lost is sent twice
+    assert not desk.is_first_notice(key)  # else a refund whose answer was lost is sent twice

@@ -26,7 +26,7 @@ from testbed.machines import Machine, obstacle
 NAMES = tuple(f"m{number}" for number in range(1, 9))
 FAILING = 3  # machines that are ill at the same time
 EXITS = 5  # tasks end with exit codes 0 to 4
-MOST_WAITING = 6  # jobs
+MAX_WAITING = 6  # jobs
 BEAT = 0.2  # seconds between two lines that a task writes while it runs
 SHORT, LONG = 0.5, 4.0  # seconds; a node that is silent for more than three is given up
 OVER = ("Finished", "Failed", "Canceled")
@@ -92,7 +92,7 @@ class Load:
         """Submit a job, unless many wait already or the head is away."""
         try:
             counts = self._cluster.ask("cluster")["cluster"]["jobs"]
-            if counts.get("Queued", 0) > MOST_WAITING:
+            if counts.get("Queued", 0) > MAX_WAITING:
                 time.sleep(0.02)
                 return
             rerunnable = self._dice.random() < 0.5

@@ -21,7 +21,7 @@ from testbed.faulty_storage import FaultyStorage
 
 PARTS = ("head", "agent", "transfer")
 AT_ONCE = 4  # jobs
-LONGEST_PAUSE = 0.3  # seconds between two kills
+MAX_PAUSE = 0.3  # seconds between two kills
 TRANSFER, AGENT = b"headnode.adapters.staging", b"headnode.apps.agent"
 
 
@@ -93,7 +93,7 @@ def test_whatever_is_killed_every_file_is_exact_and_every_program_runs_once(
         jobs = StagingJobs(head, storage, tmp_path / "ran", chance)
         while killed.total() < kills:
             jobs.fill()
-            time.sleep(chance.uniform(0.0, LONGEST_PAUSE))  # the moment is what is tried
+            time.sleep(chance.uniform(0.0, MAX_PAUSE))  # the moment is what is tried
             part = chance.choice(PARTS)
             killed[part] += kill(head, part, tmp_path)
             head.wait_until_ready()

@@ -22,7 +22,7 @@ from headnode.adapters.wire.peers import CLIENT
 from headnode.adapters.wire.tls import Authority, head_side
 from headnode.apps.client import tls_connection
 from headnode.apps.client.client import Client
-from headnode.apps.client.heads_of_login import MOST_HEADS, others_of
+from headnode.apps.client.heads_of_login import MAX_HEADS, others_of
 from headnode.apps.client.logins import HeadLogin, keep, login_named, logins
 from headnode.apps.client.tls_connection import dial, redeem_login
 from headnode.core.model.errors import IS_STANDBY, BadRequest, HeadnodeError, Unavailable
@@ -199,7 +199,7 @@ def test_the_refusal_of_a_head_is_not_taken_for_its_absence(head: RealHead, logi
 
 def test_of_many_addresses_a_few_are_remembered() -> None:
     said = [f"h{number}:1" for number in range(1000)]
-    assert others_of(said, ("old:1",), "h0:1") == (*said[1:MOST_HEADS], "old:1")
+    assert others_of(said, ("old:1",), "h0:1") == (*said[1:MAX_HEADS], "old:1")
     assert others_of(None, ("old:1", "x" * 400), "h:1") == ("old:1",)
 
 
@@ -267,7 +267,7 @@ def test_somebody_logs_in_at_the_first_of_several_addresses_that_is_the_head(
             redeem_login(line, f"{dead},{standby}")
         assert f"{standby} is not the head now: standby: {WHAT}" in error.value.what
     with pytest.raises(BadRequest, match="too many"):
-        redeem_login(line, ",".join(f"h{number}" for number in range(MOST_HEADS + 1)))
+        redeem_login(line, ",".join(f"h{number}" for number in range(MAX_HEADS + 1)))
 
 
 def test_a_machine_that_answers_nothing_holds_no_client_up(

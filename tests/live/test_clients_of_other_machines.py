@@ -236,10 +236,10 @@ def test_a_certificate_of_a_node_opens_nothing_for_clients_and_a_token_nothing_f
     assert node.join(invite(head, approve=True)).returncode == 0
     identity = node.state / "identity"
     with _tls(login, alpn=CLIENT, certificate=identity) as stream:
-        _say(stream, json.dumps({"verb": "log_in", "token": login.token}).encode())
+        _send(stream, json.dumps({"verb": "log_in", "token": login.token}).encode())
         assert stream.recv(1) == b""
     with _tls(login) as stream:  # without the word of clients: the door of nodes
-        _say(stream, json.dumps({"verb": "log_in", "token": login.token}).encode())
+        _send(stream, json.dumps({"verb": "log_in", "token": login.token}).encode())
         assert stream.recv(1) == b""
     works(login)
 
@@ -255,7 +255,7 @@ def _tls(login: HeadLogin, alpn: str = "", certificate: Path | None = None) -> s
     return context.wrap_socket(plain, server_hostname=HEAD_NAME)
 
 
-def _say(stream: "ssl.SSLSocket | socket.socket", body: bytes) -> None:
+def _send(stream: "ssl.SSLSocket | socket.socket", body: bytes) -> None:
     stream.sendall(len(body).to_bytes(4, "big") + body)
 
 

@@ -14,7 +14,7 @@ from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import AGENT_SOCKET
 from headnode.adapters.processes.launcher import SOCKET
 from headnode.adapters.wire.messages import Hooks
-from headnode.apps.agent.silent_peers import MOST_OF_ONE
+from headnode.apps.agent.silent_peers import MAX_OF_ONE
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.model.task import TaskSpec
@@ -38,9 +38,9 @@ def nothing_can_be_opened(scene: Scene) -> Iterator[None]:
 def some_turns(scene: Scene) -> None:
     """Let the agent take in what has happened: each turn is a question and its answer."""
     for _ in range(5):
-        heard = len(scene.head.heartbeats)
+        received = len(scene.head.heartbeats)
         scene.head.run(1, (1, 1), job=UNKNOWN)
-        scene.head.until(lambda heard=heard: len(scene.head.heartbeats) > heard)  # type: ignore[misc]
+        scene.head.until(lambda received=received: len(scene.head.heartbeats) > received)  # type: ignore[misc]
 
 
 def test_a_shepherd_that_dies_when_no_file_can_be_opened_is_settled_when_one_can(scene: Scene) -> None:
@@ -90,5 +90,5 @@ def test_who_is_no_shepherd_keeps_no_connection_to_the_socket_of_shepherds(scene
 
 
 def test_a_user_who_connects_again_and_again_and_says_nothing_gets_so_many_connections(scene: Scene) -> None:
-    with connections(scene.state / "run" / SOCKET, MOST_OF_ONE + 20) as silent:
-        assert [each.recv(1) for each in silent[MOST_OF_ONE:]] == [b""] * 20
+    with connections(scene.state / "run" / SOCKET, MAX_OF_ONE + 20) as silent:
+        assert [each.recv(1) for each in silent[MAX_OF_ONE:]] == [b""] * 20

@@ -96,7 +96,7 @@ def test_a_task_that_fails_while_its_allocation_goes_on_has_failed(scene: Scene)
 def test_of_a_task_that_is_killed_a_moment_before_its_agent_nothing_is_told(scene: Scene) -> None:
     signal_task(scene, running(scene), signal.SIGKILL)
     scene.kill_agent()
-    scene.head.hear(0.1)
+    scene.head.receive(0.1)
     assert not scene.head.results
 
 

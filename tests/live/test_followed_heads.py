@@ -108,7 +108,7 @@ def test_a_standby_that_is_behind_by_more_than_a_little_is_not_waited_for_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(followed, "CLOSE_BEHIND", 2)
-    monkeypatch.setattr(sender, "MOST_EVENTS", 3)
+    monkeypatch.setattr(sender, "MAX_EVENTS", 3)
     with leader_and_standby(tmp_path, wait=30.0) as (leader, standby):
         standby.stop()
         leader.submit(40)

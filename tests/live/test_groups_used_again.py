@@ -152,7 +152,7 @@ def test_an_instance_that_is_killed_does_not_kill_the_next_one(scene: Scene) -> 
     for instance in range(1, 10, 2):
         scene.head.run(1, (instance, 1), (instance + 1, 1))
         scene.head.until(lambda instance=instance: (1, instance, 1) in scene.head.started)
-        scene.head.say(Stop(JOB, ((1, instance, 1),), force=True))
+        scene.head.send(Stop(JOB, ((1, instance, 1),), force=True))
         assert scene.head.result(1, instance).kind == "stopped"
         assert scene.head.result(1, instance + 1).exit_code == 0
 
@@ -205,7 +205,7 @@ def group() -> Iterator[ReusedCgroup]:
 
 def test_a_program_that_has_too_much_before_its_limit_is_set_is_killed_for_it(group: ReusedCgroup) -> None:
     """The shepherd sets the limit when it has left the group, a moment after the program was started."""
-    tell, ready = os.pipe()
+    report, ready = os.pipe()
     child = os.fork()
     if child == 0:
         for entrance in group.entrances:
@@ -214,7 +214,7 @@ def test_a_program_that_has_too_much_before_its_limit_is_set_is_killed_for_it(gr
         x[::4096] = b"1" * len(x[::4096])
         os.write(ready, b"x")
         signal.pause()
-    os.read(tell, 1)
+    os.read(report, 1)
     assert group.members() == {child}
     if not group.hold(20 * MB):
         assert group.killed() == 1

@@ -13,10 +13,10 @@ from headnode.adapters.wire.agent_messages import OutputRead
 from headnode.adapters.wire.messages import FromAgent, ReadFile
 from headnode.apps.agent.leftovers import remove_leftovers
 from headnode.apps.agent.output import (
-    MOST_AT_ONCE,
-    MOST_OF_USER,
-    MOST_WAITING,
-    MOST_WAITING_OF_USER,
+    MAX_AT_ONCE,
+    MAX_OF_USER,
+    MAX_WAITING,
+    MAX_WAITING_OF_USER,
     ReadingTurns,
     TaskFileReader,
 )
@@ -61,7 +61,7 @@ def test_a_read_is_refused_when_too_many_wait() -> None:
 
         said: list[FromAgent] = []
         reader = TaskFileReader("n1", opened, said.append)
-        for number in range(MOST_AT_ONCE + MOST_WAITING + 1):
+        for number in range(MAX_AT_ONCE + MAX_WAITING + 1):
             reader.start(order(number, f"user{number % 10}"), far=False)
         await asyncio.sleep(0)
         found = list(said)
@@ -69,7 +69,7 @@ def test_a_read_is_refused_when_too_many_wait() -> None:
         return found
 
     full = "too many reads of files wait on node 'n1'"
-    number = MOST_AT_ONCE + MOST_WAITING
+    number = MAX_AT_ONCE + MAX_WAITING
     assert asyncio.run(refused()) == [OutputRead(number=number, data=b"", size=0, problem=full)]
 
 
@@ -110,7 +110,7 @@ def answers_beside_hanging_reads(
 
 
 def test_hanging_reads_of_one_user_leave_turns_to_others(tmp_path: Path) -> None:
-    hanging = ["me"] * MOST_OF_USER
+    hanging = ["me"] * MAX_OF_USER
     (answer,) = answers_beside_hanging_reads(tmp_path, hanging, "other")
     assert answer.data == b"written"
 
@@ -127,22 +127,20 @@ def test_a_user_whose_reads_hang_gets_no_further_turn_and_one_read_more_than_may
 
         said: list[FromAgent] = []
         reader = TaskFileReader("n1", opened, said.append, ReadingTurns(hangs=0.0))
-        for number in range(MOST_OF_USER + MOST_WAITING_OF_USER + 1):
+        for number in range(MAX_OF_USER + MAX_WAITING_OF_USER + 1):
             reader.start(order(number), far=False)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert opens == MOST_OF_USER
+        assert opens == MAX_OF_USER
         await reader.close()
         return said
 
-    full = OutputRead(
-        MOST_OF_USER + MOST_WAITING_OF_USER, b"", 0, "too many reads of files wait on node 'n1'"
-    )
+    full = OutputRead(MAX_OF_USER + MAX_WAITING_OF_USER, b"", 0, "too many reads of files wait on node 'n1'")
     assert asyncio.run(scene()) == [full]
 
 
 def test_hanging_reads_of_many_users_give_their_turns_to_others(tmp_path: Path) -> None:
-    users = [f"user{number}" for number in range(2 * MOST_AT_ONCE)]
+    users = [f"user{number}" for number in range(2 * MAX_AT_ONCE)]
     answers = answers_beside_hanging_reads(tmp_path, users, "other", 3, ReadingTurns(hangs=0.01))
     assert [answer.data for answer in answers] == [b"written"] * 3
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headnode.adapters import process_tree
-from headnode.apps.agent.node_programs import MOST_CHECK_OUTPUT, HealthCheck
+from headnode.apps.agent.node_programs import MAX_CHECK_OUTPUT, HealthCheck
 from headnode.core.model.errors import BadRequest
 from heads import PATIENCE, RealHead
 
@@ -110,7 +110,7 @@ def test_what_a_program_leaves_behind_with_its_output_open_holds_up_nothing(tmp_
 
 def test_a_program_that_says_a_lot_is_read_to_its_end_and_the_beginning_is_told(tmp_path: Path) -> None:
     well, said = checked(script(tmp_path, "head -c 3000000 /dev/zero | tr '\\0' x; exit 1"))
-    assert (well, said) == (False, "x" * MOST_CHECK_OUTPUT)
+    assert (well, said) == (False, "x" * MAX_CHECK_OUTPUT)
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_an_agent_that_is_killed_changes_nothing_about_how_often_a_hook_runs(sit
     site.until_ready()
     site.head.run(1, (1, 1))
     assert site.head.result(1).exit_code == 5
-    site.head.say(m.CloseJob(JOB))
+    site.head.send(m.CloseJob(JOB))
     site.head.until(lambda: site.noted() == ["prolog 7", "epilog 7"])
     site.scene.kill_agent()
     site.scene.start()
@@ -166,7 +166,7 @@ def test_a_prolog_that_fails_is_told_until_it_is_heard_and_nothing_runs(
     site.scene.kill_agent()
     site.scene.start()
     site.head.until(lambda: len(site.head.failed) > before)
-    site.head.say(m.HookFailureAck(JOB, "prolog"))
+    site.head.send(m.HookFailureAck(JOB, "prolog"))
     site.close()
     assert site.noted() == ["prolog 7", "epilog 7", "failed"]
     assert site.head.ready == []
@@ -176,17 +176,17 @@ def test_what_failed_is_told_by_its_name_also_when_the_job_leaves_before_it_is_h
     prolog = site.hook("prolog", "exit 3")
     site.open("exit 5", prolog=prolog, epilog=site.hook("epilog", UNTIL_GO, "exit 4"))
     site.head.until(lambda: site.head.failed)
-    site.head.say(m.CloseJob(JOB))
+    site.head.send(m.CloseJob(JOB))
     site.head.until(lambda: site.noted() == ["prolog 7", "epilog 7"])
     site.scene.kill_agent()
     before = len(site.head.failed)
     site.scene.start()
     site.head.until(lambda: len(site.head.failed) > before)
-    site.head.say(m.HookFailureAck(JOB, "prolog"))
+    site.head.send(m.HookFailureAck(JOB, "prolog"))
     site.go()
     site.head.until(lambda: JOB in site.head.closed)
     assert {failed.hook: failed.message[-1] for failed in site.head.failed} == {"prolog": "3", "epilog": "4"}
-    site.head.say(m.HookFailureAck(JOB, "epilog"))
+    site.head.send(m.HookFailureAck(JOB, "epilog"))
     site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
 
 
@@ -200,7 +200,7 @@ def test_an_epilog_that_fails_is_told_until_it_is_heard_though_the_job_is_closed
     site.head.until(lambda: len(site.head.failed) > before)
     assert site.head.failed[-1].hook == "epilog"
     assert site.head.failed[-1].message.endswith("ended with exit code 1: cannot remove it")
-    site.head.say(m.HookFailureAck(JOB, "epilog"))
+    site.head.send(m.HookFailureAck(JOB, "epilog"))
     site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
     assert site.noted() == ["epilog 7"]
 
@@ -282,7 +282,7 @@ def test_what_waits_for_its_filter_is_known_is_not_run_twice_and_can_be_taken_ba
     site.head.run(1, (1, 1), (2, 1))
     site.head.run(1, (1, 1), (2, 1))
     site.head.until(lambda: site.noted() == ["OnJobTaskStart"])
-    site.head.say(m.Stop(JOB, ((1, 2, 1),)))
+    site.head.send(m.Stop(JOB, ((1, 2, 1),)))
     assert site.head.result(1, 2).kind == "never-ran"
     site.close()
     assert site.head.result(1, 1).kind == "never-ran"
@@ -311,7 +311,7 @@ def test_filters_that_others_could_have_written_are_not_run_and_the_node_is_no_p
     site.open("touch ran", filters=str(site.filters))
     site.head.until(lambda: site.head.failed)
     assert "OnTaskStart.sh' can be changed by " in site.head.failed[0].message
-    site.head.say(m.HookFailureAck(JOB, "prolog"))
+    site.head.send(m.HookFailureAck(JOB, "prolog"))
     site.close()
 
 

@@ -30,7 +30,7 @@ class Node:
         self.client = LaunchClient("n1", self.places, cast(NodeServices, self), asyncio.ensure_future)
         self.socket = folder / "s"
 
-    def say(self, message: FromAgent) -> None:
+    def send(self, message: FromAgent) -> None:
         """Nobody hears it."""
 
     def user_of(self, job: JobId, key: Key) -> int | None:
@@ -85,7 +85,7 @@ def test_no_name_of_a_node_is_longer_than_names_are(tmp_path: Path) -> None:
 
 
 def test_a_task_names_so_many_nodes_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_client, "MOST_TARGETS", 2, raising=False)
+    monkeypatch.setattr(launch_client, "MAX_TARGETS", 2, raising=False)
 
     async def refused() -> str:
         node = Node(tmp_path)
@@ -99,7 +99,7 @@ def test_a_task_names_so_many_nodes_and_no_more(tmp_path: Path, monkeypatch: pyt
 def test_a_user_launches_so_many_commands_at_a_time_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch_client, "MOST_LAUNCHES", 2, raising=False)
+    monkeypatch.setattr(launch_client, "MAX_LAUNCHES", 2, raising=False)
 
     async def refused() -> str:
         node = Node(tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lying_standby import Lie, LyingStandby, connected, greet, hello, say
+from lying_standby import Lie, LyingStandby, connected, greet, hello, send
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.files.standby_place import standby_place, successor, write_place
@@ -170,17 +170,17 @@ def test_a_lying_head_changes_nothing_at_the_standby(head: RealHead, standby: Pa
     }
     for word, lie in lies.items():
         with connected(place) as connection:
-            assert isinstance(say(connection, hello(head.state)), StandbyHello)
-            answer = say(connection, lie)
+            assert isinstance(send(connection, hello(head.state)), StandbyHello)
+            answer = send(connection, lie)
             assert isinstance(answer, StandbyAnswer)
             assert word in answer.problem
             assert answer.number == here
             assert connection.recv(1) == b""  # nothing that follows counts
     with connected(place) as connection:  # it does not fit to this head, and asks for a copy
-        needs = say(connection, hello(head.state))
+        needs = send(connection, hello(head.state))
         assert isinstance(needs, StandbyHello)
         assert needs.number == 0
-        say(connection, JournalPiece(b"x" * 1000, True))
+        send(connection, JournalPiece(b"x" * 1000, True))
         assert (standby / COPY).exists()
     head.process.send_signal(signal.SIGCONT)
     until(lambda: seen(head)["state"] == "InStep", "the standby follows its head")
@@ -315,7 +315,7 @@ def test_a_slow_standby_delays_a_write_by_its_wait_and_a_start_by_seconds(
 ) -> None:
     liar = LyingStandby(head.state / "authority", follow_then(lambda message: b"\0\0\1\0" + b"x" * 256))
     liar.join(head, tmp_path / "liar")
-    until(lambda: any(isinstance(one, JournalPiece) for one in liar.heard), "it gets a copy")
+    until(lambda: any(isinstance(one, JournalPiece) for one in liar.received), "it gets a copy")
     began = time.monotonic()
     change(head, 1)
     assert time.monotonic() - began < 5
@@ -379,7 +379,7 @@ def test_a_head_ends_if_only_the_answer_to_the_hand_over_was_lost(head: RealHead
     def lie(message: FromLeader) -> FromStandby | None:
         match message:
             case HeadHello():
-                is_head = any(isinstance(one, HandOver) for one in liar.heard)
+                is_head = any(isinstance(one, HandOver) for one in liar.received)
                 return IsHead(1, "new:1") if is_head else StandbyHello("0.3.0", "", 0, 0, 0)
             case HandOver():
                 return None

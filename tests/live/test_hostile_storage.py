@@ -18,7 +18,7 @@ from testbed.faulty_storage import FaultyStorage
 from testbed.hostile_server import after_request, hostile_server
 
 PATIENCE = 120  # seconds in which a transfer from such a server is over
-MOST_MEMORY = 600 << 20  # bytes of a transfer process, whatever a server sends
+MAX_MEMORY = 600 << 20  # bytes of a transfer process, whatever a server sends
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -61,7 +61,7 @@ WITHOUT_END = {
 def test_an_answer_without_end_ends_the_transfer_in_bounded_memory(scratch: Path, what: str) -> None:
     with hostile_server(WITHOUT_END[what]) as host:
         (word, said), peak = peak_of(scratch, [{"path": "x", "url": f"http://{host}/x"}])
-    assert peak < MOST_MEMORY
+    assert peak < MAX_MEMORY
     if word == "done":  # all of the file had come
         assert (what, (scratch / "x").read_bytes()) == ("trailers", b"hello")
     else:
@@ -125,7 +125,7 @@ def test_a_listing_of_ftp_without_end_is_given_up_in_bounded_memory(scratch: Pat
     with hostile_server(ftp_answers({"MLSD": lines})) as host:
         (word, said), peak = peak_of(scratch, [directory(f"ftp://{host}/d/")])
     assert (word, "more than" in said, "put them into archives" in said) == ("failed", True, True), said
-    assert peak < MOST_MEMORY
+    assert peak < MAX_MEMORY
 
 
 @pytest.mark.timeout(PATIENCE)
@@ -218,7 +218,7 @@ def test_a_listing_of_s3_without_end_is_given_up_in_bounded_memory(scratch: Path
         file = s3_place(scratch, host)
         (word, said), peak = peak_of(scratch, [file])
     assert (word, "attempt" in said or "more than" in said) == ("failed", True), said
-    assert peak < 2 * MOST_MEMORY if end == "the same page" else peak < (2 << 30) + MOST_MEMORY
+    assert peak < 2 * MAX_MEMORY if end == "the same page" else peak < (2 << 30) + MAX_MEMORY
 
 
 def test_a_packed_answer_is_kept_as_it_is(scratch: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_packed_answer_is_kept_as_it_is(scratch: Path) -> None:
     with hostile_server(answer) as host:
         (word, said), peak = peak_of(scratch, [{"path": "x", "url": f"http://{host}/x"}])
     assert (word, only(scratch)) == ("done", {"x": bomb}), said
-    assert peak < MOST_MEMORY
+    assert peak < MAX_MEMORY
 
 
 ADDRESSES = ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "0", "localhost"]

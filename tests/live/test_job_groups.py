@@ -74,17 +74,17 @@ def test_a_diamond_with_a_failing_side_runs_what_waits_for_that_failure(
 ) -> None:
     log = tmp_path / "log"
 
-    def say(name: str, then: str = "true") -> str:
+    def send(name: str, then: str = "true") -> str:
         return f"echo {name} >> {log}; {then}"
 
     diamond = {
-        "top": {"command": say("top")},
-        "left": {"command": say("left", "exit 7"), "parents": ["top"]},
-        "right": {"command": say("right"), "parents": ["top"]},
-        "bottom": {"command": say("bottom"), "parents": ["left", "right"]},
-        "mend": {"command": say("mend"), "after_failure": ["left"]},
-        "mourn": {"command": say("mourn"), "after_failure": ["right"]},
-        "tell": {"command": say("tell"), "after_exit": ["mend", "mourn"]},
+        "top": {"command": send("top")},
+        "left": {"command": send("left", "exit 7"), "parents": ["top"]},
+        "right": {"command": send("right"), "parents": ["top"]},
+        "bottom": {"command": send("bottom"), "parents": ["left", "right"]},
+        "mend": {"command": send("mend"), "after_failure": ["left"]},
+        "mourn": {"command": send("mourn"), "after_failure": ["right"]},
+        "tell": {"command": send("tell"), "after_exit": ["mend", "mourn"]},
     }
     submit(head, native("diamond", diamond))
     ended = ends(head, "diamond")

@@ -161,7 +161,7 @@ def test_a_node_cannot_speak_for_another(head: RealHead, new_node: NewNode) -> N
         reader, writer = await NodeIdentity(liar.state).dial()
         hello = m.Hello(protocol=m.PROTOCOL, facts=NodeFacts(name="victim", processors=64))
         writer.write(frame(_packed(hello)))
-        answer = await read_frame(reader, m.LARGEST_MESSAGE)
+        answer = await read_frame(reader, m.MAX_MESSAGE)
         await _hung_up(writer)
         return answer
 
@@ -172,9 +172,9 @@ def test_a_node_cannot_speak_for_another(head: RealHead, new_node: NewNode) -> N
 def test_bad_connections_cost_themselves_only(head: RealHead, new_node: NewNode) -> None:
     node = joined(head, new_node("good"))
     host, port = _address(head)
-    too_large = (m.LARGEST_GREETING + 1).to_bytes(4, "big")
+    too_large = (m.MAX_GREETING + 1).to_bytes(4, "big")
 
-    async def say(what: bytes) -> bytes:
+    async def send(what: bytes) -> bytes:
         reader, writer = await dial(host, port, stranger_side())
         writer.write(what)
         answer = await reader.read()
@@ -182,7 +182,7 @@ def test_bad_connections_cost_themselves_only(head: RealHead, new_node: NewNode)
         return answer
 
     for nonsense in (too_large, frame(b"\xc1 no message"), frame(_packed(m.Heartbeat()))):
-        assert asyncio.run(say(nonsense)) == b""
+        assert asyncio.run(send(nonsense)) == b""
     assert node.process is not None
     assert node.process.poll() is None
     assert head.wait(head.submit("true"))["state"] == "Finished"

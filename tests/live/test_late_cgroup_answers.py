@@ -29,7 +29,7 @@ class Helper:
     def entrance(self, number: int) -> Path:
         return self.folder / f"entrance-{number}"
 
-    def heard(self) -> list[Any]:
+    def received(self) -> list[Any]:
         return list(json.loads(self._channel.recv(4096)))
 
 
@@ -53,5 +53,5 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_that_of_the_next_task(
         helper.answer(2)
         second = groups.make(None, None, ())
         assert enters(second) == [helper.entrance(2)]
-        assert [helper.heard()[:2] for _ in range(3)] == [["make", 1], ["remove", 1], ["make", 2]]
+        assert [helper.received()[:2] for _ in range(3)] == [["make", 1], ["remove", 1], ["make", 2]]
         second.entered()

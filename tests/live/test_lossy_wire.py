@@ -19,7 +19,7 @@ from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
 PATIENCE = 60.0  # seconds for anything that must happen
-MOST_READERS = 8  # who wait for output at the same time
+MAX_READERS = 8  # who wait for output at the same time
 ENOUGH = 0.8  # how often a kind is let pass that has met every fate
 OF_JOBS = ("OpenJob", "Run", "Started", "Results", "ResultsAck", "Stop", "CloseJob", "JobClosed")
 OF_SUSPENSION = ("Suspend", "Suspended", "Continue")
@@ -82,10 +82,10 @@ class Scene:
 
         def quiet() -> bool:
             nonlocal before
-            asked, heard = self.wire.passed["GetTable"], self.wire.passed["HeartbeatAck"]
+            asked, received = self.wire.passed["GetTable"], self.wire.passed["HeartbeatAck"]
             if asked != before[0]:
-                before = asked, heard
-            return heard >= before[1] + 3
+                before = asked, received
+            return received >= before[1] + 3
 
         self.until(quiet, "head and agent agree")
 
@@ -167,7 +167,7 @@ def _read_something(scene: Scene, jobs: list[int], readers: list[threading.Threa
     """Read captured output without waiting for it: the head waits long for an answer that was lost."""
     for job in jobs[-6:]:
         busy = sum(reader.is_alive() for reader in readers)
-        if busy < MOST_READERS and scene.job(job)["state"] == "Finished":
+        if busy < MAX_READERS and scene.job(job)["state"] == "Finished":
             readers.append(threading.Thread(target=_read, args=(scene.head.state, job)))
             readers[-1].start()
 

@@ -244,7 +244,7 @@ def test_what_is_launched_on_another_node_is_bound_to_the_processors_of_its_task
     place = (("elsewhere", (0,)), (NODE, (1,)))
     show = python(grouped, "show.py", AFFINITY)
     output = grouped.work / "launched"
-    grouped.head.say(Launch(route, f"{show} > {output}", str(grouped.work), {}, place))
+    grouped.head.send(Launch(route, f"{show} > {output}", str(grouped.work), {}, place))
     grouped.head.until(lambda: output.exists() and output.read_text().endswith("\n"))
     machine = sorted(os.sched_getaffinity(0))
     assert output.read_text().split() == [str(machine[1]), "|", str(machine[1])]
@@ -257,26 +257,26 @@ def test_what_hides_on_another_node_of_its_task_ends_with_the_launch(grouped: Sc
     route = Route(JOB, 1, 1, 1, "7.1.1.1.y", "elsewhere", NODE)
     hides = "env -i setsid sleep 300 & echo $! > stray; wait"
     place = (("elsewhere", (0,)), (NODE, (0,)))
-    grouped.head.say(Launch(route, hides, str(grouped.work), {}, place))
+    grouped.head.send(Launch(route, hides, str(grouped.work), {}, place))
     stray = grouped.work / "stray"
     grouped.head.until(lambda: stray.exists() and stray.read_text().strip())
     hidden = int(stray.read_text())
     parent = int(Path(f"/proc/{hidden}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)  # the hidden one is left alone
-    grouped.head.say(KillLaunches(JOB, 1, 1, 1))
+    grouped.head.send(KillLaunches(JOB, 1, 1, 1))
     grouped.head.until(lambda: not alive(hidden))
 
 
 def launch(scene: Scene, command: str, number: str = "z") -> Route:
     """Let a task whose first node is elsewhere launch a command here, on one processor."""
     route = Route(JOB, 1, 1, 1, number, "elsewhere", NODE)
-    scene.head.say(Launch(route, command, str(scene.work), {}, (("elsewhere", (0,)), (NODE, (0,)))))
+    scene.head.send(Launch(route, command, str(scene.work), {}, (("elsewhere", (0,)), (NODE, (0,)))))
     return route
 
 
 def used_by(scene: Scene, route: Route) -> RemoteUsage:
     """Say that the task is over, and return what it used here."""
-    scene.head.say(LaunchesEnded(route))
+    scene.head.send(LaunchesEnded(route))
     scene.head.until(lambda: NODE in scene.head.over)
     return scene.head.over[NODE]
 
@@ -433,7 +433,7 @@ def test_a_task_that_is_only_measured_is_alone_in_its_group_and_its_shepherd_out
             command = Path(f"/proc/{task}/cmdline")
             grouped.head.until(lambda command=command: command.read_bytes() == b"sleep\x0060\x00")
     assert list(outer.glob("**/t1")) or GROUPS.version == "v1"
-    grouped.head.say(Stop(JOB, ((1, 1, 1),), force=True))
+    grouped.head.send(Stop(JOB, ((1, 1, 1),), force=True))
     assert grouped.head.result(1).kind == "stopped"
     grouped.head.run(2, (1, 1))  # its shepherd was not killed with the group
     grouped.head.until(lambda: len(grouped.head.started) == 2)
@@ -463,7 +463,7 @@ def test_a_task_that_hides_from_everybody_else_ends_with_its_task(grouped: Scene
     found = grouped.work / "stray"
     grouped.head.until(lambda: len(grouped.head.started) == 2 and found.exists() and found.read_text())
     stray = int(found.read_text())
-    grouped.head.say(Stop(JOB, ((1, 1, 1),), force=True))
+    grouped.head.send(Stop(JOB, ((1, 1, 1),), force=True))
     assert grouped.head.result(1).kind == "stopped"
     assert not alive(stray)
 
@@ -477,9 +477,9 @@ def test_a_suspended_task_keeps_its_limit(grouped: Scene) -> None:
     grouped.head.until((grouped.work / "count").exists)
     grouped.head.suspend(1)
     before = (grouped.work / "count").stat().st_size
-    grouped.head.hear(0.2)
+    grouped.head.receive(0.2)
     assert (grouped.work / "count").stat().st_size == before
-    grouped.head.say(Continue(JOB, Instant(float("inf"))))
+    grouped.head.send(Continue(JOB, Instant(float("inf"))))
     grouped.head.until(lambda: (grouped.work / "count").stat().st_size > before)
     (grouped.work / "grow").touch()
     assert "needed more than the 100 MB" in grouped.head.result(1).message
@@ -495,10 +495,10 @@ def test_a_suspended_task_with_a_group_ends_with_all_of_it_when_it_is_told_to(
     grouped.head.run(1, (1, 1))
     grouped.head.until((grouped.work / "count").exists)
     grouped.head.suspend(1)
-    grouped.head.say(Stop(JOB, ((1, 1, 1),), force=force))
+    grouped.head.send(Stop(JOB, ((1, 1, 1),), force=force))
     assert grouped.head.result(1).kind == "stopped"
     before = (grouped.work / "count").stat().st_size
-    grouped.head.hear(0.1)
+    grouped.head.receive(0.1)
     assert (grouped.work / "count").stat().st_size == before
 
 

@@ -251,7 +251,7 @@ def dripping_server() -> Iterator[str]:
 
 
 def test_a_delivery_ends_although_bytes_arrive_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "LONGEST_DELIVERY", 0.5)
+    monkeypatch.setattr(delivery, "MAX_DELIVERY", 0.5)
     with dripping_server() as slow:
         hook = delivery.deliver(Delivery(NOTICE, slow, DeliverySettings(hooks=(slow,))))
         post = slow.removeprefix("http://").rstrip("/")
@@ -272,7 +272,7 @@ def test_a_hook_that_drips_its_answers_starves_no_other(head: RealHead, hook: Th
 
 
 def test_a_process_that_falls_silent_is_killed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_notices, "LONGEST_SILENCE", 0.3)
+    monkeypatch.setattr(job_notices, "MAX_SILENCE", 0.3)
 
     async def bring(hook: str) -> None:
         notifier = NotifierProcess(lambda _: None)

@@ -311,17 +311,17 @@ def test_a_head_that_is_killed_takes_it_along(cluster: Cluster) -> None:
 def test_whoever_did_not_begin_a_run_cannot_take_part_in_it(cluster: Cluster) -> None:
     conversation = cluster.client.begin("run_on_node", run=-1, node="n1")
     with pytest.raises(HeadnodeError, match="there is no run"):
-        conversation.hear()
+        conversation.receive()
     conversation.close()
 
 
 def test_nonsense_in_a_conversation_costs_that_one_only(cluster: Cluster) -> None:
     held = cluster.client.begin("run_on_nodes", command=sleeper(98150))
-    run = held.hear()["run"]
+    run = held.receive()["run"]
     part = cluster.client.begin("run_on_node", run=run, node="n1")
-    part.say(nonsense=True)
+    part.send(nonsense=True)
     with pytest.raises(HeadnodeError, match="not possible here"):
-        part.hear()
+        part.receive()
     part.close()
     nothing_runs("98150")
     held.close()

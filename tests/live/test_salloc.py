@@ -287,7 +287,7 @@ def test_only_an_allocation_is_held_and_only_a_running_job_takes_steps(head: Rea
         conversation = head.client.begin("shell", job=job, command="true", **fields)
         try:
             with pytest.raises(HeadnodeError) as refused:
-                conversation.hear()
+                conversation.receive()
         finally:
             conversation.close()
         assert refused.value.code == code

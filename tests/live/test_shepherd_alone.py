@@ -62,7 +62,7 @@ class Agent:
         peer.settimeout(PATIENCE)
         return peer
 
-    def say(self, *message: Any) -> None:
+    def send(self, *message: Any) -> None:
         data = json.dumps(message).encode()
         self.peer.sendall(len(data).to_bytes(4, "big") + data)
 
@@ -81,9 +81,9 @@ class Agent:
             for each in attempts
         ]
         more = [[], False, [], [], [[key, [codes]] for key in after]] if after else []
-        self.say("run", task, lane, environment, None, items, *more)
+        self.send("run", task, lane, environment, None, items, *more)
 
-    def hear(self) -> list[Any]:
+    def receive(self) -> list[Any]:
         size = int.from_bytes(self._exactly(4), "big")
         message: list[Any] = json.loads(self._exactly(size))
         return message
@@ -106,14 +106,14 @@ class Agent:
     def ended(self, count: int) -> list[list[Any]]:
         """Return the next `count` results; a message may have more, which are next."""
         while len(self.results) < count:
-            word, *rest = self.hear()
+            word, *rest = self.receive()
             if word == "ended":
                 self.results += rest[0]
         found, self.results = self.results[:count], self.results[count:]
         return found
 
     def close(self) -> None:
-        self.say("close")
+        self.send("close")
         while self.peer.recv(65536):
             pass
         for channel in (self.peer, self.listener, self.channel):
@@ -130,7 +130,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 
 def test_other_tasks_behind_one_that_takes_long_are_given_back_and_never_run(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     wait = "echo x >> runs; until [ -e go ]; do sleep 0.01; done"
     for task in (1, 2, 3):
         agent.run(wait, (1, 1), task=task)
@@ -145,7 +145,7 @@ def test_other_tasks_behind_one_that_takes_long_are_given_back_and_never_run(age
 
 
 def test_different_tasks_of_one_lane_never_run_at_the_same_time(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     for task in range(1, 21):
         agent.run("mkdir alone && rmdir alone", (1, 1), task=task)
     ran = [record for record in agent.ended(20) if record[4][0] == "exited"]
@@ -164,7 +164,7 @@ def run_until_it_runs(agent: Agent, command: str, task: int, **after: Any) -> li
 
 
 def test_children_start_when_all_of_their_parents_have_ended_well(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     agent.run("mkdir one", (1, 1), task=1, lane="a")
     agent.run("mkdir two; exit 3", (1, 1), task=2, lane="b")
     both = {"after": [(1, 1, 1), (2, 1, 1)], "codes": (0, 3)}
@@ -179,13 +179,13 @@ def test_children_start_when_all_of_their_parents_have_ended_well(agent: Agent) 
 
 @pytest.mark.parametrize("how", ["exit 1", "kill -9 $$", "stopped"])
 def test_what_follows_a_parent_that_did_not_end_well_is_given_back_behind_it(agent: Agent, how: str) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     agent.run("exec sleep 60" if how == "stopped" else how, (1, 1), task=9)
     agent.run("touch ran", (1, 1), task=1, after=[(9, 1, 1)])
     for task in range(2, 6):
         agent.run("touch ran", (1, 1), task=task, lane=f"lane {task}", after=[(task - 1, 1, 1)])
     if how == "stopped":
-        agent.say("stop", [[9, 1, 1]], 0)
+        agent.send("stop", [[9, 1, 1]], 0)
     records = sorted(agent.ended(6), key=lambda each: each[1])
     assert [(record[1], record[4][0]) for record in records[:5]] == [(n, "never-ran") for n in range(1, 6)]
     assert not (agent.folder / "ran").exists()
@@ -193,14 +193,14 @@ def test_what_follows_a_parent_that_did_not_end_well_is_given_back_behind_it(age
     assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], (
         "it comes after the end of its parent"
     )
-    agent.say("acknowledged", 1, 7)
+    agent.send("acknowledged", 1, 7)
     agent.run("touch ran", (1, 3), task=1, after=[(9, 1, 1)])
     assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], "its parent is forgotten"
     assert not (agent.folder / "ran").exists()
 
 
 def test_a_child_that_comes_after_the_good_end_of_its_parent_starts(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     agent.run("true", (1, 1), task=1)
     agent.ended(1)
     agent.run("true", (1, 1), task=2, after=[(1, 1, 1)])
@@ -208,13 +208,13 @@ def test_a_child_that_comes_after_the_good_end_of_its_parent_starts(agent: Agent
 
 
 def test_the_start_of_a_child_is_told_after_the_end_of_its_parent(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     told: list[tuple[str, int]] = []
     for parent in range(1, 40, 2):
         agent.run("sleep 0.03", (1, 1), task=parent)
         agent.run("sleep 0.03", (1, 1), task=parent + 1, after=[(parent, 1, 1)])
         while not {("ended", parent), ("ended", parent + 1)} <= set(told):
-            word, records = agent.hear()
+            word, records = agent.receive()
             told += [("ended", each[1]) if word == "ended" else (word, each[0]) for each in records]
         if ("started", parent + 1) in told:  # else it was given back, as its parent took long
             assert told.index(("ended", parent)) < told.index(("started", parent + 1))
@@ -223,7 +223,7 @@ def test_the_start_of_a_child_is_told_after_the_end_of_its_parent(agent: Agent) 
 
 
 def test_children_in_an_idle_lane_are_given_back_when_their_parents_take_long(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     agent.run("until [ -e go ]; do sleep 0.01; done", (1, 1), task=1, lane="a")
     agent.run("true", (1, 1), task=2, lane="b")
     for task in (3, 4):
@@ -240,10 +240,10 @@ def test_children_in_an_idle_lane_are_given_back_when_their_parents_take_long(ag
 
 
 def test_a_child_that_is_stopped_while_it_waits_never_runs(agent: Agent) -> None:
-    assert agent.hear()[0] == "hello"
+    assert agent.receive()[0] == "hello"
     agent.run("until [ -e go ]; do sleep 0.01; done", (1, 1), task=1)
     agent.run("touch ran", (1, 1), task=2, after=[(1, 1, 1)])
-    agent.say("stop", [[2, 1, 1]], 0)
+    agent.send("stop", [[2, 1, 1]], 0)
     assert [(record[1], record[4][0]) for record in agent.ended(1)] == [(2, "never-ran")]
     (agent.folder / "go").touch()
     assert [record[1] for record in agent.ended(1)] == [1]
@@ -251,14 +251,14 @@ def test_a_child_that_is_stopped_while_it_waits_never_runs(agent: Agent) -> None
 
 
 def test_it_introduces_itself_and_says_all_again_to_the_next_agent(agent: Agent) -> None:
-    assert agent.hear() == ["hello", 7, MARKER, [], [], [], 0]
+    assert agent.receive() == ["hello", 7, MARKER, [], [], [], 0]
     agent.run("exit $(wc -l < go)", (1, 1))
     first = agent.ended(1)
     agent.run("until [ -e go ]; do sleep 0.01; done", (2, 1), (3, 1))
-    assert agent.hear()[0] == "started"
+    assert agent.receive()[0] == "started"
     agent.peer.close()
     agent.peer = agent.accept()
-    word, job, marker, queued, running, ended, _ = agent.hear()
+    word, job, marker, queued, running, ended, _ = agent.receive()
     assert (word, job, marker, queued) == ("hello", 7, MARKER, [[1, 3, 1]])
     assert [each[:3] for each in running] == [[1, 2, 1]]
     assert ended == first
@@ -285,7 +285,7 @@ def test_it_writes_a_start_before_it_starts(agent: Agent) -> None:
 def test_a_pipe_that_nobody_writes_to_does_not_hold_up_the_others(agent: Agent) -> None:
     os.mkfifo(agent.folder / "pipe")
     item = [1, 1, ["cat"], {}, str(agent.folder), str(agent.folder / "pipe"), "", "", "1/1.out"]
-    agent.say("run", 1, "one", {"HEADNODE_TASK": "a", "PATH": "/usr/bin:/bin"}, None, [item])
+    agent.send("run", 1, "one", {"HEADNODE_TASK": "a", "PATH": "/usr/bin:/bin"}, None, [item])
     agent.run("exit 3", (2, 1))
     assert sorted(each[4][1] for each in agent.ended(2)) == [0, 3]
 
@@ -295,9 +295,9 @@ def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:
     again["most_processes"] = 0
     agent.channel.settimeout(PATIENCE)
     agent.channel.send(json.dumps(again).encode())
-    heard = [json.loads(agent.channel.recv(65536))]
-    while heard[-1][0] != "failed":
-        heard.append(json.loads(agent.channel.recv(65536)))
-    assert heard[-1][1] == "4567"
-    assert "file exists" in heard[-1][2]
+    received = [json.loads(agent.channel.recv(65536))]
+    while received[-1][0] != "failed":
+        received.append(json.loads(agent.channel.recv(65536)))
+    assert received[-1][1] == "4567"
+    assert "file exists" in received[-1][2]
     assert cgroups.end("4567", PATIENCE)

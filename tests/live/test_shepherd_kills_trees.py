@@ -73,12 +73,12 @@ def test_stopping_one_instance_ends_its_whole_tree_and_no_other(scene: Scene) ->
     scene.head.run(1, (1, 1), processor=0)
     scene.head.run(2, (1, 1), processor=1)
     first, second = grown(scene, "first"), grown(scene, "second")
-    scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+    scene.head.send(m.Stop(JOB, ((1, 1, 1),)))
     assert scene.head.result(1).kind == "stopped"
     assert not any(map(alive, first))
     assert all(map(alive, second))
     assert (2, 1, 1) not in scene.head.results
-    scene.head.say(m.Stop(JOB, ((2, 1, 1),), force=True))
+    scene.head.send(m.Stop(JOB, ((2, 1, 1),), force=True))
     assert scene.head.result(2).signal == 9
     assert not any(map(alive, second))
 
@@ -191,7 +191,7 @@ def test_a_tree_that_is_stopped_by_a_signal_is_ended_too(scene: Scene) -> None:
     scene.job("echo $$ > pid; exec sleep 300")
     scene.head.run(1, (1, 1))
     os.kill(scene.number("pid"), signal.SIGSTOP)
-    scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+    scene.head.send(m.Stop(JOB, ((1, 1, 1),)))
     assert scene.head.result(1).signal == signal.SIGTERM
 
 

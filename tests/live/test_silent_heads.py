@@ -15,7 +15,7 @@ def test_an_agent_that_is_told_to_end_ends_though_its_head_reads_nothing(tmp_pat
         scene.head.run(1, (1, 1))
         assert scene.head.result(1).exit_code == 0
         for number in range(8):  # more than sockets hold
-            scene.head.say(ReadOutput(number=number, job=JOB, task=1, instance=1, offset=0, limit=MB))
+            scene.head.send(ReadOutput(number=number, job=JOB, task=1, instance=1, offset=0, limit=MB))
         assert scene.agent is not None
         scene.agent.terminate()
         assert scene.agent.wait(PATIENCE) == 0

@@ -22,7 +22,7 @@ from headnode.adapters.wire import frame_codec
 from headnode.adapters.processes.launcher import Frames, say_exit
 
 piped._LINGER = terminal._LINGER = 0.0
-launcher._MOST_WAITING, frame_codec.CHUNK, frame_codec.CHUNK = 1, 1024, 1024
+launcher._MAX_WAITING, frame_codec.CHUNK, frame_codec.CHUNK = 1, 1024, 1024
 frames = Frames(socket.socket(fileno=int(sys.argv[1])))
 argv = ["/bin/sh", "sh", "-c", sys.argv[3]]
 if sys.argv[2] == "terminal":
@@ -44,9 +44,9 @@ def test_nothing_is_lost_of_what_waited_at_the_end_of_a_command(streams: str, tm
         with subprocess.Popen(words, pass_fds=[theirs.fileno()]) as parent:
             theirs.close()
             until_it_has_ended(parent.pid, over)
-            heard = heard_of(ours)
+            received = heard_of(ours)
             ours.close()  # this is waited for
-    assert heard == size
+    assert received == size
 
 
 def until_it_has_ended(parent: int, over: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_the_head_said_last_is_heard_though_it_hears_no_more() -> None:
         last = b'{"ok": true, "done": true, "exit": 3}'
         theirs.sendall(len(last).to_bytes(4, "big") + last)
         theirs.close()
-        conversation.say(window=[24, 80])
-        assert conversation.hear()["exit"] == 3
+        conversation.send(window=[24, 80])
+        assert conversation.receive()["exit"] == 3
         with pytest.raises(Unavailable):
-            conversation.hear()
+            conversation.receive()

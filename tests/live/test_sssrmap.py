@@ -339,7 +339,7 @@ def test_only_administrators_reserve_and_drain(head: RealHead, peer: RealListene
 
 
 def test_messages_without_the_key_are_refused(peer: RealListener) -> None:
-    assert code(peer.say("<Body></Body>", b"other")) == "424"
+    assert code(peer.send("<Body></Body>", b"other")) == "424"
     assert code(peer.read(peer.exchange(request_frame(envelope("<Body></Body>"))))[0]) == "424"
 
 
@@ -380,9 +380,9 @@ def test_an_id_can_be_required_and_sha_1_refused(head: RealHead) -> None:
     with real_listener(head, "--require-id", "--only-sha256") as strict:
         body = '<Body><Request action="{}" actor="{}"{}><Object>Job</Object>{}</Request></Body>'
         query = body.format("Query", ACTOR, "", "")
-        assert code(strict.say(query)) == "424"
-        assert code(strict.say(query, method=SHA256)) == "000"
-        assert code(strict.say(body.format("Submit", ACTOR, "", job()), method=SHA256)) == "314"
+        assert code(strict.send(query)) == "424"
+        assert code(strict.send(query, method=SHA256)) == "000"
+        assert code(strict.send(body.format("Submit", ACTOR, "", job()), method=SHA256)) == "314"
 
 
 @pytest.mark.skipif(not WIRE.exists(), reason="the samples are not beside the repository")

@@ -416,7 +416,7 @@ def test_a_standby_that_stores_no_rows_delays_few_changes(tmp_path: Path, *, han
     with real_head(tmp_path, nodes=0, listen=free_address()) as head:
         liar = LyingStandby(head.state / "authority", lie)
         liar.join(head, tmp_path / "liar")
-        until(lambda: any(isinstance(one, RowsBetween) for one in liar.heard), "it gets rows")
+        until(lambda: any(isinstance(one, RowsBetween) for one in liar.received), "it gets rows")
         began = time.monotonic()
         for _ in range(20):
             head.submit("true")

@@ -62,7 +62,7 @@ def stands_still(scene: Scene, *names: str) -> None:
     before = [count(scene, name) for name in names]
     end = time.monotonic() + 0.3
     while time.monotonic() < end:
-        scene.head.hear(0.01)
+        scene.head.receive(0.01)
         assert [count(scene, name) for name in names] == before
 
 
@@ -73,7 +73,7 @@ def test_a_whole_tree_stands_still_and_goes_on_where_it_was(scene: Scene) -> Non
     scene.head.suspend(1)
     stands_still(scene, "main", "child", "orphan")
     before = count(scene, "main")
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     goes_on(scene, "main", "child", "orphan")
     assert count(scene, "main") > before
 
@@ -101,7 +101,7 @@ def test_the_tasks_of_another_user_stand_still(scene: Scene) -> None:
         goes_on(scene, "main", "child", "orphan")
         scene.head.suspend(1)
         stands_still(scene, "main", "child", "orphan")
-        scene.head.say(GO_ON)
+        scene.head.send(GO_ON)
         goes_on(scene, "main", "child", "orphan")
         scene.head.suspend(2)
         stands_still(scene, "main", "child", "orphan")
@@ -151,7 +151,7 @@ def test_nothing_starts_while_the_job_stands_still(scene: Scene) -> None:
     scene.head.suspend(1)  # an answer to the next question: the order to run was heard before it
     assert not (scene.work / "second").exists()
     assert scene.head.results == {}
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     assert scene.head.result(1, 1).exit_code == 0
     assert scene.head.result(1, 2).exit_code == 0
     assert scene.head.result(2).exit_code == 0
@@ -163,7 +163,7 @@ def test_a_job_that_nothing_runs_of_stands_still_at_once_and_starts_nothing(scen
     scene.head.run(1, (1, 1))
     scene.head.suspend(4)
     assert scene.head.results == {}
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     assert scene.head.result(1).exit_code == 3
 
 
@@ -172,14 +172,14 @@ def launch(scene: Scene, *names: str) -> None:
     place = (("elsewhere", (0,)), (NODE, (0,)))
     for name in names:
         route = Route(JOB, 2, 1, 1, f"7.2.1.1.{name}", "elsewhere", NODE)
-        scene.head.say(Launch(route, f"touch {name}", str(scene.work), {}, place))
+        scene.head.send(Launch(route, f"touch {name}", str(scene.work), {}, place))
 
 
 def none_is_there(scene: Scene, *names: str) -> None:
     """See that no file of these names comes for a while."""
     end = time.monotonic() + 0.3
     while time.monotonic() < end:
-        scene.head.hear(0.01)
+        scene.head.receive(0.01)
         assert not [name for name in names if (scene.work / name).exists()]
 
 
@@ -193,16 +193,16 @@ def test_nothing_is_launched_while_the_job_stands_still(scene: Scene) -> None:
     launch(scene, *"abcdefgh")
     scene.head.suspend(1)  # an answer to the next question: what was to be launched was heard before it
     none_is_there(scene, *"abcdefgh")
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     all_come(scene, *"abcdefgh")
 
 
 def end_the_lease(scene: Scene) -> None:
     """Answer a heartbeat later than its lease lasts."""
     scene.head.until(lambda: scene.head.heartbeats)
-    number, heard = scene.head.heartbeats[-1]
-    scene.head.until(lambda: time.monotonic() > heard + LEASE)
-    scene.head.say(HeartbeatAck(number, LEASE))
+    number, received = scene.head.heartbeats[-1]
+    scene.head.until(lambda: time.monotonic() > received + LEASE)
+    scene.head.send(HeartbeatAck(number, LEASE))
 
 
 def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) -> None:
@@ -214,7 +214,7 @@ def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) ->
     none_is_there(scene, "task", *"abcdefgh")
     scene.head.heartbeats.clear()
     scene.head.until(lambda: scene.head.heartbeats)
-    scene.head.say(HeartbeatAck(scene.head.heartbeats[-1][0], Seconds(60.0)))
+    scene.head.send(HeartbeatAck(scene.head.heartbeats[-1][0], Seconds(60.0)))
     all_come(scene, "task", *"abcdefgh")
 
 
@@ -227,7 +227,7 @@ def test_what_is_to_end_has_no_grace_after_the_lease(tmp_path: Path, first: str)
         all_come(scene, "runs")
         if first == "the lease":
             end_the_lease(scene)
-        scene.head.say(Stop(JOB, ((1, 1, 1),)))
+        scene.head.send(Stop(JOB, ((1, 1, 1),)))
         if first == "the order":
             goes_on(scene, "main")
             end_the_lease(scene)
@@ -242,9 +242,9 @@ def test_limits_do_not_count_the_time_that_it_stood_still(scene: Scene) -> None:
     scene.head.suspend(1)
     end = time.monotonic() + LIMIT + 0.2
     while time.monotonic() < end:
-        scene.head.hear(0.02)
+        scene.head.receive(0.02)
     assert scene.head.results == {}
-    scene.head.say(Continue(JOB, Instant(time.time() + 60.0)))
+    scene.head.send(Continue(JOB, Instant(time.time() + 60.0)))
     assert scene.head.result(1).kind == "exited"
 
 
@@ -253,7 +253,7 @@ def test_limits_count_again_when_it_goes_on(scene: Scene) -> None:
     scene.head.run(1, (1, 1))
     scene.head.until(lambda: scene.head.started)
     scene.head.suspend(1)
-    scene.head.say(Continue(JOB, Instant(time.time() + 0.1)))
+    scene.head.send(Continue(JOB, Instant(time.time() + 0.1)))
     assert scene.head.result(1).kind == "timed-out"
 
 
@@ -263,11 +263,11 @@ def test_what_stands_still_can_be_ended_while_the_rest_stays(scene: Scene) -> No
     scene.head.run(2, (1, 1), processor=1)
     goes_on(scene, "one", "two")
     scene.head.suspend(1)
-    scene.head.say(Stop(JOB, ((1, 1, 1),)))
+    scene.head.send(Stop(JOB, ((1, 1, 1),)))
     ended = scene.head.result(1)
     assert (ended.kind, ended.exit_code) == ("stopped", 9)  # it was given its time to end by itself
     stands_still(scene, "two")
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     goes_on(scene, "two")
 
 
@@ -300,7 +300,7 @@ def test_it_stands_still_through_the_death_of_the_agent_and_the_next_one_says_so
     assert scene.head.hellos[-1].suspended == (JOB,)
     stands_still(scene, "main")
     scene.head.suspend(1)
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     goes_on(scene, "main")
 
 
@@ -311,7 +311,7 @@ def test_what_its_user_had_stopped_does_not_go_on_with_the_rest(scene: Scene) ->
     stopped = int((scene.work / "pid").read_text())
     scene.head.until(lambda: state_of(stopped) == "T")
     scene.head.suspend(1)
-    scene.head.say(GO_ON)
+    scene.head.send(GO_ON)
     goes_on(scene, "main")
     assert state_of(stopped) == "T"
 
@@ -321,8 +321,8 @@ def test_suspended_and_continued_in_a_hurry_it_runs(scene: Scene) -> None:
     scene.head.run(1, (1, 1))
     goes_on(scene, "main", "child", "orphan")
     for number in range(1, 20):
-        scene.head.say(Suspend(JOB, number))
-        scene.head.say(GO_ON)
+        scene.head.send(Suspend(JOB, number))
+        scene.head.send(GO_ON)
     goes_on(scene, "main", "child", "orphan")
     scene.head.suspend(20)
     stands_still(scene, "main", "child", "orphan")

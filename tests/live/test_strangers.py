@@ -18,7 +18,7 @@ from testbed.processes import free_address
 
 MANY = 260  # connections: as many as kept new machines out before
 VERY_MANY = min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # 60 KB each for TLS: 120 MB
-MOST_GROWTH = 30.0  # MB
+MAX_GROWTH = 30.0  # MB
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_connections_that_never_shake_hands_cost_no_memory_and_keep_no_machine_o
         for _ in range(VERY_MANY):
             come()
         assert head.ask("ping")["cluster"]
-        assert memory(head) - before < MOST_GROWTH
+        assert memory(head) - before < MAX_GROWTH
 
 
 def test_connections_that_shake_hands_and_say_nothing_keep_no_machine_out(
@@ -100,7 +100,7 @@ def test_connections_that_shake_hands_and_say_nothing_keep_no_machine_out(
     ids=["deep", "no text", "no message", "too large"],
 )
 def test_garbage_of_strangers_writes_few_lines_and_no_traceback(head: RealHead, words: bytes) -> None:
-    async def say() -> None:
+    async def send() -> None:
         with contextlib.suppress(OSError):
             reader, writer = await dial(*place(head), stranger_side())
             try:
@@ -109,12 +109,12 @@ def test_garbage_of_strangers_writes_few_lines_and_no_traceback(head: RealHead, 
             finally:
                 writer.transport.abort()
 
-    async def all_say() -> None:
+    async def all_send() -> None:
         for _ in range(5 * b.STRANGER_LINES.most // 10):
-            await asyncio.gather(*(say() for _ in range(10)))
+            await asyncio.gather(*(send() for _ in range(10)))
 
     before = whole_log(head)
-    asyncio.run(all_say())
+    asyncio.run(all_send())
     fresh = whole_log(head)[len(before) :]
     assert "Traceback" not in fresh
     assert len(fresh.splitlines()) <= b.STRANGER_LINES.most + 10

@@ -52,9 +52,9 @@ def test_one_shepherd_serves_one_job_of_its_user_after_the_other(scene: Scene) -
 
 
 def test_the_next_job_has_its_own_output_variables_and_deadline(scene: Scene) -> None:
-    say = 'echo "$HEADNODE_JOB $HEADNODE_SHEPHERD"'
-    first, _ = served(scene, 1, say)
-    second, _ = served(scene, 2, say)
+    send = 'echo "$HEADNODE_JOB $HEADNODE_SHEPHERD"'
+    first, _ = served(scene, 1, send)
+    second, _ = served(scene, 2, send)
     assert first == second
     told = [
         Path(captured_path(str(scene.state / "output"), JobId(n), 1, 1)).read_text().split() for n in (1, 2)
@@ -81,7 +81,7 @@ def test_results_that_the_head_acknowledges_late_keep_no_shepherd_from_the_next_
     begin(scene, 1)
     scene.head.acknowledges = False
     scene.head.result(1)
-    scene.head.say_closed(JobId(1))
+    scene.head.send_closed(JobId(1))
     begin(scene, 2)
     assert scene.number("2") == scene.number("1")
     scene.head.acknowledge()
@@ -144,7 +144,7 @@ def test_a_shepherd_that_stands_still_between_two_jobs_holds_no_job_up(scene: Sc
     scene.head.result(1)
     first = scene.number("1")
     os.kill(first, signal.SIGSTOP)
-    scene.head.say_closed(JobId(1))
+    scene.head.send_closed(JobId(1))
     second, result = served(scene, 2)
     assert second != first
     assert result.exit_code == 0

@@ -17,7 +17,7 @@ class Services:
     def __init__(self) -> None:
         self.came, self.went = asyncio.Event(), asyncio.Event()
 
-    def say(self, message: FromAgent) -> None:
+    def send(self, message: FromAgent) -> None:
         """Nobody hears it."""
 
     def entered(self, job: JobId) -> None:

@@ -47,17 +47,17 @@ def test_a_task_flow_runs_in_order_and_two_of_its_four_tasks_side_by_side(
     head: RealHead, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    say = f"echo begin %NAME% >> {log}; sleep 0.1; echo end %NAME% >> {log}"
+    send = f"echo begin %NAME% >> {log}; sleep 0.1; echo end %NAME% >> {log}"
     beside = f"echo begin %NAME% >> {log}; {until_said(log, 'begin two')}; {until_said(log, 'begin three')}"
     beside = f"{beside}; echo end %NAME% >> {log}"
     job = head.ask(
         "submit_job",
         terms={"numprocessors": "1-2", "runtime": "0:01"},
         tasks=[
-            {"name": "one", "command": say, "env": {"NAME": "one"}},
+            {"name": "one", "command": send, "env": {"NAME": "one"}},
             {"name": "two", "command": beside, "env": {"NAME": "two"}, "depend": "one"},
             {"name": "three", "command": beside, "env": {"NAME": "three"}, "depend": "one"},
-            {"name": "four", "command": say, "env": {"NAME": "four"}, "depend": "two,three"},
+            {"name": "four", "command": send, "env": {"NAME": "four"}, "depend": "two,three"},
         ],
     )["job"]
     assert head.wait(job)["state"] == "Finished"

@@ -24,7 +24,7 @@ from headnode.core.model.quantities import Instant, JobId
 from heads import PATIENCE, RealHead, real_head
 from testbed.processes import free_address
 
-MOST_GROWTH = 60.0  # MB of the head's memory that bad connections may cost in all
+MAX_GROWTH = 60.0  # MB of the head's memory that bad connections may cost in all
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -80,16 +80,16 @@ class Liar:
             async with self.connected() as streams:
                 for message in (self.hello(), *messages, m.Heartbeat(number=99)):
                     streams[1].write(frame(msgspec.msgpack.encode(message)))
-                heard = [kind async for kind in _kinds(streams[0], until=until)]
+                received = [kind async for kind in _kinds(streams[0], until=until)]
                 if then is not None:
                     await then(streams)
-                return heard
+                return received
 
         return asyncio.run(asyncio.wait_for(talk(), PATIENCE))
 
 
 async def _kinds(reader: asyncio.StreamReader, until: str = "") -> AsyncIterator[str]:
-    while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
+    while (data := await read_frame(reader, m.MAX_MESSAGE)) is not None:
         kind = msgspec.msgpack.decode(data)["type"]
         yield kind
         if kind == until:
@@ -113,8 +113,8 @@ def test_a_node_that_is_not_approved_gets_a_welcome_and_nothing_else(head: RealH
     stranger = Liar(head, tmp_path, approve=False)
     job = head.submit("true")
     route = m.Route(JobId(job), 1, 1, 1, "x", "liar", "liar")
-    heard = stranger.says(m.Launch(route=route, command="true", directory="/", environment={}))
-    assert heard == ["Welcome", "LaunchData", "HeartbeatAck"]
+    received = stranger.says(m.Launch(route=route, command="true", directory="/", environment={}))
+    assert received == ["Welcome", "LaunchData", "HeartbeatAck"]
     assert head.ask("job", job=job)["job"]["state"] == "Queued"
 
 
@@ -172,7 +172,7 @@ def test_a_table_that_claims_the_tasks_of_another_is_told_to_stop_them_and_chang
 @pytest.mark.parametrize(
     ("bad", "answers"),
     [
-        ((m.LARGEST_REPORT + 1).to_bytes(4, "big"), []),
+        ((m.MAX_REPORT + 1).to_bytes(4, "big"), []),
         ((2**32 - 1).to_bytes(4, "big"), []),
         (frame(b"\xc1"), ["NotUnderstood"]),
         (frame(msgspec.msgpack.encode({"type": "Nobody"})), ["NotUnderstood"]),
@@ -188,15 +188,15 @@ def test_what_cannot_be_read_costs_its_connection_only(
 ) -> None:
     liar = Liar(head, tmp_path)
 
-    async def say_bad(streams: Streams) -> None:
+    async def send_bad(streams: Streams) -> None:
         streams[1].write(bad)
         assert [kind async for kind in _kinds(streams[0])] == answers
 
     before = memory(head)
-    liar.says(then=say_bad)
+    liar.says(then=send_bad)
     wait_for_state(head, "liar", "Unreachable")
     assert head.wait(head.submit("true"))["state"] == "Finished"
-    assert memory(head) - before < MOST_GROWTH
+    assert memory(head) - before < MAX_GROWTH
 
 
 def test_many_connections_that_never_say_hello_take_the_place_of_one(
@@ -227,9 +227,9 @@ def test_many_connections_that_never_say_hello_take_the_place_of_one(
         return len(over)
 
     before = memory(head)
-    assert asyncio.run(dawdle(liar, m.LARGEST_GREETING)) >= 19
-    assert asyncio.run(dawdle(known, m.LARGEST_REPORT)) >= 19
-    assert memory(head) - before < MOST_GROWTH
+    assert asyncio.run(dawdle(liar, m.MAX_GREETING)) >= 19
+    assert asyncio.run(dawdle(known, m.MAX_REPORT)) >= 19
+    assert memory(head) - before < MAX_GROWTH
     assert head.wait(head.submit("true"))["state"] == "Finished"
 
 
@@ -238,7 +238,7 @@ def test_a_pending_node_may_not_say_much_before_it_is_let_in(head: RealHead, tmp
 
     async def shout() -> bytes:
         async with stranger.connected() as (reader, writer):
-            writer.write((m.LARGEST_GREETING + 1).to_bytes(4, "big"))
+            writer.write((m.MAX_GREETING + 1).to_bytes(4, "big"))
             return await reader.read()
 
     assert asyncio.run(asyncio.wait_for(shout(), PATIENCE)) == b""
@@ -281,7 +281,7 @@ def test_a_machine_that_says_it_has_impossible_numbers_of_processors_costs_its_c
     honest, before = liar.facts, memory(head)
     liar.facts = msgspec.structs.replace(honest, processors=10**9)
     assert liar.says(until="Goodbye") == ["Goodbye"]
-    assert memory(head) - before < MOST_GROWTH
+    assert memory(head) - before < MAX_GROWTH
     drains = head.ask("node", node="liar")["node"]["drains"]
     assert [drain["cause"] for drain in drains] == ["bad-report"]
     assert "1e+09" in drains[0]["reason"]

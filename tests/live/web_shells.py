@@ -59,7 +59,7 @@ class Shell:
                 else:
                     yield event
 
-    def hear(self) -> dict[str, Any] | int:
+    def receive(self) -> dict[str, Any] | int:
         """Return the next message, or the code with which the gateway closes."""
         text = ""
         for event in self._events:
@@ -88,7 +88,7 @@ class Shell:
         """Return the output of the terminal up to some words."""
         shown = ""
         while words not in shown:
-            told = self.hear()
+            told = self.receive()
             assert isinstance(told, dict), (told, shown)
             shown += base64.b64decode(told.get("out", "")).decode()
         return shown
@@ -96,7 +96,7 @@ class Shell:
     def end(self) -> tuple[Any, int]:
         """Return the last frame, and how the gateway closes."""
         last: Any = None
-        while not isinstance(told := self.hear(), int):
+        while not isinstance(told := self.receive(), int):
             last = told
         return last, told
 

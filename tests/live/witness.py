@@ -19,7 +19,7 @@ from headnode.core.state.job_record import decode_record, decode_spec
 
 CLOCK = 0.002  # seconds; ticks are written with six digits, events keep all
 LATE = 8.0  # seconds after a deadline by which everything has stopped, though head and agent may have died
-MOST_ALONE = 0.5  # seconds; so close to the death of a head or an agent, a gang need not start at once
+MAX_ALONE = 0.5  # seconds; so close to the death of a head or an agent, a gang need not start at once
 PRIVATE = "headnode-{}.{}.{}."
 
 
@@ -34,7 +34,7 @@ class Handed(msgspec.Struct):
     still: list[tuple[float, float]] = []  # when it stood still
 
 
-class Told(msgspec.Struct):
+class HeadAnswer(msgspec.Struct):
     """What the events say of a job."""
 
     spec: JobSpec
@@ -55,17 +55,17 @@ class Witness:
     def __init__(self, told: Iterable[tuple[int, Any]], tracks: dict[Attempt, Track]) -> None:
         self.tracks = tracks
         self.wrong: list[str] = []
-        self.jobs: dict[int, Told] = {}
+        self.jobs: dict[int, HeadAnswer] = {}
         self.handed: dict[Attempt, Handed] = {}
         self.gangs: list[list[Attempt]] = []
         self.events: dict[str, int] = defaultdict(int)
         for _, event in told:
             self.events[type(event).__name__] += 1
-            self._hear(event)
+            self._receive(event)
 
-    def _hear(self, event: Any) -> None:
+    def _receive(self, event: Any) -> None:
         if isinstance(event, e.JobCreated):
-            self.jobs[event.job] = Told(spec=decode_spec(event.spec))
+            self.jobs[event.job] = HeadAnswer(spec=decode_spec(event.spec))
         elif isinstance(event, e.JobEvent):
             job = self.jobs[event.job]
             self._about_waiting(job, event)
@@ -76,7 +76,7 @@ class Witness:
         if not holds:
             self.wrong.append(what)
 
-    def _about_waiting(self, job: Told, event: Any) -> None:
+    def _about_waiting(self, job: HeadAnswer, event: Any) -> None:
         match event:
             case e.JobModified(spec=spec):
                 job.spec = decode_spec(spec)
@@ -96,7 +96,7 @@ class Witness:
             case e.JobStarted():
                 self._may_start(job, event)
 
-    def _may_start(self, job: Told, event: e.JobStarted) -> None:
+    def _may_start(self, job: HeadAnswer, event: e.JobStarted) -> None:
         self._must(not job.over, f"job {event.job} started after it was over")
         self._must(not job.holds, f"job {event.job} started in spite of its holds {job.holds}")
         until = job.spec.hold_until or 0
@@ -105,7 +105,7 @@ class Witness:
             holds = is_met(condition, self.jobs[parent])
             self._must(holds, f"job {event.job} started, {condition.value} of job {parent} has not come true")
 
-    def _about_running(self, job: Told, event: Any) -> None:
+    def _about_running(self, job: HeadAnswer, event: Any) -> None:
         match event:
             case e.JobStarted():
                 job.has_started, job.first = True, []
@@ -126,13 +126,13 @@ class Witness:
                 self._goes_on(event.job, job, event.at)
                 job.over, job.skipped = outcome, skipped
 
-    def _goes_on(self, number: int, job: Told, at: float) -> None:
+    def _goes_on(self, number: int, job: HeadAnswer, at: float) -> None:
         for name, handed in self.handed.items() if job.still_since < at else ():
             if name[0] == number and handed.end is None:
                 handed.still.append((job.still_since, at))
         job.still_since, job.resuming = inf, False
 
-    def _about_attempts(self, job: Told, event: Any) -> None:
+    def _about_attempts(self, job: HeadAnswer, event: Any) -> None:
         match event:
             case e.InstancesDispatched(task=task, placement=place, attempts=attempts):
                 self._must(job.still_since == inf, f"job {event.job} hands over while it is suspended")
@@ -253,7 +253,7 @@ class Witness:
         together = [name for name in names if self.handed[name].at == start]
         tracks = [self.tracks.get(name) for name in together]
         ran = [track for track in tracks if track is not None and track.exit_code is not None]
-        if len(ran) < 2 or any(start - MOST_ALONE < kill < ran[0].ticks[0] + 3 for kill in kills):
+        if len(ran) < 2 or any(start - MAX_ALONE < kill < ran[0].ticks[0] + 3 for kill in kills):
             return
         if any(self.handed[name].still for name in together):
             return
@@ -263,7 +263,7 @@ class Witness:
             yield f"gang {together} did not run together: one ended {late:.3f} s before another began"
 
 
-def is_met(condition: Condition, parent: Told) -> bool:
+def is_met(condition: Condition, parent: HeadAnswer) -> bool:
     """Whether something has come true of a job."""
     match condition:
         case Condition.ON_SUCCESS:
@@ -276,6 +276,6 @@ def is_met(condition: Condition, parent: Told) -> bool:
             return parent.has_started
 
 
-def is_ticking(job: Told, task: int) -> bool:
+def is_ticking(job: HeadAnswer, task: int) -> bool:
     """Whether a task runs the program that writes ticks."""
     return "ticker" in job.spec.tasks[task - 1].command

@@ -14,7 +14,7 @@ from cli_scripted_head import hn
 
 from headnode.adapters.files.local_daemons import nodes_here
 from headnode.apps.client.client import Client
-from headnode.apps.client.connection import LARGEST_REQUEST
+from headnode.apps.client.connection import MAX_REQUEST
 from headnode.core.model.bounds import REQUEST
 from headnode.core.model.errors import BadRequest
 
@@ -241,7 +241,7 @@ def test_the_head_refuses_what_it_cannot_do(run: Hn) -> None:
 
 
 def test_a_request_beyond_the_bound_is_refused_before_it_is_sent(state: Path) -> None:
-    assert REQUEST.most == LARGEST_REQUEST
+    assert REQUEST.most == MAX_REQUEST
     with pytest.raises(BadRequest, match="the limit is 16,777,216"):
         Client(str(state)).ask(
             "submit_job", tasks=[{"command": "true"}], terms={"jobname": "x" * REQUEST.most}

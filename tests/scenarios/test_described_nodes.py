@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.simulate.machine import MOST_NODES, MOST_PROCESSORS, machine_of, pool, read_nodes
+from headnode.apps.simulate.machine import MAX_NODES, MAX_PROCESSORS, machine_of, pool, read_nodes
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
 
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path: Path, text: str, complaint
 
 def test_a_machine_larger_than_a_head_can_hold_is_refused() -> None:
     node = NodeFacts(name="n", processors=1)
-    assert machine_of((node,) * MOST_NODES).processors == MOST_NODES
-    for build in (lambda: machine_of((node,) * (MOST_NODES + 1)), lambda: pool(MOST_PROCESSORS + 1)):
+    assert machine_of((node,) * MAX_NODES).processors == MAX_NODES
+    for build in (lambda: machine_of((node,) * (MAX_NODES + 1)), lambda: pool(MAX_PROCESSORS + 1)):
         with pytest.raises(BadRequest, match="is too large"):
             build()

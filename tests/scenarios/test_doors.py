@@ -171,35 +171,35 @@ class Terminal:
     """A client with a stream for itself, which hangs up at once."""
 
     def __init__(self) -> None:
-        self.heard: list[HeadFrame] = []
+        self.received: list[HeadFrame] = []
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         return None
 
-    async def say(self, said: HeadFrame) -> None:
-        self.heard.append(said)
+    async def send(self, said: HeadFrame) -> None:
+        self.received.append(said)
 
 
-def heard(*said: bytes) -> ClientFrame | None:
+def received(*said: bytes) -> ClientFrame | None:
     """Return the last of the frames that a client has sent."""
 
-    async def hear() -> ClientFrame | None:
+    async def receive() -> ClientFrame | None:
         reader = asyncio.StreamReader()
         reader.feed_data(b"".join(map(frame, said)))
         reader.feed_eof()
         stream = SocketStream(reader, None, LengthPrefixed(reader))  # type: ignore[arg-type]
-        found = [await stream.hear() for _ in said]
-        assert await stream.hear() is None
+        found = [await stream.receive() for _ in said]
+        assert await stream.receive() is None
         return found[-1]
 
-    return asyncio.run(hear())
+    return asyncio.run(receive())
 
 
 def test_a_client_sends_input_its_end_and_the_size_of_its_window() -> None:
-    assert heard(b'{"in": "bHMK"}') == ClientFrame(input=b"ls\n")
-    assert heard(b'{"in": ""}') == ClientFrame(input=b"")
-    assert heard(b'{"end": true}') == ClientFrame(end=True)
-    assert heard(b'{"in": "bHMK"}', b'{"window": [24, 80]}') == ClientFrame(window=(24, 80))
+    assert received(b'{"in": "bHMK"}') == ClientFrame(input=b"ls\n")
+    assert received(b'{"in": ""}') == ClientFrame(input=b"")
+    assert received(b'{"end": true}') == ClientFrame(end=True)
+    assert received(b'{"in": "bHMK"}', b'{"window": [24, 80]}') == ClientFrame(window=(24, 80))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_client_sends_input_its_end_and_the_size_of_its_window() -> None:
 )  # fmt: skip
 def test_what_is_no_frame_is_refused(said: bytes) -> None:
     with pytest.raises(BadRequest) as refused:
-        heard(said)
+        received(said)
     assert refused.value.code == "said"
 
 
@@ -223,7 +223,7 @@ def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
         with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
             stream = await session.carry_out(question(verb="run_on_nodes", command="true", nodes="n1"))
             await stream(terminal)  # type: ignore[operator]
-        [started] = terminal.heard
+        [started] = terminal.received
         assert isinstance(started, RunStarted)
         assert started.nodes == ["n1"]
 

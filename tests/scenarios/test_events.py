@@ -126,7 +126,7 @@ async def follow(peer: Peer, until: str, **fields: Any) -> list[dict[str, Any]]:
         found += answer["events"]
         if any(each["type"] == until for each in found):
             return found
-        answer = await peer.hear()
+        answer = await peer.receive()
 
 
 def test_one_who_follows_misses_nothing_at_the_seam_of_past_and_present(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_one_who_follows_misses_nothing_at_the_seam_of_past_and_present(tmp_path
 def test_one_who_is_far_behind_reads_on_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb, "MOST_SEEN", 5)
+    monkeypatch.setattr(verb, "MAX_SEEN", 5)
 
     async def story(scene: Scene) -> None:
         async with asking(scene, OWNER) as peer:

@@ -29,7 +29,7 @@ ME = User(name=pwd.getpwuid(os.getuid()).pw_name, uid=os.getuid(), gid=os.getgid
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-LARGEST_ANSWER = 2**24  # bytes
+MAX_ANSWER = 2**24  # bytes
 
 
 class LinePeer(Peer):
@@ -38,7 +38,7 @@ class LinePeer(Peer):
     def written(self, message: bytes) -> bytes:
         return message + b"\n"
 
-    async def hear(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(await self.reader.readline())
         return found
 
@@ -48,15 +48,15 @@ async def _nothing(scene: Scene, peer: Peer) -> None:
 
 
 async def _for_user(scene: Scene, peer: Peer) -> None:
-    peer.say(verb="act_for_user", user=ME.name, address="::1")
-    assert (await peer.hear())["user"] == ME.name
+    peer.send(verb="act_for_user", user=ME.name, address="::1")
+    assert (await peer.receive())["user"] == ME.name
 
 
 async def _with_token(scene: Scene, peer: Peer) -> None:
     secret = (await call(scene.context, ME, "create_token", web=True))["login"]
     token = (await TokenDesk(scene.context).take({"secret": secret}, "::1"))["token"]
-    peer.say(verb="log_in", token=token)
-    assert (await peer.hear())["user"] == ME.name
+    peer.send(verb="log_in", token=token)
+    assert (await peer.receive())["user"] == ME.name
 
 
 class DoorRow(NamedTuple):
@@ -90,7 +90,7 @@ def play(tmp_path: Path, door: DoorRow, story: Callable[[Scene, Connect], Awaita
 
         @asynccontextmanager
         async def connect() -> AsyncIterator[Peer]:
-            peer = door.peer(*await asyncio.open_unix_connection(path, limit=LARGEST_ANSWER))
+            peer = door.peer(*await asyncio.open_unix_connection(path, limit=MAX_ANSWER))
             try:
                 await door.greet(scene, peer)
                 yield peer
@@ -112,8 +112,8 @@ def test_requests_that_were_sent_at_once_are_answered_in_order_as_a_function_cal
         await call(scene.context, ME, "submit_job", **SUBMISSION)
         async with connect() as peer:
             for asked in QUESTIONS:
-                peer.say(**asked)
-            told = [await peer.hear() for _ in QUESTIONS]
+                peer.send(**asked)
+            told = [await peer.receive() for _ in QUESTIONS]
         for asked, answer in zip(QUESTIONS, told, strict=True):
             if asked["verb"] != "whoami":  # says by which door
                 assert await call(scene.context, ME, **asked) == answer
@@ -157,7 +157,7 @@ def test_a_bad_client_costs_its_own_connection_and_nobody_else_anything(
                 bad.writer.write_eof()
                 assert b'"ok":true' not in await bad.reader.read()  # and the door hangs up
             async with connect() as gone:
-                gone.say(verb="watch_jobs", job=[1])
+                gone.send(verb="watch_jobs", job=[1])
             assert (await good.done(verb="ping"))["cluster"] == "test"
 
     play(tmp_path, door, story)
@@ -167,13 +167,13 @@ def test_a_job_is_watched_to_its_end_and_the_connection_goes_on(tmp_path: Path, 
     async def story(scene: Scene, connect: Connect) -> None:
         async with connect() as peer:
             job = (await peer.done(verb="submit_job", **SUBMISSION))["job"]
-            peer.say(verb="watch_jobs", job=[job])
-            while (told := await peer.hear())["jobs"][0]["state"] != "Finished":
+            peer.send(verb="watch_jobs", job=[job])
+            while (told := await peer.receive())["jobs"][0]["state"] != "Finished":
                 await scene.end(job)
             assert told["ok"]
             while "jobs" in told:  # asked for in the middle of the answers, or after the last
-                peer.say(verb="ping")
-                told = await peer.hear()
+                peer.send(verb="ping")
+                told = await peer.receive()
             assert told["cluster"] == "test"
 
     play(tmp_path, door, story)
@@ -195,7 +195,7 @@ def test_large_requests_of_a_user_that_are_not_whole_keep_others_waiting(
                     await each.writer.drain()
                     await pings(small)
                 third.writer.write(third.written(whole))
-                answer = asyncio.create_task(third.hear())
+                answer = asyncio.create_task(third.receive())
                 await pings(small)
                 assert not answer.done()
             assert (await answer)["cluster"] == "test"
@@ -213,7 +213,7 @@ def test_a_user_who_reads_no_answers_gets_no_more_of_them(tmp_path: Path, door: 
         async with connect() as one, connect() as two, connect() as three, connect() as fourth:
             for each in (one, two, three):
                 each.reader._limit = 1  # type: ignore[attr-defined]  # what it does not ask for stays in the socket
-                each.say(verb="job", job=job)
+                each.send(verb="job", job=job)
             for each in (one, two, three):
                 await each.reader.readexactly(1)  # its answer is being sent
             answer = asyncio.create_task(fourth.done(verb="ping"))

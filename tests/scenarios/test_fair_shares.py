@@ -174,7 +174,7 @@ def test_refused_requests_are_not_in_memory_while_the_audit_log_waits_for_the_di
                     await other.done(verb="ping")
                 assert live_lists_of(len(HUGE)) == 0
             for peer in peers:
-                assert (await peer.hear())["code"] == "too-many-tasks"
+                assert (await peer.receive())["code"] == "too-many-tasks"
 
     run(tmp_path, story)
 
@@ -255,7 +255,7 @@ def test_what_is_beyond_a_bound_is_refused_in_few_words_and_the_connection_goes_
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             peer.writer.write(struct.pack(">I", len(request_)) + request_)
-            answer = await peer.hear()
+            answer = await peer.receive()
             assert not answer["ok"]
             assert answer["code"] not in ("internal", "")
             assert len(answer["what"]) <= b.NOTE.most
@@ -303,7 +303,7 @@ def test_who_watches_a_job_of_many_tasks_costs_no_more_than_who_watches_a_small_
             await scene.end(job, exit_code=0)
             found = next(scene.context.lookups.newest(None, set(), None, 1))
             assert scene.context.briefs.weight(found) == 0  # its description is read already
-            told.append(await peer.hear())
+            told.append(await peer.receive())
             assert [each["jobs"][0]["tasks"]["finished"] > 0 for each in told] == [False, True]
             assert max(len(json.dumps(each)) for each in told) < 2000
 

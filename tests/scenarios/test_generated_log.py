@@ -17,7 +17,7 @@ from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import Ties, replay
 
 JOBS, PROCESSORS = 800, 64
-MOST_PROCESSORS = (1, 1, 1, 2, 4, 8, 16, 32, 64)
+MAX_PROCESSORS = (1, 1, 1, 2, 4, 8, 16, 32, 64)
 
 
 @lru_cache(maxsize=1)
@@ -32,7 +32,7 @@ def workload() -> Workload:
         submits=submits,
         run_times=run_times,
         estimates=[each * dice.choice((1, 2, 4, 8)) for each in run_times],
-        processors=[dice.choice(MOST_PROCESSORS) for _ in range(JOBS)],
+        processors=[dice.choice(MAX_PROCESSORS) for _ in range(JOBS)],
     )
 
 

@@ -57,7 +57,7 @@ def test_jobs_are_found_by_when_they_were_made(tmp_path: Path) -> None:
 def test_a_page_looks_at_so_many_jobs_and_says_where_the_next_one_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_views, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(job_views, "MAX_LOOKED_AT", 2)
 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
@@ -92,7 +92,7 @@ def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
         async with scene.peer() as peer:
             await made(peer, "a", "b", "c")
             told = [await peer.ask(verb="watch_jobs", job=3)]
-            told += [await peer.hear() for _ in range(2)]
+            told += [await peer.receive() for _ in range(2)]
             assert [job["id"] for answer in told for job in answer["jobs"]] == [3, 3, 3]
             assert all("expected" in job and job["pending_reason"] for job in told[-1]["jobs"])
 

@@ -19,7 +19,7 @@ from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
-from headnode.apps.server.doors.conversation import LARGEST_REQUEST
+from headnode.apps.server.doors.conversation import MAX_REQUEST
 from headnode.apps.server.doors.unix import UnixDoor
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import Unavailable
@@ -47,17 +47,17 @@ class Peer:
         """Return a message in the form of the door."""
         return frame(message)
 
-    def say(self, **request: Any) -> None:
+    def send(self, **request: Any) -> None:
         self.writer.write(self.written(json.dumps(request).encode()))
 
     async def ask(self, **request: Any) -> dict[str, Any]:
-        self.say(**request)
-        answer = await self.hear()
+        self.send(**request)
+        answer = await self.receive()
         check_schema(str(request.get("verb")), answer)
         return answer
 
-    async def hear(self) -> dict[str, Any]:
-        answer = await read_frame(self.reader, LARGEST_REQUEST)
+    async def receive(self) -> dict[str, Any]:
+        answer = await read_frame(self.reader, MAX_REQUEST)
         assert answer is not None, "the head hung up"
         found: dict[str, Any] = json.loads(answer)
         return found
@@ -217,7 +217,7 @@ def test_whoever_watches_hears_of_the_end_at_once(tmp_path: Path) -> None:
             first = await peer.done(verb="watch_jobs", job=[job])
             assert (first["done"], first["jobs"][0]["state"]) == (False, "Running")
             await scene.end(job, exit_code=1)
-            last = await peer.hear()
+            last = await peer.receive()
             assert (last["done"], last["jobs"][0]["state"]) == (True, "Failed")
 
     run(tmp_path, story)
@@ -235,7 +235,7 @@ def test_a_watcher_of_many_jobs_is_told_of_those_that_change_and_of_all_at_the_e
             told = [await peer.done(verb="watch_jobs", job=jobs)]
             for job in jobs:
                 await scene.end(job, exit_code=0)
-                told.append(await peer.hear())
+                told.append(await peer.receive())
             assert [[job["id"] for job in one["jobs"]] for one in told] == [jobs, jobs[:1], jobs]
             assert [one["done"] for one in told] == [False, False, True]
 
@@ -341,7 +341,7 @@ def test_garbage_costs_its_sender_one_connection_and_nobody_else_anything(
         async with scene.peer() as bad, scene.peer() as good:
             bad.writer.write(bytes_sent)
             bad.writer.write_eof()
-            answer = json.loads(await read_frame(bad.reader, LARGEST_REQUEST) or b"{}")
+            answer = json.loads(await read_frame(bad.reader, MAX_REQUEST) or b"{}")
             assert answer["ok"] is False
             assert (await good.done(verb="ping"))["ok"]
 

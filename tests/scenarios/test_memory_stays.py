@@ -22,7 +22,7 @@ from headnode.engine.engine import Engine
 from testbed.in_process import InProcessNodes
 
 WARM_UP, MORE = 300, 600  # jobs
-LARGEST_GROWTH = 400  # bytes for each job: less than one running job in the picture takes
+MAX_GROWTH = 400  # bytes for each job: less than one running job in the picture takes
 CACHED = type(lru_cache(int))
 ADA = User(name="ada", uid=1000, gid=1000)
 
@@ -74,4 +74,4 @@ def test_memory_does_not_grow_with_the_jobs_that_have_ended(journal: SqliteJourn
     finally:
         tracemalloc.stop()
     assert engine.cluster.next_job > WARM_UP + MORE
-    assert (after - before) / MORE < LARGEST_GROWTH
+    assert (after - before) / MORE < MAX_GROWTH

@@ -16,8 +16,8 @@ def test_of_two_clients_that_come_at_once_one_gets_the_job_and_the_other_does_no
             terms = {"interactive": "true", "hold": "true"}
             job = (await peer.done(verb="submit_job", terms=terms, tasks=[{"command": "sh"}]))["job"]
             for each in (first, second):
-                each.say(verb="shell", job=job)
-            told = {each: await each.hear() for each in (first, second)}
+                each.send(verb="shell", job=job)
+            told = {each: await each.receive() for each in (first, second)}
             refused: list[Peer] = [each for each in told if told[each].get("ok") is False]
             assert [told[each]["code"] for each in refused] == ["not-running"]
             refused[0].writer.close()

@@ -12,7 +12,7 @@ from test_who_may import entries
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.apps.server.api.verbs import submits_new_job
-from headnode.apps.server.doors.conversation import MOST_TOGETHER
+from headnode.apps.server.doors.conversation import MAX_TOGETHER
 from headnode.core.model.bounds import SMALL_REQUEST
 
 GOOD = {"verb": "submit_job", "tasks": [{"command": "true"}]}
@@ -22,7 +22,7 @@ WRONG = {"verb": "submit_job", "tasks": [{"command": "true", "numprocesors": "2"
 async def answers(peer: Peer, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Send all requests at once; return the answers."""
     peer.writer.write(b"".join(frame(json.dumps(each).encode()) for each in requests))
-    return [await peer.hear() for _ in requests]
+    return [await peer.receive() for _ in requests]
 
 
 def appended(scene: Scene) -> int:
@@ -33,11 +33,11 @@ def test_submissions_that_have_arrived_are_one_batch_and_are_answered_in_their_o
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             before = appended(scene)
-            found = await answers(peer, [GOOD] * MOST_TOGETHER)
-            assert [each["job"] for each in found] == list(range(1, MOST_TOGETHER + 1))
+            found = await answers(peer, [GOOD] * MAX_TOGETHER)
+            assert [each["job"] for each in found] == list(range(1, MAX_TOGETHER + 1))
             assert appended(scene) - before <= 2  # the first may have been read alone
             logged = [each["job"] for each in entries(scene) if each["verb"] == "submit_job"]
-            assert logged == list(range(1, MOST_TOGETHER + 1))
+            assert logged == list(range(1, MAX_TOGETHER + 1))
 
     run(tmp_path, story)
 
@@ -147,6 +147,6 @@ def test_random_pieces_of_a_stream_give_the_same_answers(tmp_path: Path) -> None
                 peer.writer.write(data[at : at + size])
                 at += size
                 await asyncio.sleep(0)
-            assert [(await peer.hear())["job"] for _ in range(50)] == list(range(1, 51))
+            assert [(await peer.receive())["job"] for _ in range(50)] == list(range(1, 51))
 
     run(tmp_path, story)

@@ -48,7 +48,7 @@ def test_a_pipe_is_told_in_plain_lines_at_intervals(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with output.ProgressLine() as line:
         for percent in (10, 20, 30, 40):
-            line.tell(f"easy: {percent} %")
+            line.report(f"easy: {percent} %")
     assert written.getvalue() == "hn: easy: 20 %\nhn: easy: 40 %\n"
 
 
@@ -57,5 +57,5 @@ def test_a_terminal_has_one_line_that_is_gone_at_the_end(monkeypatch: pytest.Mon
     written.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", written)
     with output.ProgressLine() as line:
-        line.tell("easy: 10 %")
+        line.report("easy: 10 %")
     assert written.getvalue() == "\r\033[Keasy: 10 %\r\033[K"

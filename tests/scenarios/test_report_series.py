@@ -203,17 +203,17 @@ KTH = {"UnixStartTime": "843480031", "TimeZone": "3600", "TimeZoneString": "Euro
 
 def test_a_log_that_says_when_it_began_gets_dates_of_its_own_time_zone() -> None:
     dates = calendar(KTH, 0, 1e7)
-    assert (dates.said(0), dates.zone) == ("Mon 23 Sep 1996, 14:00", "UTC+02:00")
-    assert dates.said(dates.midnight) == "Mon 23 Sep 1996, 00:00"
+    assert (dates.time_text(0), dates.zone) == ("Mon 23 Sep 1996, 14:00", "UTC+02:00")
+    assert dates.time_text(dates.midnight) == "Mon 23 Sep 1996, 00:00"
     assert (dates.axis(60), dates.width(60)) == ((843480031 + 7200 + 60) * 1000, 60_000)
     older = calendar({**KTH, "TimeZoneString": "Nowhere/Nothing"}, 0, 1e7)
-    assert (older.said(0), older.zone) == ("Mon 23 Sep 1996, 13:00", "UTC+01:00")
+    assert (older.time_text(0), older.zone) == ("Mon 23 Sep 1996, 13:00", "UTC+01:00")
 
 
 @pytest.mark.parametrize("began", ["", "0", "-5", "soon", "9" * 14, "9" * 400, "１２３"])
 def test_a_log_that_does_not_gets_days(began: str) -> None:
     dates = calendar({**KTH, "UnixStartTime": began}, 0, 1e7)
-    assert (dates.said(90061), dates.axis(86400), dates.midnight) == ("day 1, 01:01", 1, 0)
+    assert (dates.time_text(90061), dates.axis(86400), dates.midnight) == ("day 1, 01:01", 1, 0)
 
 
 @pytest.mark.parametrize("zone", ["../../etc/passwd", "\x00", "", "Europe"])

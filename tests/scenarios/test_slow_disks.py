@@ -73,11 +73,11 @@ async def being_written(disk: SlowDisk) -> None:
 def test_while_a_batch_is_written_others_are_read_and_none_is_answered(tmp_path: Path) -> None:
     async def story(scene: Scene, disk: SlowDisk, peer: Peer) -> None:
         async with scene.peer() as other, scene.peer() as third:
-            peer.say(**HELD)
+            peer.send(**HELD)
             await being_written(disk)
-            other.say(**HELD)
+            other.send(**HELD)
             assert await third.refused(**WRONG) == "unknown-option"  # the loop goes on
-            first, second = asyncio.create_task(peer.hear()), asyncio.create_task(other.hear())
+            first, second = asyncio.create_task(peer.receive()), asyncio.create_task(other.receive())
             assert await third.refused(**WRONG) == "unknown-option"
             assert [first.done(), second.done()] == [False, False]
             disk.go_on.set()
@@ -96,11 +96,11 @@ def test_what_looks_at_the_queue_waits_until_it_is_on_the_disk(tmp_path: Path) -
         ]
         async with contextlib.AsyncExitStack() as stack:
             others = [await stack.enter_async_context(scene.peer()) for _ in requests]
-            peer.say(**HELD)
+            peer.send(**HELD)
             await being_written(disk)
             for other, request in zip(others, requests, strict=True):
-                other.say(**request)
-            found = [asyncio.create_task(other.hear()) for other in others]
+                other.send(**request)
+            found = [asyncio.create_task(other.receive()) for other in others]
             async with scene.peer() as last:
                 for _ in range(3):
                     assert await last.refused(**WRONG) == "unknown-option"
@@ -116,12 +116,12 @@ def test_if_it_cannot_be_written_nothing_was_submitted_and_the_next_is(tmp_path:
     async def story(scene: Scene, disk: SlowDisk, peer: Peer) -> None:
         async with scene.peer() as other:
             disk.fails = True
-            peer.say(**HELD)
+            peer.send(**HELD)
             await being_written(disk)
-            other.say(verb="job", job=3)
+            other.send(verb="job", job=3)
             disk.go_on.set()
-            assert (await peer.hear())["code"] == "journal-full"
-            assert (await other.hear())["code"] == "no-such-job"
+            assert (await peer.receive())["code"] == "journal-full"
+            assert (await other.receive())["code"] == "no-such-job"
             assert (await peer.done(**HELD))["job"] == 3
 
     play(tmp_path, story)
@@ -135,15 +135,15 @@ def test_a_repeated_request_is_answered_when_it_is_known_what_became_of_the_firs
         async with scene.peer() as again, scene.peer() as third:
             once = {**HELD, "idempotency": "once"}
             disk.fails = fails
-            peer.say(**once)
+            peer.send(**once)
             await being_written(disk)
-            again.say(**once)
-            repeated = asyncio.create_task(again.hear())
+            again.send(**once)
+            repeated = asyncio.create_task(again.receive())
             for _ in range(3):
                 await third.refused(**WRONG)
             assert not repeated.done()
             disk.go_on.set()
-            first, second = await peer.hear(), await repeated
+            first, second = await peer.receive(), await repeated
             assert (first["ok"], first.get("code")) == (not fails, "journal-full" if fails else None)
             assert (second["job"], second.get("repeated")) == (3, None if fails else True)
             assert len(scene.engine.cluster.jobs) == 3
@@ -154,11 +154,11 @@ def test_a_repeated_request_is_answered_when_it_is_known_what_became_of_the_firs
 @pytest.mark.parametrize("snapshot", [1, 50_000])
 def test_no_snapshot_has_what_is_not_on_the_disk(tmp_path: Path, snapshot: int) -> None:
     async def story(scene: Scene, disk: SlowDisk, peer: Peer) -> None:
-        peer.say(**HELD)
+        peer.send(**HELD)
         await being_written(disk)
         assert not scene.engine.snapshot_if_due(snapshot)
         disk.go_on.set()
-        await peer.hear()
+        await peer.receive()
         assert scene.engine.snapshot_if_due(1)
 
     play(tmp_path, story)

@@ -70,12 +70,12 @@ def test_an_update_counts_the_tasks_that_have_changed_and_no_others(
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer, scene.peer() as other:
             job = (await peer.done(verb="submit_job", tasks=[{"command": "true"}] * 400))["job"]
-            other.say(verb="watch_jobs", job=job)
-            assert (await other.hear())["jobs"][0]["tasks"]["total"] == 400
+            other.send(verb="watch_jobs", job=job)
+            assert (await other.receive())["jobs"][0]["tasks"]["total"] == 400
             counted.clear()
             (held, *_) = (held for held in scene.nodes.running() if held.job == job)
             await scene.batcher.ask(scene.nodes.ended(held, scene.clock.now()))
-            assert (await other.hear())["jobs"][0]["tasks"]["finished"] == 1
+            assert (await other.receive())["jobs"][0]["tasks"]["finished"] == 1
             assert 1 <= len(counted) < 20
 
     run(tmp_path, story)

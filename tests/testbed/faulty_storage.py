@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = first if rest else ""
         return fault, rest[0] if rest else first, self.storage.times[asked]
 
-    def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
+    def _send(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
         for name, value in {"Content_Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
@@ -90,16 +90,16 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.storage.directory / name
         if fault.isdigit() and not (fault in ("500", "429", "503") and times > 2):
             retry = {"Retry_After": "1"} if fault == "429" else {}
-            self._say(int(fault), b"no", **retry)
+            self._send(int(fault), b"no", **retry)
         elif fault == "circle":
-            self._say(302, Location=self.path)
+            self._send(302, Location=self.path)
         elif fault in ("elsewhere", "inward"):
             host = "localhost" if fault == "elsewhere" else "127.0.0.2"
-            self._say(302, Location=f"http://{host}:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
+            self._send(302, Location=f"http://{host}:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
         elif fault == "private" and self.headers.get("Authorization") != "Bearer secret-token":
-            self._say(401, b"who?")
+            self._send(401, b"who?")
         elif not path.is_file():
-            self._say(404, b"nothing")
+            self._send(404, b"nothing")
         else:
             self._file(fault, path.read_bytes(), times)
 
@@ -175,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         status = next((int(each) for each in faults if each.isdigit()), 0)
         if status == 507 or (status and times < 3):
             retry = {"Retry_After": "1"} if status == 429 else {}
-            self._say(status, **retry)
+            self._send(status, **retry)
             return
         if fault == "held":
             self.storage.hold.wait(60)
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = data[:-1] + bytes([data[-1] ^ 1])
         if "lost" not in faults:
             self.storage.put(name, self._kept(name) + data)
-        self._say(201, **self._told(faults, data))
+        self._send(201, **self._told(faults, data))
 
     do_PATCH = do_PUT
 
@@ -214,30 +214,30 @@ class _Handler(BaseHTTPRequestHandler):
         fault, name, _ = self._note()
         path = self.storage.directory / name
         if "unseen" in fault:
-            self._say(403)
+            self._send(403)
         elif not path.is_file():
-            self._say(404)
+            self._send(404)
         else:
             data = path.read_bytes()
-            self._say(200, Content_Length=str(len(data)), **self._told(fault.split("-"), data))
+            self._send(200, Content_Length=str(len(data)), **self._told(fault.split("-"), data))
 
     def do_OPTIONS(self) -> None:
         fault, _, _ = self._note()
         dav = {"DAV": "1, 2, sabredav-partialupdate", "Allow": "GET, PUT, MOVE, PATCH"}
-        self._say(200, **(dav if fault.startswith("dav") else {}))
+        self._send(200, **(dav if fault.startswith("dav") else {}))
 
     def do_MOVE(self) -> None:
         _, name, _ = self._note()
         target = self.headers["Destination"].rpartition("/")[2]
         (self.storage.directory / name).rename(self.storage.directory / target)
-        self._say(201)
+        self._send(201)
 
     def do_DELETE(self) -> None:
         _, name, _ = self._note()
         (self.storage.directory / name).unlink(missing_ok=True)
-        self._say(204)
+        self._send(204)
 
     def do_POST(self) -> None:
         _, name, _ = self._note()
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._say(302, Location=f"http://localhost:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
+        self._send(302, Location=f"http://localhost:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]

@@ -57,7 +57,7 @@ class TypedCommands:
     def __init__(self, state: Path, mark: tuple[str, str]) -> None:
         self._log = state / "head.log"
         self._environment = os.environ | {"HEADNODE_STATE": str(state), mark[0]: mark[1]}
-        say(f"$ export HEADNODE_STATE={shlex.quote(str(state))}")
+        print_line(f"$ export HEADNODE_STATE={shlex.quote(str(state))}")
 
     def hn(self, *words: str) -> str:
         """Run one command and return what it said.
@@ -90,7 +90,7 @@ class TypedCommands:
         return int(found[1])
 
     def _run(self, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
-        say(f"$ {shlex.join(('hn', *words))}")
+        print_line(f"$ {shlex.join(('hn', *words))}")
         done = subprocess.run(
             module_command("headnode.apps.cli", *words),
             env=self._environment,
@@ -100,11 +100,11 @@ class TypedCommands:
             check=False,
         )
         for line in done.stdout.splitlines():
-            say(f"  {line}".rstrip())
+            print_line(f"  {line}".rstrip())
         return done
 
 
-def say(line: str = "") -> None:
+def print_line(line: str = "") -> None:
     """Print a line at once, so that a pipe sees it when it happens."""
     print(line, flush=True)
 
@@ -136,7 +136,7 @@ def lines() -> Iterator[ShowJobs]:
             line = f"  job {job['id']} {job['name']}: {job['state'].lower()}, {counts(job['tasks'])}"
             if last.get(job["id"]) != line:
                 last[job["id"]] = line
-                say(line)
+                print_line(line)
 
     yield show
 
@@ -206,8 +206,8 @@ def show() -> int:
         typed.stop(cancel=not finished)
         left = end_leftovers(mark)
     if left or not finished:
-        say(f"Not all went well; the log of the head is {shop.state / 'head.log'}.")
-        say(f"Processes that had to be killed: {left or 'none'}.")
+        print_line(f"Not all went well; the log of the head is {shop.state / 'head.log'}.")
+        print_line(f"Processes that had to be killed: {left or 'none'}.")
         return 1
     shop.forget_state()
     _farewell(shop, time.monotonic() - began)
@@ -219,27 +219,29 @@ def _run(shop: DemoFolder, typed: TypedCommands) -> bool:
     typed.hn("up", *few)
     jobs = {}
     for file in JOB_FILES:
-        say()
-        say(f"# {TITLES[file]}")
+        print_line()
+        print_line(f"# {TITLES[file]}")
         jobs[typed.submit(shop.folder / file)] = file
-    say()
-    say(f"$ {shlex.join(('hn', 'job', 'wait', *map(str, jobs)))}")
+    print_line()
+    print_line(f"$ {shlex.join(('hn', 'job', 'wait', *map(str, jobs)))}")
     ended = follow(shop.state, list(jobs))
-    say()
+    print_line()
     typed.hn("job", "list", "/state:*")
-    say()
+    print_line()
     for file in jobs.values():
         result = (shop.folder / file).with_name("result.txt")
-        say(f"$ cat {result}")
-        say(f"  {shop.result(file)}")
-    say()
+        print_line(f"$ cat {result}")
+        print_line(f"  {shop.result(file)}")
+    print_line()
     return all(job["state"] == "Finished" for job in ended)
 
 
 def _farewell(shop: DemoFolder, seconds: float) -> None:
-    say()
-    say(f"That took {seconds:.1f} seconds. All output is in {shop.folder}; the job files are the examples.")
-    say("Your own cluster: .venv/bin/hn up")
+    print_line()
+    print_line(
+        f"That took {seconds:.1f} seconds. All output is in {shop.folder}; the job files are the examples."
+    )
+    print_line("Your own cluster: .venv/bin/hn up")
 
 
 INTERRUPTED = 130  # what shells say of a program that was interrupted from the keyboard

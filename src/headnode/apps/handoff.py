@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from headnode.adapters.batch.orders import (
-    MOST_NEWS,
+    MAX_NEWS,
     AttemptFileAnswer,
     AttemptFileQuestion,
     AttemptSignal,
@@ -33,13 +33,13 @@ from headnode.core.batch.gridengine import GridEngine
 from headnode.core.batch.pbs import Pbs
 from headnode.core.batch.site import SiteSnapshot
 from headnode.core.batch.slurm import Slurm
-from headnode.core.batch.tracked import HandOffNews
+from headnode.core.batch.tracked import HandOffReport
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
 
 DIALECTS: dict[ResourceSystem, Dialect] = {each.system: each for each in (Slurm(), Pbs(), GridEngine())}
 READERS = 16  # questions about attempts that are answered at a time
-LONGEST_WAIT = 20.0  # seconds until an answer without news
+MAX_WAIT = 20.0  # seconds until an answer without news
 
 
 class HandOffProcess:
@@ -50,7 +50,7 @@ class HandOffProcess:
         self._resources: dict[str, BatchResource] = {}
         self._sites: dict[str, SitePoller] = {}
         self._transfers = TransferQueue()
-        self._news: queue.SimpleQueue[HandOffNews | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[HandOffReport | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
 
     def carry_out(self, asked: HandOffRound) -> None:
         """Do what the head says."""
@@ -100,9 +100,9 @@ class HandOffProcess:
         if known is not None:  # nothing of ours is there: the head changes the system only then
             known.end()
         dialect = DIALECTS[resource.system]
-        self._workers[resource.key] = ResourceWorker(resource, dialect, self._tell, self._transfers)
+        self._workers[resource.key] = ResourceWorker(resource, dialect, self._report, self._transfers)
 
-    def _tell(self, news: Sequence[HandOffNews], status: ResourceStatus | None) -> None:
+    def _report(self, news: Sequence[HandOffReport], status: ResourceStatus | None) -> None:
         for one in news:
             self._news.put(one)
         if status is not None:
@@ -123,14 +123,14 @@ class HandOffProcess:
 
     def answer(self, number: int) -> HandOffAnswer:
         """Return what is new; wait for it if there is nothing."""
-        found: list[HandOffNews | ResourceStatus | SiteSnapshot] = []
+        found: list[HandOffReport | ResourceStatus | SiteSnapshot] = []
         try:
-            found.append(self._news.get(timeout=LONGEST_WAIT))
-            while len(found) < MOST_NEWS and not isinstance(found[-1], SiteSnapshot):
+            found.append(self._news.get(timeout=MAX_WAIT))
+            while len(found) < MAX_NEWS and not isinstance(found[-1], SiteSnapshot):
                 found.append(self._news.get_nowait())
         except queue.Empty:
             pass
-        news = tuple(each for each in found if isinstance(each, HandOffNews))
+        news = tuple(each for each in found if isinstance(each, HandOffReport))
         statuses = tuple(each for each in found if isinstance(each, ResourceStatus))
         site = next((each for each in found if isinstance(each, SiteSnapshot)), None)
         return HandOffAnswer(number, news, statuses, site)

@@ -168,7 +168,7 @@ class ChainRun:
 BY_SIGNAL = 255
 """The exit code of a filter that a signal ended."""
 
-MOST_WORDS = 320  # characters of its last words that are kept; Compute Cluster's width of a message
+MAX_WORDS = 320  # characters of its last words that are kept; Compute Cluster's width of a message
 
 
 class CallOutcome(StrEnum):
@@ -202,7 +202,7 @@ def last_words(output: str) -> str:
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
-    return last if len(last) <= MOST_WORDS else last[: MOST_WORDS - 3] + "..."
+    return last if len(last) <= MAX_WORDS else last[: MAX_WORDS - 3] + "..."
 
 
 def describe_call(answer: FilterAnswer, seconds: float) -> str:

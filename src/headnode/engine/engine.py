@@ -48,7 +48,7 @@ Answer = tuple[Event, ...] | Refused | Unavailable
 
 EVENTS_PER_SNAPSHOT = 50_000
 AFTER_TROUBLE = 1.0  # seconds until the next try when the journal could not write
-MOST_ROUNDS = 1_000  # of settling after one batch; what is left goes on after a rest
+MAX_ROUNDS = 1_000  # of settling after one batch; what is left goes on after a rest
 LONG_REST = 1.0  # seconds, after that many
 SHORT_PASS = 0.02  # seconds; after a longer one passes rest as long as it took
 LONG_PASS = 1.0  # seconds; a longer one is told in the log
@@ -213,13 +213,13 @@ class Engine:
 
     def _run_to_fixpoint(self, now: Instant, facts: list[Event]) -> None:
         """Dispatch, end and schedule until nothing more follows from what has happened."""
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self._attend(now, facts)
             if not self._pass_is_due(now):
                 return
             self._schedule(now, facts)
         self._attend(now, facts)
-        log.error("scheduling is not complete after %d rounds; it continues later", MOST_ROUNDS)
+        log.error("scheduling is not complete after %d rounds; it continues later", MAX_ROUNDS)
         self._rest_after_pass(now, LONG_REST)
 
     def _attend(self, now: Instant, facts: list[Event]) -> None:

@@ -170,12 +170,12 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     started: Instant | None = None  # None: it has not
 
 
-MOST_PREDICTIONS = 100_000
+MAX_PREDICTIONS = 100_000
 """How many predictions are kept; the oldest make room for new ones."""
 
 
 class PredictionStore(Protocol):
-    """Predicted starts, stored beside the events: the newest `MOST_PREDICTIONS`.
+    """Predicted starts, stored beside the events: the newest `MAX_PREDICTIONS`.
 
     Promise: the first prediction of a job counts; later ones of the same job are not kept.
              It is on the disk, at the latest, when the start of its job is; until then a crash may lose it.

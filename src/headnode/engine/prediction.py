@@ -123,7 +123,7 @@ def traits_of(owner: str, spec: JobSpec) -> JobTraits:
 
 
 REPLAYS = 3  # over predicted run times; the first takes the median of each
-MOST_JOBS, FEWEST_JOBS = 300, 10  # of the queue that are looked at: fewer where plans are slow
+MAX_JOBS, MIN_JOBS = 300, 10  # of the queue that are looked at: fewer where plans are slow
 COARSE = 0.02  # ends this close to each other, as a part of their distance from now, count as one
 CALIBRATED_BY = 2_000  # of the newest predictions that were judged, at the start of a head
 _NO_NEWS = (
@@ -211,7 +211,7 @@ class StartPredictor:
     def __init__(self, cluster: ClusterState, kept: PredictionStore) -> None:
         self.learner = RunTimeLearner(cluster)
         self.changed = True  # something has happened since the last situation
-        self.most_jobs = MOST_JOBS
+        self.most_jobs = MAX_JOBS
         self.made: Instant | None = None  # when the last situation was taken that was accepted
         self._kept = kept
         self._expected: dict[JobId, ExpectedStart] = {}
@@ -306,9 +306,9 @@ class StartPredictor:
 
     def _adapt(self, looked_at: int, *, whole: bool, easily: bool) -> None:
         if not whole:
-            self.most_jobs = max(FEWEST_JOBS, looked_at // 2)
+            self.most_jobs = max(MIN_JOBS, looked_at // 2)
         elif easily and looked_at == self.most_jobs:
-            self.most_jobs = min(MOST_JOBS, looked_at + looked_at // 2)
+            self.most_jobs = min(MAX_JOBS, looked_at + looked_at // 2)
 
     def _keep(self, jobs: Iterable[JobId], situation: PredictionInput, outlook: PredictionResult) -> None:
         """Keep the first prediction of each of the jobs, unless a head before this one did."""

@@ -18,7 +18,7 @@ from headnode.engine.ports import EndedJob, StandbyStore
 from headnode.engine.recovery import check_inside, recover, save, unknown
 
 PURGED_ROWS: Final = 500  # rows of purged jobs that are removed with a batch: the head waits meanwhile
-MOST_PENDING: Final = 512 * 1024 * 1024  # bytes of events that no end of a batch has followed
+MAX_PENDING: Final = 512 * 1024 * 1024  # bytes of events that no end of a batch has followed
 
 
 class _Pending(NamedTuple):
@@ -73,7 +73,7 @@ class Replica:
             raise BadRequest(code="standby-events", what=f"events after {after} came, and {here} is the last")
         self._is_whole = False  # an error in the middle leaves half of something
         self._pending_bytes += sum(map(len, bodies))
-        if self._pending_bytes > MOST_PENDING:
+        if self._pending_bytes > MAX_PENDING:
             raise BadRequest(
                 code="standby-batch", what=f"events after {self.number} came without an end of their batch"
             )

@@ -89,7 +89,7 @@ def read_people(text: str) -> tuple[str, ...]:
     return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
-_MOST_DIGITS = 4000  # Python reads up to 4,300
+_MAX_DIGITS = 4000  # Python reads up to 4,300
 
 
 def read_licences(text: str) -> dict[str, int]:
@@ -101,7 +101,7 @@ def read_licences(text: str) -> dict[str, int]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         feature, colon, amount = part.rpartition(":")
         number = amount.strip()
-        is_number = number.isdecimal() and len(number) <= _MOST_DIGITS
+        is_number = number.isdecimal() and len(number) <= _MAX_DIGITS
         if not colon or not feature.strip() or not is_number or feature.strip() in found:
             raise BadRequest(
                 code="licences",

@@ -25,8 +25,8 @@ from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHist
 from headnode.core.scheduling.request import held_with
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.engine.prediction import (
-    FEWEST_JOBS,
-    MOST_JOBS,
+    MAX_JOBS,
+    MIN_JOBS,
     ExpectedStart,
     PredictionInput,
     PredictionResult,
@@ -34,8 +34,8 @@ from headnode.engine.prediction import (
 )
 
 SHORT_WAIT = 60.0  # seconds: a site starts jobs in passes that are as far apart
-MOST_ELEMENTS = 100  # of an array that are simulated
-MOST_KNOWN = 50_000  # ended jobs whose ids are remembered, so that each teaches once
+MAX_ELEMENTS = 100  # of an array that are simulated
+MAX_KNOWN = 50_000  # ended jobs whose ids are remembered, so that each teaches once
 _ENDED_BY_OTHERS = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED", "failed 100"})
 
 
@@ -53,7 +53,7 @@ class SiteForecast:
         self.snapshot: SiteSnapshot | None = None
         self.history, self.calibration = RunTimeHistory(), Calibration(short=SHORT_WAIT)
         self.judged = 0  # predictions whose start was seen
-        self.most_jobs = MOST_JOBS
+        self.most_jobs = MAX_JOBS
         self.ended: OrderedDict[str, SiteJob] = OrderedDict()  # the newest, oldest first
         self.made: Instant | None = None
         self._expected: dict[str, ExpectedStart] = {}
@@ -74,7 +74,7 @@ class SiteForecast:
         if not snapshot.left_out:
             for gone in self._foreseen.keys() - there:
                 del self._foreseen[gone]
-        while len(self.ended) > MOST_KNOWN:
+        while len(self.ended) > MAX_KNOWN:
             self.ended.popitem(last=False)
 
     def _learn(self, snapshot: SiteSnapshot, job: SiteJob) -> None:
@@ -148,9 +148,9 @@ class SiteForecast:
         """Take over what was seen ahead; the first prediction of each job is kept to be judged."""
         looked_at, now = len(situation.lasts), situation.view.now
         if not outlook.whole:
-            self.most_jobs = max(FEWEST_JOBS, looked_at // 2)
+            self.most_jobs = max(MIN_JOBS, looked_at // 2)
         elif looked_at >= self.most_jobs:
-            self.most_jobs = min(MOST_SIMULATED, self.most_jobs * 2)
+            self.most_jobs = min(MAX_SIMULATED, self.most_jobs * 2)
         self.made = now
         self._expected = {}
         for number, foreseen in outlook.foreseen.items():
@@ -163,7 +163,7 @@ class SiteForecast:
             self._foreseen.setdefault(job, (now, foreseen))
 
 
-MOST_SIMULATED = 3_000  # waiting jobs of a site that are looked at, where that is quick
+MAX_SIMULATED = 3_000  # waiting jobs of a site that are looked at, where that is quick
 
 
 def traits_of(facts: SiteFacts, job: SiteJob) -> JobTraits:
@@ -217,7 +217,7 @@ def _view(snapshot: SiteSnapshot, numbered: Mapping[JobId, SiteJob], most: int) 
     left = most
     for order, (_, number, job) in enumerate(waiting):
         turns = queue.setdefault(_request(snapshot, job), [])
-        count = min(job.elements, MOST_ELEMENTS, left)
+        count = min(job.elements, MAX_ELEMENTS, left)
         turns += (
             QueuePosition(0, -job.priority, order, JobId(number + len(numbered) * element))
             for element in range(count)

@@ -20,8 +20,8 @@ MOMENTS = ("hold_until", "end_by")  # options that are points of time
 DIALECT = "native-json"
 COMMAND, TASKS, WORK_DIRECTORY, SWEEP = "command", "tasks", "work_directory", "sweep"
 
-MOST_JOBS = 1000  # in one request
-MOST_CHARACTERS = 4 * 1024 * 1024  # of one request, so that others need not wait long
+MAX_JOBS = 1000  # in one request
+MAX_CHARACTERS = 4 * 1024 * 1024  # of one request, so that others need not wait long
 
 Command = str | Sequence[str | PurePath | int | float]
 """A command line for the shell; or a program and its arguments, which no shell changes."""
@@ -87,11 +87,11 @@ def in_requests(texts: Iterable[str], *, all_or_none: bool) -> Iterator[list[Cre
     request: list[CreateJobRequest] = []
     size = 0
     for text in texts:
-        if request and (len(request) == MOST_JOBS or size + len(text) > MOST_CHARACTERS):
+        if request and (len(request) == MAX_JOBS or size + len(text) > MAX_CHARACTERS):
             if all_or_none:
                 raise BadRequest(
                     code="too-many-jobs",
-                    what=f"all or none is possible for {MOST_JOBS} jobs, {MOST_CHARACTERS} characters",
+                    what=f"all or none is possible for {MAX_JOBS} jobs, {MAX_CHARACTERS} characters",
                     fix="leave out all_or_none, or divide the jobs",
                 )
             yield request

@@ -4,7 +4,7 @@ import time
 
 from headnode.core.model.errors import Unavailable
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds
+MIN_PAUSE, MAX_PAUSE = 0.2, 5.0  # seconds
 
 
 class Patience:
@@ -14,7 +14,7 @@ class Patience:
         """`away`: seconds without a head; `timeout`: seconds for everything, None for ever."""
         self._away, self._last = away, time.monotonic()
         self._deadline = None if timeout is None else self._last + timeout
-        self._pause = SHORTEST_PAUSE
+        self._pause = MIN_PAUSE
 
     @property
     def left(self) -> float | None:
@@ -23,7 +23,7 @@ class Patience:
 
     def answered(self) -> None:
         """Note that the head has answered."""
-        self._last, self._pause = time.monotonic(), SHORTEST_PAUSE
+        self._last, self._pause = time.monotonic(), MIN_PAUSE
 
     def pause_after(self, away: Unavailable) -> float:
         """Return the seconds until the next attempt.
@@ -35,5 +35,5 @@ class Patience:
         left = self.left
         if left == 0.0:
             raise TimeoutError
-        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        pause, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
         return pause if left is None else min(pause, left)

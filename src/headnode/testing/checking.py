@@ -197,7 +197,7 @@ def _arrival(dice: random.Random, manner: Manner, job: int, request: JobRequest,
 PATIENT = 3
 """The job that must not starve: the third to come."""
 
-MOST_MINUTES = 20.0
+MAX_MINUTES = 20.0
 """How long it may wait: those before it are over after two minutes, and each of the stream lasts two."""
 
 _STREAM = 60  # jobs, one each minute
@@ -327,7 +327,7 @@ def check_streams(policy: Policy, *, depth: float = inf) -> None:
     """
     for stream in streams():
         history = stream.history._replace(depth=depth)
-        broken = _lived(policy, history, frozenset(), (StartsWithin(PATIENT, MOST_MINUTES),))
+        broken = _lived(policy, history, frozenset(), (StartsWithin(PATIENT, MAX_MINUTES),))
         if broken is not None:
             wants = f"in the history, where job {PATIENT} wants {stream.name}"
             raise PromiseBroken(f"{broken}\n\n{wants}\n{show_history(history)}")

@@ -21,7 +21,7 @@ from headnode.testing.specification import broken_unless
 Policy = Callable[[View], Plan]
 """What plug-ins are: a function from what is, to what should happen."""
 
-MOST_ROUNDS = 3
+MAX_ROUNDS = 3
 """Passes at one instant: the plan, and what it gives rise to."""
 
 
@@ -62,7 +62,7 @@ def live(history: History, policy: Policy) -> Iterator[Moment]:
     """Yield every pass.  What a plan says is done when the next is asked for; so check it before."""
     life = _Life(history)
     while life.now < inf:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             came, view = life.came, life.view()
             plan = policy(view)
             yield Moment(view, plan, came)

@@ -20,7 +20,7 @@ from headnode.core.batch.dialect import (
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
 from headnode.core.batch.slurm import ENDINGS
-from headnode.core.batch.tracked import Files, HandOffNews, HandOffPatience
+from headnode.core.batch.tracked import Files, HandOffPatience, HandOffReport
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, Seconds
@@ -44,13 +44,13 @@ def row(state: ForeignState, word: str = "", owner: str = "ada", **more: object)
     return rows_of([job])
 
 
-def outcome(news: Sequence[HandOffNews]) -> tuple[str, int | None, int | None]:
+def outcome(news: Sequence[HandOffReport]) -> tuple[str, int | None, int | None]:
     (ended,) = [each for each in news if each.kind == "ended"]
     assert ended.outcome is not None
     return ended.outcome.kind, ended.outcome.exit_code, ended.outcome.signal
 
 
-def settled(table: HandOffTable, files: Files, now: float) -> list[HandOffNews]:
+def settled(table: HandOffTable, files: Files, now: float) -> list[HandOffReport]:
     """Return what follows from an exit file where there is no accounting."""
     return [*table.looked({MARK: files}, Instant(now), Instant(now)), *table.remembered(None, Instant(now))]
 
@@ -84,7 +84,7 @@ def test_no_bad_answer_counts_as_absence() -> None:
 
 def test_what_has_started_is_never_submitted_again() -> None:
     table = table_with(may_be_there=True)
-    found: list[HandOffNews] = []
+    found: list[HandOffReport] = []
     for now in range(0, 1000, 10):
         found += table.polled({}, Instant(now), Instant(now))
         found += table.looked({MARK: Files(has_started=True)}, Instant(now), Instant(now))
@@ -433,10 +433,10 @@ class Head:
     def __init__(self, count: int) -> None:
         self.keys = [AttemptPlace(number, 1, 1, 1) for number in range(1, count + 1)]
         self.ids: dict[AttemptPlace, str] = {}
-        self.ended: dict[AttemptPlace, HandOffNews] = {}
+        self.ended: dict[AttemptPlace, HandOffReport] = {}
         self.told: set[AttemptPlace] = set()
 
-    def take(self, news: Sequence[HandOffNews], table: HandOffTable) -> None:
+    def take(self, news: Sequence[HandOffReport], table: HandOffTable) -> None:
         for one in news:
             key = AttemptPlace(one.job, one.task, one.instance, one.attempt)
             if one.id:

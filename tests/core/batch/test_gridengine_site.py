@@ -14,7 +14,7 @@ from headnode.core.batch.gridengine_site import (
     read_nodes,
     read_queue,
 )
-from headnode.core.batch.site import LONGEST_TEXT, SiteJob
+from headnode.core.batch.site import MAX_TEXT, SiteJob
 from headnode.core.batch.slurm_reasons import may_start
 
 
@@ -100,7 +100,7 @@ def test_a_name_is_only_a_name(name: str) -> None:
     escaped = name.replace("&", "&amp;").replace("<", "%lt;").replace(">", "&gt;")
     found = jobs_of(answer("", row(1, "qw", escaped) + row(2, "qw")))
     assert set(found) == {"1", "2"}
-    assert len(found["1"].name) <= LONGEST_TEXT
+    assert len(found["1"].name) <= MAX_TEXT
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.core.batch.dialect import CommandResult, ForeignState
-from headnode.core.batch.site import LONGEST_TEXT, MOST_JOBS, SiteJob
+from headnode.core.batch.site import MAX_JOBS, MAX_TEXT, SiteJob
 from headnode.core.batch.slurm import FIELDS
 from headnode.core.batch.slurm_reasons import may_start, reason_in_words
 from headnode.core.batch.slurm_site import (
@@ -106,7 +106,7 @@ def test_no_name_makes_a_row_or_steers_a_terminal(name: str) -> None:
     (runs,) = queue(row(*RUNS, name=name))
     assert runs.user == "ada"
     assert runs.name.isprintable()
-    assert len(runs.name) <= LONGEST_TEXT
+    assert len(runs.name) <= MAX_TEXT
 
 
 @given(st.text(), st.text())
@@ -137,13 +137,13 @@ def test_an_answer_with_a_complaint_is_none(said: CommandResult) -> None:
 
 
 def test_of_a_large_queue_what_runs_and_what_is_first_is_kept() -> None:
-    waiting = "".join(row(str(100 + n), *WAITS[1:4], str(n), *WAITS[5:]) for n in range(MOST_JOBS + 50))
+    waiting = "".join(row(str(100 + n), *WAITS[1:4], str(n), *WAITS[5:]) for n in range(MAX_JOBS + 50))
     found = read_queue(answer(waiting + row(*RUNS)), WORD)
     assert found is not None
     jobs, left = found
-    assert (len(jobs), left) == (MOST_JOBS, 51)
+    assert (len(jobs), left) == (MAX_JOBS, 51)
     assert jobs[0].id == "12"
-    assert jobs[1].priority == MOST_JOBS + 49
+    assert jobs[1].priority == MAX_JOBS + 49
 
 
 def test_the_waiting_elements_of_an_array_are_counted() -> None:

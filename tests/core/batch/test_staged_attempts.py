@@ -6,7 +6,7 @@ from headnode.core.batch.dialect import AttemptPlace, SubmissionResult, marker_o
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.phases import ForeignPhase
 from headnode.core.batch.staged_files import TransferResult
-from headnode.core.batch.tracked import Files, HandOffNews, HandOffPatience
+from headnode.core.batch.tracked import Files, HandOffPatience, HandOffReport
 from headnode.core.model.outcome import AttemptOutcome, TransferUsage
 from headnode.core.model.quantities import Instant, Seconds
 
@@ -32,13 +32,13 @@ def bring(table: HandOffTable) -> None:
     one.staged.under_way = True
 
 
-def exited(table: HandOffTable, code: int = 0) -> list[HandOffNews]:
+def exited(table: HandOffTable, code: int = 0) -> list[HandOffReport]:
     said = f"code={code} signal=0 start=5 end=9 id=7 host=n1"
     table.polled({}, NOW, NOW)
     return [*table.looked({MARK: Files(True, said)}, NOW, NOW), *table.remembered(None, NOW)]
 
 
-def outcome(news: list[HandOffNews]) -> AttemptOutcome:
+def outcome(news: list[HandOffReport]) -> AttemptOutcome:
     (ended,) = [each for each in news if each.kind == "ended"]
     assert ended.outcome is not None
     return ended.outcome
@@ -135,7 +135,7 @@ def test_what_is_refused_there_leaves_no_files() -> None:
 
 def test_files_of_what_is_lost_stay_since_it_may_run() -> None:
     table = table_with(job="7")
-    found: list[HandOffNews] = []
+    found: list[HandOffReport] = []
     for now in range(1, 400, 10):
         found += table.polled({}, Instant(now), Instant(now))
         found += table.looked({MARK: Files(has_started=True)}, Instant(now), Instant(now))

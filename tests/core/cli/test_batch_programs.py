@@ -41,13 +41,13 @@ from headnode.apps.cli.batch_programs.values import expected_start
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     acted_on,
-    as_told,
     moment,
     read_dashed,
     read_pbs_words,
     read_words,
     refused,
     repeated,
+    utc_time,
 )
 from headnode.apps.cli.catalogue import PBS, SLURM
 from headnode.apps.client.client import Client
@@ -387,7 +387,7 @@ def test_the_time_of_day_of_a_user_is_told_with_its_zone(zone: str, monkeypatch:
         asked = read_words(["--begin=2030-01-31T18:00", "--deadline", "2030-02-01"], sbatch.OPTIONS)
         at = time.mktime((2030, 1, 31, 18, 0, 0, 0, 0, -1))
         midnight = at + 6 * 3600
-        assert sbatch.job_options(asked) == [f"--begin={as_told(at)}", f"--deadline={as_told(midnight)}"]
+        assert sbatch.job_options(asked) == [f"--begin={utc_time(at)}", f"--deadline={utc_time(midnight)}"]
         script = "\n".join(["#!/bin/sh", *(f"#SBATCH {each}" for each in sbatch.job_options(asked)), "true"])
         zoned = read_script(script)[0]
         text = "#!/bin/sh\n#SBATCH -b 2030-01-31T18:00\n#SBATCH --deadline=2030-02-01\ntrue\n"
@@ -395,7 +395,7 @@ def test_the_time_of_day_of_a_user_is_told_with_its_zone(zone: str, monkeypatch:
         assert (zoned.hold_until, zoned.end_by) == (local.hold_until, local.end_by) == (at, midnight)
         named = read_script("#!/bin/sh\n#SBATCH -b 2030-01-31T18:00UTC\ntrue\n")[0]
         assert named.hold_until == 1896112800
-        assert terms_of({"starttime": "2030-01-31T18:00"}) == {"holduntil": as_told(at)}
+        assert terms_of({"starttime": "2030-01-31T18:00"}) == {"holduntil": utc_time(at)}
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -113,9 +113,9 @@ def test_a_program_that_a_shell_puts_before_hn_is_not_taken_for_the_shell(
     tmp_path: Path, between: str
 ) -> None:
     keep = "from headnode.apps.cli.shell import *; remember(5)"
-    say = "from headnode.apps.cli.shell import *; print(recall())"
+    send = "from headnode.apps.cli.shell import *; print(recall())"
     python = shlex.quote(sys.executable)
-    script = f'{between} {python} -c "{keep}"; {python} -c "{say}"; {between} {python} -c "{say}"; true'
+    script = f'{between} {python} -c "{keep}"; {python} -c "{send}"; {between} {python} -c "{send}"; true'
     environ = {name: value for name, value in os.environ.items() if name not in FROM_SHELLS}
     said = subprocess.run(
         ["sh", "-c", script],

@@ -17,7 +17,7 @@ from headnode.apps.web.console.heads import event_words, loss_sentence
         (5.0, ["Away", "CatchingUp"], "No standby head has all that was acknowledged."),
         (
             0.0,
-            ["Following"],
+            ["HeadReplica"],
             "Standby heads follow, and no acknowledgement waits for them (StandbyWait is 0).",
         ),
         (0.0, ["Away"], "No standby head has all that was acknowledged."),

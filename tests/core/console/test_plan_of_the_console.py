@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.apps.web.console.job import advice
-from headnode.apps.web.console.job_drawings import MOST_BOXES, MOST_LINES, task_graph, timeline
+from headnode.apps.web.console.job_drawings import MAX_BOXES, MAX_LINES, task_graph, timeline
 from headnode.apps.web.console.job_form import preview
 from headnode.apps.web.console.job_rows import job_mark, node_mark
 from headnode.apps.web.console.load_chart import (
-    MOST_LANES,
+    MAX_LANES,
     STEP,
     ProcessorSpan,
     bars_of,
@@ -20,7 +20,7 @@ from headnode.apps.web.console.load_chart import (
     lanes_of,
     mean_in_use,
 )
-from headnode.apps.web.console.plan import MOST_BARS, PlanWindow, drawn_rows
+from headnode.apps.web.console.plan import MAX_BARS, PlanWindow, drawn_rows
 
 
 def job(number: int, **more: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_bars_of_a_lane_never_overlap_until_the_lanes_are_used_up() -> None:
     assert [len(lane) for lane in lanes] == [7, 7, 6]
     assert all(one.end <= other.since for lane in lanes for one, other in pairwise(lane))
     at_once = [job(n, nodes="n1", started=0.0, ended=9.0) for n in range(20)]
-    assert [len(lane) for lane in lanes_of(bars_of([], [], at_once, now=100.0))] == [1] * (MOST_LANES - 1) + [
+    assert [len(lane) for lane in lanes_of(bars_of([], [], at_once, now=100.0))] == [1] * (MAX_LANES - 1) + [
         13
     ]
 
@@ -92,9 +92,9 @@ def test_a_plan_of_ten_thousand_jobs_on_a_thousand_nodes_is_bounded(by: str) -> 
     ]
     rows = in_rows(bars_of(jobs, [], [], now=4000.0), by, nodes)
     drawn, height, cut = drawn_rows(rows, PlanWindow(0.0, 9000.0), "owner")
-    assert sum(len(row["bars"]) for row in drawn) <= MOST_BARS
+    assert sum(len(row["bars"]) for row in drawn) <= MAX_BARS
     assert cut  # and the page says so
-    assert height <= len(drawn) * (MOST_LANES * 15 + 5)
+    assert height <= len(drawn) * (MAX_LANES * 15 + 5)
 
 
 def test_the_load_of_a_step_is_the_mean_of_the_processors_in_use() -> None:
@@ -156,7 +156,7 @@ def test_a_drawing_of_tasks_has_each_after_all_that_it_waits_for_and_is_bounded(
     chain = [{"name": f"t{n}", "depends_on": [f"t{m}" for m in range(n)]} for n in range(300)]
     drawn = task_graph(chain, {})
     assert drawn is not None
-    assert (len(drawn["boxes"]), drawn["cut"], len(drawn["lines"])) == (MOST_BOXES, 100, MOST_LINES)
+    assert (len(drawn["boxes"]), drawn["cut"], len(drawn["lines"])) == (MAX_BOXES, 100, MAX_LINES)
 
 
 def test_a_circle_of_tasks_is_drawn_and_ends() -> None:

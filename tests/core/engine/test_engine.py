@@ -122,7 +122,7 @@ def test_a_clock_that_is_set_while_the_journal_cannot_write_moves_time_limits_on
 def test_effects_come_after_the_journal_and_only_for_what_it_has() -> None:
     order: list[str] = []
 
-    class Watched(FullDisk):
+    class WatchedProcesses(FullDisk):
         def append(self, *arguments: object) -> int:  # type: ignore[override]
             order.append("journal")
             return super().append(*arguments)  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def test_effects_come_after_the_journal_and_only_for_what_it_has() -> None:
         def perform(self, events: Sequence[Event], cluster: object) -> None:
             order.append("effects")
 
-    journal = Watched()
+    journal = WatchedProcesses()
     engine = Engine(journal, VirtualClock(Instant(1.0)), dict(POLICIES), Effects())
     engine.handle([SUBMIT])
     assert order == ["journal", "effects"]

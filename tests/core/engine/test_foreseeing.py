@@ -16,7 +16,7 @@ from headnode.core.state.nodes import SetParameter
 from headnode.core.state.stop import StopJob
 from headnode.engine import prediction
 from headnode.engine.prediction import (
-    FEWEST_JOBS,
+    MIN_JOBS,
     ExpectedStart,
     PredictionInput,
     PredictionResult,
@@ -297,9 +297,9 @@ def test_when_time_runs_out_fewer_jobs_are_looked_at_and_more_when_it_was_easy()
         assert world.foreseer.most_jobs == most
     for _ in range(5):
         world.look(plans=1)
-    assert world.foreseer.most_jobs == FEWEST_JOBS
+    assert world.foreseer.most_jobs == MIN_JOBS
     world.look(easily=False)
-    assert world.foreseer.most_jobs == FEWEST_JOBS
+    assert world.foreseer.most_jobs == MIN_JOBS
 
 
 def test_a_situation_says_the_same_where_it_was_sent() -> None:

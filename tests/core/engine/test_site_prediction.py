@@ -7,7 +7,7 @@ from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SitePartition
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.prediction import look_ahead
-from headnode.engine.site_prediction import MOST_SIMULATED, SiteForecast, ahead_of
+from headnode.engine.site_prediction import MAX_SIMULATED, SiteForecast, ahead_of
 
 NODES = tuple(SiteNode(f"n{number}", ("batch",), "idle", 4, 0) for number in (1, 2))
 
@@ -175,5 +175,5 @@ def test_a_liar_costs_no_more_than_the_bounds() -> None:
         for n in range(50)
     ]
     forecast = look(SiteForecast(), snapshot(running("1", since=0, limit=1, nodes="n[1-999999999]"), *huge))
-    assert forecast.most_jobs <= MOST_SIMULATED
+    assert forecast.most_jobs <= MAX_SIMULATED
     assert p50(forecast, "1_[1-9]") is None

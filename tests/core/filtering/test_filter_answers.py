@@ -6,7 +6,7 @@ import pytest
 
 from headnode.core.filtering import (
     BY_SIGNAL,
-    MOST_WORDS,
+    MAX_WORDS,
     ActivationPhase,
     ActivationVerdict,
     CallOutcome,
@@ -157,4 +157,4 @@ def test_last_words_are_one_line_that_fits_a_message() -> None:
     assert last_words("") == last_words(" \n\n") == ""
     assert last_words("first\nlast\n\n") == "last"
     assert last_words("a\tb\x1b[31mc") == "a b [31mc"
-    assert len(last_words("x" * 10_000)) == MOST_WORDS
+    assert len(last_words("x" * 10_000)) == MAX_WORDS

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from depth import share_of
 from headnode.core.formats.dialects.reading import JobLanguage, locate
 from headnode.core.formats.grid import GridOptions, read_job, write_job
-from headnode.core.formats.text.json_text import MOST_DEPTH, read_json
-from headnode.core.formats.text.source_text import MOST_BYTES
+from headnode.core.formats.text.json_text import MAX_DEPTH, read_json
+from headnode.core.formats.text.source_text import MAX_BYTES
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job
@@ -119,7 +119,7 @@ def test_every_value_of_a_text_has_its_place(tree: object) -> None:
         ('{"count": -Infinity}', "not-json", "line 1, column 1"),
         ('{"count": 1e999}', "number", "line 1, column 10: number '1e999' is too large"),
         ('{"count": ' + "9" * 5000 + "}", "number", "line 1, column 10: number '99999"),
-        ("[" * 100_000, "too-deep", f"line 1, column {MOST_DEPTH}: more than {MOST_DEPTH} levels"),
+        ("[" * 100_000, "too-deep", f"line 1, column {MAX_DEPTH}: more than {MAX_DEPTH} levels"),
         ("[" * 70 + "]" * 70, "too-deep", "line 1, column 64"),
         ('{"a":' * 90_000, "too-deep", "levels of nesting"),
         (b'{"a": "\xff"}', "encoding", "line 1, column 7: byte 0xff is not UTF-8"),
@@ -133,7 +133,7 @@ def test_every_value_of_a_text_has_its_place(tree: object) -> None:
         ("{} {}", "not-json", "line 1, column 3: not JSON: trailing characters"),
         ("// text\n{}", "not-json", "line 1, column 0: not JSON: '/' is not possible here"),
         (b"\xff\xfe{", "encoding", "is not UTF-16"),
-        (" " * (MOST_BYTES + 1), "too-large", "more than the 32000000"),
+        (" " * (MAX_BYTES + 1), "too-large", "more than the 32000000"),
     ],
     ids=range(22),
 )

@@ -13,7 +13,7 @@ from depth import share_of
 from headnode.core.formats.dialects.reading import JobLanguage, locate
 from headnode.core.formats.native import read_job, write_job
 from headnode.core.formats.native.keys import ALTERNATIVES, JOB_KEYS, RIGHT_NAMES, TASK_KEYS, TASKS
-from headnode.core.formats.text.toml_text import MOST_CHARACTERS, read_toml_or_json
+from headnode.core.formats.text.toml_text import MAX_CHARACTERS, read_toml_or_json
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, OrderKey, UnitType
 from headnode.core.model.job_checks import check_job, check_runnable
@@ -240,7 +240,7 @@ def test_the_same_keys_in_braces_are_json() -> None:
         ("a = " + "[" * 90 + "]" * 90, "too-deep", "too many brackets", ""),
         ("a = " + "[" * 90_000, "too-deep", "too many brackets", ""),
         ("a = " + "9" * 5000, "not-toml", "a value that is out of range", ""),
-        ("#" * (MOST_CHARACTERS + 1), "too-large", "more than the 4000000", ""),
+        ("#" * (MAX_CHARACTERS + 1), "too-large", "more than the 4000000", ""),
     ],
     ids=range(49),
 )

@@ -11,7 +11,7 @@ from headnode.core.formats.dialects import read, write
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conversion import Asker, ConvertedJobs, DependencyLink, jobs_in
-from headnode.core.formats.sss.conversion.resource_reading import MOST_OPTIONS
+from headnode.core.formats.sss.conversion.resource_reading import MAX_OPTIONS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
@@ -141,7 +141,7 @@ def test_ways_of_the_job_and_of_its_task_groups_are_taken_together_best_sum_firs
 def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_least() -> None:
     wishes = "".join(f'<Feature preference="-{2**n}">f{n}</Feature><Duration/>' for n in range(6))
     spec = job(requested(wishes))
-    assert len(spec.alternatives) == MOST_OPTIONS - 1
+    assert len(spec.alternatives) == MAX_OPTIONS - 1
     assert spec.needs.features == tuple((f"f{n}",) for n in range(6))
     assert spec.alternatives[-1].needs == NodeNeeds()
     assert any("48 alternatives are" in what for what in told(requested(wishes), Fidelity.APPROXIMATED))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.patterns import MOST_CHARACTERS, compile_pattern, matching
+from headnode.core.model.patterns import MAX_CHARACTERS, compile_pattern, matching
 
 WORDS = ["".join(signs) for length in range(5) for signs in product("ab1", repeat=length)]
 PIECES = """
@@ -71,7 +71,7 @@ def test_all_of_a_name_must_match(text: str, name: str, right: bool) -> None:
         ("\\bn", "\\b is not supported"),
         ("((a{999}){999}){999}", "it is too large"),
         ("(" * 51 + ")" * 51, "its parentheses are nested too deeply"),
-        ("a" * (MOST_CHARACTERS + 1), "longer than 500 characters"),
+        ("a" * (MAX_CHARACTERS + 1), "longer than 500 characters"),
     ],
 )
 def test_what_is_no_pattern_is_refused_with_the_reason(text: str, words: str) -> None:

@@ -18,8 +18,8 @@ from headnode.core.formats.sss.constraints import (
     whole_range,
 )
 from headnode.core.formats.sss.expressions import (
-    MOST_ALTERNATIVES,
-    MOST_DENIALS,
+    MAX_ALTERNATIVES,
+    MAX_DENIALS,
     AllOf,
     ConstraintSet,
     RequestProperties,
@@ -403,14 +403,14 @@ def test_requests_that_would_explode_are_refused() -> None:
     ]
     with pytest.raises(BadRequest, match="more than 1000 ways"):
         requested(*found)
-    many = [SssProperty(name="Queue", value=str(one), conj=Conj.OR) for one in range(MOST_ALTERNATIVES + 1)]
+    many = [SssProperty(name="Queue", value=str(one), conj=Conj.OR) for one in range(MAX_ALTERNATIVES + 1)]
     with pytest.raises(BadRequest, match="more than 1000 ways"):
         requested(*many)
-    assert len(requested(*many[:-1])) == MOST_ALTERNATIVES
+    assert len(requested(*many[:-1])) == MAX_ALTERNATIVES
 
 
 def test_requests_that_deny_too_much_are_refused() -> None:
-    found = [SssProperty(name="Queue", value=str(one), conj=Conj.NAND) for one in range(MOST_DENIALS + 1)]
+    found = [SssProperty(name="Queue", value=str(one), conj=Conj.NAND) for one in range(MAX_DENIALS + 1)]
     assert requested(*found[1:])
     with pytest.raises(BadRequest, match="51 of Nand, Nor"):
         requested(*found)

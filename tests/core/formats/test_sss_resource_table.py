@@ -18,7 +18,7 @@ from headnode.core.formats.sss.properties import Consumable, Selection, SssPrope
 from headnode.core.formats.sss.property_rows import ElementPlace
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.value_checks import MOST_CODE
+from headnode.core.model.value_checks import MAX_CODE
 
 VALUES: dict[str, Any] = {
     "run_time": Seconds(60.0),
@@ -101,7 +101,7 @@ def test_every_property_that_has_an_effect_is_read_when_it_is_alone_and_exact() 
     "one",
     [
         Consumable(name="Processors", value=1.5),
-        Consumable(name="Processors", value=MOST_CODE + 1.0),
+        Consumable(name="Processors", value=MAX_CODE + 1.0),
         Consumable(name="Memory", value=1.0, units="KB"),
         Consumable(name="Memory", value=1.0, units="XB"),
         Consumable(name="Disk", value=0.0),

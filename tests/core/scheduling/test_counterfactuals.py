@@ -12,7 +12,7 @@ from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import HIGHEST, JobId, Priority, Seconds
 from headnode.core.scheduling.explain.change_words import changes_in_words
 from headnode.core.scheduling.explain.changes import (
-    LONGEST_LIMIT,
+    MAX_LIMIT,
     ChangeAxis,
     ChangeKind,
     ChangeLimits,
@@ -23,7 +23,7 @@ from headnode.core.scheduling.explain.changes import (
     without_job,
 )
 from headnode.core.scheduling.explain.counterfactual import (
-    MOST_PLANS,
+    MAX_PLANS,
     RequestChange,
     Suggestion,
     Suggestions,
@@ -44,7 +44,7 @@ PARTED = 0.4  # so often has a job of a random small world parts
 
 
 def counterfactuals(
-    view: View, policy: Policy, subject: Subject, room: ChangeLimits, *, most: int = MOST_PLANS
+    view: View, policy: Policy, subject: Subject, room: ChangeLimits, *, most: int = MAX_PLANS
 ) -> Suggestions:
     """Return what would make the subject, a job that queues in the view, start now, or else sooner."""
     search = search_changes(view, policy(view), subject, room, most=most)
@@ -444,8 +444,6 @@ def test_the_world_without_a_job_is_the_one_it_was_put_into() -> None:
 
 
 def test_a_limit_is_offered_to_jobs_without_one_up_to_a_year() -> None:
-    view = msgspec.structs.replace(
-        BLOCKED, running=[runs(1, asks(8), ("a", 8), minutes_left=2 * LONGEST_LIMIT)]
-    )
+    view = msgspec.structs.replace(BLOCKED, running=[runs(1, asks(8), ("a", 8), minutes_left=2 * MAX_LIMIT)])
     assert told(view, asks(4)) == ["with a run time limit of at most 366d"]
     assert found_for(view, asks(4)).offers[0].subject.job == JobId(MINE)

@@ -10,7 +10,7 @@ from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import plan_easy
-from headnode.core.scheduling.reasons import MOST_NODES_NAMED, explain, never_fits, never_with_any
+from headnode.core.scheduling.reasons import MAX_NODES_NAMED, explain, never_fits, never_with_any
 from headnode.core.scheduling.view import View
 
 from .scenes import asks, node, runs, scene
@@ -121,7 +121,7 @@ def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
     nodes = [node(f"n{i:02}", closed="paused") for i in range(30)]
     decided = plan_easy(scene(nodes, [], [(1, asks(1))]))
     reasons = decided.waits[asks(1)].reasons
-    assert len([reason for reason in reasons if reason.why is Why.NODE]) == MOST_NODES_NAMED + 1
+    assert len([reason for reason in reasons if reason.why is Why.NODE]) == MAX_NODES_NAMED + 1
     assert reasons[-1].text == "22 more nodes are not available"
 
 

@@ -15,7 +15,7 @@ from headnode.core.state.command import Command
 from headnode.core.state.drain import DrainNode, ReportHealth
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.node_loss import GiveUpNode
-from headnode.core.state.node_record import LONGEST_REASON
+from headnode.core.state.node_record import MAX_REASON
 from headnode.core.state.nodes import ChangeNode, NodeVanished
 from headnode.core.state.start import GrowJob, StartJob
 from headnode.core.state.suspend import ReportSuspended, ResumeJob, SuspendJob
@@ -160,7 +160,7 @@ def test_a_date_that_is_over_a_long_reason_a_user_and_an_unknown_node_are_refuse
         with pytest.raises(BadRequest, match="drain-date"):
             drain(world, after=after)
     with pytest.raises(BadRequest, match="drain-reason"):
-        drain(world, reason="x" * (LONGEST_REASON + 1))
+        drain(world, reason="x" * (MAX_REASON + 1))
     with pytest.raises(NotAllowed):
         world.do(DrainNode(by=ADA, node="node1"))
     with pytest.raises(NotFound):
@@ -201,7 +201,7 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
 def test_a_long_output_of_a_health_check_is_cut() -> None:
     world = World(1)
     world.do(ReportHealth(node="node1", well=False, reason="x" * 9999))
-    assert [len(each.reason) for each in world.cluster.nodes["node1"].drains] == [LONGEST_REASON]
+    assert [len(each.reason) for each in world.cluster.nodes["node1"].drains] == [MAX_REASON]
 
 
 def test_a_node_that_was_paused_and_drained_is_open_after_one_resume() -> None:

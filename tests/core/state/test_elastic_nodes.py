@@ -29,7 +29,7 @@ from headnode.core.state.elastic import (
     node_of_allocation,
 )
 from headnode.core.state.elastic_record import (
-    MOST_FAILURES,
+    MAX_FAILURES,
     ElasticAllocation,
     ElasticRecord,
     next_step,
@@ -374,7 +374,7 @@ def test_hyperqueue_465_nodes_that_fail_at_the_same_time_are_one_failure() -> No
 def test_failures_one_after_the_other_make_pauses_that_double_and_then_stop_the_pool() -> None:
     world = with_pool()
     pauses = []
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         job = make(world)
         over(world, job, "not-started", message="Slurm refused it: no money")
         record = pool(world)
@@ -383,7 +383,7 @@ def test_failures_one_after_the_other_make_pauses_that_double_and_then_stop_the_
             with pytest.raises(WrongState, match="no money"):
                 make(world)
             world.wait(pauses[-1])
-    assert pauses == [60.0 * 2**number for number in range(MOST_FAILURES)]
+    assert pauses == [60.0 * 2**number for number in range(MAX_FAILURES)]
     assert "no money" in pool(world).paused
     world.wait(100_000.0)
     with pytest.raises(WrongState, match="paused"):

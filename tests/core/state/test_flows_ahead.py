@@ -17,7 +17,7 @@ from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import RequeueJob
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.stop import StopJob, StopTask
-from headnode.core.state.task_lines import MOST_PARENTS
+from headnode.core.state.task_lines import MAX_PARENTS
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import JobState
 from testbed.in_process import Held
@@ -277,13 +277,13 @@ def test_a_child_of_parents_on_two_nodes_waits_for_their_ends() -> None:
 
 
 def test_a_child_of_many_parents_waits_until_few_are_left() -> None:
-    parents = [TaskSpec(command="p", name="p") for _ in range(MOST_PARENTS + 8)]
+    parents = [TaskSpec(command="p", name="p") for _ in range(MAX_PARENTS + 8)]
     world, _ = _ahead(*parents, *[TaskSpec(command="c", depends_on=("p",))] * 4, processors=(1,))
     while not _behind(world):
         held = world.nodes.running()[0]
         assert held.task <= len(parents) + 1
         world.do(world.nodes.ended(held, world.clock.now(), started=Instant(world.clock.now() - SHORT)))
-    assert all(len(held.after) <= MOST_PARENTS for held in world.nodes.running())
+    assert all(len(held.after) <= MAX_PARENTS for held in world.nodes.running())
 
 
 def test_nothing_is_dispatched_behind_a_parent_that_is_known_to_run() -> None:

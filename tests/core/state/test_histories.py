@@ -391,10 +391,10 @@ class Hooked(Player):
             if chance < 0.01:
                 self.hooks()
             elif chance < 0.4:
-                self.hear()
+                self.receive()
         super().step()
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Let a node say something about a job, mostly what the head waits for."""
         waits = [
             (job, node, node in run.cleaning)

@@ -40,10 +40,10 @@ def test_every_measured_value_reaches_the_archive_and_clients(tmp_path: Path) ->
     story = job_journal.read(file)
     assert story is not None
     said = Results(number=1, job=job, results=tuple(map(result_of, story.ended.values())))
-    heard = read_message(msgspec.msgpack.encode(said), now)
-    assert isinstance(heard, Results)
-    assert checked_results(heard.results, now) == (said.results, "")
-    world.do(attempt_report("node1", heard))
+    received = read_message(msgspec.msgpack.encode(said), now)
+    assert isinstance(received, Results)
+    assert checked_results(received.results, now) == (said.results, "")
+    world.do(attempt_report("node1", received))
     row = world.journal.instance(job, 1, 1)
     assert row is not None
     assert row.outcome == outcome

@@ -8,7 +8,7 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.model.value_checks import LONGEST_HOLD_NAME, MOST_HOLDS
+from headnode.core.model.value_checks import MAX_HOLD_NAME, MAX_HOLDS
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_record import JobHold
 from headnode.core.state.modify import ModifyJob, RequeueJob
@@ -180,15 +180,15 @@ def test_what_is_not_there_cannot_be_released_and_says_what_is() -> None:
 def test_there_are_not_too_many_and_their_names_can_be_read() -> None:
     world = World(1)
     world.submit(TASK)
-    job = world.submit(TASK, holds=tuple(f"h{number}" for number in range(MOST_HOLDS)))
+    job = world.submit(TASK, holds=tuple(f"h{number}" for number in range(MAX_HOLDS)))
     with pytest.raises(WrongState, match="too-many-holds"):
         hold(world, job)
-    for name in ("", " a", "a,b", "a\nb", "a\x00", "x" * (LONGEST_HOLD_NAME + 1)):
+    for name in ("", " a", "a,b", "a\nb", "a\x00", "x" * (MAX_HOLD_NAME + 1)):
         with pytest.raises(BadRequest):
             hold(world, job, name)
         with pytest.raises(BadRequest):
             world.submit(TASK, holds=(name,))
-    for wrong in (("a", "A"), tuple(f"h{number}" for number in range(MOST_HOLDS + 1))):
+    for wrong in (("a", "A"), tuple(f"h{number}" for number in range(MAX_HOLDS + 1))):
         with pytest.raises(BadRequest, match=r"\[holds\]"):
             world.submit(TASK, holds=wrong)
 

@@ -121,7 +121,7 @@ def test_a_snapshot_between_start_and_end_loses_nothing() -> None:
 
 
 def test_names_of_projects_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner_usage, "MOST_ACCOUNTS", 10)
+    monkeypatch.setattr(owner_usage, "MAX_ACCOUNTS", 10)
     world = World(4)
     for number in range(25):
         job = world.submit(TASK, by=ADA, minimum=4, maximum=4, project=f"p{number}")
@@ -134,7 +134,7 @@ def test_names_of_projects_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatc
 
 def test_an_owner_does_not_lose_its_usage_by_new_names_of_projects(monkeypatch: pytest.MonkeyPatch) -> None:
     def total_of_ada(most: int) -> float:
-        monkeypatch.setattr(owner_usage, "MOST_ACCOUNTS", most)
+        monkeypatch.setattr(owner_usage, "MAX_ACCOUNTS", most)
         world = World(4)
         for number in range(40):
             job = world.submit(TASK, by=ADA, minimum=4, maximum=4, project=f"p{number}")

@@ -10,7 +10,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import IdempotencyKey, Receipt, User
 from headnode.core.state import job_events as e
-from headnode.core.state.apply_events import MOST_RECEIPTS, keep_receipt
+from headnode.core.state.apply_events import MAX_RECEIPTS, keep_receipt
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.decide import LIFETIME, receipt_of
 from headnode.core.state.groups import CreateJobs
@@ -107,10 +107,10 @@ def test_keys_are_forgotten_after_their_time() -> None:
 
 def test_the_oldest_keys_of_a_user_with_too_many_go_first_and_only_his() -> None:
     cluster = ClusterState()
-    for number in range(MOST_RECEIPTS + 5):
+    for number in range(MAX_RECEIPTS + 5):
         keep_receipt(cluster, Receipt(1, f"key {number}", b"", "submit_job", Instant(100.0)), Instant(1.0))
     keep_receipt(cluster, Receipt(2, "key", b"", "submit_job", Instant(100.0)), Instant(1.0))
-    assert len(cluster.receipts[1]) == MOST_RECEIPTS
+    assert len(cluster.receipts[1]) == MAX_RECEIPTS
     assert next(iter(cluster.receipts[1])) == "key 5"
     assert list(cluster.receipts[2]) == ["key"]
 

@@ -38,7 +38,7 @@ def test_a_job_does_not_grow_and_shrink_for_ever_when_its_task_cannot_be_placed(
 def test_very_many_jobs_without_tasks_end_without_a_word_of_endlessness(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engines, "MOST_ROUNDS", 5)
+    monkeypatch.setattr(engines, "MAX_ROUNDS", 5)
     world = World(1)
     running = world.submit(TRUE)
     empty = [world.submit() for _ in range(20)]

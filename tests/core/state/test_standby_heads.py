@@ -7,7 +7,7 @@ from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.state.join import (
-    MOST_STANDBYS,
+    MAX_STANDBYS,
     AdmitNode,
     AdmitStandby,
     InviteNode,
@@ -104,7 +104,7 @@ def test_a_standby_has_a_plain_name(name: str) -> None:
 
 def test_a_cluster_has_few_standbys_and_one_that_joins_again_is_none_more() -> None:
     world = World()
-    for number in range(MOST_STANDBYS):
+    for number in range(MAX_STANDBYS):
         standby(world, f"s{number}")
     invite(world, standby=True)
     with pytest.raises(BadRequest, match="standby heads, and no more"):
@@ -114,7 +114,7 @@ def test_a_cluster_has_few_standbys_and_one_that_joins_again_is_none_more() -> N
     admit(world, name="s0")  # the invitation was not used up
     invite(world, "for s0", standby=True, node="s0")
     admit(world, "for s0", name="s0", address="elsewhere.example:7000")
-    assert len(names(world)) == MOST_STANDBYS
+    assert len(names(world)) == MAX_STANDBYS
     assert world.cluster.standbys["s0"].address == "elsewhere.example:7000"
     world.do(RemoveStandby(by=ROOT, name="s1"))
     standby(world, "more")

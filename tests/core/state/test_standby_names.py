@@ -5,7 +5,7 @@ from worlds import ROOT, World
 
 from headnode.core.model.errors import BadRequest, NotAllowed
 from headnode.core.model.quantities import Instant
-from headnode.core.state.join import MOST_STANDBYS, AdmitStandby, InviteNode
+from headnode.core.state.join import MAX_STANDBYS, AdmitStandby, InviteNode
 
 
 def admit(world: World, name: str, address: str, only: str = "") -> None:
@@ -32,7 +32,7 @@ def test_a_second_machine_of_the_same_name_needs_an_invitation_for_it() -> None:
 
 def test_a_machine_with_a_new_name_is_the_same_standby() -> None:
     world = World()
-    for number in range(MOST_STANDBYS):
+    for number in range(MAX_STANDBYS):
         admit(world, f"b{number}", f"host{number}:1")
     admit(world, "renamed", "host0:1")
     assert sorted(places(world)) == ["b1", "b2", "b3", "renamed"]

@@ -8,7 +8,7 @@ from headnode.core.model.quantities import Seconds
 from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state import tokens as c
-from headnode.core.state.tokens import BETWEEN_USES, LOGIN_LIFETIME, LONGEST_TOKEN, MOST_TOKENS
+from headnode.core.state.tokens import BETWEEN_USES, LOGIN_LIFETIME, MAX_TOKEN, MAX_TOKENS
 
 DAY = Seconds(86400.0)
 
@@ -86,7 +86,7 @@ def test_only_administrators_offer_logins_of_others() -> None:
     assert [token.user for token in world.cluster.tokens.values()] == [ADA.name]
 
 
-@pytest.mark.parametrize("lifetime", [0.0, -1.0, LONGEST_TOKEN + 1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("lifetime", [0.0, -1.0, MAX_TOKEN + 1.0, float("inf"), float("nan")])
 def test_a_token_lives_for_a_year_at_most(lifetime: float) -> None:
     with pytest.raises(BadRequest):
         offer(World(), lifetime=Seconds(lifetime))
@@ -94,7 +94,7 @@ def test_a_token_lives_for_a_year_at_most(lifetime: float) -> None:
 
 def test_nobody_has_more_tokens_than_he_can_look_after() -> None:
     world = World()
-    for number in range(MOST_TOKENS):
+    for number in range(MAX_TOKENS):
         offer(world, secret=f"s{number}")
         take(world, f"s{number}", f"t{number}")
     with pytest.raises(BadRequest) as refused:

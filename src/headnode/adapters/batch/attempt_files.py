@@ -106,7 +106,7 @@ def submit_input(
     return "\n".join([_SUBMIT, *lines, "m=end; say 0 ''\n"]).encode()
 
 
-def submissions_said(said: CommandResult, token: str, markers: Iterable[str]) -> dict[str, CommandResult]:
+def submission_answers(said: CommandResult, token: str, markers: Iterable[str]) -> dict[str, CommandResult]:
     """Return what each submission answered: both its streams as one text.  A line with `token` ends it."""
     if said.status == NO_DIRECTORY:
         return dict.fromkeys(markers, said)

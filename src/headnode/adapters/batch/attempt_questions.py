@@ -14,8 +14,8 @@ from headnode.adapters.batch.orders import (
 from headnode.core.batch.dialect import CommandResult, Dialect
 from headnode.core.model.resource import BatchResource
 
-LONGEST_READ = 20.0  # seconds, of a part of a file
-LONGEST_SIGNAL = 20.0  # seconds
+MAX_READ = 20.0  # seconds, of a part of a file
+MAX_SIGNAL = 20.0  # seconds
 
 
 class AttemptDesk(NamedTuple):
@@ -27,7 +27,7 @@ class AttemptDesk(NamedTuple):
     def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
         """Read a file as the user of a job."""
         try:
-            said = self._run(asked, read_words(asked.path, asked.offset, asked.limit), LONGEST_READ)
+            said = self._run(asked, read_words(asked.path, asked.offset, asked.limit), MAX_READ)
             data, size = bytes_read(said)
         except (LookupError, PermissionError, ValueError) as error:
             return AttemptFileAnswer(asked.number, problem=str(error))
@@ -39,7 +39,7 @@ class AttemptDesk(NamedTuple):
         if not words:
             return AttemptSignalAnswer(asked.number, impossible=True)
         try:
-            said = self._run(asked, words, LONGEST_SIGNAL)
+            said = self._run(asked, words, MAX_SIGNAL)
         except (LookupError, PermissionError) as error:
             return AttemptSignalAnswer(asked.number, problem=str(error))
         return AttemptSignalAnswer(asked.number, problem="" if said.status == 0 else said.complaint)

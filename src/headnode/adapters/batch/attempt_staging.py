@@ -8,14 +8,14 @@ from headnode.adapters.batch.orders import HandOffOrder
 from headnode.adapters.batch.staging_processes import (
     Direction,
     ForeignTransfer,
-    TransferNews,
+    TransferCallbacks,
     TransferQueue,
 )
 from headnode.core.batch.dialect import AttemptPlace
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.phases import ForeignPhase
 from headnode.core.batch.staged_files import TransferProgress, TransferResult
-from headnode.core.batch.tracked import HandOffNews, Tracked, news_of
+from headnode.core.batch.tracked import HandOffReport, TrackedAttempt, hand_off_report
 from headnode.core.model.quantities import Instant
 
 Post = Callable[[Callable[[Instant], None]], None]
@@ -30,10 +30,10 @@ class AttemptStaging:
         orders: Mapping[AttemptPlace, HandOffOrder],
         transfers: TransferQueue,
         post: Post,
-        tell: Callable[[Sequence[HandOffNews]], None],
+        report: Callable[[Sequence[HandOffReport]], None],
     ) -> None:
         self._table, self._orders, self._transfers = table, orders, transfers
-        self._post, self._tell = post, tell
+        self._post, self._report = post, report
         self._running: dict[AttemptPlace, ForeignTransfer] = {}
 
     def turn(self) -> None:
@@ -54,17 +54,17 @@ class AttemptStaging:
             return True
         return direction == "in" and one.phase not in (ForeignPhase.INTENDED, ForeignPhase.DOUBTFUL)
 
-    def _begin(self, one: Tracked, direction: Direction) -> None:
+    def _begin(self, one: TrackedAttempt, direction: Direction) -> None:
         order, key = self._orders[one.key], one.key
         if one.staged is None or order.staged is None:
             return
         one.staged.under_way = True
 
         def progress(said: TransferProgress) -> None:
-            self._tell([news_of(one, "staging", progress=said)])
+            self._report([hand_off_report(one, "staging", progress=said)])
 
         def waits(why: str) -> None:
-            self._post(lambda _now: self._tell(self._table.waits_for_files(key, why)))
+            self._post(lambda _now: self._report(self._table.waits_for_files(key, why)))
 
         def over(result: TransferResult) -> None:
             self._post(partial(self._over, key, direction, result))
@@ -76,7 +76,7 @@ class AttemptStaging:
         except (LookupError, PermissionError) as error:
             over(TransferResult("failed", str(error)))
             return
-        news = TransferNews(progress, waits, over)
+        news = TransferCallbacks(progress, waits, over)
         self._running[key] = ForeignTransfer(key, account, direction, order.staged, news)
         self._transfers.begin(self._running[key])
 
@@ -85,4 +85,4 @@ class AttemptStaging:
         if direction == "in":
             self._table.staged.brought(key, result)
         else:
-            self._tell(self._table.cleared(key, result, now))
+            self._report(self._table.cleared(key, result, now))

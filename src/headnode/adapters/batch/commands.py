@@ -16,8 +16,8 @@ from headnode.core.batch.dialect import CommandResult
 from headnode.core.model.resource import BatchResource
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-LARGEST_OUTPUT = 64 * 1024 * 1024  # bytes of standard output: a poll of 100,000 jobs has 20 MB
-LARGEST_COMPLAINT = 64 * 1024  # bytes of standard error
+MAX_OUTPUT = 64 * 1024 * 1024  # bytes of standard output: a poll of 100,000 jobs has 20 MB
+MAX_COMPLAINT = 64 * 1024  # bytes of standard error
 _READ = 1 << 16
 
 
@@ -86,7 +86,7 @@ def run_command(
         limited, inner = ["timeout", "-s", "KILL", f"{seconds:.0f}", *ssh], {"PATH": PATH}
     with contextlib.ExitStack() as opened:
         source = input_file(stdin, opened)
-        out, err = (_OutputPipe(most, opened) for most in (LARGEST_OUTPUT, LARGEST_COMPLAINT))
+        out, err = (_OutputPipe(most, opened) for most in (MAX_OUTPUT, MAX_COMPLAINT))
         try:
             process = start_as(account, limited, inner, (source, out.end, err.end))
         except (OSError, subprocess.SubprocessError) as error:

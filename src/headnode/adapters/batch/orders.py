@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headnode.core.batch.dialect import AttemptPlace, Submission
 from headnode.core.batch.site import SiteSnapshot
-from headnode.core.batch.tracked import HandOffNews
+from headnode.core.batch.tracked import HandOffReport
 from headnode.core.model.quantities import Instant
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.signals import SignalTarget
@@ -97,7 +97,7 @@ class HandOffAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields
     """What has become known."""
 
     number: int
-    news: tuple[HandOffNews, ...] = ()
+    news: tuple[HandOffReport, ...] = ()
     statuses: tuple[ResourceStatus, ...] = ()
     site: SiteSnapshot | None = None
 
@@ -148,5 +148,5 @@ class AttemptSignalAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_
     impossible: bool = False
 
 
-LARGEST_ANSWER = 16 * 1024 * 1024  # bytes
-MOST_NEWS = 2000  # in one answer
+MAX_ANSWER = 16 * 1024 * 1024  # bytes
+MAX_NEWS = 2000  # in one answer

@@ -17,7 +17,7 @@ from headnode.adapters.batch.attempt_files import (
     files_found,
     look_words,
     not_written,
-    submissions_said,
+    submission_answers,
     submit_input,
     submit_words,
 )
@@ -39,17 +39,17 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.phases import ForeignPhase
-from headnode.core.batch.tracked import HandOffNews, HandOffPatience, Tracked, by_owner
+from headnode.core.batch.tracked import HandOffPatience, HandOffReport, TrackedAttempt, by_owner
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 
 AT_ONCE = 32  # commands as users
 OF_ONE_USER = 3  # of these
-MOST_TOGETHER = 16  # submissions in one shell
+MAX_TOGETHER = 16  # submissions in one shell
 QUICK = 5.0  # seconds that these may take, else the next is alone
 GATHERS = 1.0  # seconds for which fewer than these wait for an earlier submission of their user
-LONGEST_COMMAND = 60.0  # seconds, of anything but a submission
-LONGEST_EXIT_FILE = 60.0  # seconds until the exit file of an ended job is not waited for any more
+MAX_COMMAND = 60.0  # seconds, of anything but a submission
+MAX_EXIT_FILE = 60.0  # seconds until the exit file of an ended job is not waited for any more
 TICK = 1.0  # seconds between two looks at what is due
 SLOW = 5  # a poll rests so many times as long as the last one took
 SLOW_ACCOUNTING = 10.0  # seconds of an answer after which only what is missing is asked for
@@ -60,7 +60,7 @@ SOON = 3.0  # seconds until the next poll while something waits for it that was 
 CLOCK_STEP = 1.0  # seconds; the clock was set if it has moved by so much against the monotonic one
 
 Result = TypeVar("Result")
-News = Callable[[Sequence[HandOffNews], ResourceStatus | None], None]
+News = Callable[[Sequence[HandOffReport], ResourceStatus | None], None]
 
 
 class ResourceWorker:
@@ -74,11 +74,11 @@ class ResourceWorker:
         self._table = HandOffTable(dialect.system.full_name, _patience(resource))
         self._orders: dict[AttemptPlace, HandOffOrder] = {}
         self._inbox: queue.SimpleQueue[Callable[[Instant], None]] = queue.SimpleQueue()
-        self._staging = AttemptStaging(self._table, self._orders, transfers, self._inbox.put, self._tell)
+        self._staging = AttemptStaging(self._table, self._orders, transfers, self._inbox.put, self._report)
         self._users = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="users")
         self._own = ThreadPoolExecutor(2, thread_name_prefix="own")  # a poll, and a look into the history
         self._under_way: Counter[str] = Counter()  # commands of each user
-        self._together = MOST_TOGETHER
+        self._together = MAX_TOGETHER
         self._submitting: dict[str, list[float]] = {}  # by user, when each submission under way began
         self._looking: set[str] = set()
         self._polling = self._remembering = False
@@ -182,7 +182,7 @@ class ResourceWorker:
     def _turn(self) -> None:
         """Start what is due; nothing here waits for a command."""
         now = self._now()
-        self._tell(self._table.never_there(now))
+        self._report(self._table.never_there(now))
         self._staging.turn()
         for owner, attempts in by_owner(self._table.to_submit(now)).items():
             while attempts and self._may_submit(owner, len(attempts)):
@@ -207,7 +207,7 @@ class ResourceWorker:
         began = max(self._submitting.get(owner, ()), default=-GATHERS)
         return count >= self._together or time.monotonic() >= began + GATHERS
 
-    def _tell(self, news: Sequence[HandOffNews]) -> None:
+    def _report(self, news: Sequence[HandOffReport]) -> None:
         if news:
             self._news(news, None)
 
@@ -220,7 +220,7 @@ class ResourceWorker:
             account,
             words,
             stdin=stdin,
-            seconds=seconds or LONGEST_COMMAND,
+            seconds=seconds or MAX_COMMAND,
         )
 
     def _beside(
@@ -249,7 +249,7 @@ class ResourceWorker:
 
     # Submission.
 
-    def _submit(self, owner: str, attempts: Sequence[Tracked], now: Instant) -> None:
+    def _submit(self, owner: str, attempts: Sequence[TrackedAttempt], now: Instant) -> None:
         """Submit some attempts of one user in one shell."""
         orders = {one.marker: self._orders[one.key] for one in attempts}
         for one in attempts:
@@ -261,13 +261,13 @@ class ResourceWorker:
             self._submitting[owner].remove(began)
             quick = time.monotonic() - began < QUICK
             clear = all(answer.kind != "doubtful" for answer in answers.values())
-            self._together = MOST_TOGETHER if quick and clear else 1
-            news: list[HandOffNews] = []
+            self._together = MAX_TOGETHER if quick and clear else 1
+            news: list[HandOffReport] = []
             for marker, order in orders.items():
                 if answers[marker].kind == "queued" and order.key in self._orders:  # nobody needs it again
                     self._orders[order.key] = order.without_input()
                 news += self._table.submitted(order.key, answers[marker], now)
-            self._tell(news)
+            self._report(news)
 
         self._beside(owner, lambda: self._submitted(orders), answered)
 
@@ -288,22 +288,24 @@ class ResourceWorker:
         base, token = base_directory(self._resource, order.owner), secrets.token_hex(8)
         hidden = {marker: one.secret for marker, one in wanted.items() if one.secret}
         commands = {m: (one.script, self._dialect.submit(one.wanted)) for m, one in wanted.items()}
-        seconds = min(LONGEST_COMMAND, self._resource.settle * 2 / 3)
+        seconds = min(MAX_COMMAND, self._resource.settle * 2 / 3)
         said = self._run(account, submit_words(base, token, wanted), submit_input(commands, hidden), seconds)
-        for marker, one in submissions_said(said, token, wanted).items():
+        for marker, one in submission_answers(said, token, wanted).items():
             found[marker] = not_written(one) or self._dialect.submitted(one)
         return found
 
     # What is there.
 
-    def _act(self, action: ForeignAction, owner: str, attempts: Sequence[Tracked], now: Instant) -> None:
+    def _act(
+        self, action: ForeignAction, owner: str, attempts: Sequence[TrackedAttempt], now: Instant
+    ) -> None:
         order, keys = self._orders[attempts[0].key], [one.key for one in attempts]
         words = self._dialect.act(action, [one.id for one in attempts], order.wanted)
         self._table.begun(action, attempts, now)
 
         def acted(said: CommandResult | None, now: Instant) -> None:
             if said is not None:
-                self._tell(self._table.acted(action, keys, said, now))
+                self._report(self._table.acted(action, keys, said, now))
             self._poll_soon()
 
         self._beside(owner, lambda: self._run_as_owner(order, words), acted)
@@ -348,7 +350,7 @@ class ResourceWorker:
         self._looking.discard(owner)
         if said is not None:
             began = Instant(now - (time.monotonic() - clock))
-            self._tell(self._table.looked(files_found(said, markers), began, now))
+            self._report(self._table.looked(files_found(said, markers), began, now))
         self._next_history = 0.0
 
     def _remember(self) -> None:
@@ -358,7 +360,7 @@ class ResourceWorker:
         if not asked:
             return
         if clock < self._rests_until and all(each.report is not None for each in asked):
-            self._tell(self._table.remembered(None, self._now()))
+            self._report(self._table.remembered(None, self._now()))
             return
         self._remembering = True
         known = [each.id for each in asked if each.id]
@@ -369,7 +371,7 @@ class ResourceWorker:
             rows, took = self._dialect.remembered(said), time.monotonic() - clock
             if rows is None or took > SLOW_ACCOUNTING:
                 self._rests_until = time.monotonic() + REST_OF_ACCOUNTING
-            self._tell(self._table.remembered(rows, now))
+            self._report(self._table.remembered(rows, now))
             if any(each.report is not None for each in self._table.attempts.values()):
                 self._next_history = time.monotonic() + max(SOON, SLOW * took)
 
@@ -384,5 +386,5 @@ def _end_if_failed(done: "Future[None]") -> None:
 
 
 def _patience(resource: BatchResource) -> HandOffPatience:
-    exit_file = Seconds(min(LONGEST_EXIT_FILE, max(1.0, resource.lost_after / 5)))
+    exit_file = Seconds(min(MAX_EXIT_FILE, max(1.0, resource.lost_after / 5)))
     return HandOffPatience(resource.poll, resource.settle, resource.lost_after, exit_file)

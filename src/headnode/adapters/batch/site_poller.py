@@ -17,7 +17,7 @@ from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
 
-LONGEST_COMMAND = 60.0  # seconds
+MAX_COMMAND = 60.0  # seconds
 SLOW = 5  # nothing is asked for so many times as long as the last answers took
 USUAL, SELDOM, RARE = 2, 20, 120  # times the poll interval: queue and nodes; if nobody asks; configuration
 """If somebody has asked since the last look, the next one comes after one poll interval."""
@@ -29,7 +29,7 @@ SITE_READERS: dict[ResourceSystem, "SiteReader"] = {
     ResourceSystem.GRID_ENGINE: gridengine_site,
 }
 """The schedulers whose queue and nodes can be shown."""
-LARGEST_SNAPSHOT = 8 * 1024 * 1024  # bytes
+MAX_SNAPSHOT = 8 * 1024 * 1024  # bytes
 
 
 class SiteReader(Protocol):
@@ -57,8 +57,8 @@ class SitePoller:
     A site that is under no overlay is asked as long as somebody wants to know.
     """
 
-    def __init__(self, resource: BatchResource, tell: Callable[[SiteSnapshot], None]) -> None:
-        self._resource, self._tell = resource, tell
+    def __init__(self, resource: BatchResource, report: Callable[[SiteSnapshot], None]) -> None:
+        self._resource, self._report = resource, report
         self._reader = SITE_READERS[resource.system]
         self.system = resource.system
         self._wakes = threading.Event()
@@ -93,9 +93,9 @@ class SitePoller:
                 self._wakes.wait()
                 self._wakes.clear()
                 continue
-            self._tell(self._look())
+            self._report(self._look())
             if ended := self._history():
-                self._tell(replace(self._last, ended=ended))
+                self._report(replace(self._last, ended=ended))
             while not self._is_over and (left := self._asked + self._rest() - time.monotonic()) > 0:
                 self._wakes.wait(left)
                 self._wakes.clear()
@@ -165,7 +165,7 @@ class SitePoller:
 
     def _run(self, words: Sequence[str]) -> CommandResult:
         variable = self._resource.system.settings_variable
-        return run_command(self._resource, variable, own_account(), words, seconds=LONGEST_COMMAND)
+        return run_command(self._resource, variable, own_account(), words, seconds=MAX_COMMAND)
 
 
 def _program(words: Sequence[str]) -> str:
@@ -175,7 +175,7 @@ def _program(words: Sequence[str]) -> str:
 
 def bounded(snapshot: SiteSnapshot) -> SiteSnapshot:
     """Return the snapshot with as many jobs and nodes as one message holds."""
-    while len(msgspec.msgpack.encode(snapshot)) > LARGEST_SNAPSHOT:
+    while len(msgspec.msgpack.encode(snapshot)) > MAX_SNAPSHOT:
         jobs: tuple[SiteJob, ...] = snapshot.jobs[: len(snapshot.jobs) // 2]
         nodes: tuple[SiteNode, ...] = snapshot.nodes
         if len(jobs) < len(nodes):

@@ -25,18 +25,18 @@ from headnode.core.model.quantities import Instant
 from headnode.core.model.staging import host_of
 
 MODULE = "headnode.adapters.staging.attempt_transfer"
-MOST_DEATHS = 20  # of the processes of one attempt in one direction, until it fails
+MAX_DEATHS = 20  # of the processes of one attempt in one direction, until it fails
 REST_AWAY = 15.0  # seconds until a directory that is away is tried again
-LONGEST_LINE = 1 << 16  # bytes
-MOST_LINES, LINES_IN_A_SECOND = 100, 10  # of a process; ours says how far it is once in a second
-MOST_WORDS = 4000  # characters of a failure
+MAX_LINE = 1 << 16  # bytes
+MAX_LINES, LINES_IN_A_SECOND = 100, 10  # of a process; ours says how far it is once in a second
+MAX_WORDS = 4000  # characters of a failure
 _LARGEST = 1 << 53
 
 Direction = Literal["in", "out", ""]
 """The way files go; empty: they are only removed."""
 
 
-class TransferNews(NamedTuple):
+class TransferCallbacks(NamedTuple):
     """Who is told of one run; each is called in any thread."""
 
     progress: Callable[[TransferProgress], None]
@@ -49,7 +49,7 @@ class ForeignTransfer:
 
     def __init__(
         self, key: AttemptPlace, account: CommandUser, direction: Direction, staged: FilesToStage,
-        news: TransferNews,
+        news: TransferCallbacks,
     ) -> None:  # fmt: skip
         self.key, self.account, self.direction, self.staged = key, account, direction, staged
         self.news = news
@@ -102,7 +102,7 @@ class ForeignTransfer:
         if self.stopped:
             self.kill()
         with process:
-            self._hear_all(process)
+            self._receive_all(process)
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             self.kill()  # a program that it started may be there still
             with self._lock:
@@ -114,18 +114,18 @@ class ForeignTransfer:
             if self._process is not None:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _hear_all(self, process: "subprocess.Popen[bytes]") -> None:
+    def _receive_all(self, process: "subprocess.Popen[bytes]") -> None:
         """Hear a process to its end; one that says more than ours would is killed."""
         began, lines = time.monotonic(), 0
-        while process.stdout is not None and (line := process.stdout.readline(LONGEST_LINE)):
+        while process.stdout is not None and (line := process.stdout.readline(MAX_LINE)):
             lines += 1
-            if lines > MOST_LINES + LINES_IN_A_SECOND * (time.monotonic() - began):
+            if lines > MAX_LINES + LINES_IN_A_SECOND * (time.monotonic() - began):
                 self.kill()
                 return
             with contextlib.suppress(ValueError):
-                self._hear(json.loads(line))
+                self._receive(json.loads(line))
 
-    def _hear(self, said: Any) -> None:
+    def _receive(self, said: Any) -> None:
         """Take in a line of a process that its user may have replaced."""
         match said:
             case ["moved", int(files), int(of_files), int(size), int(of_size), str(waits_for)]:
@@ -136,10 +136,10 @@ class ForeignTransfer:
                 )
                 self.result = TransferResult("done", usage=usage)
             case ["failed", str(why)]:
-                self.failed(why[:MOST_WORDS])
+                self.failed(why[:MAX_WORDS])
             case ["later", str(why)]:
                 self.retry_at = time.monotonic() + REST_AWAY
-                self.news.waits(why[:MOST_WORDS])
+                self.news.waits(why[:MAX_WORDS])
 
     def _moved(self, how_far: tuple[int, int, int, int, str]) -> None:
         if self.direction and self.count:
@@ -255,7 +255,7 @@ def _end_of(transfer: ForeignTransfer, began: float) -> TransferResult | None:
     if transfer.retry_at > began:
         return None
     transfer.deaths += 1
-    if transfer.deaths > MOST_DEATHS:
+    if transfer.deaths > MAX_DEATHS:
         transfer.failed(f"the process that transfers its files died {transfer.deaths} times")
         return transfer.result
     transfer.retry_at = time.monotonic() + min(0.1 * 2.0**transfer.deaths, 30.0)

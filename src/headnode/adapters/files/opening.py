@@ -12,7 +12,7 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_MOST_LINKS = 40  # as the kernel has it
+_MAX_LINKS = 40  # as the kernel has it
 _OWN = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _OWN_DIRECTORIES = ("/dev/fd", "/proc/self/fd")
 
@@ -33,7 +33,7 @@ def open_plain(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
     """
     if os.geteuid() != 0:
         return _plain(path, flags, mode)
-    directory, last = _walk(path, _MOST_LINKS)
+    directory, last = _walk(path, _MAX_LINKS)
     try:
         return _plain(last, flags, mode, directory)
     finally:
@@ -71,7 +71,7 @@ def open_named(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
     own = _own_descriptor(path)
     if own is not None:
         return os.dup(own)
-    directory, last = _place(path, _MOST_LINKS)
+    directory, last = _place(path, _MAX_LINKS)
     try:
         return _named(last, flags, mode, directory)
     finally:
@@ -100,7 +100,7 @@ def directory_of(path: str) -> tuple[int, str]:
     if os.geteuid() != 0:
         directory, name = os.path.split(os.path.realpath(path))
         return os.open(directory, _STEP | os.O_DIRECTORY), name
-    return _place(path, _MOST_LINKS)
+    return _place(path, _MAX_LINKS)
 
 
 def make_own_directory(path: str, mode: int = 0o700) -> int:
@@ -116,7 +116,7 @@ def make_own_directory(path: str, mode: int = 0o700) -> int:
         above = path
         while not os.path.lexists(above):
             above = os.path.dirname(above) or "."
-        directory, _ = _walk(os.path.join(above, "any"), _MOST_LINKS)
+        directory, _ = _walk(os.path.join(above, "any"), _MAX_LINKS)
         owner = os.fstat(directory).st_uid
         os.close(directory)
         if owner != 0:

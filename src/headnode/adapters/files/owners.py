@@ -12,8 +12,8 @@ from pathlib import Path
 import headnode
 from headnode.core.model.errors import Unavailable
 
-_MOST_LINKS = 40  # as the kernel has it
-_MOST_INTERPRETERS = 4  # one that the first line of another names, as the kernel has it
+_MAX_LINKS = 40  # as the kernel has it
+_MAX_INTERPRETERS = 4  # one that the first line of another names, as the kernel has it
 _FIRST_LINE = 256  # bytes that the kernel reads of it
 _INTERPRETERS = ("sh", "bash", "dash", "ksh", "zsh", "env", "python", "perl", "ruby", "node", "lua", "tclsh")
 
@@ -31,7 +31,7 @@ def why_not_run(words: Sequence[str]) -> str:
     if not words:
         return "no program is named"
     try:
-        _check_program(words, _MOST_INTERPRETERS)
+        _check_program(words, _MAX_INTERPRETERS)
     except (Unsafe, ValueError) as why:
         return str(why)
     return ""
@@ -114,7 +114,7 @@ def _check_path(path: str, *, shared: bool = False) -> str:
     whole = path if path.startswith("/") else f"{Path.cwd()}/{path}"
     steps = [step for step in reversed(whole.split("/")) if step not in ("", ".")]
     _check_step("/", "/")
-    walked, links = "", _MOST_LINKS
+    walked, links = "", _MAX_LINKS
     while steps:
         step = steps.pop()
         if step == "..":

@@ -22,8 +22,8 @@ from headnode.core.filtering import (
     last_words,
 )
 
-LONGEST_LOAD = 20.0  # seconds; as HPC Pack gives OnFilterLoad
-LONGEST_ANSWER = 16 * 1024 * 1024  # bytes
+MAX_LOAD = 20.0  # seconds; as HPC Pack gives OnFilterLoad
+MAX_ANSWER = 16 * 1024 * 1024  # bytes
 TO_UNLOAD = 2.0  # seconds
 TO_EXIT = 0.5  # seconds from hanging up to the end of a process
 
@@ -44,7 +44,7 @@ class PlugIn:
             environment=environment | {"CCP_DATA": str(data)},
             kill=_end,
         )
-        self._service = ChildService(program, _read_answer, LONGEST_ANSWER)
+        self._service = ChildService(program, _read_answer, MAX_ANSWER)
         self._numbers = itertools.count(LOADED + 1)
         self._turn = asyncio.Lock()
         self._ready = False  # the plug-in is loaded
@@ -78,10 +78,10 @@ class PlugIn:
         await self._end()
         try:
             loaded = await self._service.ask(LOADED, msgspec.msgpack.encode({"number": LOADED}))
-            async with asyncio.timeout(LONGEST_LOAD):
+            async with asyncio.timeout(MAX_LOAD):
                 why: str = (await loaded).get("error", "")
         except TimeoutError:
-            why = f"it did not load within {LONGEST_LOAD:g} s"
+            why = f"it did not load within {MAX_LOAD:g} s"
         except ConnectionError:
             why = f"it ended while it was loaded: {(await self._died()).words}"
         self._ready = not why

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headnode.adapters.files.owners import why_not_run
-from headnode.adapters.filters.runner import LONGEST_ANSWER
+from headnode.adapters.filters.runner import MAX_ANSWER
 from headnode.adapters.process_tree import end_marked
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.adapters.wire.frame_codec import LONGEST
@@ -26,7 +26,7 @@ from headnode.core.filtering import (
     last_words,
 )
 
-Said = dict[str, Any]
+ProgramMessage = dict[str, Any]
 """What the runner says of one run; `how` is "gone" when there is no runner to say anything."""
 
 OF_RUNNER = "HEADNODE_FILTER_RUNNER"  # in the environment of every filter of one runner
@@ -46,10 +46,10 @@ class RunnerLink:
             greeting=json.dumps({"environment": every}).encode(),
             kill=partial(_end_with_filters, marker.encode()),
         )
-        self._service = ChildService(program, _read_said, LONGEST)
+        self._service = ChildService(program, _read_message, LONGEST)
         self._numbers = itertools.count(1)
 
-    async def run(self, request: dict[str, Any], seconds: float) -> Said:
+    async def run(self, request: dict[str, Any], seconds: float) -> ProgramMessage:
         """Have one program run, and return how it ended; `seconds` is the time that it has."""
         number = next(self._numbers)
         question = json.dumps(request | {"number": number, "seconds": seconds}).encode()
@@ -71,8 +71,8 @@ class RunnerLink:
         await self._service.end(AFTER_THE_TIME_OUT)
 
 
-def _read_said(message: bytes) -> tuple[int, Said]:
-    said: Said = json.loads(message)
+def _read_message(message: bytes) -> tuple[int, ProgramMessage]:
+    said: ProgramMessage = json.loads(message)
     return said["number"], said
 
 
@@ -83,7 +83,7 @@ def _end_with_filters(marker: bytes, process: "subprocess.Popen[bytes]") -> None
         end_marked(marker, AFTER_THE_TIME_OUT)
 
 
-LARGEST_PAPER = LONGEST_ANSWER  # bytes of a job file as a filter left it
+MAX_PAPER = MAX_ANSWER  # bytes of a job file as a filter left it
 
 
 class Programs:
@@ -174,9 +174,7 @@ def _answer(said: dict[str, Any], as_json: bool) -> FilterAnswer:
 
 def _from_output(said: dict[str, Any], answer: FilterAnswer) -> FilterReturn:
     if said["too_much"]:
-        return FilterReturn(
-            FilterAnswer(CallOutcome.BROKEN, words=f"it wrote more than {LONGEST_ANSWER} bytes")
-        )
+        return FilterReturn(FilterAnswer(CallOutcome.BROKEN, words=f"it wrote more than {MAX_ANSWER} bytes"))
     return FilterReturn(answer, said["output"].encode())
 
 
@@ -188,8 +186,8 @@ def _read_back(paper: str) -> bytes | None:
         return None
     try:
         seen = os.fstat(handle)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > LARGEST_PAPER:
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > MAX_PAPER:
             return None
-        return os.pread(handle, LARGEST_PAPER, 0)
+        return os.pread(handle, MAX_PAPER, 0)
     finally:
         os.close(handle)

@@ -16,7 +16,7 @@ from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
 
 MARKER = "HEADNODE_FILTER_RUN"  # in the environment of a filter, with the number of its run
 TAIL = 64 * 1024  # bytes of what a filter says that are kept: the last ones
-LONGEST_ANSWER = 16 * 1024 * 1024  # bytes of a job on standard output
+MAX_ANSWER = 16 * 1024 * 1024  # bytes of a job on standard output
 READ = 1 << 18
 LAST_SWEEPS = 2.0  # seconds for killing what is left when the head is gone
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
@@ -51,7 +51,7 @@ class FilterRun:
         kept = self.said[pipe]
         kept += data
         if self.whole and pipe == self.output:
-            if len(kept) > LONGEST_ANSWER:
+            if len(kept) > MAX_ANSWER:
                 self.too_much = True
                 kept.clear()
         elif len(kept) > 2 * TAIL:
@@ -182,7 +182,7 @@ class Runner:
             os.killpg(run.process, signal.SIGKILL)
         for pipe in run.said:
             read = 0
-            while read < LONGEST_ANSWER and self._listen(run, pipe):
+            while read < MAX_ANSWER and self._listen(run, pipe):
                 read += READ
             del self._listening[pipe]
             os.close(pipe)  # which takes it out of the poll, too

@@ -16,7 +16,7 @@ import msgspec
 from headnode.adapters.files.copied_tables import DELEGATIONS, RowChanges, opened
 from headnode.core.model.errors import BadRequest, NotFound
 
-MOST_OF_USER = 100
+MAX_OF_USER = 100
 _KEY_BEGINS = re.compile(rb"-----BEGIN ([A-Z ]{0,20}PRIVATE KEY-----)")
 
 
@@ -59,7 +59,7 @@ class DelegationStore:
         with self._database() as database:
             others = "select count(*) from delegations where owner = ? and name <> ?"
             (count,) = database.execute(others, (delegation.owner, delegation.name)).fetchone()
-            if count >= MOST_OF_USER:
+            if count >= MAX_OF_USER:
                 what = f"{delegation.owner!r} has {count} delegations"
                 raise BadRequest(code="delegations", what=what, fix="delete those that are not needed")
             kept = msgspec.msgpack.encode(delegation)

@@ -29,7 +29,7 @@ from headnode.engine.recovery import recover
 FORMAT: Final = "headnode-backup"
 VERSION: Final = 2  # 1 was of development
 MANIFEST: Final = "manifest.json"
-LARGEST_MANIFEST: Final = 1 << 20  # bytes
+MAX_MANIFEST: Final = 1 << 20  # bytes
 FILES: Final = (
     JOURNAL,
     CLUSTER_ID,
@@ -152,7 +152,7 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
                 what=f"{str(backup)!r} is not a backup of a head",
                 fix="name a file that `hn backup` wrote",
             )
-        text = content.read(LARGEST_MANIFEST)
+        text = content.read(MAX_MANIFEST)
         _see_that_its_version_is_read(backup, msgspec.json.decode(text, type=ManifestVersion))
         return msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:

@@ -27,7 +27,7 @@ from headnode.core.state.events import decode
 
 _INSTRUCTIONS: Final = 20_000  # of SQLite between two looks at the clock, about a millisecond
 _ROWS: Final = 1_000  # between two looks at the clock
-_MOST_TOLD: Final = 20  # faults of the structure
+_MAX_TOLD: Final = 20  # faults of the structure
 
 
 class CheckedTable(NamedTuple):
@@ -163,7 +163,7 @@ def faults_of_structure(database: sqlite3.Connection, until: float) -> list[str]
     """Return what SQLite finds wrong with its pages until then, on the monotonic clock."""
     database.set_progress_handler(lambda: time.monotonic() > until, _INSTRUCTIONS)
     try:
-        rows = database.execute(f"pragma quick_check({_MOST_TOLD})").fetchall()
+        rows = database.execute(f"pragma quick_check({_MAX_TOLD})").fetchall()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise

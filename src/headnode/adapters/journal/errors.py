@@ -134,7 +134,7 @@ def _no_room(path: Path) -> bool:
         return False
 
 
-MOST_NOTED: Final = 100  # rows; the log has them all
+MAX_NOTED: Final = 100  # rows; the log has them all
 
 Row = TypeVar("Row")
 
@@ -154,7 +154,7 @@ class Damage:
 
     def note(self, what: str) -> None:
         """Note a row that cannot be read, in a sentence; log it the first time."""
-        if what not in self._noted and len(self._noted) < MOST_NOTED:
+        if what not in self._noted and len(self._noted) < MAX_NOTED:
             self._noted[what] = None
             log.error("a row of the journal cannot be read: %s", what)
 

@@ -35,7 +35,7 @@ from headnode.core.state.job_events import (
     JobStarted,
 )
 from headnode.core.state.suspension_events import JobResumed, JobSuspended
-from headnode.engine.ports import MOST_PREDICTIONS, Prediction
+from headnode.engine.ports import MAX_PREDICTIONS, Prediction
 
 OF_CLUSTER: Final = 0
 """Kind of an event of a node or of the whole cluster."""
@@ -129,7 +129,7 @@ def changes(events: Sequence[Event]) -> Iterator[Change]:
 
 
 _Row = tuple[int, bytes, int]  # number, body, sum
-_LARGEST_ALLOCATION: Final = 4 * 1024 * 1024  # bytes; only descriptions can be larger
+_MAX_ALLOCATION: Final = 4 * 1024 * 1024  # bytes; only descriptions can be larger
 
 
 def first_bytes(rows: Iterable[tuple[Any, bytes, int]], most: int) -> list[tuple[Any, bytes, int]]:
@@ -304,7 +304,7 @@ class EventTable:
         rows = self._database.execute(
             "select number, body, sum from events where kind = 1 and job between ? and ? "
             "and length(body) < ? order by job, number",
-            (first, last, _LARGEST_ALLOCATION),
+            (first, last, _MAX_ALLOCATION),
         )
         found = self._damage.readable(self._read, rows)
         return [event for event in found if isinstance(event, ALLOCATION_EVENTS)]
@@ -351,7 +351,7 @@ class PredictionTable:
             )
             (newest,) = self._database.execute("select max(number) from predictions").fetchone()
             self._database.execute(
-                "delete from predictions where number <= ?", ((newest or 0) - MOST_PREDICTIONS,)
+                "delete from predictions where number <= ?", ((newest or 0) - MAX_PREDICTIONS,)
             )
         for event in events:
             if isinstance(event, JobStarted):

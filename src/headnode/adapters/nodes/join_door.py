@@ -12,7 +12,7 @@ from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.nodes.link import facts_of, misunderstanding
 from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.wire.agent_messages import (
-    LARGEST_GREETING,
+    MAX_GREETING,
     CertificateRejected,
     GetAuthority,
     Join,
@@ -98,7 +98,7 @@ class JoinDoor:
             if protocol == CLIENT:
                 await self._let_client_in(reader, writer, node, known)
             elif protocol == STANDBY:
-                await self._tell_former_head(reader, writer)
+                await self._answer_former_head(reader, writer)
             elif protocol == TASKS:
                 await self._let_task_in(reader, writer, node, known)
             elif node is not None:
@@ -149,17 +149,17 @@ class JoinDoor:
         known()
         await self._serve_task(reader, writer, *node)
 
-    async def _tell_former_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer_former_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Tell a head that looks for its standby here that this is a head, and since which takeover."""
         async with asyncio.timeout(PATIENCE):
-            if await read_frame(reader, LARGEST_GREETING) is not None:
+            if await read_frame(reader, MAX_GREETING) is not None:
                 writer.write(frame(encode_message(IsHead(self._cluster.term(), self._cluster.address()))))
                 await writer.drain()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of a peer without a certificate, for at most `PATIENCE` seconds."""
         async with asyncio.timeout(PATIENCE):
-            while (data := await read_frame(reader, LARGEST_GREETING)) is not None:
+            while (data := await read_frame(reader, MAX_GREETING)) is not None:
                 writer.write(frame(_encode(await self._answer(_read(data)))))
                 await writer.drain()
 

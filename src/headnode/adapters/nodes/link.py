@@ -15,9 +15,9 @@ from headnode.adapters.wire.agent_messages import (
     DEVELOPMENT,
     KNOWS_SIGNALS,
     KNOWS_STANDBYS,
-    LARGEST_GREETING,
-    LARGEST_MESSAGE,
-    LARGEST_REPORT,
+    MAX_GREETING,
+    MAX_MESSAGE,
+    MAX_REPORT,
     OLDEST,
     PROTOCOL,
     AttemptTransfers,
@@ -67,11 +67,11 @@ class Contact(NamedTuple):
 
 log = logging.getLogger("headnode.nodes")
 
-MOST_TRANSFERS = 100_000  # of a node whose progress is remembered
+MAX_TRANSFERS = 100_000  # of a node whose progress is remembered
 
 TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
-MOST_UNREAD = 2 * LARGEST_MESSAGE  # bytes that wait for a node that does not read
+MAX_UNREAD = 2 * MAX_MESSAGE  # bytes that wait for a node that does not read
 
 Question = ReadOutput | ReadFile | ListOutput | CheckProgram | SendSignal
 Answer = OutputRead | OutputListed | ProgramChecked | SignalSent
@@ -86,7 +86,7 @@ class NodeLink:
         self.node, self.protocol = node, protocol
         self._writer = writer
         self._gathered: list[bytes] | None = None  # frames to be sent together; None: each is sent at once
-        self.heard = time.monotonic()  # when it said something last
+        self.received = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
         self._results: dict[JobId, list[int]] = {}  # the numbers of those that are not acknowledged, by job
         self.transfers: dict[
@@ -140,7 +140,7 @@ class NodeLink:
         if self._writer.is_closing():
             return
         self._writer.write(data)
-        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
+        if self._writer.transport.get_write_buffer_size() > MAX_UNREAD:
             log.warning("node %s does not read its messages; its connection was closed", self.node)
             self.abort()
 
@@ -265,7 +265,7 @@ class NodeLink:
     def transferring(self, said: Staging) -> Staging:
         """Note how far transfers are; return those that were not said before on this connection."""
         fresh = tuple(one for one in said.transfers if self._begins(said.job, one))
-        if len(self.transfers) + len(said.transfers) > MOST_TRANSFERS:
+        if len(self.transfers) + len(said.transfers) > MAX_TRANSFERS:
             self.transfers.clear()  # what goes on is told again
         self.transfers.update({(said.job, one.task, one.instance): one for one in said.transfers})
         return replace(said, transfers=fresh)
@@ -321,7 +321,7 @@ class Handshake:
         """
         if shown is None:
             async with asyncio.timeout(PATIENCE):
-                return await read_frame(reader, LARGEST_REPORT)
+                return await read_frame(reader, MAX_REPORT)
         before = self._arriving.get(shown.node)
         if before is not None:
             before.transport.abort()
@@ -330,7 +330,7 @@ class Handshake:
         is_in = node is not None and node.key == shown.key and node.state is not NodeState.PENDING
         try:
             async with asyncio.timeout(PATIENCE):
-                return await read_frame(reader, LARGEST_REPORT if is_in else LARGEST_GREETING)
+                return await read_frame(reader, MAX_REPORT if is_in else MAX_GREETING)
         finally:
             if self._arriving.get(shown.node) is writer:
                 del self._arriving[shown.node]

@@ -34,7 +34,7 @@ from headnode.adapters.nodes.reconcile import (
 from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report, staging_report
 from headnode.adapters.nodes.streams import Relay, Sessions
 from headnode.adapters.wire.agent_messages import (
-    LARGEST_REPORT,
+    MAX_REPORT,
     Health,
     Heartbeat,
     Hello,
@@ -102,8 +102,8 @@ class NodeLinks:
         self._telling = EventDispatch(self.links)
         # Seconds for which a node may assume that no other node gets its tasks.
         self.leases: dict[str, float] = {}
-        self.sessions = Sessions(self._say)
-        self._relay = Relay(self._say, self.sessions)
+        self.sessions = Sessions(self._send)
+        self._relay = Relay(self._send, self.sessions)
         self._whereabouts: AttemptsByNode | None = None  # worked out when it is needed first
         self._arrivals = Handshake(cluster)
 
@@ -123,7 +123,7 @@ class NodeLinks:
             self._whereabouts = AttemptsByNode(self._cluster())
         return self._whereabouts
 
-    def _say(self, node: str, message: FromHead) -> None:
+    def _send(self, node: str, message: FromHead) -> None:
         if node in self.links:
             self.links[node].send(message)
 
@@ -133,17 +133,17 @@ class NodeLinks:
         `limit` returns seconds, and never less than `least`.
         """
         now = time.monotonic()
-        quiet = [link for link in self.links.values() if now - link.heard > least]
-        found = [link for link in quiet if now - link.heard > limit(link.node)]
+        quiet = [link for link in self.links.values() if now - link.received > least]
+        found = [link for link in quiet if now - link.received > limit(link.node)]
         for link in found:
-            log.warning("node %s has sent nothing for %.0f s", link.node, now - link.heard)
+            log.warning("node %s has sent nothing for %.0f s", link.node, now - link.received)
             link.abort()
         return [link.node for link in found]
 
     def forgive(self, seconds: float) -> None:
         """Let all nodes be silent for so much longer."""
         for link in self.links.values():
-            link.heard += seconds
+            link.received += seconds
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk to one agent of this machine until it goes away."""
@@ -176,7 +176,7 @@ class NodeLinks:
         try:
             link = await self._greet(reader, writer, shown)
             if link is not None:
-                await deliver_frames((reader, writer), LARGEST_REPORT, partial(self._hear, link))
+                await deliver_frames((reader, writer), MAX_REPORT, partial(self._receive, link))
         except TimeoutError:
             strangers.warning("a node's connection was dropped: it sent nothing in time")
         except Nonsense as error:
@@ -291,9 +291,9 @@ class NodeLinks:
         if launched:
             self._relay.greeted(link.node, launched, self._cluster())
 
-    def _hear(self, link: NodeLink, data: bytes) -> bool:
+    def _receive(self, link: NodeLink, data: bytes) -> bool:
         message = read_message(data, time_for_nodes())
-        link.heard = time.monotonic()
+        link.received = time.monotonic()
         match message:
             case Heartbeat():
                 self._answer(link, message)
@@ -372,12 +372,12 @@ class NodeLinks:
         said = message.message[: WORDS.most]
         command = ReportHook(node=link.node, job=job, hook=hook, reason=said, of_node=of_node)
 
-        def heard(error: BaseException | None) -> None:
+        def received(error: BaseException | None) -> None:
             _close_if_refused(error, link)
             if error is None:
                 link.send(HookFailureAck(job=job, hook=hook))
 
-        self._reports.give(command, heard, (link, job, hook))
+        self._reports.give(command, received, (link, job, hook))
 
     def _report(self, command: Command, link: NodeLink) -> None:
         self._reports.give(command, lambda error: _close_if_refused(error, link), command)

@@ -13,7 +13,7 @@ import msgspec
 
 from headnode.adapters.files.local_daemons import MEMBERSHIP
 from headnode.adapters.wire.agent_messages import (
-    LARGEST_GREETING,
+    MAX_GREETING,
     PROTOCOL,
     CertificateRejected,
     GetAuthority,
@@ -37,7 +37,7 @@ from headnode.core.model.node import NodeFacts
 
 DEFAULT_PORT = 5817
 _BETWEEN_COMPLAINTS = 300.0  # seconds
-_LONGEST_REASON = 200  # characters
+_MAX_REASON = 200  # characters
 _PATIENCE = 30.0  # seconds that the head has for each answer
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -91,18 +91,18 @@ def read_address(text: str, code: str) -> tuple[str, int]:
     return host, int(port) if colon else DEFAULT_PORT
 
 
-MOST_HEADS = 8  # addresses that a head may name for others that may become the head
-LONGEST_ADDRESS = 300  # characters
+MAX_HEADS = 8  # addresses that a head may name for others that may become the head
+MAX_ADDRESS = 300  # characters
 
 
 def usable_addresses(said: Sequence[str]) -> list[Address]:
-    """Return those of the addresses that are some, each once, at most `MOST_HEADS`.
+    """Return those of the addresses that are some, each once, at most `MAX_HEADS`.
 
     What is wrong in a message or a file must not keep a node from the heads that it can reach.
     """
     found: dict[Address, None] = {}
-    for text in said[:MOST_HEADS]:
-        if len(text) <= LONGEST_ADDRESS:
+    for text in said[:MAX_HEADS]:
+        if len(text) <= MAX_ADDRESS:
             with contextlib.suppress(BadRequest):
                 found[read_address(text, "heads")] = None
     return list(found)
@@ -211,10 +211,10 @@ class NodeIdentity:
         try:
             return await dial(host, port, node_side(self._authority, self._own, protocol))
         except ssl.SSLCertVerificationError:
-            await self._tell_mistrust((host, port), belongs.node)
+            await self._log_mistrust((host, port), belongs.node)
             raise
 
-    async def _tell_mistrust(self, address: Address, node: str) -> None:
+    async def _log_mistrust(self, address: Address, node: str) -> None:
         """Let the log of the head say why this node stays away, now and then."""
         now = time.monotonic()
         if now < self._quiet_until:
@@ -236,7 +236,7 @@ async def learn_authority(invitation: Invitation) -> bytes:
         raise Unavailable(
             code=IS_STANDBY,
             what=f"{written_address((invitation.host, invitation.port))} is not the head now: "
-            f"{answer.reason[:_LONGEST_REASON]}",
+            f"{answer.reason[:_MAX_REASON]}",
             fix="name the address of the head",
         )
     told = answer.certificate if isinstance(answer, AuthorityCertificate) else b""
@@ -279,7 +279,7 @@ async def _ask(streams: Streams, question: FromStranger) -> ToStranger:
     reader, writer = streams
     writer.write(frame(_encode(question)))
     await writer.drain()
-    answer = await read_frame(reader, LARGEST_GREETING)
+    answer = await read_frame(reader, MAX_GREETING)
     if answer is None:
         raise ConnectionResetError("it closed the connection")
     try:

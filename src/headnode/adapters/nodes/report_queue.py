@@ -17,7 +17,7 @@ from headnode.core.state.report import ReportEnded, ReportStaging
 log = logging.getLogger("headnode.nodes")
 
 AGAIN = 1.0  # seconds between two tries
-MOST_HELD = 10_000  # reports; more are not held: nodes say again what was not acknowledged
+MAX_HELD = 10_000  # reports; more are not held: nodes say again what was not acknowledged
 PATIENCE = 12.0  # seconds for a report that a client waits for; an agent waits for 15
 
 Ask = Callable[[c.Command], Awaitable[object]]
@@ -52,7 +52,7 @@ class ReportQueue:
         One with the `key` of another that waits is left out, and so is one too many: then this returns False,
         and `then` hears nothing.
         """
-        if key in self._keys or len(self._held) >= MOST_HELD:
+        if key in self._keys or len(self._held) >= MAX_HELD:
             return False
         if key is not None:
             self._keys.add(key)

@@ -43,17 +43,17 @@ class LaunchStream:
     a window of pieces, however slow the reader.
     """
 
-    def __init__(self, say: Say, route: Route, back: bool) -> None:
+    def __init__(self, send: Say, route: Route, back: bool) -> None:
         """`back`: this is the side of the command."""
         self.route, self.back = route, back
-        self._say = say
+        self._send = send
         self._unheard: deque[tuple[int, Launch | LaunchData]] = deque()
         self._said = 0  # the number of the last piece said
         self._arrived, self._taken = 0, 0  # of the last piece that arrived, and that was dealt with
         self._pieces: asyncio.Queue[LaunchData] = asyncio.Queue()
         self._changed = asyncio.Event()
         now = asyncio.get_running_loop().time()
-        self._spoke, self.heard = now, now
+        self._spoke, self.received = now, now
         self.failed = ""  # why no more will come
         self._last_kind = ""
         self.over = False  # the other side has said how the command ended
@@ -61,16 +61,16 @@ class LaunchStream:
     def launch(self, message: Launch) -> None:
         """Say the first message of all."""
         self._unheard.append((0, message))
-        self._tell(message)
+        self._report(message)
 
-    async def say(self, kind: str, data: bytes = b"", code: int = 0) -> None:
+    async def send(self, kind: str, data: bytes = b"", code: int = 0) -> None:
         """Send a piece once there is room, and the receiver knows the launch."""
         while self._must_wait() and not self.failed:
             await self._change()
         self._said += 1
         piece = LaunchData(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
         self._unheard.append((self._said, piece))
-        self._tell(piece)
+        self._report(piece)
 
     def _must_wait(self) -> bool:
         """Whether too much is unacknowledged, or the first message is: an unknown launch is ended."""
@@ -94,9 +94,9 @@ class LaunchStream:
 
     def acknowledge(self) -> None:
         """Say what was dealt with."""
-        self._tell(LaunchAck(self.route, self.back, self._taken))
+        self._report(LaunchAck(self.route, self.back, self._taken))
 
-    async def all_heard(self) -> None:
+    async def all_received(self) -> None:
         """Wait until the other side has taken all, or never will."""
         while self._unheard and not self.failed:
             await self._change()
@@ -115,15 +115,15 @@ class LaunchStream:
         """Say that this side goes: in order where that is soon heard, else out of order."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REPEAT):
-                await self.say("gone")
-                await self.all_heard()
+                await self.send("gone")
+                await self.all_received()
         if self._unheard and not self.failed:
-            self._tell(LaunchData(self.route, self.back, 0, "failed", _GONE.encode()))
+            self._report(LaunchData(self.route, self.back, 0, "failed", _GONE.encode()))
         self.fail(_GONE)
 
-    def hear(self, message: LaunchData | LaunchAck) -> None:
+    def receive(self, message: LaunchData | LaunchAck) -> None:
         """Take in what the other side says."""
-        self.heard = asyncio.get_running_loop().time()
+        self.received = asyncio.get_running_loop().time()
         if isinstance(message, LaunchAck):
             while self._unheard and self._unheard[0][0] <= message.sequence:
                 self._unheard.popleft()
@@ -143,13 +143,13 @@ class LaunchStream:
         """Repeat what was not taken, and show that we live."""
         if self._unheard and now - self._spoke >= REPEAT:
             for _, message in self._unheard:
-                self._tell(message)
+                self._report(message)
         elif now - self._spoke >= SHOW_LIFE:
             self.acknowledge()
 
-    def _tell(self, message: Launching) -> None:
+    def _report(self, message: Launching) -> None:
         self._spoke = asyncio.get_running_loop().time()
-        self._say(message)
+        self._send(message)
 
     async def _change(self) -> None:
         self._changed.clear()
@@ -163,13 +163,13 @@ async def look_after(streams: Callable[[], Iterable[LaunchStream]], lost_after: 
         await asyncio.sleep(REPEAT / 2)
         for stream in list(streams()):
             stream.look(loop.time())
-            if loop.time() - stream.heard > lost_after():
+            if loop.time() - stream.received > lost_after():
                 stream.fail(f"the other node has sent nothing for {lost_after():.0f} s")
 
 
 HEAD = ""
 LOST_AFTER = 30.0  # seconds in which nothing came from the node
-_MOST_JOBS = 1 << 53
+_MAX_JOBS = 1 << 53
 
 SessionKey = tuple[int, int, int]
 """Task, instance and attempt."""
@@ -179,15 +179,15 @@ BESIDE: SessionKey = (0, 0, 0)
 
 def number_outside() -> JobId:
     """Return the number of a job outside the queue; none before had it, whichever head made it."""
-    return JobId(-1 - secrets.randbelow(_MOST_JOBS))
+    return JobId(-1 - secrets.randbelow(_MAX_JOBS))
 
 
 class Sessions:
     """All conversations of the head."""
 
-    def __init__(self, say: Callable[[str, FromHead], None]) -> None:
+    def __init__(self, send: Callable[[str, FromHead], None]) -> None:
         """`say` sends a message to a node, if it is there."""
-        self._say = say
+        self._send = send
         self._streams: dict[str, LaunchStream] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -197,10 +197,10 @@ class Sessions:
         """Begin a conversation with what `launch` asks for; to be ended with `end`."""
         route = Route(job, *attempt, secrets.token_hex(8), HEAD, node)
 
-        def say(message: Launching) -> None:
-            self._say(node, message)
+        def send(message: Launching) -> None:
+            self._send(node, message)
 
-        stream = self._streams[route.number] = LaunchStream(say, route, back=False)
+        stream = self._streams[route.number] = LaunchStream(send, route, back=False)
         if self._looking is None:
             self._looking = asyncio.ensure_future(look_after(self._streams.values, lambda: LOST_AFTER))
         stream.launch(launch(route))
@@ -217,13 +217,13 @@ class Sessions:
                 self._looking.cancel()
                 self._looking = None
 
-    def hear(self, node: str, message: LaunchData | LaunchAck) -> None:
+    def receive(self, node: str, message: LaunchData | LaunchAck) -> None:
         """Take in what a node says of a command of ours."""
         stream = self._streams.get(message.route.number)
         if stream is not None and stream.route.target == node and message.from_target:
-            stream.hear(message)
+            stream.receive(message)
         elif not isinstance(message, LaunchData) or message.kind != "failed":
-            self._say(
+            self._send(
                 node, LaunchData(message.route, False, 0, "failed", b"the command that launched it has ended")
             )
 
@@ -265,9 +265,9 @@ class _RelayedAttempt(NamedTuple):
 class Relay:
     """Passes on what may pass, and ends what attempts that are over have launched."""
 
-    def __init__(self, say: Callable[[str, FromHead], None], sessions: Sessions) -> None:
+    def __init__(self, send: Callable[[str, FromHead], None], sessions: Sessions) -> None:
         """`say` sends a message to a node, if it is there; `sessions` are the conversations of the head."""
-        self._say, self._sessions = say, sessions
+        self._send, self._sessions = send, sessions
         self._launched: dict[
             JobId, dict[_RelayedAttempt, set[str]]
         ] = {}  # where attempts have launched something
@@ -277,7 +277,7 @@ class Relay:
         route = message.route
         if route.first == HEAD:
             if isinstance(message, LaunchData | LaunchAck):
-                self._sessions.hear(node, message)
+                self._sessions.receive(node, message)
             return
         back = not isinstance(message, Launch) and message.from_target
         sender, other = (route.target, route.first) if back else (route.first, route.target)
@@ -287,12 +287,12 @@ class Relay:
         if problem:
             log.warning("a message of node %s about a launch of job %d: %s", node, route.job, problem)
             if isinstance(message, Launch):
-                self._say(node, LaunchData(route, True, 0, "failed", problem.encode()))
+                self._send(node, LaunchData(route, True, 0, "failed", problem.encode()))
         elif isinstance(message, Launch):
             self._launched.setdefault(route.job, {}).setdefault(attempt, set()).add(route.target)
-            self._say(other, replace(message, placement=place))
+            self._send(other, replace(message, placement=place))
         else:
-            self._say(other, message)
+            self._send(other, message)
 
     def greeted(self, node: str, launched: Sequence[ReportedAttempt], cluster: ClusterState) -> None:
         """Learn what was launched on a node; end what is over."""
@@ -303,7 +303,7 @@ class Relay:
             if place_of(cluster, *attempt):
                 self._launched.setdefault(live.job, {}).setdefault(attempt, set()).add(node)
             else:
-                self._say(node, KillLaunches(*attempt))
+                self._send(node, KillLaunches(*attempt))
 
     def end_what_is_over(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """End what those attempts have launched that are over by these events."""
@@ -317,7 +317,7 @@ class Relay:
             launched = self._launched[job]
             for attempt in [each for each in launched if not place_of(cluster, *each)]:
                 for node in sorted(launched.pop(attempt)):
-                    self._say(node, KillLaunches(*attempt))
+                    self._send(node, KillLaunches(*attempt))
             if not launched:
                 del self._launched[job]
 

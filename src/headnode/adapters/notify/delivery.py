@@ -31,9 +31,9 @@ from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.quantities import Instant
 from headnode.core.state.notices import Notice, is_hook, is_mail
 
-SHORTEST_SECRET = 24  # bytes
-LONGEST_SECRET = 4096  # bytes
-LONGEST_PROBLEM = 200  # letters of what a server said instead of an answer
+MIN_SECRET = 24  # bytes
+MAX_SECRET = 4096  # bytes
+MAX_PROBLEM = 200  # letters of what a server said instead of an answer
 
 
 def mail(notice: Notice, sender: str, to: str) -> EmailMessage:
@@ -87,7 +87,7 @@ def document(notice: Notice) -> dict[str, Any]:
 
 
 PATIENCE = 20.0  # seconds for each piece of an answer of a server
-LONGEST_DELIVERY = 60.0  # seconds for the whole; less than the head's patience with this process
+MAX_DELIVERY = 60.0  # seconds for the whole; less than the head's patience with this process
 _TRY_AGAIN = {408, 425, 429}  # of the answers 400 to 499 of a web server
 
 
@@ -138,14 +138,14 @@ def _limited() -> Iterator[_Connections]:
     Raises:  TimeoutError when the delivery was ended.
     """
     connections = _Connections()
-    timer = threading.Timer(LONGEST_DELIVERY, connections.end)
+    timer = threading.Timer(MAX_DELIVERY, connections.end)
     timer.daemon = True
     timer.start()
     try:
         yield connections
     except (OSError, smtplib.SMTPException, http.client.HTTPException) as error:
         if connections.late:
-            raise TimeoutError(f"{_TOO_SLOW}: more than {LONGEST_DELIVERY:g} s") from error
+            raise TimeoutError(f"{_TOO_SLOW}: more than {MAX_DELIVERY:g} s") from error
         raise
     finally:
         timer.cancel()
@@ -285,7 +285,7 @@ def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tupl
     except http.client.InvalidURL as error:
         return "never", str(error)
     except http.client.HTTPException as error:
-        return "later", f"its answer is not HTTP: {type(error).__name__}: {str(error)[:LONGEST_PROBLEM]!r}"
+        return "later", f"its answer is not HTTP: {type(error).__name__}: {str(error)[:MAX_PROBLEM]!r}"
 
 
 def send_events(post: EventPost) -> DeliveryResult:
@@ -318,9 +318,9 @@ def _secret(path: str) -> bytes:
     if why_not := why_not_trusted(path):
         raise PermissionError(errno.EPERM, why_not)
     with Path(path).open("rb") as file:
-        text = file.read(LONGEST_SECRET).strip()
+        text = file.read(MAX_SECRET).strip()
     encoded = text.removeprefix(b"whsec_")
     secret = text if encoded == text else base64.b64decode(encoded, validate=True)
-    if len(secret) < SHORTEST_SECRET:
-        raise ValueError(f"{path!r} holds a key of {len(secret)} bytes; write {SHORTEST_SECRET} or more")
+    if len(secret) < MIN_SECRET:
+        raise ValueError(f"{path!r} holds a key of {len(secret)} bytes; write {MIN_SECRET} or more")
     return secret

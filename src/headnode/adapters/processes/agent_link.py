@@ -66,7 +66,7 @@ class AgentLink:
         self._address = f"/proc/self/fd/{run_directory}/{AGENT_SOCKET}"
         self._uids, self._poller = uids, poller
         self._socket: socket.socket | None = None
-        self._heard, self._unsaid = FrameDecoder(_LARGEST), bytearray()
+        self._received, self._unsaid = FrameDecoder(_LARGEST), bytearray()
         self._awaits_room = False  # for what is unsaid
         self._next_try = 0.0
 
@@ -95,22 +95,22 @@ class AgentLink:
             channel.close()
             return False
         channel.setblocking(False)
-        self._socket, self._heard, self._unsaid = channel, FrameDecoder(_LARGEST), bytearray()
+        self._socket, self._received, self._unsaid = channel, FrameDecoder(_LARGEST), bytearray()
         self._poller.register(channel, select.POLLIN)
         self._awaits_room = False
         return True
 
-    def say(self, message: list[Any]) -> None:
+    def send(self, message: list[Any]) -> None:
         """Send a message if there is a connection; what does not fit now goes when there is room."""
         if self._socket is not None:
-            self.say_encoded(_encode(message))
+            self.send_encoded(_encode(message))
 
-    def say_with_next(self, message: list[Any]) -> None:
+    def send_with_next(self, message: list[Any]) -> None:
         """Send a message together with the next one, whenever that comes."""
         if self._socket is not None:
             self._unsaid += frame(_encode(message).encode())
 
-    def say_encoded(self, message: str) -> None:
+    def send_encoded(self, message: str) -> None:
         """Send a message that is JSON already; else as `say`."""
         if self._socket is None:
             return
@@ -134,7 +134,7 @@ class AgentLink:
             self._awaits_room = not self._awaits_room
             self._poller.modify(self._socket, select.POLLIN | select.POLLOUT * self._awaits_room)
 
-    def hear(self) -> list[list[Any]]:
+    def receive(self) -> list[list[Any]]:
         """Return the messages that have arrived whole; drops the connection when the agent is gone."""
         if self._socket is None:
             return []
@@ -148,7 +148,7 @@ class AgentLink:
             self.drop()
             return []
         try:
-            return [_decode(message.decode()) for message in self._heard.feed(data)]
+            return [_decode(message.decode()) for message in self._received.feed(data)]
         except FrameTooLarge:
             self.drop()
             return []

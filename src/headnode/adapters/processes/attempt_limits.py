@@ -24,7 +24,7 @@ from headnode.adapters.processes.program_start import GroupRefused
 from headnode.adapters.processes.spawning import CannotStart, spawn
 
 _SHELLS_ADD = 128  # a shell tells by this exit status and the number that a signal ended its program
-_MOST_OF = 0.6  # of the limit: what the system counts by its ticks, and kills for, is more than what it tells
+_MAX_OF = 0.6  # of the limit: what the system counts by its ticks, and kills for, is more than what it tells
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "fsize"}
 _COUNTS = {"cpu": "{} s of processor time", "fsize": "{} bytes in a file"}
 
@@ -50,7 +50,7 @@ def ended_by_limit(status: int, processor_time: float, limits: Iterable[Requeste
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _SHELLS_ADD + what and asked.get(name):
             return f"a process of the task was ended by {what.name}: it reached its limit {told}"
     hard = max((limit for limit in asked.get("cpu", ()) if limit >= 0), default=None)
-    if hard is not None and processor_time >= _MOST_OF * hard and _killed(status):
+    if hard is not None and processor_time >= _MAX_OF * hard and _killed(status):
         told = _limit_sentence("cpu", asked["cpu"], max)
         return f"a process of the task was killed by the system: it reached its limit {told}"
     return ""
@@ -146,7 +146,7 @@ _KILOBYTE = 1024
 _PAGE = os.sysconf("SC_PAGE_SIZE") // _KILOBYTE
 
 
-class Watched(Protocol):
+class WatchedProcesses(Protocol):
     """Processes that are looked at together: those of an attempt on this node."""
 
     memory: MemoryUse | None
@@ -167,7 +167,7 @@ class Watched(Protocol):
         """Return those that live."""
 
 
-One = TypeVar("One", bound=Watched)
+One = TypeVar("One", bound=WatchedProcesses)
 
 
 class MemoryWatch:
@@ -176,7 +176,7 @@ class MemoryWatch:
     def __init__(self) -> None:
         self.next_look = float("inf")
 
-    def begin(self, attempt: Watched) -> None:
+    def begin(self, attempt: WatchedProcesses) -> None:
         """Look at this attempt from now on."""
         pause = _pause(attempt)
         attempt.memory = MemoryUse(time.monotonic(), FIRST_LOOK if pause is None else pause)
@@ -207,7 +207,7 @@ def _measure(attempts: list[One], now: float) -> list[tuple[One, str]]:
     return above
 
 
-def _pause(attempt: Watched) -> float | None:
+def _pause(attempt: WatchedProcesses) -> float | None:
     """Return how long not to look at an attempt; None: as one likes."""
     if _has_to_be_watched(attempt):
         return OFTEN
@@ -215,13 +215,13 @@ def _pause(attempt: Watched) -> float | None:
     return FIRST_LOOK if limited else None
 
 
-def _has_to_be_watched(attempt: Watched) -> bool:
+def _has_to_be_watched(attempt: WatchedProcesses) -> bool:
     """Return whether the total memory of an attempt is limited, but not by its cgroup."""
     kept = attempt.group is not None and attempt.group.keeps_memory
     return attempt.bounds.most_memory is not None and not kept
 
 
-def _above(attempt: Watched, sizes: dict[int, int]) -> str:
+def _above(attempt: WatchedProcesses, sizes: dict[int, int]) -> str:
     """Say what an attempt has too much of; nothing when it has not."""
     limit, largest = _limit_of(attempt), max(sizes.values(), default=0)
     if limit is not None and largest * _KILOBYTE > limit:
@@ -252,7 +252,7 @@ def _proportional(process: int, resident: int) -> int:
     return resident
 
 
-def _limit_of(attempt: Watched) -> int | None:
+def _limit_of(attempt: WatchedProcesses) -> int | None:
     """Return how many bytes each process may have resident, if that is limited."""
     for name, soft, hard in attempt.limits:
         sides = [side for side in (soft, hard) if side is not None and side >= 0]

@@ -56,14 +56,14 @@ class CgroupHelper:
         """Serve until the shepherd is gone."""
         while True:
             self._channel.settimeout(_AGAIN if self._leaving else None)
-            message = self._hear()
+            message = self._receive()
             if message == b"":
                 return
             if message is not None:
                 self._obey(json.loads(message))
             self._remove_what_is_empty()
 
-    def _hear(self) -> bytes | None:
+    def _receive(self) -> bytes | None:
         """Return what the shepherd says, nothing when it is gone, None when it is silent for a while."""
         try:
             return self._channel.recv(_LARGEST)
@@ -197,7 +197,7 @@ def run_cgroup_helper(channel: socket.socket, marker: str, found: Hierarchies) -
 SHARE = 0.02  # of the time, at most, goes into groups that are made only to measure
 SAVED = 0.02  # seconds: what may be spent at once, after a while without
 _PATIENCE = 5.0  # seconds for an answer of the helper
-_MOST_FILES = 8
+_MAX_FILES = 8
 _KB = 1024
 _KILLS = {"v1": "memory.oom_control", "v2": "memory.events"}
 _MICROSECONDS = 1_000_000
@@ -340,14 +340,14 @@ class TaskCgroups:
         verb, *more = words
         self._number += 1
         try:
-            self._say(verb, self._number, *more)
-            answer, files = receive_files(self._helper, 4096, _MOST_FILES)
+            self._send(verb, self._number, *more)
+            answer, files = receive_files(self._helper, 4096, _MAX_FILES)
             while answer and json.loads(answer)[1] != self._number:  # it is late: nobody waits for it
                 close_all(files)
-                answer, files = receive_files(self._helper, 4096, _MOST_FILES)
+                answer, files = receive_files(self._helper, 4096, _MAX_FILES)
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._say("remove", self._number)
+                self._send("remove", self._number)
             raise NoGroup(f"the cgroup helper does not answer: {error}") from None
         if not answer or json.loads(answer)[0] != "made":
             raise NoGroup(answer.decode() or "the cgroup helper has ended")
@@ -364,14 +364,14 @@ class TaskCgroups:
     def kill(self, group: TaskCgroup) -> None:
         """Kill all processes in a cgroup, including those of other users."""
         with contextlib.suppress(OSError):
-            self._say("kill", group.number)
+            self._send("kill", group.number)
 
     def remove(self, group: TaskCgroup) -> None:
         """Remove a group, soon; what is in it is killed."""
         with contextlib.suppress(OSError):
-            self._say("remove", group.number)
+            self._send("remove", group.number)
 
-    def _say(self, *message: object) -> None:
+    def _send(self, *message: object) -> None:
         self._helper.send(json.dumps(message).encode())
 
     def killed_outside(self) -> int:

@@ -18,7 +18,7 @@ from headnode.core.model.errors import NotFound, Unavailable
 
 _LARGEST = 65536  # bytes
 _PATIENCE = 10.0  # seconds that opening a file may take
-MOST_LOSSES = 10  # factories that an order may lose: more, and it is a fault of the node
+MAX_LOSSES = 10  # factories that an order may lose: more, and it is a fault of the node
 
 
 class ShepherdOrder(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class ShepherdFactory:
             ) from None
         ours.setblocking(False)
         self._channel = ours
-        asyncio.get_running_loop().add_reader(ours, self._hear)
+        asyncio.get_running_loop().add_reader(ours, self._receive)
         return ours
 
     def _start_process(self, channel: socket.socket) -> "subprocess.Popen[bytes]":
@@ -161,7 +161,7 @@ class ShepherdFactory:
         if self._channel is None:
             self._start()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         assert self._channel is not None
         try:
             data, files = receive_files(self._channel, _LARGEST, 1)
@@ -172,9 +172,9 @@ class ShepherdFactory:
         if not data:
             self._lost()
             return
-        self._tell(json.loads(data), files)
+        self._report(json.loads(data), files)
 
-    def _tell(self, message: list[Any], files: list[int]) -> None:
+    def _report(self, message: list[Any], files: list[int]) -> None:
         match message:
             case ["opened", number]:
                 self._opened(number, files)
@@ -211,7 +211,7 @@ class ShepherdFactory:
         for marker, order in waiting.items():
             try:
                 self._losses[marker] = self._losses.get(marker, 0) + 1
-                if self._losses[marker] > MOST_LOSSES:
+                if self._losses[marker] > MAX_LOSSES:
                     raise Unavailable(
                         code="factory",
                         what=f"the shepherd factory was killed {self._losses[marker]} times in a row",

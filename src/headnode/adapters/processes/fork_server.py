@@ -29,7 +29,7 @@ from headnode.core.model import faults
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SET_CHILD_SUBREAPER = 36  # prctl
-_LARGEST_ORDER = 65536  # bytes
+_MAX_ORDER = 65536  # bytes
 _FILE_MODE_MASK = 0o022  # whatever started the agent: what users expect of a batch system
 _BROKEN = 70  # exit status of a shepherd that ended by a fault of ours
 
@@ -72,7 +72,7 @@ def serve(channel: socket.socket, children: socket.socket) -> None:
 def _next_order(channel: socket.socket) -> bytes:
     """Return an order; nothing when the agent is gone, which it may be without having heard us out."""
     try:
-        return channel.recv(_LARGEST_ORDER)
+        return channel.recv(_MAX_ORDER)
     except ConnectionResetError:
         return b""
 
@@ -83,7 +83,7 @@ def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]
     except OSError as error:
         why = f"the node cannot start processes: {error.strerror}"
         if "marker" in order:
-            _say(channel, ["failed", order["marker"], why, faults.SHORTAGE])
+            _send(channel, ["failed", order["marker"], why, faults.SHORTAGE])
         return
     if process == 0:
         children.close()
@@ -91,7 +91,7 @@ def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]
             _open_as_user(channel, order)
         _become(channel, order)
     if "marker" in order:
-        _say(channel, ["forked", order["marker"], process])
+        _send(channel, ["forked", order["marker"], process])
 
 
 def _report_the_dead(channel: socket.socket) -> None:
@@ -102,10 +102,10 @@ def _report_the_dead(channel: socket.socket) -> None:
             return
         if process == 0:
             return
-        _say(channel, ["gone", process])
+        _send(channel, ["gone", process])
 
 
-def _say(channel: socket.socket, message: list[Any]) -> None:
+def _send(channel: socket.socket, message: list[Any]) -> None:
     with contextlib.suppress(OSError):  # the agent is gone: we hear that next
         channel.send(json.dumps(message).encode())
 
@@ -123,7 +123,7 @@ def _open_as_user(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
         os._exit(0)
     except (OSError, ValueError) as error:  # a zero byte in the name is the latter
         told = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        _say(channel, ["not-opened", number, isinstance(error, FileNotFoundError), told.lower()])
+        _send(channel, ["not-opened", number, isinstance(error, FileNotFoundError), told.lower()])
         os._exit(0)
     except BaseException:  # noqa: BLE001 - the last line of a process: told in the log, then it ends
         traceback.print_exc()
@@ -142,11 +142,11 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
             home = _prepare(order, found, helper)
         except _NoIdentity as error:
             why = f"the node cannot run programs as user {order['uid']}: {error}"
-            _say(channel, ["failed", order["marker"], why, faults.IDENTITY])
+            _send(channel, ["failed", order["marker"], why, faults.IDENTITY])
             os._exit(1)
         except (OSError, KeyError) as error:
             why = f"the node cannot run this job: {_reason(error)}"
-            _say(channel, ["failed", order["marker"], why, faults.SHEPHERD])
+            _send(channel, ["failed", order["marker"], why, faults.SHEPHERD])
             os._exit(1)
         channel.close()
         job: dict[str, Any] | None = order

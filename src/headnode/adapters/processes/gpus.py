@@ -23,13 +23,13 @@ log = logging.getLogger("headnode.agent")
 
 NVIDIA, AMD = "nvidia", "amd"
 TIME_LIMIT = 10.0  # seconds for nvidia-smi; without its daemon it takes some
-MOST_OUTPUT = 1 << 20  # bytes
-MOST_GPUS = 1024
+MAX_OUTPUT = 1 << 20  # bytes
+MAX_GPUS = 1024
 _QUERY = ("--query-gpu=index,uuid,name,pci.bus_id", "--format=csv,noheader")
 _AMD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 _AMD_DEVICE = Path("/dev/kfd")  # programs reach all of them through it; a container may have none
 _NO_MODEL = re.compile(r"nvidia|amd|geforce|\d+[mgt]i?b")
-_LONGEST_FEATURE = 64  # characters
+_MAX_FEATURE = 64  # characters
 
 
 class MachineGpus(NamedTuple):
@@ -60,10 +60,10 @@ def model_features(model: str) -> Iterator[str]:
     """
     words = re.findall(r"[a-z0-9.-]+", model.lower())
     if words:
-        yield "_".join(words)[:_LONGEST_FEATURE]
+        yield "_".join(words)[:_MAX_FEATURE]
     for word in re.split(r"[^a-z0-9.]+", " ".join(words)):
         if word and not _NO_MODEL.fullmatch(word):
-            yield word[:_LONGEST_FEATURE]
+            yield word[:_MAX_FEATURE]
 
 
 def numbered(count: int, found: MachineGpus) -> MachineGpus:
@@ -91,7 +91,7 @@ def _nvidia_gpus() -> MachineGpus | None:
             raise ValueError(why_not)
         lines = _output([program, *_QUERY]).decode("utf-8", "replace").splitlines()
         models = [_model(line) for line in lines if line.strip()]
-        if len(models) > MOST_GPUS:
+        if len(models) > MAX_GPUS:
             raise ValueError(f"it lists {len(models):,} GPUs")
     except (OSError, ValueError) as error:
         log.warning("%s cannot be used, so no GPU of NVIDIA is counted here: %s", program, error)
@@ -147,8 +147,8 @@ def _read(descriptor: int, until: float) -> bytes:
         if not piece:
             return said
         said += piece
-        if len(said) > MOST_OUTPUT:
-            raise ValueError(f"it printed more than {MOST_OUTPUT:,} bytes")
+        if len(said) > MAX_OUTPUT:
+            raise ValueError(f"it printed more than {MAX_OUTPUT:,} bytes")
     raise ValueError(f"it took longer than {TIME_LIMIT:.0f} s")
 
 

@@ -86,22 +86,22 @@ def _ended(process: int, question: int, output: int, order: HookOrder) -> tuple[
     while not over and (left := until - time.monotonic()) > 0:
         ready, able, _ = select.select(reading, writing, [], left)
         if able:
-            unsaid = _say(question, unsaid)
+            unsaid = _send(question, unsaid)
             if not unsaid:
                 os.close(question)
                 writing = []
         if output in ready:
-            said, goes_on = _hear(output, said, order.most)
+            said, goes_on = _receive(output, said, order.most)
             reading = reading if goes_on else [ended]
         over = ended in ready
     if not over:
         os.killpg(process, _KILL)  # it is our child and was not waited for: there is such a group
     _, status = os.waitpid(process, 0)
-    said, _ = _hear(output, said, order.most)
+    said, _ = _receive(output, said, order.most)
     return (os.waitstatus_to_exitcode(status) if over else None), said
 
 
-def _say(pipe: int, text: bytes) -> bytes:
+def _send(pipe: int, text: bytes) -> bytes:
     """Write what there is room for; return the rest.  Who does not read need not."""
     try:
         return text[os.write(pipe, text[:_CHUNK]) :] if text else text
@@ -109,7 +109,7 @@ def _say(pipe: int, text: bytes) -> bytes:
         return b""
 
 
-def _hear(pipe: int, said: bytes, most: int) -> tuple[bytes, bool]:
+def _receive(pipe: int, said: bytes, most: int) -> tuple[bytes, bool]:
     """Read what is there; keep the last of it.  Tell whether there may be more."""
     try:
         piece = os.read(pipe, _CHUNK)

@@ -19,7 +19,7 @@ SOCKET = "launch.sock"  # beside this program
 SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
 TASK = "HEADNODE_TASK"
 FAILED = 255  # exit status
-_MOST_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
+_MAX_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
 _LARGEST = 8 * 1024 * 1024  # bytes in one frame
 _LAST_WORDS = 20.0  # seconds for the end of a command to be passed on
 
@@ -40,19 +40,19 @@ class Frames:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         channel.setblocking(False)
-        self._heard, self._unsaid = FrameDecoder(_LARGEST), bytearray()
+        self._received, self._unsaid = FrameDecoder(_LARGEST), bytearray()
 
     @property
     def full(self) -> bool:
         """Whether so much waits to be sent that no more should be read."""
-        return len(self._unsaid) >= _MOST_WAITING
+        return len(self._unsaid) >= _MAX_WAITING
 
     @property
     def wants_to_send(self) -> bool:
         """Whether anything waits to be sent."""
         return bool(self._unsaid)
 
-    def say(self, kind: bytes, data: bytes = b"") -> None:
+    def send(self, kind: bytes, data: bytes = b"") -> None:
         """Send a frame as far as there is room; the rest waits for `flush`."""
         self._unsaid += frame(kind + data)
         self.flush()
@@ -73,7 +73,7 @@ class Frames:
         self.channel.sendall(self._unsaid)
         self._unsaid.clear()
 
-    def hear(self) -> list[tuple[bytes, bytes]] | None:
+    def receive(self) -> list[tuple[bytes, bytes]] | None:
         """Return the frames that have arrived whole; None when the other side is gone."""
         try:
             data = self.channel.recv(CHUNK)
@@ -84,24 +84,24 @@ class Frames:
         if not data:
             return None
         try:
-            found = [(message[:1], message[1:]) for message in self._heard.feed(data)]
+            found = [(message[:1], message[1:]) for message in self._received.feed(data)]
         except FrameTooLarge:
             return None
         return found if all(kind for kind, _ in found) else None
 
 
-def say_exit(frames: Frames, code: int, problem: str) -> None:
+def send_exit(frames: Frames, code: int, problem: str) -> None:
     """Say how a command ended, however long that takes, and wait until that is passed on.
 
     The agent forgets a task's terminal with the end of the task.  And what comes to be read until then is
     read: if this socket were closed, the agent's next write would fail, and with it what it had not read.
     Raises:  OSError if the agent no longer listens.
     """
-    frames.say(EXIT, json.dumps({"code": code, "problem": problem}).encode())
+    frames.send(EXIT, json.dumps({"code": code, "problem": problem}).encode())
     frames.finish()
     until = time.monotonic() + _LAST_WORDS
     while (left := until - time.monotonic()) > 0:
-        if not select.select([frames.channel], [], [], left)[0] or frames.hear() is None:
+        if not select.select([frames.channel], [], [], left)[0] or frames.receive() is None:
             return
 
 
@@ -176,14 +176,14 @@ def main(folder: str, words: Sequence[str]) -> int:
         frames = Frames(dial(os.open(folder, os.O_PATH | os.O_DIRECTORY)))
     except OSError as error:
         return _fail(f"the agent of this node cannot be reached: {error.strerror}; try again")
-    frames.say(ASK, json.dumps(request, ensure_ascii=True).encode())
+    frames.send(ASK, json.dumps(request, ensure_ascii=True).encode())
     return _converse(frames, wants_input)
 
 
 def _converse(frames: Frames, wants_input: bool) -> int:
     reads_input = wants_input
     if not wants_input:
-        frames.say(INPUT_END)
+        frames.send(INPUT_END)
     while True:
         poller = select.poll()
         events = select.POLLIN | (select.POLLOUT if frames.wants_to_send else 0)
@@ -197,7 +197,7 @@ def _converse(frames: Frames, wants_input: bool) -> int:
             if event & select.POLLOUT:
                 frames.flush()
             if event & ~select.POLLOUT:
-                ended = _take(frames.hear())
+                ended = _take(frames.receive())
                 if ended is not None:
                     return ended
 
@@ -208,15 +208,15 @@ def _pass_input_on(frames: Frames) -> bool:
         data = os.read(0, CHUNK)
     except OSError:  # closed, or not the foreground process of the terminal
         data = b""
-    frames.say(INPUT if data else INPUT_END, data)
+    frames.send(INPUT if data else INPUT_END, data)
     return bool(data)
 
 
-def _take(heard: list[tuple[bytes, bytes]] | None) -> int | None:
+def _take(received: list[tuple[bytes, bytes]] | None) -> int | None:
     """Pass on what came; return the exit status when that is known."""
-    if heard is None:
+    if received is None:
         return _fail("the agent of this node has ended, and the command with it")
-    for kind, data in heard:
+    for kind, data in received:
         if kind == OUTPUT:
             _write(1, data)
         elif kind == ERROR:

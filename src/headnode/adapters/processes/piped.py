@@ -63,12 +63,12 @@ class RelayedProgram:
     def _attend(self, descriptor: int, event: int) -> bool:
         """Do what an event asks for; return False if the agent or the client is gone."""
         if descriptor == self._frames.channel.fileno():
-            return self._hear(event)
+            return self._receive(event)
         if descriptor == self._end:
             self._status = self.reap()
             self._take_its_last()
         elif descriptor in self._streams and not event & select.POLLOUT:
-            self._tell(descriptor)
+            self._forward(descriptor)
         elif descriptor == self._stdin:
             self._feed()
         return True
@@ -89,10 +89,10 @@ class RelayedProgram:
         """Take what it wrote before its end, however slow its reader: only what it left behind must hurry."""
         for stream in list(self._streams):
             taken, held = 0, self.held_in(stream)
-            while taken < held and (size := self._tell(stream)):
+            while taken < held and (size := self._forward(stream)):
                 taken += size
 
-    def _tell(self, stream: int) -> int:
+    def _forward(self, stream: int) -> int:
         """Pass on what was written; return how many bytes."""
         try:
             data = os.read(stream, CHUNK)
@@ -103,26 +103,26 @@ class RelayedProgram:
                 raise
             data = b""  # the last process with the terminal has closed it
         if data:
-            self._frames.say(self._streams[stream], data)
+            self._frames.send(self._streams[stream], data)
         else:
             del self._streams[stream]
             if stream != self._stdin:
                 os.close(stream)
         return len(data)
 
-    def _hear(self, event: int) -> bool:
+    def _receive(self, event: int) -> bool:
         """Process messages of the agent; return False if the agent or the client is gone."""
         if event & select.POLLOUT:
             self._frames.flush()
         if not event & ~select.POLLOUT:
             return True
-        heard = self._frames.hear()
-        self.take(heard or ())
-        return heard is not None
+        received = self._frames.receive()
+        self.take(received or ())
+        return received is not None
 
-    def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
+    def take(self, received: Iterable[tuple[bytes, bytes]]) -> None:
         """Take in what the program is to read, and how its terminal changes."""
-        for kind, data in heard:
+        for kind, data in received:
             if kind == INPUT:
                 self._unread += data
             else:

@@ -162,7 +162,7 @@ Wanted = Iterable[tuple[str, int, int, int]]
 """Name, resource, soft and hard limit."""
 
 _NOT_STARTED = 127  # exit status that is never reported
-_LONGEST_REPORT = 200  # bytes
+_MAX_REPORT = 200  # bytes
 _ENTER = "enter"  # no limit is called so
 
 
@@ -204,7 +204,7 @@ def start_limited(
         _become(path, argv, environment, files, limits, signals, entrances, says, own_terminal)
     os.close(says)
     with os.fdopen(hears, "rb") as report:
-        failure = report.read(_LONGEST_REPORT).decode()
+        failure = report.read(_MAX_REPORT).decode()
     if not failure:
         return child
     os.waitpid(child, 0)

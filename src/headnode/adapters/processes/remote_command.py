@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn
 
 from headnode.adapters.processes.attempts import open_counters, read_counters, usage_of
 from headnode.adapters.processes.cgroup_helper import TaskCgroup
-from headnode.adapters.processes.launcher import ANSWER_FOR, ERROR, FAILED, Frames, dial, say_exit
+from headnode.adapters.processes.launcher import ANSWER_FOR, ERROR, FAILED, Frames, dial, send_exit
 from headnode.adapters.processes.limits import (
     Bounds,
     CannotSet,
@@ -117,18 +117,18 @@ class _Measured(Piped):
 
 
 def _run(frames: Frames, order: LaunchOrder, tells: int) -> None:
-    frames.say(ANSWER_FOR, order.number.encode())
+    frames.send(ANSWER_FOR, order.number.encode())
     try:
         _enter(frames, order)
         command = _InTerminal(frames, order) if order.terminal else _Measured(frames, order, tells)
     except (OSError, ValueError, CannotSet, LimitRefused) as error:
-        _say_exit(frames, FAILED, start_trouble(error))
+        _send_exit(frames, FAILED, start_trouble(error))
         return
-    _say_exit(frames, command.run(), "")
+    _send_exit(frames, command.run(), "")
 
 
-def _say_exit(frames: Frames, code: int, problem: str) -> None:
-    say_exit(frames, code, problem)
+def _send_exit(frames: Frames, code: int, problem: str) -> None:
+    send_exit(frames, code, problem)
     os._exit(0)
 
 
@@ -165,5 +165,5 @@ def _enter(frames: Frames, order: LaunchOrder) -> None:
             os.chdir(folder)
             if folder != order.work_directory:
                 missing = f"hn-launch: there is no {order.work_directory!r} here that may be entered"
-                frames.say(ERROR, f"{missing}; the command starts in {folder!r}\n".encode())
+                frames.send(ERROR, f"{missing}; the command starts in {folder!r}\n".encode())
             return

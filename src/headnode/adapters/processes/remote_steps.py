@@ -113,10 +113,10 @@ class RemoteCommands:
         run_directory: int,
         groups: TaskCgroups | None,
         watch: Callable[[RemoteStep], None],
-        tell: Callable[[list[Any]], None],
+        report: Callable[[list[Any]], None],
     ) -> None:
         """`watch` is given outposts of attempts, whose memory is to be looked at; `tell` tells the agent."""
-        self._run, self._groups, self._watch, self._tell = run_directory, groups, watch, tell
+        self._run, self._groups, self._watch, self._report = run_directory, groups, watch, report
         self._outposts: dict[str, RemoteStep] = {}
         self._settled: dict[
             str, RemoteUsage
@@ -192,15 +192,15 @@ class RemoteCommands:
         for outpost in self._outposts.values():
             if process in outpost.parents:
                 outpost.reaped(process)
-                self._tell_killed(outpost, process)
+                self._report_killed(outpost, process)
         return True
 
-    def _tell_killed(self, outpost: RemoteStep, process: int) -> None:
+    def _report_killed(self, outpost: RemoteStep, process: int) -> None:
         """Tell why a command ended with all that might have told it itself."""
         why = outpost.wants_memory()
         for number, parent in self._parents.items() if why else ():
             if parent == process:
-                self._tell(["launch-failed", number, why])
+                self._report(["launch-failed", number, why])
 
     def owner_of(self, process: int) -> RemoteStep | None:
         """Return the outpost that is being ended and had this process, which was left to us."""
@@ -327,7 +327,7 @@ class RemoteCommands:
             self._settle(outpost)
         if number.startswith(f"{TASK}="):
             used = self._settled.get(number, RemoteUsage())
-            self._tell(["launches-ended", number.partition("=")[2], used])
+            self._report(["launches-ended", number.partition("=")[2], used])
 
     def _settle(self, outpost: RemoteStep) -> None:
         """Keep what an outpost used, and forget it."""

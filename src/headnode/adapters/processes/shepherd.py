@@ -39,7 +39,7 @@ from headnode.core.model.outcome import Ending
 
 WITHOUT_AGENT = 60.0  # seconds a shepherd with nothing to do waits for an agent before it ends
 _FAREWELL = 5.0  # seconds for the last words to an agent that is slow to listen
-_LONGEST_SLEEP = 30.0  # seconds: the machine may sleep, and the deadline does not wait for it
+_MAX_SLEEP = 30.0  # seconds: the machine may sleep, and the deadline does not wait for it
 
 
 class Shepherd:
@@ -57,9 +57,9 @@ class Shepherd:
         self._lanes, self._suspension = Lanes(), ProcessSuspension(home.freezer)
         self._endings = AttemptEndings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
-        self._launches = RemoteCommands(directories.run, home.groups, self._memory.begin, self._link.say)
+        self._launches = RemoteCommands(directories.run, home.groups, self._memory.begin, self._link.send)
         self._lease = Lease()
-        self._transfers = ShepherdTransfers(self._poller, self._link.say, directories.slots)
+        self._transfers = ShepherdTransfers(self._poller, self._link.send, directories.slots)
         around = self._lanes, self._reports, self._removals, directories.output
         self._files = AttemptFiles(self._transfers, *around)
         self._closing = self._stays = False
@@ -93,8 +93,8 @@ class Shepherd:
                 self._keep_limits(now)
                 self._launch_kept()
             self._start_what_is_next()
-            self._reports.tell(self._lanes.running)
-            self._files.tell(up=self._link.up, suspended=self._suspension.number > 0)
+            self._reports.report(self._lanes.running)
+            self._files.report(up=self._link.up, suspended=self._suspension.number > 0)
         only_tasks = self._launches.empty and self._transfers.empty and not self._suspension.holds
         self._end_everything()
         if self._stays and only_tasks and self._lanes.empty and not self._reports.write_down():
@@ -107,7 +107,7 @@ class Shepherd:
         going = self._transfers.going("in"), self._transfers.going("out")
         self._reports.introduce(self._job, self._marker, self._lanes, number, *going, known=known)
         if self._suspension.still and number:
-            self._link.say(["suspended", number])
+            self._link.send(["suspended", number])
 
     def _abandoned(self) -> bool:
         if self._link.up or not self._lanes.empty or not self._transfers.empty:
@@ -128,10 +128,10 @@ class Shepherd:
             elif descriptor == self._link.descriptor:
                 if events & select.POLLOUT:
                     self._link.flush()
-                for message in self._link.hear():
+                for message in self._link.receive():
                     self._obey(message)
             else:
-                self._transfers.hear(descriptor)
+                self._transfers.receive(descriptor)
 
     def _sleep(self) -> float:
         now = time.monotonic()
@@ -142,7 +142,7 @@ class Shepherd:
             self._launches.next_look,
             self._transfers.next_look,
             self._reports.next_moment(),
-            now + _LONGEST_SLEEP,
+            now + _MAX_SLEEP,
         ]
         if not self._suspension.apart:
             moments.append(now + self._lease.left)
@@ -165,17 +165,17 @@ class Shepherd:
                 self._grace = grace
             case ["signal", question, keys, number, target]:
                 these = None if keys is None else list(map(tuple, keys))
-                self._link.say(["signaled", question, self._signal(these, number, target)])
+                self._link.send(["signaled", question, self._signal(these, number, target)])
             case ["suspend", number]:
                 self._suspension.begin(number)
                 if self._suspension.still:  # the agent has missed the report
-                    self._link.say(["suspended", number])
+                    self._link.send(["suspended", number])
             case ["continue", deadline, grace]:
                 self._limits.move(deadline)
                 self._grace = grace
                 self._go_on()
             case ["acknowledged", first, last]:
-                self._reports.told(first, last)
+                self._reports.acknowledged(first, last)
             case ["lease", until]:
                 self._lease.renew(until)
             case ["launch", *order]:
@@ -225,7 +225,7 @@ class Shepherd:
             try:
                 self._launches.begin(order)
             except OSError as error:
-                self._link.say(
+                self._link.send(
                     ["launch-failed", order.number, f"no process could be created: {error.strerror}"]
                 )
 
@@ -246,7 +246,7 @@ class Shepherd:
         if not self._suspension.apart:  # transfers hold no processors: they go on
             spared |= process_tree.descendants(self._transfers.processes, picture)
         if self._suspension.look(spared, picture) and self._suspension.number:
-            self._link.say(["suspended", self._suspension.number])
+            self._link.send(["suspended", self._suspension.number])
 
     def _go_on(self) -> None:
         """Let everything go on; limits do not count the time that it stood still."""
@@ -397,4 +397,4 @@ class Shepherd:
                 self._finish(attempt)
         self._removals.finish()
         self._reports.write_down()
-        self._reports.tell_ended()
+        self._reports.report_ended()

@@ -56,7 +56,7 @@ class ShepherdHome:
         """
         try:
             self.journal.clear()
-            self.link.say(["vacant"])
+            self.link.send(["vacant"])
             order = self._wait()
             moved_in = order is not None and self._move_in(order)
         except OSError:
@@ -71,11 +71,11 @@ class ShepherdHome:
                     clear_signals(self.wakeup)
                 elif events & select.POLLOUT:
                     self.link.flush()
-            heard = self.link.hear()
-            for place, message in enumerate(heard):
+            received = self.link.receive()
+            for place, message in enumerate(received):
                 match message:
                     case ["serve", dict(order)] if order["uid"] == os.getuid():
-                        self.orders = heard[place + 1 :]
+                        self.orders = received[place + 1 :]
                         return order
                     case ["serve" | "close", *_]:
                         return None

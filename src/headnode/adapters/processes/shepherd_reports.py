@@ -60,7 +60,7 @@ class ShepherdReports:
         """Write something down with the next write."""
         self._lines.append(line_of(record))
 
-    def told(self, first: int, last: int) -> None:
+    def acknowledged(self, first: int, last: int) -> None:
         """The head will never forget the results with these numbers."""
         for number in range(first, last + 1):
             self._unacknowledged.pop(number, None)
@@ -146,30 +146,30 @@ class ShepherdReports:
         running = [[*attempt.key, attempt.started] for attempt in (*lanes.running.values(), *leaving)]
         ended = list(self._unacknowledged.values())
         queued = [*lanes.queued, *(attempt.key for attempt in coming)]
-        say = self._link.say_with_next if known else self._link.say
-        say(["hello", job, marker, queued, running, ended, suspension])
+        send = self._link.send_with_next if known else self._link.send
+        send(["hello", job, marker, queued, running, ended, suspension])
 
-    def tell(self, running: Mapping[Key, ShepherdAttempt]) -> None:
+    def report(self, running: Mapping[Key, ShepherdAttempt]) -> None:
         """Tell what has ended and what runs."""
         now = time.monotonic()
         if not self._link.up:
             self._untold, self._just_started = [], {}  # the next introduction says it all
             return
         if self._untold and now >= self._told_at + self._pause:
-            self.tell_ended()
-        self._tell_started(now, running)
+            self.report_ended()
+        self._report_started(now, running)
 
-    def tell_ended(self) -> None:
+    def report_ended(self) -> None:
         """Tell what has ended and was not told."""
         if not self._untold:
             return
         lines = [line for _, line in self._untold]
         if self._no_journal:  # not on the disk: the head must know before we die
             lines = [line_of(with_unwritten(record, self._no_journal)) for record, _ in self._untold]
-        self._link.say_encoded(f'["ended",[{",".join(lines)}]]')
+        self._link.send_encoded(f'["ended",[{",".join(lines)}]]')
         self._untold, self._told_at, self._pause = [], time.monotonic(), WELL_SUPPLIED
 
-    def _tell_started(self, now: float, running: Mapping[Key, ShepherdAttempt]) -> None:
+    def _report_started(self, now: float, running: Mapping[Key, ShepherdAttempt]) -> None:
         if not self._just_started:
             return
         begun = []
@@ -180,5 +180,5 @@ class ShepherdReports:
             if key in running:  # else its results are on their way already, and the end tells its start
                 begun.append([*key, running[key].started])
         if begun:
-            self.tell_ended()  # a parent's end is told before the start of its child
-            self._link.say(["started", begun])
+            self.report_ended()  # a parent's end is told before the start of its child
+            self._link.send(["started", begun])

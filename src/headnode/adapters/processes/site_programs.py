@@ -81,7 +81,7 @@ async def run_site_program(
         ran = await _run(program, called, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
     finally:
         output.close()
-    return msgspec.structs.replace(ran, said=output.said())
+    return msgspec.structs.replace(ran, said=output.beginning())
 
 
 async def ask_site_program(
@@ -97,7 +97,7 @@ async def ask_site_program(
             asked.write(question)
             asked.seek(0)  # who does not read it need not
             ran = await _run(program, called, environment, patience, (asked.fileno(), answer, aside))
-    return msgspec.structs.replace(ran, said=answer.said(), aside=aside.said())
+    return msgspec.structs.replace(ran, said=answer.beginning(), aside=aside.beginning())
 
 
 async def _run(
@@ -169,7 +169,7 @@ class _Output:
         self._kept += piece[: self._most - len(self._kept)]
         return bool(piece)
 
-    def said(self) -> bytes:
+    def beginning(self) -> bytes:
         """Return the beginning of all that was said until it was closed."""
         return bytes(self._kept)
 
@@ -185,8 +185,8 @@ class _Output:
 _LOOK = 0.05  # seconds between two looks whether a keeper of an earlier agent has ended
 _AGAIN = 1.0  # seconds until a result is read again
 _FIELDS = 3  # of an outcome
-MOST_SAID = 4096  # bytes of a program's last words
-MOST_KILLED = 3  # keepers, one after the other, until a program is not tried again
+MAX_SAID = 4096  # bytes of a program's last words
+MAX_KILLED = 3  # keepers, one after the other, until a program is not tried again
 
 
 class HookProgram(msgspec.Struct, frozen=True):
@@ -224,7 +224,7 @@ async def _run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
 
     Raises:  OSError.
     """
-    for _ in range(MOST_KILLED):
+    for _ in range(MAX_KILLED):
         if not outcome.exists():
             trouble = await _start(kept, outcome)
             if trouble:
@@ -232,10 +232,10 @@ async def _run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
         await _unlocked(outcome)
         told = _read(outcome)
         if told is not None:
-            return told_of_hook(kept, told)
+            return hook_result(kept, told)
         outcome.unlink(missing_ok=True)
     return ProgramResult(
-        trouble=f"{kept.called} {kept.program!r} was tried {MOST_KILLED} times; its hook runner was killed"
+        trouble=f"{kept.called} {kept.program!r} was tried {MAX_KILLED} times; its hook runner was killed"
     )
 
 
@@ -244,7 +244,7 @@ async def _start(kept: HookProgram, outcome: Path) -> str:
     try:
         if why_not := await asyncio.to_thread(why_not_run, shlex.split(kept.program)):
             return f"{kept.called} {kept.program!r} cannot be run: {why_not}"
-        with _said_beforehand(_order(kept, outcome)) as order:
+        with _order_file(_order(kept, outcome)) as order:
             process = subprocess.Popen(
                 function_command("headnode.adapters.processes.hook_runner", "main"),
                 stdin=order, stdout=subprocess.DEVNULL, cwd="/", start_new_session=True,
@@ -255,7 +255,7 @@ async def _start(kept: HookProgram, outcome: Path) -> str:
     return ""
 
 
-def _said_beforehand(order: bytes) -> BinaryIO:
+def _order_file(order: bytes) -> BinaryIO:
     """Return a file with the order; its reader needs no waiting, and it is gone with its last user."""
     file = os.fdopen(os.memfd_create("order", os.MFD_CLOEXEC), "w+b")
     file.write(order)
@@ -287,7 +287,7 @@ def _order(kept: HookProgram, outcome: Path) -> bytes:
     fields = [
         str(outcome),
         str(kept.patience),
-        str(MOST_SAID),
+        str(MAX_SAID),
         kept.question,
         str(len(argv)),
         *argv,
@@ -323,7 +323,7 @@ def _read(outcome: Path) -> list[bytes] | None:
     return fields[:-1] if len(fields) == _FIELDS + 1 else None
 
 
-def told_of_hook(kept: HookProgram, told: Sequence[bytes]) -> ProgramResult:
+def hook_result(kept: HookProgram, told: Sequence[bytes]) -> ProgramResult:
     """Return in words what a keeper wrote."""
     status, why, said = told
     named = f"{kept.called} {kept.program!r}"

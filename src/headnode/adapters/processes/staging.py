@@ -33,8 +33,8 @@ from headnode.adapters.processes.transfer_run import (
 
 MODULE = "headnode.adapters.staging"
 TELL_EVERY = 2.0  # seconds between two reports of how far transfers are
-MOST_DEATHS = 20  # of transfer processes of one attempt and direction, until it fails
-MOST_REFUSALS = 3  # to start one before the task: another node can do that; results are only here
+MAX_DEATHS = 20  # of transfer processes of one attempt and direction, until it fails
+MAX_REFUSALS = 3  # to start one before the task: another node can do that; results are only here
 _CHUNK = 65536
 _ANSWERED_AS_USUAL = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 _KEPT_VARIABLES = (
@@ -48,18 +48,18 @@ class ShepherdTransfers:
     """All transfers of one shepherd."""
 
     def __init__(
-        self, poller: "select.poll", say: Callable[[list[Any]], None], slots: int | None = None
+        self, poller: "select.poll", send: Callable[[list[Any]], None], slots: int | None = None
     ) -> None:
         """`slots`: the file of `open_slots`; None: other jobs do not count."""
-        self._poller, self._say = poller, say
+        self._poller, self._send = poller, send
         self._slots = TransferSlots(slots)
         self._running: dict[Key, TransferRun] = {}
         self._by_process: dict[int, TransferRun] = {}
         self._pipes: dict[int, tuple[TransferRun, int]] = {}  # by its output; and its input, which stays open
         self._told: dict[Key, list[Any]] = {}
-        self._tell_at = 0.0  # on the monotonic clock: what is only further on is told then
+        self._report_at = 0.0  # on the monotonic clock: what is only further on is told then
         self._untold = False  # whether something is to be told then
-        self._tell_ready_at = float("inf")  # when the files that are there are told again
+        self._report_ready_at = float("inf")  # when the files that are there are told again
 
     def __contains__(self, key: Key) -> bool:
         return key in self._running
@@ -86,9 +86,9 @@ class ShepherdTransfers:
     def next_look(self) -> float:
         """When a process is to be started again, on the monotonic clock."""
         if not self._running:
-            return self._tell_ready_at
+            return self._report_ready_at
         waiting = [each for each in self._running.values() if each.retry_at is not None]
-        moments = [self._tell_ready_at, *([self._tell_at] if self._untold else ())]
+        moments = [self._report_ready_at, *([self._report_at] if self._untold else ())]
         moments += (each.retry_at or 0.0 for each in waiting if self._room(each))
         return min([*moments, self._slots.next_look if waiting else float("inf")], default=float("inf"))
 
@@ -164,12 +164,12 @@ class ShepherdTransfers:
         """Try again later, before a task a few times only; a Python that the user may not run stays so."""
         transfer.deaths += 1
         transfer.retry_at = time.monotonic() + min(2.0**transfer.deaths, 60.0)
-        most = MOST_REFUSALS if transfer.direction == "in" else MOST_DEATHS
+        most = MAX_REFUSALS if transfer.direction == "in" else MAX_DEATHS
         if isinstance(error, (FileNotFoundError, PermissionError)) or transfer.deaths >= most:
             why = cannot_transfer(error)
             transfer.failure, transfer.trouble, transfer.over = str(why), why.trouble, True
 
-    def hear(self, descriptor: int) -> bool:
+    def receive(self, descriptor: int) -> bool:
         """Take in what a process says; False when the descriptor is none of ours."""
         if descriptor not in self._pipes:
             return False
@@ -179,7 +179,7 @@ class ShepherdTransfers:
         except BlockingIOError:
             return True
         if data:
-            transfer.hear(data)
+            transfer.receive(data)
         else:
             self._close(descriptor, says)
         return True
@@ -200,12 +200,12 @@ class ShepherdTransfers:
         for descriptor, (its, says) in list(self._pipes.items()):
             if its is transfer:
                 while data := _what_is_left(descriptor):
-                    transfer.hear(data)
+                    transfer.receive(data)
                 self._close(descriptor, says)
         if transfer.over or transfer.stopped:
             return
         transfer.deaths += 1
-        if transfer.deaths > MOST_DEATHS:
+        if transfer.deaths > MAX_DEATHS:
             transfer.over = True
             transfer.failure = f"the process that transfers its files died {transfer.deaths} times"
         else:
@@ -239,7 +239,7 @@ class ShepherdTransfers:
             count(each)
         return ended
 
-    def tell(self, *, up: bool) -> None:
+    def report(self, *, up: bool) -> None:
         """Tell the agent what has changed, if it is there; a new one is told everything."""
         if not up:
             self._told, self._untold = {}, False
@@ -249,23 +249,23 @@ class ShepherdTransfers:
             return
         fresh = [each.report for key, each in self._running.items() if self._told.get(key) != each.report]
         now = time.monotonic()
-        self._untold = bool(fresh) and now < self._tell_at and self._told.keys() >= self._running.keys()
+        self._untold = bool(fresh) and now < self._report_at and self._told.keys() >= self._running.keys()
         if fresh and not self._untold:
-            self._tell_at = now + TELL_EVERY
+            self._report_at = now + TELL_EVERY
             self._told.update({each.attempt.key: each.report for each in self._running.values()})
-            self._say(["staging", fresh])
+            self._send(["staging", fresh])
 
-    def tell_ready(self, attempts: Sequence[ShepherdAttempt]) -> None:
+    def report_ready(self, attempts: Sequence[ShepherdAttempt]) -> None:
         """Tell again and again for which attempts of a suspended job the files are there.
 
         The head may have missed it, and nothing else would let the job go on.
         """
         now = time.monotonic()
         if not attempts:
-            self._tell_ready_at = float("inf")
-        elif self._tell_ready_at == float("inf") or now >= self._tell_ready_at:
-            self._tell_ready_at = now + TELL_EVERY
-            self._say(["staging", [ready_report(attempt) for attempt in attempts]])
+            self._report_ready_at = float("inf")
+        elif self._report_ready_at == float("inf") or now >= self._report_ready_at:
+            self._report_ready_at = now + TELL_EVERY
+            self._send(["staging", [ready_report(attempt) for attempt in attempts]])
 
     def end_all(self) -> None:
         """End all of them at once."""
@@ -304,11 +304,11 @@ class AttemptFiles:
         else:
             self._lanes.add(attempt)
 
-    def tell(self, *, up: bool, suspended: bool) -> None:
+    def report(self, *, up: bool, suspended: bool) -> None:
         """Tell the agent how far files are; `suspended`: what has its files waits for processors."""
-        self._transfers.tell(up=up)
+        self._transfers.report(up=up)
         waiting = self._lanes.waiting if up and suspended else ()
-        self._transfers.tell_ready([each for each in waiting if each.staging and each.staging["in"]])
+        self._transfers.report_ready([each for each in waiting if each.staging and each.staging["in"]])
 
     def settle(self) -> None:
         """Go on with attempts whose files are transferred, or cannot be."""

@@ -22,7 +22,7 @@ from headnode.adapters.processes.launcher import (
     WINDOW,
     Frames,
     dial,
-    say_exit,
+    send_exit,
 )
 from headnode.adapters.processes.piped import (
     ANSWERED_AS_USUAL,
@@ -141,7 +141,7 @@ def main(folder: str, words: Sequence[str]) -> int:
         status, problem = FAILED, start_trouble(error)
         sys.stderr.write(f"{problem}\n")
     with contextlib.suppress(OSError):  # the agent no longer listens
-        say_exit(frames, status, problem)
+        send_exit(frames, status, problem)
     return status
 
 
@@ -154,15 +154,15 @@ def _first_client(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, bytes]]
         except OSError:
             time.sleep(_PAUSE)
             continue
-        frames.say(ANSWER_FOR, os.environ[TASK].encode())
+        frames.send(ANSWER_FOR, os.environ[TASK].encode())
         while (left := until - time.monotonic()) > 0:
             if not select.select([frames.channel], [], [], left)[0]:
                 return None
-            heard = frames.hear()
-            if heard is None:  # another agent is on its way
+            received = frames.receive()
+            if received is None:  # another agent is on its way
                 time.sleep(_PAUSE)
                 break
-            for number, (kind, data) in enumerate(heard):
+            for number, (kind, data) in enumerate(received):
                 if kind == WINDOW:
-                    return frames, data, heard[number + 1 :]
+                    return frames, data, received[number + 1 :]
     return None

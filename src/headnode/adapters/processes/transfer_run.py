@@ -100,7 +100,7 @@ class TransferSlots:
         return True
 
 
-_LARGEST_LINE = 1 << 20  # bytes
+_MAX_LINE = 1 << 20  # bytes
 _NOT_TOLD = ("in", "out", "most", "node_most", "host_most")
 
 
@@ -141,11 +141,11 @@ class TransferRun:
             name or "a free slot",
         ]
 
-    def hear(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Take in what the process says."""
         self._text += data
         *lines, self._text = self._text.split(b"\n")
-        if len(self._text) > _LARGEST_LINE:
+        if len(self._text) > _MAX_LINE:
             self._text = b""
         for line in lines:
             with contextlib.suppress(ValueError):

@@ -14,7 +14,7 @@ from headnode.adapters.staging.failures import ChangedOnTheWay, TransferFailed
 
 CHUNK = 1 << 20  # bytes
 _AT_ONCE = 1 << 24  # bytes that the kernel copies between two looks at the rate
-_LONGEST_NAME = 150  # bytes of a name that is part of another
+_MAX_NAME = 150  # bytes of a name that is part of another
 _PRIVATE = 0o600
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MASK = os.umask(0o022)  # here, before there are threads: it is one of the whole process
@@ -35,7 +35,7 @@ class ArrivingFile:
         if folder:
             os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         self._folder, self._name = directory_of(path)
-        short = self._name.encode(errors="surrogateescape")[:_LONGEST_NAME].decode(errors="surrogateescape")
+        short = self._name.encode(errors="surrogateescape")[:_MAX_NAME].decode(errors="surrogateescape")
         self._part, self._from = f".{short}.part-{token}", f".{short}.from-{token}"
         self._file = -1
         self.is_executable = False  # its source is, for its owner

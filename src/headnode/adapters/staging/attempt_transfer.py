@@ -32,12 +32,12 @@ from headnode.adapters.staging.transfer import (
     bound_memory,
     end_with_parent,
     guarded,
-    say,
+    send,
     words_of,
 )
 
 LOG = "transfers"  # in the directory of the attempt
-LONGEST_LOG = 128 << 20  # bytes: 100,000 paths in two directions have less
+MAX_LOG = 128 << 20  # bytes: 100,000 paths in two directions have less
 LOCK_PATIENCE = 30.0  # seconds for another process of the attempt to end
 _LOCK_PAUSE = 0.1
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -113,7 +113,7 @@ class TransferLog:
         """
         self._file = os.open(LOG, _OWN_LOG, 0o600)
         about = os.fstat(self._file)
-        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_size > LONGEST_LOG:
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_size > MAX_LOG:
             raise NeverTransferred(f"{LOG!r} is in the way, and is not a file of this transfer")
         self._lock()
         self._lines = threading.Lock()
@@ -246,14 +246,14 @@ def main() -> None:
     try:
         usage = carry_out(order)
     except NotNow as why:
-        say("later", str(why))
+        send("later", str(why))
     except TransferFailed as failure:
-        say("failed", words_of(failure))
+        send("failed", words_of(failure))
     except OSError as error:
         meant = of_error(error, f"{order.base}/{order.marker}")
-        say("failed" if meant.permanent else "later", words_of(meant))
+        send("failed" if meant.permanent else "later", words_of(meant))
     else:
-        say("done", *usage)
+        send("done", *usage)
 
 
 if __name__ == "__main__":

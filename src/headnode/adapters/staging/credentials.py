@@ -127,7 +127,7 @@ def _read(path: Path, name: str) -> dict[str, Any]:
 
 
 _PATIENCE = 60.0  # seconds for agent and head to answer
-_LARGEST_ANSWER = 1 << 20  # bytes of an answer
+_MAX_ANSWER = 1 << 20  # bytes of an answer
 _LASTING = "no-delegation"  # the code of the refusal that does not pass by itself
 
 
@@ -165,7 +165,7 @@ def _connect(connection: socket.socket, path: Path) -> None:
 def _ask(connection: socket.socket, question: dict[str, str]) -> dict[str, Any]:
     """Raises:  TransferFailed for a refusal; OSError, EOFError, ValueError."""
     connection.sendall(frame(json.dumps(question).encode()))
-    answer = json.loads(_receive(connection, size_of(_receive(connection, HEADER), _LARGEST_ANSWER)))
+    answer = json.loads(_receive(connection, size_of(_receive(connection, HEADER), _MAX_ANSWER)))
     if answer.get("ok") is True:
         return dict(answer)
     what, fix = str(answer.get("what", "the head refuses"))[:300], str(answer.get("fix", ""))[:300]

@@ -18,7 +18,7 @@ from headnode.core.model.staging import file_url
 PROGRAM = "globus-url-copy"
 RESTARTS = "2"  # of a transfer that was cut, from where it stopped, before it counts as an attempt
 RESTART_AFTER = "1"  # s
-SHORTEST_STALL = 30.0  # s: restarts count, and an end for a stall hides the reason of the server
+MIN_STALL = 30.0  # s: restarts count, and an end for a stall hides the reason of the server
 _LASTING_CODES = ("530", "550")  # replies of a server
 _LASTING = ("authentic", "credential", "expired", "no such file", "permission denied")
 
@@ -63,7 +63,7 @@ class GridFtp:
         pair = f'"{source}" "{target}"\n'
         if any(sign in source + target for sign in '"\n\\'):
             raise NeverTransferred("the URL has a quote or a line end", "write %22 and %0A")
-        stall = str(int(max(self._timeout, SHORTEST_STALL)))
+        stall = str(int(max(self._timeout, MIN_STALL)))
         command = [self._program, "-q", "-cd", "-stall-timeout", stall]
         command += [
             "-rst",

@@ -30,11 +30,11 @@ from headnode.adapters.staging.uploads import (
     same_so_far,
 )
 
-MOST_REDIRECTS = 10
-MOST_INTERIM = 20  # answers before the one to a request
-MOST_TRAILERS = 100  # lines
-_LONGEST_LINE = 65536  # bytes
-LONGEST_WAIT = 3600.0  # seconds that a server may ask us to wait
+MAX_REDIRECTS = 10
+MAX_INTERIM = 20  # answers before the one to a request
+MAX_TRAILERS = 100  # lines
+_MAX_LINE = 65536  # bytes
+MAX_WAIT = 3600.0  # seconds that a server may ask us to wait
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PASSING = (408, 425, 429)  # and all from 500, but for those that never change
 _LASTING = (501, 505, 507)
@@ -62,14 +62,14 @@ class _Answer(http.client.HTTPResponse):
 
     def _read_status(self) -> tuple[str, int, str]:
         self._begun += 1
-        if self._begun > MOST_INTERIM:
+        if self._begun > MAX_INTERIM:
             raise http.client.BadStatusLine("more and more interim answers")
         return super()._read_status()  # type: ignore[misc, no-any-return]
 
     def _read_and_discard_trailer(self) -> None:
         """Read what follows the last chunk; the library reads any number of lines."""
-        for _ in range(MOST_TRAILERS):
-            if self.fp.readline(_LONGEST_LINE) in (b"\r\n", b"\n", b""):
+        for _ in range(MAX_TRAILERS):
+            if self.fp.readline(_MAX_LINE) in (b"\r\n", b"\n", b""):
                 return
         raise http.client.HTTPException("more and more trailers")
 
@@ -311,7 +311,7 @@ def _next(url: str, location: str, seen: list[str]) -> str:
     parts = urlsplit(where)
     if not location or parts.scheme not in ("http", "https") or not parts.hostname:
         raise NeverTransferred(f"{shown(url)} leads to no web address", "correct the URL")
-    if where in seen or len(seen) >= MOST_REDIRECTS:
+    if where in seen or len(seen) >= MAX_REDIRECTS:
         raise NeverTransferred(f"{shown(seen[0])} leads in a circle, or on and on", "correct the URL")
     if urlsplit(url).scheme == "https" and parts.scheme == "http":
         raise NeverTransferred(
@@ -335,12 +335,12 @@ def _wait(said: str) -> float:
     (120.0, 0.0, 3600.0)
     """
     if said.isascii() and said.isdigit():
-        return min(float(said), LONGEST_WAIT)
+        return min(float(said), MAX_WAIT)
     try:
         until = email.utils.parsedate_to_datetime(said).timestamp()
     except ValueError:
         return 0.0
-    return min(max(until - time.time(), 0.0), LONGEST_WAIT)
+    return min(max(until - time.time(), 0.0), MAX_WAIT)
 
 
 def _validator(answer: urllib3.BaseHTTPResponse) -> str:

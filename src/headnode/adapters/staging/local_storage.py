@@ -12,7 +12,7 @@ from headnode.adapters.staging.failures import NeverTransferred
 from headnode.adapters.staging.storage import Seen
 from headnode.core.model.staging import local_path
 
-MOST_SORTED = 100_000  # files of a directory
+MAX_SORTED = 100_000  # files of a directory
 
 
 def open_source(path: str) -> int:
@@ -37,13 +37,13 @@ def open_source(path: str) -> int:
 def files_below(directory: str) -> Iterator[str]:
     """Yield the regular files below a directory, relative to it; links to directories are not followed.
 
-    Those of a directory with more than `MOST_SORTED` are in any order.
+    Those of a directory with more than `MAX_SORTED` are in any order.
     """
     folders = [""]
     while folders:
         folder, below = folders.pop(), []
         with os.scandir(Path(directory, folder)) as entries:
-            first = list(islice(entries, MOST_SORTED))
+            first = list(islice(entries, MAX_SORTED))
             for entry in chain(sorted(first, key=lambda each: each.name), entries):
                 if entry.is_dir(follow_symlinks=False):
                     below.append(str(Path(folder, entry.name)))

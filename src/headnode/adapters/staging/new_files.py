@@ -16,7 +16,7 @@ from headnode.core.model.staging import NEW_FILES
 
 _OWN = ".headnode-"  # names of files of transfers
 _NOTE = f"{_OWN}brought"
-_LARGEST_NOTE = 32 << 20  # bytes
+_MAX_NOTE = 32 << 20  # bytes
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -62,7 +62,7 @@ def _noted(directory: str) -> dict[str, list[int]]:
     with os.fdopen(file, "rb") as note:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise _changed()
-        data = note.read(_LARGEST_NOTE)
+        data = note.read(_MAX_NOTE)
     try:
         found = json.loads(data)
     except ValueError:

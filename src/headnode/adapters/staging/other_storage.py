@@ -21,18 +21,18 @@ from headnode.adapters.staging.storage import Seen, Storage
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
-_WINDOW, _LARGEST_PACKET = 1 << 24, 1 << 18  # bytes of a channel of ssh: each packet costs the same
+_WINDOW, _MAX_PACKET = 1 << 24, 1 << 18  # bytes of a channel of ssh: each packet costs the same
 _RECEIVED = 1 << 18  # bytes that are read of a connection at once: the server goes on meanwhile
 _SENT = 1 << 22  # bytes that are given to the kernel at once
-MOST_ENTRIES = 200_000  # of all directories below one, files and directories
-MOST_LINES = 1_000  # of an answer by FTP
+MAX_ENTRIES = 200_000  # of all directories below one, files and directories
+MAX_LINES = 1_000  # of an answer by FTP
 DEEPEST = 100  # directories in each other
-_LONGEST_ENTRY = 65536  # bytes of a line of a listing
-_LONGEST_SIZE = 19  # digits
+_MAX_ENTRY = 65536  # bytes of a line of a listing
+_MAX_SIZE = 19  # digits
 _UNKNOWN_COMMAND = ("500", "501", "502", "504")  # RFC 959, "Reply Codes"
 _LONG_LINE = re.compile(r"([-a-zA-Z])\S{9,}\s+\d+\s+\S+\s+\S+\s+\d+\s+\w{3}\s+\d{1,2}\s+[\d:]{4,5} (.+)")
 _OPENSSH = re.compile(r"SSH-2\.0-OpenSSH_(\d{1,3})\.(\d{1,3})")
-_MOST_REQUESTS = 64  # without an answer
+_MAX_REQUESTS = 64  # without an answer
 
 
 def open_other(url: str, credential: Credential, timeout: float) -> Storage:
@@ -50,7 +50,7 @@ def open_other(url: str, credential: Credential, timeout: float) -> Storage:
 
 
 @contextlib.contextmanager
-def _told_by(*kinds: type[Exception]) -> Iterator[None]:
+def _library_errors_as_failures(*kinds: type[Exception]) -> Iterator[None]:
     """Let errors of a library, which are no errors of the system, be failures that may pass."""
     try:
         yield
@@ -101,9 +101,9 @@ def walked(top: str, entries: Callable[[str], Iterable[tuple[str, bool]]]) -> It
             count += 1
             if name in ("", ".", "..") or "/" in name or "\0" in name:
                 raise NeverTransferred(f"the server lists {name[:80]!r} in {folder[:80]!r}", CHECK_SERVER)
-            if count > MOST_ENTRIES or folder.count("/") >= DEEPEST:
+            if count > MAX_ENTRIES or folder.count("/") >= DEEPEST:
                 raise NeverTransferred(
-                    f"the server lists more than {MOST_ENTRIES:,} names below {top[:80]!r}, "
+                    f"the server lists more than {MAX_ENTRIES:,} names below {top[:80]!r}, "
                     f"or directories that are more than {DEEPEST} deep",
                     "name the files, or put them into archives",
                 )
@@ -164,7 +164,7 @@ class SftpStorage:
                 transport_factory=partial(_fast_transport, paramiko),
             )
             transport = self._client.get_transport()
-            self._sftp = paramiko.SFTPClient.from_transport(transport, _WINDOW, _LARGEST_PACKET)
+            self._sftp = paramiko.SFTPClient.from_transport(transport, _WINDOW, _MAX_PACKET)
             self._request = _request_size(transport.remote_version)
         except paramiko.AuthenticationException:
             fix = "name a credential for it, or put a key into ~/.ssh on the node"
@@ -183,7 +183,7 @@ class SftpStorage:
             channel.settimeout(timeout)
 
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
-        with _told_by(self._wrong):
+        with _library_errors_as_failures(self._wrong):
             return self._fetch(_path(url), arrival, seen)
 
     def _fetch(self, path: str, arrival: ArrivingFile, seen: Seen) -> int | None:
@@ -196,13 +196,13 @@ class SftpStorage:
             file.seek(begun)
             if size > begun:
                 file.MAX_REQUEST_SIZE = self._request
-                file.prefetch(size, _MOST_REQUESTS)
+                file.prefetch(size, _MAX_REQUESTS)
             for data in copied(lambda _: file.read(self._request), seen):
                 arrival.write(data)
         return size
 
     def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
-        with _told_by(self._wrong):
+        with _library_errors_as_failures(self._wrong):
             self._store(file, size, _path(url), token, seen)
 
     def _store(self, file: int, size: int, path: str, token: str, seen: Seen) -> None:
@@ -220,7 +220,7 @@ class SftpStorage:
         self._sftp.posix_rename(part, path)
 
     def forget(self, url: str, token: str) -> None:
-        with _told_by(self._wrong):
+        with _library_errors_as_failures(self._wrong):
             self._sftp.remove(_beside(_path(url), token))
 
     def _stored(self, file: int, size: int, part: str) -> int:
@@ -237,7 +237,7 @@ class SftpStorage:
         return same_so_far(file, size, there, end)
 
     def below(self, url: str) -> Iterator[str]:
-        with _told_by(self._wrong):
+        with _library_errors_as_failures(self._wrong):
             yield from walked(_path(url).rstrip("/") or "/", self._entries)
 
     def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
@@ -258,9 +258,9 @@ class _FtpConnection(ftplib.FTP):
         first = line = self.getline()
         lines = [line]
         while first[3:4] == "-" and not (line[:3] == first[:3] and line[3:4] != "-"):
-            if len(lines) > MOST_LINES:
+            if len(lines) > MAX_LINES:
                 raise ftplib.error_proto(  # noqa: S321 - it is what the library raises
-                    f"an answer with more than {MOST_LINES} lines"
+                    f"an answer with more than {MAX_LINES} lines"
                 )
             line = self.getline()
             lines.append(line)
@@ -282,7 +282,7 @@ class FtpStorage:
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
         path = _path(url)
         with _ftp_failures(path):
-            size, changed = self._size(path), self._told("MDTM", path)
+            size, changed = self._size(path), self._reply("MDTM", path)
             begun = arrival.begin(f"{size} {changed}" if size is not None and changed else "")
             seen.expect(size)
             seen(begun)
@@ -295,10 +295,10 @@ class FtpStorage:
         return size
 
     def _size(self, path: str) -> int | None:
-        said = self._told("SIZE", path)
-        return int(said) if said.isascii() and said.isdigit() and len(said) < _LONGEST_SIZE else None
+        said = self._reply("SIZE", path)
+        return int(said) if said.isascii() and said.isdigit() and len(said) < _MAX_SIZE else None
 
-    def _told(self, command: str, path: str) -> str:
+    def _reply(self, command: str, path: str) -> str:
         """Return what the server says of a file; "" when it does not."""
         try:
             return self._ftp.sendcmd(f"{command} {path}").partition(" ")[2].strip()
@@ -349,7 +349,7 @@ class FtpStorage:
                 raise
             listed, read = self._ftp.transfercmd(f"LIST {folder}"), _entry_for_people
         with listed as there, there.makefile("rb") as lines:
-            while line := lines.readline(_LONGEST_ENTRY):
+            while line := lines.readline(_MAX_ENTRY):
                 entry = read(line.decode().rstrip("\r\n"))
                 if entry is not None:
                     yield entry

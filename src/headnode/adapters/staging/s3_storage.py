@@ -23,8 +23,8 @@ from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred
 from headnode.adapters.staging.storage import Seen
 
 PART = 16 * CHUNK  # bytes of a part; the storage takes none below 5 MB, but for the last
-MOST_PARTS = 10_000  # of an object
-_MOST_PAGES = 100  # of uploads or parts that are looked at
+MAX_PARTS = 10_000  # of an object
+_MAX_PAGES = 100  # of uploads or parts that are looked at
 _TO_CORRECT = (400, 401, 403, 404, 405, 410, 411, 413)  # but for the codes that may pass
 _PASSING = (
     "RequestTimeout",
@@ -117,7 +117,7 @@ class S3Storage:
         Nothing else may be in the object: its parts are named by their checksums.
         """
         length = PART
-        while size > length * MOST_PARTS:
+        while size > length * MAX_PARTS:
             length *= 2
         upload, known = self._begun(place, file, size, length)
         _UPLOADING[place["Key"]] = upload
@@ -154,7 +154,7 @@ class S3Storage:
         found: list[dict[str, Any]] = []
         asked = {"Bucket": place["Bucket"], "Prefix": place["Key"]}
         pages = self._client.get_paginator("list_multipart_uploads").paginate(**asked)
-        for _, page in zip(range(_MOST_PAGES), pages, strict=False):
+        for _, page in zip(range(_MAX_PAGES), pages, strict=False):
             found += [each for each in page.get("Uploads", ()) if each["Key"] == place["Key"]]
         return [str(each["UploadId"]) for each in sorted(found, key=lambda each: each["Initiated"])]
 
@@ -162,7 +162,7 @@ class S3Storage:
         pages = self._client.get_paginator("list_parts").paginate(**place, UploadId=upload)
         return {
             int(part["PartNumber"]): str(part["ETag"]).strip('"')
-            for _, page in zip(range(_MOST_PAGES), pages, strict=False)
+            for _, page in zip(range(_MAX_PAGES), pages, strict=False)
             for part in page.get("Parts", ())
         }
 

@@ -37,11 +37,11 @@ from headnode.adapters.staging.new_files import made_files, note_brought
 from headnode.adapters.staging.storage import Storage
 
 ORDER = 3  # the descriptor of a file that has the order
-MOST_FILES = 100_000  # of one attempt, those in directories counted
-MOST_MEMORY = 2 << 30  # bytes: whatever a server sends, this process grows no larger
-LONGEST_PAUSE = 60.0  # seconds between two attempts, unless the storage asks for more
+MAX_FILES = 100_000  # of one attempt, those in directories counted
+MAX_MEMORY = 2 << 30  # bytes: whatever a server sends, this process grows no larger
+MAX_PAUSE = 60.0  # seconds between two attempts, unless the storage asks for more
 SLOWEST = 1024  # bytes in the time that may pass without one
-_MOST_WORDS = 1500  # characters of a failure
+_MAX_WORDS = 1500  # characters of a failure
 _TELL_EVERY = 1.0  # seconds
 
 
@@ -77,7 +77,7 @@ class Progress:
     """How far the transfers are; threads add to it."""
 
     def __init__(self) -> None:
-        self.note: Callable[[str], None] = lambda path: say("file", path)  # a file is whole
+        self.note: Callable[[str], None] = lambda path: send("file", path)  # a file is whole
         self._lock = threading.Lock()
         self.files = self.of_files = self.size = 0
         self.sizes: dict[str, int] = {}  # of the files whose sizes are known, by their paths
@@ -95,7 +95,7 @@ class Progress:
             self.files += 1
             self.note(path)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Say how far it is, if that has changed."""
         with self._lock:
             waits_for = next(iter(self.waiting), "")
@@ -103,7 +103,7 @@ class Progress:
             said = [self.files, self.of_files, self.size, of_size, waits_for]
             if said != self._told:
                 self._told = said
-                say("moved", *said)
+                send("moved", *said)
 
 
 class Pace:
@@ -154,7 +154,7 @@ class Transfers:
             work = {pool.submit(self._file, file) for file in files if file.path not in done}
             self.progress.files = len(files) - len(work)
             failure = self._watch(work)
-        self.progress.tell()
+        self.progress.report()
         if failure is not None:
             raise failure
         if self._order.notes and self._order.direction == "in":
@@ -164,7 +164,7 @@ class Transfers:
         failure: TransferFailed | None = None
         while work:
             over, work = wait(work, _TELL_EVERY, FIRST_EXCEPTION)
-            self.progress.tell()
+            self.progress.report()
             for each in over:
                 wrong = None if each.cancelled() else each.exception()
                 if wrong is None:
@@ -184,9 +184,9 @@ class Transfers:
         for file in self._order.files:
             for one in self._files_of(file) if file.directory else (file,):
                 count += 1
-                if count > MOST_FILES:
+                if count > MAX_FILES:
                     raise NeverTransferred(
-                        f"there are more than {MOST_FILES:,} files", "put them into archives"
+                        f"there are more than {MAX_FILES:,} files", "put them into archives"
                     )
                 yield one
 
@@ -194,7 +194,7 @@ class Transfers:
         place, url = file.path.rstrip("/"), file.url.rstrip("/")
         if self._order.direction == "out":
             try:
-                names = made_files(self._order.directory, file.path, MOST_FILES)
+                names = made_files(self._order.directory, file.path, MAX_FILES)
             except OSError as error:
                 raise of_error(error, repr(place)) from error
         else:
@@ -222,8 +222,8 @@ class Transfers:
                 )
             places[plain] = name
             found.append(name)
-            if len(found) > MOST_FILES:
-                raise NeverTransferred(f"{shown(url)} has more than {MOST_FILES:,} files", "name fewer files")
+            if len(found) > MAX_FILES:
+                raise NeverTransferred(f"{shown(url)} has more than {MAX_FILES:,} files", "name fewer files")
         return found
 
     def _path(self, name: str) -> str:
@@ -298,11 +298,11 @@ class Transfers:
         times = f"attempt {attempt} of {self._order.attempts}"
         fix = f"; {failure.fix}" if failure.fix else ""
         said = f"{file.path!r} was not transferred {way} ({times}): {failure.what}{fix}"
-        return NeverTransferred(said[:_MOST_WORDS])
+        return NeverTransferred(said[:_MAX_WORDS])
 
     def _pause(self, file: FileOrder, failure: TransferFailed, attempt: int) -> None:
         host = urlsplit(file.url).hostname or "this node"
-        pause = max(failure.after, min(2.0 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.0))  # noqa: S311
+        pause = max(failure.after, min(2.0 ** (attempt - 1), MAX_PAUSE) * random.uniform(0.5, 1.0))  # noqa: S311
         self.progress.waiting[host] = time.monotonic() + pause
         self._over.wait(pause)
         self.progress.waiting.pop(host, None)
@@ -336,7 +336,7 @@ class Transfers:
             os.close(opened)
 
 
-def say(*words: Any) -> None:
+def send(*words: Any) -> None:
     """Send a line to the process that started this one."""
     os.write(1, json.dumps(words).encode() + b"\n")
 
@@ -357,7 +357,7 @@ def _await_parent() -> None:
 def bound_memory() -> None:
     """Let this process grow no further than it may."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    bound = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
+    bound = MAX_MEMORY if most == resource.RLIM_INFINITY else min(MAX_MEMORY, most)
     resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
 
 
@@ -373,7 +373,7 @@ def guarded(order: TransferOrder) -> Transfers:
 def words_of(failure: TransferFailed) -> str:
     """Return what a failure is told with."""
     text = failure.what if "was not transferred" in failure.what else f"{failure.what}; {failure.fix}"
-    return text.rstrip("; ")[:_MOST_WORDS]
+    return text.rstrip("; ")[:_MAX_WORDS]
 
 
 def main() -> None:
@@ -386,6 +386,6 @@ def main() -> None:
     try:
         transfers.run()
     except TransferFailed as failure:
-        say("failed", words_of(failure))
+        send("failed", words_of(failure))
     else:
-        say("done", transfers.progress.size)
+        send("done", transfers.progress.size)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from headnode.adapters.staging.arrival import CHUNK
 from headnode.adapters.staging.failures import ChangedOnTheWay
 
-_LONGEST_NAME = 150  # characters of a name that is part of another
+_MAX_NAME = 150  # characters of a name that is part of another
 
 
 def part_name(name: str, token: str) -> str:
@@ -24,7 +24,7 @@ def part_name(name: str, token: str) -> str:
     >>> part_name("result", "7.1.1.1-ab")
     '.result.part-7.1.1.1-ab'
     """
-    return f".{name[:_LONGEST_NAME]}.part-{token}"
+    return f".{name[:_MAX_NAME]}.part-{token}"
 
 
 def same_so_far(file: int, size: int, there: int, end: Callable[[int], bytes]) -> int:
@@ -59,7 +59,7 @@ def compare_upload(said: Mapping[str, str], file: int, size: int) -> None:
     length = said.get("Content-Length", "") if "ETag" in said or "Last-Modified" in said else ""
     if length.isascii() and length.isdigit() and int(length[:19]) != size and "Content-Encoding" not in said:
         raise ChangedOnTheWay(f"the server has {length[:19]} bytes of it, and should have {size}", _FIX)
-    _compare_first({**_told(said), **_told_by_s3(said)}, file, size)
+    _compare_first({**_digests_in_headers(said), **_digest_of_s3(said)}, file, size)
 
 
 def compare_tag(said: Mapping[str, str], file: int, size: int) -> None:
@@ -67,7 +67,7 @@ def compare_tag(said: Mapping[str, str], file: int, size: int) -> None:
 
     Raises:  ChangedOnTheWay.
     """
-    _compare_first(_told_by_s3(said), file, size)
+    _compare_first(_digest_of_s3(said), file, size)
 
 
 def _compare_first(told: dict[str, bytes], file: int, size: int) -> None:
@@ -78,7 +78,7 @@ def _compare_first(told: dict[str, bytes], file: int, size: int) -> None:
         raise ChangedOnTheWay(what, _FIX)
 
 
-def _told(said: Mapping[str, str]) -> dict[str, bytes]:
+def _digests_in_headers(said: Mapping[str, str]) -> dict[str, bytes]:
     pairs = _DIGEST.findall(said.get("Repr-Digest", "")) + _DIGEST.findall(said.get("Digest", ""))
     known = [(_KINDS[name.lower()], text) for name, text in pairs if name.lower() in _KINDS]
     if said.get("Content-MD5"):
@@ -86,7 +86,7 @@ def _told(said: Mapping[str, str]) -> dict[str, bytes]:
     return {kind: told for kind, text in known if (told := _bytes(kind, text))}
 
 
-def _told_by_s3(said: Mapping[str, str]) -> dict[str, bytes]:
+def _digest_of_s3(said: Mapping[str, str]) -> dict[str, bytes]:
     tag = said.get("ETag", "")
     encrypted = said.get("x-amz-server-side-encryption", "").startswith("aws:kms")
     if "x-amz-request-id" not in said or encrypted or not _MD5.fullmatch(tag):

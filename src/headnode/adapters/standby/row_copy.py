@@ -26,9 +26,9 @@ from headnode.core.model.bounds import STANDBY_CHANGES
 
 log = logging.getLogger("headnode.standby")
 
-MOST_PENDING: Final = STANDBY_CHANGES.most  # bytes; with more, whole tables are sent again
+MAX_PENDING: Final = STANDBY_CHANGES.most  # bytes; with more, whole tables are sent again
 BETWEEN_CHANGES: Final = 0.1  # seconds in which changes are collected
-LONGEST_REST: Final = 1.0  # seconds until the next piece, though events wait to be sent
+MAX_REST: Final = 1.0  # seconds until the next piece, though events wait to be sent
 AFTER_FAILURE: Final = 15.0  # seconds until tables that could not be copied are sent again
 
 
@@ -72,7 +72,7 @@ class RowCopy:
             before = self._pending.pop((table.name, key), None)  # at the end again: order matters
             self._pending[table.name, key] = _Change(table, row, self.noted)
             self._bytes += _size(key, row) - (0 if before is None else _size(key, before.row))
-            if self._bytes > MOST_PENDING:
+            if self._bytes > MAX_PENDING:
                 self._send_whole()
             if len(self._pending) <= 1:
                 self._news.notify_all()
@@ -87,7 +87,7 @@ class RowCopy:
 
     def is_overdue(self, now: float) -> bool:
         """Whether a piece has waited for events for long enough."""
-        return self.due_in(now) == 0.0 and now - self._last >= LONGEST_REST
+        return self.due_in(now) == 0.0 and now - self._last >= MAX_REST
 
     def lacks(self, number: int, now: float) -> bool:
         """Whether the standby does not have the first `number` changes, and can get them now."""

@@ -27,8 +27,8 @@ from headnode.adapters.standby.row_copy import RowCopy
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.adapters.wire.peers import written_address
 from headnode.adapters.wire.standby_messages import (
-    LARGEST_OF_STANDBY,
-    MOST_EVENTS,
+    MAX_EVENTS,
+    MAX_OF_STANDBY,
     PIECE,
     AuditPiece,
     FromLeader,
@@ -97,7 +97,7 @@ class StandbySender(threading.Thread):
         self.problem = ""  # why it gets nothing; empty: it does
         self.differed = ""  # what it had that this head does not have
         self.since = time.time()  # when that began
-        self.heard: float | None = None  # when it answered last, on the monotonic clock
+        self.received: float | None = None  # when it answered last, on the monotonic clock
         self.leaves = False  # it said that it is being stopped
         self.handed_over = threading.Event()  # it has confirmed that it is the head from now on
         self.told = False  # that it is the head from now on; it may be that, though nothing confirms it
@@ -292,7 +292,7 @@ class StandbySender(threading.Thread):
         """Return the next events, up to `last`, with which a batch of the head ended."""
         if self._sent >= self._target:
             self._target = last
-        rows = self._rows(min(MOST_EVENTS, self._target - self._sent))
+        rows = self._rows(min(MAX_EVENTS, self._target - self._sent))
         ends = self._followers.ends_between(self._sent, rows[-1][0])
         if rows[-1][0] == self._target and self._target not in ends:
             ends = (*ends, self._target)
@@ -337,7 +337,7 @@ class StandbySender(threading.Thread):
             self._audit.sent(message.offset + len(message.data))
         if isinstance(message, RowsBetween | RowsChanged):
             self.rows.sent(answer.row_problem)
-        self.heard, self.leaves, self.missing = time.monotonic(), answer.leaves, answer.missing
+        self.received, self.leaves, self.missing = time.monotonic(), answer.leaves, answer.missing
         if answer.wants_copy:
             log.error("the state of standby %s differs from this head's: it gets a copy", self.standby)
             self._send_copy()
@@ -374,7 +374,7 @@ class StandbySender(threading.Thread):
         connection.settimeout(patience)
         connection.sendall(frame(encode_message(message)))
         deadline = time.monotonic() + patience
-        size = size_of(read_bytes(connection, HEADER, deadline), LARGEST_OF_STANDBY)
+        size = size_of(read_bytes(connection, HEADER, deadline), MAX_OF_STANDBY)
         return decode_from_standby.decode(read_bytes(connection, size, deadline))
 
 

@@ -16,9 +16,9 @@ OLDEST = 3  # that is still spoken
 KNOWS_STANDBYS = 4  # from this one on nodes know what a `Welcome` says of standby heads, and may get several
 KNOWS_SIGNALS = 4  # from this one on nodes know the signal of a job, and `SendSignal`
 DEVELOPMENT = (1, 2)  # no release spoke these
-LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
-LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent
-LARGEST_GREETING = bounds.GREETING.most  # bytes, of somebody who was not let in yet
+MAX_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
+MAX_REPORT = bounds.REPORT.most  # bytes, of an agent
+MAX_GREETING = bounds.GREETING.most  # bytes, of somebody who was not let in yet
 
 
 class Message(

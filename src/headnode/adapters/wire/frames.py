@@ -114,7 +114,7 @@ _answering = _Answering()
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def deliver_frames(streams: Streams, largest: int, heard: Callable[[bytes], bool]) -> None:
+async def deliver_frames(streams: Streams, largest: int, received: Callable[[bytes], bool]) -> None:
     """Call `heard` with each message until the stream ends, or until it returns False.
 
     It is called in the turn of the event loop in which the message arrives.  What it says by a `FrameWriter`
@@ -125,7 +125,7 @@ async def deliver_frames(streams: Streams, largest: int, heard: Callable[[bytes]
     reader, writer = streams
     transport = writer.transport
     before = transport.get_protocol()
-    delivery = _FrameDelivery(cast("asyncio.Protocol", before), largest, heard)
+    delivery = _FrameDelivery(cast("asyncio.Protocol", before), largest, received)
     transport.set_protocol(delivery)
     try:
         gone = reader.exception() is not None
@@ -141,8 +141,8 @@ async def deliver_frames(streams: Streams, largest: int, heard: Callable[[bytes]
 class _FrameDelivery(asyncio.Protocol):
     """Has the messages of a stream decoded; all else is still done by the protocol of `asyncio` streams."""
 
-    def __init__(self, before: asyncio.Protocol, largest: int, heard: Callable[[bytes], bool]) -> None:
-        self._before, self._heard = before, heard
+    def __init__(self, before: asyncio.Protocol, largest: int, received: Callable[[bytes], bool]) -> None:
+        self._before, self._received = before, received
         self._decoder = FrameDecoder(largest)
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -153,7 +153,7 @@ class _FrameDelivery(asyncio.Protocol):
         answering = _answering.writers = []
         try:
             for message in self._decoder.feed(data):
-                if not self._heard(message):
+                if not self._received(message):
                     self.over.set_result(None)
                     break
         except FrameTooLarge as error:
@@ -203,7 +203,7 @@ class FrameWriter:
         self._writer = writer
         self._frames: list[bytes] = []  # of this turn
 
-    def say(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         """Send a message; a connection that is going down loses it."""
         if not self._frames:
             if _answering.writers is None:

@@ -30,7 +30,7 @@ from headnode.core.model.node import facts_objection, outcome_objection, time_ob
 from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import JobId
 
-MOST_LOAD = 1e7  # more than the threads that Linux can have
+MAX_LOAD = 1e7  # more than the threads that Linux can have
 
 
 class Nonsense(Exception):
@@ -81,7 +81,7 @@ def _objection(message: FromAgent, now: float) -> str:
             return next(filter(None, (_transfer_objection(each, now) for each in transfers)), "")
         case Heartbeat(lease=lease) if not 0 <= lease <= b.RUN_TIME.most:
             return f"a lease of {lease:g} s"
-        case Heartbeat(load=float() as load) if not 0 <= load < MOST_LOAD:
+        case Heartbeat(load=float() as load) if not 0 <= load < MAX_LOAD:
             return f"a load of {load:g}"
         case OutputRead(size=size) if not 0 <= size <= b.BYTES_MOVED.most:
             return f"a file of {size} bytes"

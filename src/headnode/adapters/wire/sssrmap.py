@@ -29,7 +29,7 @@ _PHRASES: Final = {
     412: "Precondition Failed",
 }
 _PIECE: Final = 64 * 1024
-_MOST_CHUNKS: Final = 10_000
+_MAX_CHUNKS: Final = 10_000
 
 
 class FramingFault(MessageFault):
@@ -147,7 +147,7 @@ async def read_chunks(
     while size := await _size(reader):
         chunks.append(await _payload(reader, size, left, take))
         left -= size
-        if len(chunks) > _MOST_CHUNKS:
+        if len(chunks) > _MAX_CHUNKS:
             raise _malformed("too many chunks")
     return chunks
 

@@ -15,9 +15,9 @@ from headnode.core.model import bounds
 STANDBY_PROTOCOL = 1
 STANDBY_PURPOSE = "standby"  # of the secret that a head shows, derived from the key of the authority
 PIECE = 1024 * 1024  # bytes of a file in one message
-MOST_EVENTS = 1000  # in one message
-LARGEST_OF_HEAD = bounds.STANDBY_MESSAGE.most  # bytes
-LARGEST_OF_STANDBY = bounds.STANDBY_ANSWER.most  # bytes
+MAX_EVENTS = 1000  # in one message
+MAX_OF_HEAD = bounds.STANDBY_MESSAGE.most  # bytes
+MAX_OF_STANDBY = bounds.STANDBY_ANSWER.most  # bytes
 
 Problem = Annotated[str, Meta(max_length=1000)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]

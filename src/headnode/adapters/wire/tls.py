@@ -235,7 +235,7 @@ def _write_private(file: Path, content: bytes) -> None:
 
 
 CONNECT = 3.0  # seconds that a machine has to accept a connection; one without power answers nothing
-_MOST_ADDRESSES = 4  # of a host that are tried
+_MAX_ADDRESSES = 4  # of a host that are tried
 HANDSHAKE = 10.0  # seconds that a peer has to show who it is
 _READ_BUFFER = 16 * 1024  # bytes of each connection; asyncio's own 256 KiB are too much for thousands
 
@@ -323,7 +323,7 @@ async def _connected(host: str, port: int) -> socket.socket:
     except ValueError as error:  # a label that is too long, or a sign that no name has
         raise OSError(f"{host!r} is not the name of a host: {error}") from None
     failure: OSError | None = None
-    for family, kind, protocol, _, address in found[:_MOST_ADDRESSES]:
+    for family, kind, protocol, _, address in found[:_MAX_ADDRESSES]:
         try:
             return await _connected_to(socket.socket(family, kind, protocol), address)
         except OSError as error:  # also when it takes too long

@@ -73,7 +73,7 @@ class LastRun:
             self._file.unlink()
 
 
-MOST_UNANSWERED = 100  # heartbeats
+MAX_UNANSWERED = 100  # heartbeats
 
 Tell = Callable[[float | None], None]
 """Says until when (seconds since the machine was started), or with None that it is for ever."""
@@ -82,8 +82,8 @@ Tell = Callable[[float | None], None]
 class HeldLease:
     """The lease of this node.  Until the head has said how long it is, nothing is said of it."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, report: Tell) -> None:
+        self._report = report
         self.length = Seconds(0.0)  # 0: there is none
         self._until = math.inf  # when it is over
         self._number = 0
@@ -98,10 +98,10 @@ class HeldLease:
         """Return the number of a heartbeat that is said now."""
         self._number += 1
         self._said[self._number] = boot_time()
-        self._said.pop(self._number - MOST_UNANSWERED, None)
+        self._said.pop(self._number - MAX_UNANSWERED, None)
         return self._number
 
-    def heard(self, number: int, length: Seconds) -> None:
+    def received(self, number: int, length: Seconds) -> None:
         """The head has answered a heartbeat."""
         said = self._said.pop(number, None)
         if said is not None:  # else it comes a second time
@@ -119,7 +119,7 @@ class HeldLease:
 
     def _is_over_at(self, until: float) -> None:
         self._until = until
-        self._tell(None if math.isinf(until) else until)
+        self._report(None if math.isinf(until) else until)
 
 
 log = logging.getLogger("headnode.agent")
@@ -128,7 +128,7 @@ NEVER_MET = 30.0  # seconds that an agent looks for a head that refuses connecti
 ENDED = 2.0  # seconds without the socket of a head; one that starts has none for a moment
 ALONE = 600.0  # seconds without a head, after which an allocation without tasks is given back
 LAST_WORDS = 10.0  # seconds until an allocation ends although the head has not heard of all its tasks
-MOST_OUTPUT = 1 << 20  # bytes of captured output in one message
+MAX_OUTPUT = 1 << 20  # bytes of captured output in one message
 
 
 class Agent:
@@ -152,13 +152,13 @@ class Agent:
             places,
             facts,
             self._results,
-            self._head.say,
+            self._head.send,
             transport.dial_for_tasks,
             gpus,
             allocation=allocation,
         )
-        self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)
-        self._trials = ProgramTrials(self._head.say)
+        self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.send)
+        self._trials = ProgramTrials(self._head.send)
         self._health = HealthCheck(facts.name, self._report_health)
         self._lease = HeldLease(self._jobs.renew)
         self._told_of_lease = False
@@ -237,7 +237,7 @@ class Agent:
         table = self._jobs.table(0, health_check_text(*self._health.ordered))
         number = self._lease.next_heartbeat()
         digest = digest_of_holdings(table)
-        self._head.say(
+        self._head.send(
             Heartbeat(
                 number=number,
                 digest=digest,
@@ -254,12 +254,12 @@ class Agent:
             case Welcome():
                 self._welcomed(message)
             case HeartbeatAck(number=number, lease=lease, now=now):
-                self._jobs.hear_time(now)
-                self._lease.heard(number, lease)
+                self._jobs.set_head_time(now)
+                self._lease.received(number, lease)
                 self._told_of_lease = False
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
             case GetTable(number=number):
-                self._head.say(self._jobs.table(number, health_check_text(*self._health.ordered)))
+                self._head.send(self._jobs.table(number, health_check_text(*self._health.ordered)))
             case OpenJob() | Run() | CheckHealth() if self._leaving:
                 pass  # the head will see that the node is gone
             case Run():
@@ -271,7 +271,7 @@ class Agent:
                 self._reading.start(message, far=self._jobs.head.remote)
             case ListOutput(number=number, after=after, limit=most):
                 jobs = jobs_with_output(self._places.output, after, most)
-                self._head.say(OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
+                self._head.send(OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
             case RemoveOutput(jobs=jobs_over):
                 self._remove_output(jobs_over)
             case CheckProgram():
@@ -286,7 +286,7 @@ class Agent:
                 self._jobs.obey(message)
 
     def _report_health(self, well: bool, said: str) -> None:
-        self._head.say(Health(healthy=well, message=said))
+        self._head.send(Health(healthy=well, message=said))
 
     def _welcomed(self, message: Welcome) -> None:
         self._unmet, self._alone_since, self._ended_since = None, None, None
@@ -297,13 +297,13 @@ class Agent:
 
     def _read_output(self, message: ReadOutput) -> None:
         instance = message.task, message.instance
-        folder, most = self._places.captured(message.job), min(message.limit, MOST_OUTPUT)
+        folder, most = self._places.captured(message.job), min(message.limit, MAX_OUTPUT)
         try:
             data, size = read_captured_of(folder, instance, message.offset, most)
             gone = not size and not folder.exists()
-            self._head.say(OutputRead(number=message.number, data=data, size=size, missing=gone))
+            self._head.send(OutputRead(number=message.number, data=data, size=size, missing=gone))
         except NotFound as error:
-            self._head.say(OutputRead(number=message.number, data=b"", size=0, problem=error.what))
+            self._head.send(OutputRead(number=message.number, data=b"", size=0, problem=error.what))
 
     def _remove_output(self, jobs: tuple[JobId, ...]) -> None:
         """Remove old output beside everything else: there may be much of it."""

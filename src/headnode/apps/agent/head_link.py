@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from headnode import __version__
 from headnode.adapters.processes.agent_link import boot_time
-from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
+from headnode.adapters.wire.agent_messages import MAX_MESSAGE, Hello, NotUnderstood
 from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest, UnknownDescription
@@ -86,7 +86,7 @@ REDIAL = 0.15  # seconds between two attempts to reach a head that is away
 PATIENCE = 15.0  # seconds that a head has to answer our hello
 MISSED = 3  # heartbeats without a word of the head, after which it is dialed anew
 SILENCE = 30.0  # seconds that it may be silent anyway
-LONGEST_REASON = 200  # characters of what a standby says that are in the log
+MAX_REASON = 200  # characters of what a standby says that are in the log
 FAREWELL = 5.0  # seconds that it has to take the last words of an agent that ends
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -98,7 +98,7 @@ _NO_HEAD = "no-head"
 
 
 async def _first(reader: asyncio.StreamReader) -> FromHead | None:
-    data = await read_frame(reader, LARGEST_MESSAGE)
+    data = await read_frame(reader, MAX_MESSAGE)
     return None if data is None else _read(data)
 
 
@@ -240,7 +240,7 @@ class HeadLink:
         self._writer: FrameWriter | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
-        self._heard = 0.0  # when the head said something last, on the loop's clock
+        self._received = 0.0  # when the head said something last, on the loop's clock
         self._obeyed = boot_time()  # when a head that is obeyed did so
 
     @property
@@ -248,10 +248,10 @@ class HeadLink:
         """The mark of the newest welcome whose addresses are stored."""
         return self._transport.mark
 
-    def say(self, message: FromAgent) -> None:
+    def send(self, message: FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.say(_encode(message))
+            self._writer.send(_encode(message))
 
     def beat(self, every: float) -> None:
         """Let the speaker say that we live, again and again, after so many seconds."""
@@ -267,7 +267,7 @@ class HeadLink:
             self._pulse = asyncio.get_running_loop().call_later(self._heartbeat, self._beat_now)
 
     def _beat_now(self) -> None:
-        if asyncio.get_running_loop().time() - self._heard > max(SILENCE, MISSED * self._heartbeat):
+        if asyncio.get_running_loop().time() - self._received > max(SILENCE, MISSED * self._heartbeat):
             self._drop()
             return
         self._speaker.beat()
@@ -291,7 +291,7 @@ class HeadLink:
                 code = error.code if isinstance(error, BadRequest) else ""
                 answered = code in (OLD_HEAD, _NO_HEAD)
                 if code == _UNKNOWN:
-                    self.say(NotUnderstood(message=why))
+                    self.send(NotUnderstood(message=why))
             self._hang_up()
             self._waiting.failed(self._transport.missed(why, answered=answered))
             self._speaker.head_is_away()
@@ -305,8 +305,8 @@ class HeadLink:
             self._nobody_there(dialed, ended=isinstance(error, HeadEnded))
             raise
         self._writer = FrameWriter(writer)
-        self._heard = asyncio.get_running_loop().time()
-        self.say(self._hello())
+        self._received = asyncio.get_running_loop().time()
+        self.send(self._hello())
         async with asyncio.timeout(PATIENCE):
             answer = await _first(reader)
         if not isinstance(answer, Welcome | Goodbye | None):
@@ -318,14 +318,14 @@ class HeadLink:
         if isinstance(answer, Goodbye) and self._transport.is_no_head(answer):
             if answer.reason.startswith(IS_STANDBY):
                 self._nobody_there(dialed, ended=False)
-            raise BadRequest(code=_NO_HEAD, what=f"it is not the head now: {answer.reason[:LONGEST_REASON]}")
+            raise BadRequest(code=_NO_HEAD, what=f"it is not the head now: {answer.reason[:MAX_REASON]}")
         if isinstance(answer, Welcome):
             self._transport.welcomed(answer)
             self._waiting.reached(answer.cluster)
         self._obey(answer)
-        await deliver_frames((reader, writer), LARGEST_MESSAGE, self._hear)
+        await deliver_frames((reader, writer), MAX_MESSAGE, self._receive)
 
-    def _hear(self, data: bytes) -> bool:
+    def _receive(self, data: bytes) -> bool:
         message = _read(data)
         if isinstance(message, Welcome):
             self._transport.welcomed(message)
@@ -333,7 +333,7 @@ class HeadLink:
         return True
 
     def _obey(self, message: FromHead) -> None:
-        self._heard, self._obeyed = asyncio.get_running_loop().time(), boot_time()
+        self._received, self._obeyed = asyncio.get_running_loop().time(), boot_time()
         self._speaker.obey(message)
 
     def _hello(self) -> Hello:

@@ -42,7 +42,7 @@ log = logging.getLogger("headnode.agent")
 
 PAUSE = 1.0  # seconds until the head hears that a task has no free GPUs
 GRACE = 15.0  # seconds, until the head says another
-MOST_JOBS = 10_000  # of which the orders are remembered, also when they are closed
+MAX_JOBS = 10_000  # of which the orders are remembered, also when they are closed
 
 
 class SeenDispatches:
@@ -57,7 +57,7 @@ class SeenDispatches:
         if instance in spans:
             return False
         spans.add(instance)
-        if len(self._jobs) > MOST_JOBS:
+        if len(self._jobs) > MAX_JOBS:
             del self._jobs[next(iter(self._jobs))]
         return True
 
@@ -174,14 +174,14 @@ class JobTable:
         for job in self.jobs.values():
             said = shepherd_protocol.lease_message(until if job.may_run_elsewhere else None)
             for tended in job.herd.values():
-                tended.say(said)
+                tended.send(said)
 
     def send_lease(self, job: NodeJob, tended: ShepherdHandle) -> None:
         """Tell a new shepherd until when its tasks may go on without the head, if that is limited."""
         if self._lease is not None and job.may_run_elsewhere:
-            tended.say(shepherd_protocol.lease_message(self._lease))
+            tended.send(shepherd_protocol.lease_message(self._lease))
 
-    def hear_time(self, now: Instant) -> None:
+    def set_head_time(self, now: Instant) -> None:
         """Learn what time the head has.  This machine's own may be another, and may be set."""
         if now:
             self._head_started = Instant(now - boot_time())
@@ -243,7 +243,7 @@ class JobEndings:
             tended.live.pop(key, None)
             tended.leaving.discard(key)
         self._take(job, settled, idle=not any(other.live for other in job.herd.values()))
-        self._parts.results.tell_urgent()
+        self._parts.results.report_at_once()
 
     def _hold(self, job: NodeJob, entry: LedgerEntry, targets: frozenset[str]) -> None:
         """Keep a result back until it is known what its attempt used on other nodes."""

@@ -108,12 +108,12 @@ class Jobs:
     def welcomed(self, message: Welcome) -> None:
         """Go by what the head says of itself."""
         self._table.head = message
-        self.hear_time(message.now)
+        self.set_head_time(message.now)
         self._parts.launching.beat(message.heartbeat)
 
-    def hear_time(self, now: Instant) -> None:
+    def set_head_time(self, now: Instant) -> None:
         """Learn what time the head has."""
-        self._table.hear_time(now)
+        self._table.set_head_time(now)
 
     def renew(self, until: float | None) -> None:
         """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
@@ -185,9 +185,9 @@ class Jobs:
             case ResultsAck(number=number):
                 self._acknowledged(number)
             case HookFailureAck(job=job, hook=hook):
-                self._parts.visits.heard(job, hook)
+                self._parts.visits.received(job, hook)
             case _:
-                self._parts.launching.hear(message)
+                self._parts.launching.receive(message)
 
     def run(self, message: Run) -> bool:
         """Run instances that are not here yet; False when the job is not open here."""
@@ -207,7 +207,7 @@ class Jobs:
                 by_owner.setdefault(owner.marker, []).append(key)
         grace = 0.0 if message.force else self.head.grace
         for marker, keys in by_owner.items():
-            job.herd[marker].say(shepherd_protocol.stop_message(keys, grace))
+            job.herd[marker].send(shepherd_protocol.stop_message(keys, grace))
 
     def _signal(self, message: SendSignal) -> None:
         """Let the shepherd of a job send a signal; where none is, nothing of the job runs."""
@@ -220,7 +220,7 @@ class Jobs:
         said = shepherd_protocol.signal_message(
             message.number, message.attempts, message.signal, message.target
         )
-        tended.say(said)
+        tended.send(said)
 
     def _suspend(self, message: Suspend) -> None:
         """Stop all processes of a job."""
@@ -229,18 +229,18 @@ class Jobs:
         if job.at_work is None:
             self._parts.send(Suspended(job=job.id, number=job.suspended))
         else:
-            job.at_work.say(shepherd_protocol.suspend_message(job.suspended))
+            job.at_work.send(shepherd_protocol.suspend_message(job.suspended))
 
     def _go_on(self, message: Continue) -> None:
         """Let everything of a job go on."""
-        self.hear_time(message.now)
+        self.set_head_time(message.now)
         job = self._table.jobs.get(message.job)
         if job is None:
             return
         job.suspended = 0
         if job.at_work is not None:
             deadline = self._table.end_of(message)
-            job.at_work.say(shepherd_protocol.continue_message(deadline, self.head.grace))
+            job.at_work.send(shepherd_protocol.continue_message(deadline, self.head.grace))
 
     def end_all(self, then: Callable[[], None]) -> None:
         """End everything that is here; when nothing is left, do this."""
@@ -278,7 +278,7 @@ class Jobs:
         for marker, first, last in _spans(found[1]):
             tended = job.herd.get(marker)
             if tended is not None and tended.phase is not ShepherdPhase.GONE and not tended.closing:
-                tended.say(shepherd_protocol.acknowledge_message(first, last))
+                tended.send(shepherd_protocol.acknowledge_message(first, last))
         self._endings.forget_if_over(job)
 
     def repeat_visits(self) -> None:

@@ -24,7 +24,7 @@ log = logging.getLogger("headnode.agent")
 
 OTHERS_AFTER = 2.0  # seconds for which only the last head is dialed: one that is started again is back sooner
 FIRST_PAUSE = 0.5  # seconds until an address that has no head is dialed again; doubled each time
-LONGEST_PAUSE = 5.0  # seconds; thousands of nodes dial a standby head that is about to take over
+MAX_PAUSE = 5.0  # seconds; thousands of nodes dial a standby head that is about to take over
 TOLD = 500  # characters of each reason
 
 
@@ -67,7 +67,7 @@ class DialOrder:
         if answered or not first:
             pause = self._pauses.get(address, FIRST_PAUSE)
             self._due[address] = now + pause * random.uniform(0.5, 1.0)  # noqa: S311 (so that not all come at once)
-            self._pauses[address] = min(2 * pause, LONGEST_PAUSE)
+            self._pauses[address] = min(2 * pause, MAX_PAUSE)
 
     def wait(self, now: float) -> float:
         """Return for how many seconds to dial nothing."""

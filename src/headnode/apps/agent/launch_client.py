@@ -31,8 +31,8 @@ log = logging.getLogger("headnode.agent")
 
 PATIENCE = 6.0  # seconds for all the nodes to answer
 NO_NODES: frozenset[str] = frozenset()
-MOST_TARGETS = 4096  # nodes that one attempt may name
-MOST_LAUNCHES = 512  # launches of one user at a time; an agent has 1024 descriptors
+MAX_TARGETS = 4096  # nodes that one attempt may name
+MAX_LAUNCHES = 512  # launches of one user at a time; an agent has 1024 descriptors
 REPEAT = 2.0  # seconds until those that have not are asked again
 
 
@@ -42,12 +42,12 @@ class UsageGathering:
     def __init__(
         self,
         node: str,
-        say: Callable[[FromAgent], None],
+        send: Callable[[FromAgent], None],
         repeat: float = REPEAT,
         patience: float = PATIENCE,
     ) -> None:
         """`repeat` and `patience` in seconds."""
-        self._node, self._say = node, say
+        self._node, self._send = node, send
         self._repeat, self._patience = repeat, patience
         self._targets: dict[tuple[JobId, Key], set[str]] = {}
         self._answers: dict[tuple[JobId, Key], dict[str, RemoteUsage]] = {}
@@ -59,15 +59,15 @@ class UsageGathering:
         Raises:  NotAllowed ``launch`` when it has named too many.
         """
         targets = self._targets.setdefault((job, key), set())
-        if target not in targets and len(targets) >= MOST_TARGETS:
-            raise NotAllowed(code="launch", what=f"the task has named {MOST_TARGETS} nodes already")
+        if target not in targets and len(targets) >= MAX_TARGETS:
+            raise NotAllowed(code="launch", what=f"the task has named {MAX_TARGETS} nodes already")
         targets.add(target)
 
     def targets(self, job: JobId, key: Key) -> frozenset[str]:
         """Return the nodes on which an attempt has launched something; asked once, when it is over."""
         return frozenset(self._targets.pop((job, key), ())) if self._targets else NO_NODES
 
-    def hear(self, message: LaunchesEnded) -> None:
+    def receive(self, message: LaunchesEnded) -> None:
         """Take in an answer."""
         route = message.route
         answers = self._answers.get((route.job, (route.task, route.instance, route.attempt)))
@@ -85,7 +85,7 @@ class UsageGathering:
         missing = set(targets)
         while missing and (left := until - asyncio.get_running_loop().time()) > 0:
             for node in sorted(missing):
-                self._say(LaunchesEnded(Route(job, *key, "", self._node, node)))
+                self._send(LaunchesEnded(Route(job, *key, "", self._node, node)))
             await self._wait_for(missing, answers, min(left, self._repeat))
         if missing:
             log.warning("the resource use of job %d on %s is unknown", job, ", ".join(sorted(missing)))
@@ -148,7 +148,7 @@ class LaunchClient:
     ) -> None:
         self._node, self._places, self._services, self._begin = node, places, services, begin
         self.streams: dict[str, LaunchStream] = {}
-        self.gathering = UsageGathering(node, services.say)
+        self.gathering = UsageGathering(node, services.send)
         self._users: Counter[int] = Counter()  # launches of each user
 
     async def serve(
@@ -165,9 +165,9 @@ class LaunchClient:
             await writer.drain()
             return
         route = Route(job, *key, secrets.token_hex(8), self._node, request.host)
-        stream = self.streams[route.number] = LaunchStream(self._services.say, route, back=False)
+        stream = self.streams[route.number] = LaunchStream(self._services.send, route, back=False)
         stream.launch(Launch(route, request.command, request.directory, request.environment))
-        listening = self._begin(self._hear_launcher(reader, stream))
+        listening = self._begin(self._read_launcher(reader, stream))
         self._users[uid] += 1
         try:
             await self._answer_launcher(stream, writer)
@@ -178,10 +178,10 @@ class LaunchClient:
             self._users += Counter()  # forgets users without launches
 
     def _admit(self, uid: int) -> None:
-        if self._users[uid] >= MOST_LAUNCHES:
+        if self._users[uid] >= MAX_LAUNCHES:
             raise NotAllowed(
                 code="launch",
-                what=f"{MOST_LAUNCHES} commands that this user has launched from this node run already",
+                what=f"{MAX_LAUNCHES} commands that this user has launched from this node run already",
                 fix="wait until some have ended",
             )
 
@@ -214,14 +214,14 @@ class LaunchClient:
             fix="launch commands from the first node of a parallel task that runs, as its user",
         )
 
-    async def _hear_launcher(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
+    async def _read_launcher(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
         """Pass on what a launcher reads, until it goes."""
         try:
             while (data := await read_frame(reader, 2 * CHUNK)) is not None:
                 kind = {wire.INPUT: "in", wire.INPUT_END: "in-end"}.get(data[:1])
                 if kind is None:
                     raise BadRequest(code="launch", what=f"a launcher sent {data[:1]!r}")
-                await stream.say(kind, data[1:])
+                await stream.send(kind, data[1:])
         except BadRequest as error:
             log.warning("the connection of a launcher was closed: %s", error)
         await stream.leave()

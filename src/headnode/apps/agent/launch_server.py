@@ -29,7 +29,7 @@ from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
 from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
-from headnode.core.model.value_checks import LEAST_CODE, MOST_CODE
+from headnode.core.model.value_checks import MAX_CODE, MIN_CODE
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -179,14 +179,14 @@ class LaunchServer:
             if served.stream is not None:
                 served.stream.acknowledge()
             return
-        stream = LaunchStream(self._services.say, route, back=True)
+        stream = LaunchStream(self._services.send, route, back=True)
         try:
             if at_terminal(launch):
                 uid = self._terminals.user(route)
             else:
                 uid = self._services.start_launched(launch)
         except (OSError, HeadnodeError) as error:
-            self._services.say(LaunchData(route, True, 0, "failed", str(error).encode()))
+            self._services.send(LaunchData(route, True, 0, "failed", str(error).encode()))
             return
         served = self._served[route.number] = _Served(launch, stream, uid)
         if served.at_terminal:
@@ -198,7 +198,7 @@ class LaunchServer:
         """The shepherd could not start a command."""
         served = self._served.get(number)
         if served is not None and served.stream is not None:
-            self._services.say(LaunchData(served.route, True, 0, "failed", why.encode()))
+            self._services.send(LaunchData(served.route, True, 0, "failed", why.encode()))
             served.stream.fail(why)
 
     async def _serve(self, served: _Served, stream: LaunchStream) -> None:
@@ -209,12 +209,12 @@ class LaunchServer:
                 reader, writer = await asyncio.shield(served.connected)
             if served.at_terminal:  # one that the shepherd starts knows its size already
                 writer.write(frame(wire.WINDOW + size_in_words(served.terminal).encode()))
-            telling = self._begin(self._tell(reader, stream))
+            telling = self._begin(self._forward(reader, stream))
             others = [self._begin(self._feed(stream, writer)), self._begin(stream.until_failed())]
             await asyncio.wait((telling, *others), return_when=asyncio.FIRST_COMPLETED)
             over = telling.done() and not telling.cancelled() and telling.exception() is None
             if over:  # a task's terminal waits for this: with the end of the task all is forgotten
-                await stream.all_heard()
+                await stream.all_received()
             for each in (telling, *others):
                 each.cancel()
             writer.close()
@@ -225,7 +225,7 @@ class LaunchServer:
         if not over:  # else it has ended by itself; daemons that it left may go on as long as the task
             if not stream.failed:
                 lost = "it was ended, or could not be started"
-                self._services.say(LaunchData(route, True, 0, "failed", lost.encode()))
+                self._services.send(LaunchData(route, True, 0, "failed", lost.encode()))
             self._services.end_launched(route.job, [route.number], GRACE)
         served.stream = None
 
@@ -243,7 +243,7 @@ class LaunchServer:
                 stream.fail("its launcher has ended")
                 return
 
-    async def _tell(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
         """Pass on what a command writes, until it is over.
 
         Raises:  BadRequest when it ends without a word.
@@ -252,11 +252,11 @@ class LaunchServer:
             kind, rest = data[:1], data[1:]
             if kind == wire.EXIT:
                 code, problem = _read_exit(rest)
-                await stream.say("exit", problem.encode(), code)
+                await stream.send("exit", problem.encode(), code)
                 return
             if kind not in (wire.OUTPUT, wire.ERROR):
                 break
-            await stream.say("out" if kind == wire.OUTPUT else "err", rest)
+            await stream.send("out" if kind == wire.OUTPUT else "err", rest)
         raise BadRequest(code="launch", what="a launched command ended without a result")
 
     def end_of_attempt(self, job: JobId, key: Key) -> None:
@@ -272,7 +272,7 @@ class LaunchServer:
         if elsewhere:
             self._services.end_launched_by(job, key)
 
-    def end_and_tell(self, route: Route) -> None:
+    def end_and_report(self, route: Route) -> None:
         """An attempt is over: end what it launched here, and tell its first node what that used."""
         key = (route.task, route.instance, route.attempt)
         self._asked[".".join(map(str, (route.job, *key)))] = route
@@ -284,7 +284,7 @@ class LaunchServer:
         """Nothing runs any more of what an attempt (job.task.instance.attempt) launched here."""
         route = self._asked.pop(task, None)
         if route is not None:
-            self._services.say(LaunchesEnded(route, True, used))
+            self._services.send(LaunchesEnded(route, True, used))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt of this node is over, and with it its terminal."""
@@ -307,7 +307,7 @@ class LaunchServer:
 class _Exit(msgspec.Struct, frozen=True):
     """How a command ended."""
 
-    code: Annotated[int, Meta(ge=LEAST_CODE, le=MOST_CODE)]
+    code: Annotated[int, Meta(ge=MIN_CODE, le=MAX_CODE)]
     problem: str
 
 

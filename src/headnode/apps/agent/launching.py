@@ -33,9 +33,9 @@ from headnode.core.state.job_events import NodeCores
 
 log = logging.getLogger("headnode.agent")
 
-LARGEST_REQUEST = 4 * 1024 * 1024  # bytes
+MAX_REQUEST = 4 * 1024 * 1024  # bytes
 _MISSED = 3  # heartbeats in which nothing came from the other side
-_LEAST_LOST = 30.0  # seconds
+_MIN_LOST = 30.0  # seconds
 
 
 class LaunchRouter:
@@ -49,7 +49,7 @@ class LaunchRouter:
         self._servers: list[asyncio.Server] = []
         self._work: set[asyncio.Task[None]] = set()
         self._silent = SilentPeers()
-        self._lost_after = _LEAST_LOST
+        self._lost_after = _MIN_LOST
 
     async def open(self) -> None:
         """Listen for launchers of tasks that an earlier agent has started."""
@@ -67,7 +67,7 @@ class LaunchRouter:
 
     def beat(self, heartbeat: float) -> None:
         """Take a conversation for lost when nothing was heard for some heartbeats (seconds)."""
-        self._lost_after = max(_LEAST_LOST, _MISSED * heartbeat)
+        self._lost_after = max(_MIN_LOST, _MISSED * heartbeat)
 
     def variables(
         self, uid: int, task: str, place: NodeCores, distribution: Distribution | None
@@ -104,7 +104,7 @@ class LaunchRouter:
 
     # What the head says.
 
-    def hear(self, message: Launching | KillLaunches) -> None:
+    def receive(self, message: Launching | KillLaunches) -> None:
         """Do what the head says, or pass it on to its conversation."""
         match message:
             case KillLaunches(job=job, task=task, instance=instance, attempt=attempt):
@@ -113,9 +113,9 @@ class LaunchRouter:
                 self._serving.launch(message)
             case LaunchesEnded(route=route, from_target=back):
                 if back:
-                    self._asking.gathering.hear(message)
+                    self._asking.gathering.receive(message)
                 else:
-                    self._serving.end_and_tell(route)
+                    self._serving.end_and_report(route)
             case _:
                 self._pass_on(message)
 
@@ -123,10 +123,10 @@ class LaunchRouter:
         number = message.route.number
         stream = self._asking.streams.get(number) if message.from_target else self._serving.stream(number)
         if stream is not None:
-            stream.hear(message)
+            stream.receive(message)
         elif not isinstance(message, LaunchData) or message.kind != "failed":
             unknown = f"node {self._node} no longer knows it".encode()
-            self._services.say(LaunchData(message.route, not message.from_target, 0, "failed", unknown))
+            self._services.send(LaunchData(message.route, not message.from_target, 0, "failed", unknown))
 
     def launched(self) -> list[ReportedAttempt]:
         """Return the attempts that have launched something here."""
@@ -152,7 +152,7 @@ class LaunchRouter:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Serve a launcher, or hand the connection over to the conversation of its command."""
-        first = await self._silent.first_frame(reader, writer, LARGEST_REQUEST)
+        first = await self._silent.first_frame(reader, writer, MAX_REQUEST)
         _, uid, _ = peer_ids(writer.get_extra_info("socket"))
         kind, rest = (first[:1], first[1:]) if first is not None else (b"", b"")
         if kind == wire.ASK:

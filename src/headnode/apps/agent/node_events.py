@@ -60,7 +60,7 @@ class JobStarts:
 
     def open_job(self, message: OpenJob) -> None:
         """Make ready for a job, or hear of it anew."""
-        self._table.hear_time(message.now)
+        self._table.set_head_time(message.now)
         job = self._table.job(message.job)
         if message == job.opened:
             return
@@ -70,7 +70,7 @@ class JobStarts:
             here = self._as_here(message)
         except Unavailable:
             if message.hooks is not None:
-                self._parts.results.say(JobReady(job=job.id))
+                self._parts.results.send(JobReady(job=job.id))
             return  # each task that is to run there gets the reason
         try:
             self._enter(job, here)
@@ -83,7 +83,7 @@ class JobStarts:
                 self._order_shepherd(job, here)
             elif tended is not None:
                 deadline = self._table.end_of(message)
-                tended.say(shepherd_protocol.deadline_message(deadline, self._table.head.grace))
+                tended.send(shepherd_protocol.deadline_message(deadline, self._table.head.grace))
         except (OSError, Unavailable) as error:
             log.error("job %d cannot be opened here: %s", message.job, error)
 
@@ -122,7 +122,7 @@ class JobStarts:
         job.herd[tended.marker] = tended
         self._table.send_lease(job, tended)
         if job.suspended:
-            tended.say(shepherd_protocol.suspend_message(job.suspended))
+            tended.send(shepherd_protocol.suspend_message(job.suspended))
         return tended
 
     def run(self, message: Run) -> bool:
@@ -174,7 +174,7 @@ class JobStarts:
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys))
-        tended.say(said, keys)
+        tended.send(said, keys)
 
     def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
         """Start a task as its filter wants it."""
@@ -186,7 +186,7 @@ class JobStarts:
             self._endings.refuse(number, [key], error)
             return
         tended.live[key] = None
-        tended.say(said, [key])
+        tended.send(said, [key])
 
     def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
         """Settle a task that cannot start."""
@@ -239,11 +239,11 @@ class JobStarts:
         said = shepherd_protocol.launch_message(
             number, launch.command, environment, directory, terminal, bounds, outpost, limits
         )
-        tended.say(said)
+        tended.send(said)
         return tended.uid
 
 
-MOST_DEATHS = 3  # of shepherds of a job, one after the other, until its tasks are not tried again here
+MAX_DEATHS = 3  # of shepherds of a job, one after the other, until its tasks are not tried again here
 
 
 class NodeEvents(NodeServices):
@@ -283,8 +283,8 @@ class NodeEvents(NodeServices):
 
     # The head and the jobs.
 
-    def say(self, message: FromAgent) -> None:
-        self._results.say(message)
+    def send(self, message: FromAgent) -> None:
+        self._results.send(message)
 
     def user_of(self, number: JobId, key: Key) -> int | None:
         return self._table.user_of(number, key)
@@ -300,13 +300,13 @@ class NodeEvents(NodeServices):
     def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
         job = self._table.jobs.get(number)
         for tended in job.herd.values() if job is not None else ():
-            tended.say(shepherd_protocol.end_launches_message(launches, grace))
+            tended.send(shepherd_protocol.end_launches_message(launches, grace))
 
     def end_launched_by(self, number: JobId, key: Key) -> bool:
         job = self._table.jobs.get(number)
         herd = list(job.herd.values()) if job is not None else []
         for tended in herd:
-            tended.say(shepherd_protocol.end_task_launches_message(".".join(map(str, (number, *key)))))
+            tended.send(shepherd_protocol.end_task_launches_message(".".join(map(str, (number, *key)))))
         return any(tended.phase in (ShepherdPhase.AWAITED, ShepherdPhase.HERE) for tended in herd)
 
     # Prolog, epilog and filters.
@@ -336,12 +336,12 @@ class NodeEvents(NodeServices):
             said = tuple(
                 AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
             )
-            self.say(Started(job=tended.job, started=said))
+            self.send(Started(job=tended.job, started=said))
 
     def staging(self, tended: ShepherdHandle, transfers: list[AttemptTransfers]) -> None:
         gone = (each for each in transfers if each.direction == "out")
         tended.leaving.update((each.task, each.instance, each.attempt) for each in gone)
-        self.say(Staging(job=tended.job, transfers=tuple(transfers)))
+        self.send(Staging(job=tended.job, transfers=tuple(transfers)))
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         self.endings.ended(tended, records)
@@ -353,7 +353,7 @@ class NodeEvents(NodeServices):
     def stands_still(self, tended: ShepherdHandle, number: int) -> None:
         job = self._table.job(tended.job)
         if job.at_work is tended and job.suspended == number:
-            self.say(Suspended(job=job.id, number=number))
+            self.send(Suspended(job=job.id, number=number))
 
     def not_launched(self, number: str, why: str) -> None:
         self.parts.launching.not_launched(number, why)
@@ -375,7 +375,7 @@ class NodeEvents(NodeServices):
         """
         job = self._table.job(tended.job)
         job.deaths = 0 if started or failure or rebooted else job.deaths + 1
-        if job.deaths >= MOST_DEATHS:
+        if job.deaths >= MAX_DEATHS:
             why = f"its shepherd on node {self._facts.name} died {job.deaths} times before any task started"
             failure = Failure(why, faults.SHEPHERD_DIED)
         for key in tended.live:
@@ -392,5 +392,5 @@ class NodeEvents(NodeServices):
         if job.at_work is None:
             job.orders = None
             if job.suspended:
-                self.say(Suspended(job=job.id, number=job.suspended))
+                self.send(Suspended(job=job.id, number=job.suspended))
         self.endings.forget_if_over(job)

@@ -64,8 +64,8 @@ def _plain(text: str) -> str:
     return text.replace("\0", "")[:LONGEST]
 
 
-MOST_FILTER_OUTPUT = 1 << 20  # bytes of a filter's answer
-MOST_WORDS = 500  # characters of its last words that are told
+MAX_FILTER_OUTPUT = 1 << 20  # bytes of a filter's answer
+MAX_WORDS = 500  # characters of its last words that are told
 
 
 def registered(directory: str) -> dict[str, str]:
@@ -97,10 +97,10 @@ async def ask_filter(
     Raises:  Unavailable ``node-filter`` when the filter does not let it start, with the reason.
     """
     called, text = "the node filter", question_at_start(asked).encode()
-    ran = await ask_site_program(shlex.quote(path), called, environment, patience, MOST_FILTER_OUTPUT, text)
+    ran = await ask_site_program(shlex.quote(path), called, environment, patience, MAX_FILTER_OUTPUT, text)
     if ran.trouble:
         why = why_exit(ran.status or 0)
-        words = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MOST_WORDS:])))
+        words = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MAX_WORDS:])))
         raise Unavailable(code="node-filter", what=words)
     try:
         return apply_answer(asked, ran.said)
@@ -113,8 +113,8 @@ async def ask_filter(
 class ProgramTrials:
     """The trials that are not over.  A file system that does not answer delays nothing else."""
 
-    def __init__(self, say: Callable[[FromAgent], None]) -> None:
-        self._say = say
+    def __init__(self, send: Callable[[FromAgent], None]) -> None:
+        self._send = send
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, message: CheckProgram) -> None:
@@ -125,7 +125,7 @@ class ProgramTrials:
 
     async def _try(self, message: CheckProgram) -> None:
         trouble = await asyncio.to_thread(why_not, message.program, message.filters)
-        self._say(ProgramChecked(number=message.number, problem=trouble))
+        self._send(ProgramChecked(number=message.number, problem=trouble))
 
 
 def why_not(program: str, filters: str) -> str:
@@ -139,7 +139,7 @@ def why_not(program: str, filters: str) -> str:
 
 
 PATIENCE = 60.0  # seconds that a check may take
-MOST_CHECK_OUTPUT = 4096  # bytes that are kept of what it says
+MAX_CHECK_OUTPUT = 4096  # bytes that are kept of what it says
 
 Tell = Callable[[bool, str], None]
 """Whether the node is well, and if not, why."""
@@ -148,8 +148,8 @@ Tell = Callable[[bool, str], None]
 class HealthCheck:
     """Runs one program, again and again, until another is ordered.  A check that hangs is one that fails."""
 
-    def __init__(self, node: str, tell: Tell, patience: float = PATIENCE) -> None:
-        self._node, self._tell, self._patience = node, tell, patience
+    def __init__(self, node: str, report: Tell, patience: float = PATIENCE) -> None:
+        self._node, self._report, self._patience = node, report, patience
         self._work: asyncio.Task[None] | None = None
         self.ordered = ("", 0.0)  # the program, and after how many seconds it runs again
 
@@ -160,7 +160,7 @@ class HealthCheck:
         if program:
             self._work = asyncio.ensure_future(self._go_on(program, every))
         else:
-            self._tell(True, "")
+            self._report(True, "")
 
     def stop(self) -> None:
         """Check no longer."""
@@ -171,11 +171,11 @@ class HealthCheck:
     async def _go_on(self, program: str, every: float) -> None:
         while True:
             trouble = await self._trouble(program)
-            self._tell(not trouble, trouble)
+            self._report(not trouble, trouble)
             await asyncio.sleep(every)
 
     async def _trouble(self, program: str) -> str:
         """Return why the node is not well, or an empty string."""
         where = {"HEADNODE_NODE": self._node}
-        ran = await run_site_program(program, "the health check", where, self._patience, MOST_CHECK_OUTPUT)
+        ran = await run_site_program(program, "the health check", where, self._patience, MAX_CHECK_OUTPUT)
         return (ran.line or ran.trouble) if ran.trouble else ""

@@ -17,7 +17,7 @@ class NodeServices(Protocol):
 
     # The head and the jobs.
 
-    def say(self, message: FromAgent) -> None:
+    def send(self, message: FromAgent) -> None:
         """Say something to the head, if it listens."""
 
     def user_of(self, number: JobId, key: Key) -> int | None:

@@ -99,10 +99,10 @@ def _entered(descriptor: int, opened: contextlib.ExitStack) -> int:
     return descriptor
 
 
-Said = TypeVar("Said", m.OpenJob, m.ReadFile)
+FileRequest = TypeVar("FileRequest", m.OpenJob, m.ReadFile)
 
 
-def as_here(opened: Said, node: str, *, far: bool) -> Said:
+def as_here(opened: FileRequest, node: str, *, far: bool) -> FileRequest:
     """Return the message about a user with the user's numbers on this machine.
 
     `far`: the head is on another.
@@ -118,7 +118,7 @@ def as_here(opened: Said, node: str, *, far: bool) -> Said:
     return here
 
 
-def _named(opened: Said, node: str) -> Said:
+def _named(opened: FileRequest, node: str) -> FileRequest:
     try:
         found = pwd.getpwnam(opened.owner)
     except (KeyError, ValueError):
@@ -137,10 +137,10 @@ def _named(opened: Said, node: str) -> Said:
 
 
 MOST = 1 << 20  # bytes in one message
-MOST_AT_ONCE = 8  # files: each is opened by a process of its own, and read by a thread of its own
-MOST_WAITING = 256  # requests that wait for their turn; more are refused
-MOST_OF_USER = 4  # files of one user at once: those that hang leave the others' turns free
-MOST_WAITING_OF_USER = 32  # requests of one user that wait for their turn; more are refused
+MAX_AT_ONCE = 8  # files: each is opened by a process of its own, and read by a thread of its own
+MAX_WAITING = 256  # requests that wait for their turn; more are refused
+MAX_OF_USER = 4  # files of one user at once: those that hang leave the others' turns free
+MAX_WAITING_OF_USER = 32  # requests of one user that wait for their turn; more are refused
 HANGS = 10.0  # seconds until a read takes a turn of its user only
 
 
@@ -163,14 +163,14 @@ class ReadingTurns:
     def __init__(self, hangs: float = HANGS) -> None:
         """`hangs`: seconds that a read may take a turn of all."""
         self._hangs = hangs
-        self._all = asyncio.Semaphore(MOST_AT_ONCE)
+        self._all = asyncio.Semaphore(MAX_AT_ONCE)
         self._of: dict[str, asyncio.Semaphore] = {}
         self.requests: Counter[str] = Counter()  # by user: those that read, and those that wait
 
     def is_full(self, user: str) -> bool:
         """Return True if too many requests wait for a turn, or too many of the user."""
-        mine = self.requests[user] >= MOST_OF_USER + MOST_WAITING_OF_USER
-        return mine or self.requests.total() >= MOST_AT_ONCE + MOST_WAITING
+        mine = self.requests[user] >= MAX_OF_USER + MAX_WAITING_OF_USER
+        return mine or self.requests.total() >= MAX_AT_ONCE + MAX_WAITING
 
     def enter(self, user: str) -> None:
         """Count a request of a user."""
@@ -186,7 +186,7 @@ class ReadingTurns:
     @contextlib.asynccontextmanager
     async def turn(self, user: str) -> AsyncIterator[None]:
         """Wait for a turn of the user, then for one of all, and hold both."""
-        async with self._of.setdefault(user, asyncio.Semaphore(MOST_OF_USER)):
+        async with self._of.setdefault(user, asyncio.Semaphore(MAX_OF_USER)):
             await self._all.acquire()
             given_back = contextlib.ExitStack()
             given_back.callback(self._all.release)
@@ -205,10 +205,10 @@ class TaskFileReader:
         self,
         node: str,
         opened: Opener,
-        say: Callable[[FromAgent], None],
+        send: Callable[[FromAgent], None],
         turns: ReadingTurns | None = None,
     ) -> None:
-        self._node, self._open, self._say = node, opened, say
+        self._node, self._open, self._send = node, opened, send
         self._turns = turns or ReadingTurns()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -216,7 +216,7 @@ class TaskFileReader:
         """Read, and answer the head; `far`: it is on another machine."""
         if self._turns.is_full(message.owner):
             full = f"too many reads of files wait on node {self._node!r}"
-            self._say(OutputRead(number=message.number, data=b"", size=0, problem=full))
+            self._send(OutputRead(number=message.number, data=b"", size=0, problem=full))
             return
         self._turns.enter(message.owner)
         task = asyncio.get_running_loop().create_task(self._read(message, far=far))
@@ -238,13 +238,13 @@ class TaskFileReader:
                 user = as_here(message, self._node, far=far)
                 file = await self._open(message.path, user.uid, user.gid)
                 data, size = await _read_in_thread(file, message.offset, min(message.limit, MOST))
-            self._say(OutputRead(number=number, data=data, size=size))
+            self._send(OutputRead(number=number, data=data, size=size))
         except FileNotFoundError:
-            self._say(OutputRead(number=number, data=b"", size=0, missing=True))
+            self._send(OutputRead(number=number, data=b"", size=0, missing=True))
         except HeadnodeError as error:
-            self._say(OutputRead(number=number, data=b"", size=0, problem=error.what))
+            self._send(OutputRead(number=number, data=b"", size=0, problem=error.what))
         except OSError as error:
-            self._say(OutputRead(number=number, data=b"", size=0, problem=os.strerror(error.errno or 0)))
+            self._send(OutputRead(number=number, data=b"", size=0, problem=os.strerror(error.errno or 0)))
 
 
 async def _read_in_thread(file: int, offset: int, most: int) -> tuple[bytes, int]:

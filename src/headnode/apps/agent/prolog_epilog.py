@@ -32,7 +32,7 @@ from headnode.core.state.job_events import NodeCores
 
 log = logging.getLogger("headnode.agent")
 
-MOST_SAID = 400  # characters of a program's last words that are told
+MAX_SAID = 400  # characters of a program's last words that are told
 _SUFFIX = ".visit"
 _OUTCOMES = (".prolog", f".{JOB_END}", ".epilog")
 
@@ -179,12 +179,12 @@ class PrologEpilog:
         """Say again of a job what the head may not have heard."""
         visit = self._visits[job]
         if visit.stage is VisitStage.READY:
-            self._services.say(JobReady(job=job))
+            self._services.send(JobReady(job=job))
         for hook, said in visit.failed.items():
             of_node = hook == "prolog" and visit.node_at_fault
-            self._services.say(HookFailed(job=job, hook=hook, message=said, node_at_fault=of_node))
+            self._services.send(HookFailed(job=job, hook=hook, message=said, node_at_fault=of_node))
 
-    def heard(self, job: JobId, hook: str) -> None:
+    def received(self, job: JobId, hook: str) -> None:
         """The head will never forget that a hook failed."""
         visit = self._visits.get(job)
         if visit is None or visit.failed.pop(hook, None) is None:
@@ -235,7 +235,7 @@ class PrologEpilog:
 
     async def _leave(self, visit: NodeVisit) -> None:
         if visit.started:
-            await self._tell_filter(visit)
+            await self._run_job_end_filter(visit)
         trouble = ""
         if visit.hooks.epilog:
             trouble = await self._run(visit, "epilog", visit.hooks.epilog, visit.hooks.epilog_timeout)
@@ -250,7 +250,7 @@ class PrologEpilog:
         self._forget_outcomes(visit.job)
         self._services.left(visit.job)
 
-    async def _tell_filter(self, visit: NodeVisit) -> None:
+    async def _run_job_end_filter(self, visit: NodeVisit) -> None:
         """Run the job end filter of the node after the job has left; its result is ignored."""
         try:
             path = registered(visit.hooks.filters).get(JOB_END) if visit.hooks.filters else None
@@ -274,7 +274,7 @@ class PrologEpilog:
         if not ran.trouble:
             return ""
         visit.node_at_fault = visit.node_at_fault or (hook == "prolog" and not ran.started)
-        why, words = why_exit(ran.status or 0) if question else "", ran.line[-MOST_SAID:]
+        why, words = why_exit(ran.status or 0) if question else "", ran.line[-MAX_SAID:]
         return ": ".join(filter(None, (ran.trouble, why, words)))
 
     # What is kept.

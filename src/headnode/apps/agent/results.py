@@ -15,7 +15,7 @@ from headnode.core.model.quantities import JobId
 from headnode.core.model.ranges import Ranges
 
 Key = tuple[int, int, int]
-_LARGEST_BATCH = 5000  # results in one message
+_MAX_BATCH = 5000  # results in one message
 
 
 class LedgerEntry(NamedTuple):
@@ -66,8 +66,8 @@ class Ledger:
         """Yield the results not yet sent; from then on they are sent."""
         unsent, self._unsent = self._unsent, {}
         for job, entries in unsent.items():
-            for at in range(0, len(entries), _LARGEST_BATCH):
-                yield self._batch(job, entries[at : at + _LARGEST_BATCH])
+            for at in range(0, len(entries), _MAX_BATCH):
+                yield self._batch(job, entries[at : at + _MAX_BATCH])
 
     def _batch(self, job: JobId, entries: list[LedgerEntry]) -> m.Results:
         self._number += 1
@@ -138,18 +138,18 @@ class ResultSender:
             believed = entry if result is entry.result else entry._replace(result=result)
             fresh = self.ledger.add(job, believed) or fresh
         if fresh and self.welcome:  # what a job has held here is free for the next when the head knows
-            self._tell_at(0.0 if idle else self._flushed_at + COALESCE)
+            self._report_at(0.0 if idle else self._flushed_at + COALESCE)
 
-    def tell_urgent(self) -> None:
+    def report_at_once(self) -> None:
         """Tell now, not in the next turn of the loop, what is to be told at once: no more comes with it."""
         if self._flush is not None and not self._flush.when():
-            self._tell()
+            self._report()
 
-    def _tell_at(self, due: float) -> None:
+    def _report_at(self, due: float) -> None:
         if self._flush is None or due < self._flush.when():
             if self._flush is not None:
                 self._flush.cancel()
-            self._flush = asyncio.get_running_loop().call_at(due, self._tell)
+            self._flush = asyncio.get_running_loop().call_at(due, self._report)
 
     def closed(self, job: JobId, *, soon: bool) -> None:
         """Tell the head with the next results that nothing of a job is left here.
@@ -158,31 +158,31 @@ class ResultSender:
         """
         if self.welcome:
             self._closed.append(job)
-            self._tell_at(asyncio.get_running_loop().time() + (COALESCE if soon else CLOSED_AFTER))
+            self._report_at(asyncio.get_running_loop().time() + (COALESCE if soon else CLOSED_AFTER))
         else:
-            self._head.say(m.JobClosed(job=job))
+            self._head.send(m.JobClosed(job=job))
 
-    def say(self, message: FromAgent) -> None:
+    def send(self, message: FromAgent) -> None:
         """Say something else to the head, if it listens, behind the results that came before it."""
         if self.welcome:
             if self._flush is not None:
-                self._tell()
-            self._head.say(message)
+                self._report()
+            self._head.send(message)
 
     def head_is_here(self) -> None:
         """Tell again what was not acknowledged, and then what is new."""
         self.welcome = True
         for results in self.ledger.again():
-            self._head.say(results)
-        self._tell()
+            self._head.send(results)
+        self._report()
 
     def repeat(self) -> None:
         """Tell again what was told before the last heartbeat and is not acknowledged yet: it may be lost."""
         for results in self.ledger.again(self._before):
-            self._head.say(results)
+            self._head.send(results)
         self._before = self.ledger.last_batch
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
@@ -190,7 +190,7 @@ class ResultSender:
         if not self.welcome:
             return
         for results in self.ledger.batches():
-            self._head.say(results)
+            self._head.send(results)
             self._flushed_at = asyncio.get_running_loop().time()
         for job in closed:
-            self._head.say(m.JobClosed(job=job))
+            self._head.send(m.JobClosed(job=job))

@@ -93,25 +93,25 @@ class ShepherdHandle:
         self.live = {**{key: None for key in self.live if key in still_to_be_said}, **live}
         self.phase, self._writer = ShepherdPhase.HERE, writer
         for message, _ in kept:
-            writer.say(message)
+            writer.send(message)
         return lost
 
     def has_hung_up(self) -> None:
         """Wait for it to dial again, or to be found dead."""
         self.phase, self._writer = ShepherdPhase.AWAITED, None
 
-    def say_at_once(self, message: bytes) -> None:
+    def send_at_once(self, message: bytes) -> None:
         """Tell it something that it can begin with while the agent goes on."""
-        self.say(message)
+        self.send(message)
         if self._writer is not None:
             self._writer.flush()
 
-    def say(self, message: bytes, about: Sequence[Key] = ()) -> None:
+    def send(self, message: bytes, about: Sequence[Key] = ()) -> None:
         """Tell it something, now or when it dials; `about` are the attempts it is to run."""
         if self._writer is None:
             self._kept.append((message, tuple(about)))
         else:
-            self._writer.say(message)
+            self._writer.send(message)
 
 
 def order_for(

@@ -159,9 +159,9 @@ class Shepherds:
         tended.closing = True
         if self._vacant.may_stay(tended):
             self._vacant.clears(tended)
-            tended.say_at_once(shepherd_protocol.vacate_message())
+            tended.send_at_once(shepherd_protocol.vacate_message())
         else:
-            tended.say(shepherd_protocol.close_message())
+            tended.send(shepherd_protocol.close_message())
         tended.patience = asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
 
     def _insist(self, tended: ShepherdHandle) -> None:
@@ -232,8 +232,8 @@ class Shepherds:
         """Hear a shepherd from its first message on."""
         peer = ShepherdConversation(writer)
         try:
-            if data is not None and self._heard(peer, data):
-                await deliver_frames(streams, shepherd_protocol.LARGEST, partial(self._heard, peer))
+            if data is not None and self._received(peer, data):
+                await deliver_frames(streams, shepherd_protocol.LARGEST, partial(self._received, peer))
         finally:
             if peer.tended is not None and peer.tended.phase is ShepherdPhase.HERE:
                 peer.tended.has_hung_up()
@@ -241,7 +241,7 @@ class Shepherds:
             elif peer.last is not None:
                 self._ended_without_job(peer.last)
 
-    def _heard(self, peer: ShepherdConversation, data: bytes) -> bool:
+    def _received(self, peer: ShepherdConversation, data: bytes) -> bool:
         """Hear a message; return whether to hear the next."""
         tended, last, writer = peer.tended, peer.last, peer.writer
         match shepherd_protocol.read_shepherd_message(data):
@@ -257,7 +257,7 @@ class Shepherds:
             case said:
                 if tended is None:
                     return False
-                self._hear(tended, said)
+                self._receive(tended, said)
         return True
 
     def _next(
@@ -319,7 +319,7 @@ class Shepherds:
             self._services.never_arrived(tended, lost)
         self._services.started(tended, said.running)
 
-    def _hear(self, tended: ShepherdHandle, said: shepherd_protocol.ShepherdMessage) -> None:
+    def _receive(self, tended: ShepherdHandle, said: shepherd_protocol.ShepherdMessage) -> None:
         match said:
             case shepherd_protocol.ShepherdStarted(started=begun):
                 self._services.started(tended, begun)
@@ -332,7 +332,7 @@ class Shepherds:
             case shepherd_protocol.ShepherdSignaled(question=question, processes=processes):
                 if question in tended.questions:
                     tended.questions.discard(question)
-                    self._services.say(SignalSent(number=question, processes=processes))
+                    self._services.send(SignalSent(number=question, processes=processes))
             case shepherd_protocol.ShepherdNotLaunched(number=number, message=why):
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():

@@ -7,7 +7,7 @@ from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.peers import peer_ids
 
 PATIENCE = 20.0  # seconds for the first message
-MOST_OF_ONE = 128  # connections of one user without a message; an agent has 1024 descriptors
+MAX_OF_ONE = 128  # connections of one user without a message; an agent has 1024 descriptors
 
 
 class SilentPeers:
@@ -24,7 +24,7 @@ class SilentPeers:
         Raises:  BadRequest ``frame``; TimeoutError.
         """
         _, uid, _ = peer_ids(writer.get_extra_info("socket"))
-        if self._users[uid] >= MOST_OF_ONE:
+        if self._users[uid] >= MAX_OF_ONE:
             return None
         self._users[uid] += 1
         try:

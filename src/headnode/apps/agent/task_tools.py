@@ -241,7 +241,7 @@ log = logging.getLogger("headnode.agent")
 
 COMMANDS = "bin"
 REMEMBERED = 2.0  # seconds that the name and the home of a user are not asked for again
-MOST_USERS = 100  # that are remembered
+MAX_USERS = 100  # that are remembered
 
 
 class TaskAccess:
@@ -296,7 +296,7 @@ class TaskAccess:
         now = time.monotonic()
         until, found = self._environments.get(uid, (0.0, {}))
         if now >= until:
-            if len(self._environments) >= MOST_USERS:
+            if len(self._environments) >= MAX_USERS:
                 self._environments.clear()
             found = base_environment(uid)
             found["PATH"] = self.path(uid, found["PATH"])

@@ -32,12 +32,12 @@ class Vacancy(NamedTuple):
     place: ShepherdPlace
     writer: FrameWriter
 
-    def say(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         """Tell it something."""
-        self.writer.say(message)
+        self.writer.send(message)
 
 
-class Reserved(NamedTuple):
+class ReservedShepherd(NamedTuple):
     """A job that gets the shepherd of another as soon as that is cleared away, or another at `patience`."""
 
     order: ShepherdOrder
@@ -56,7 +56,7 @@ class VacantShepherds:
         self._clearing: dict[str, ShepherdHandle] = {}  # by marker; all others by that of their last job
         self._vacant: dict[str, Vacancy] = {}
         self._ending: dict[str, Vacancy] = {}
-        self._reserved: dict[str, Reserved] = {}  # for jobs, until the last one is cleared away
+        self._reserved: dict[str, ReservedShepherd] = {}  # for jobs, until the last one is cleared away
         self._serving: dict[str, ShepherdHandle] = {}  # the next jobs, until they are introduced
 
     def may_stay(self, tended: ShepherdHandle) -> bool:
@@ -75,11 +75,13 @@ class VacantShepherds:
         kind = tended.place.kind
         for vacancy in self._vacant.values():
             if vacancy.place.kind == kind and not vacancy.writer.is_closing():
-                return self._serve(vacancy, Reserved(order, tended), self._places.vacant(vacancy.marker))
+                return self._serve(
+                    vacancy, ReservedShepherd(order, tended), self._places.vacant(vacancy.marker)
+                )
         for marker, other in self._clearing.items():
             if other.place.kind == kind and marker not in self._reserved:
                 patience = asyncio.get_running_loop().call_later(CLEARING, self._fork_instead_of, marker)
-                self._reserved[marker] = Reserved(order, tended, patience)
+                self._reserved[marker] = ReservedShepherd(order, tended, patience)
                 return True
         return False
 
@@ -98,7 +100,7 @@ class VacantShepherds:
         else:
             self._fork(next_job.order)
 
-    def _take_reserved(self, marker: str) -> Reserved | None:
+    def _take_reserved(self, marker: str) -> ReservedShepherd | None:
         """Return the job that waits for the shepherd with this marker, if one does; it waits no longer."""
         next_job = self._reserved.pop(marker, None)
         if next_job is not None and next_job.patience is not None:
@@ -117,7 +119,7 @@ class VacantShepherds:
             self._places.vacant(marker).unlink(missing_ok=True)
         return self._serving.pop(marker, None)
 
-    def _serve(self, vacancy: Vacancy, next_job: Reserved, journal: Path) -> bool:
+    def _serve(self, vacancy: Vacancy, next_job: ReservedShepherd, journal: Path) -> bool:
         """Let a shepherd, whose journal is there, serve a job; False: what it needs here cannot be made."""
         order, tended, _ = next_job
         process, _, _ = peer_ids(vacancy.writer.socket)
@@ -131,7 +133,7 @@ class VacantShepherds:
         del self._vacant[vacancy.marker]
         self._serving[vacancy.marker], tended.place = tended, vacancy.place
         self._serves(vacancy.marker, tended.marker)
-        vacancy.say(shepherd_protocol.serve_message(order))
+        vacancy.send(shepherd_protocol.serve_message(order))
         tended.has_dialed(vacancy.writer, {})  # what it is to run follows at once
         return True
 
@@ -145,7 +147,7 @@ class VacantShepherds:
         """Let a shepherd end that has got no job; one that does not is killed."""
         if self._vacant.get(vacancy.marker) is vacancy:
             self._ending[vacancy.marker] = self._vacant.pop(vacancy.marker)
-            vacancy.say(shepherd_protocol.close_message())
+            vacancy.send(shepherd_protocol.close_message())
             asyncio.get_running_loop().call_later(DISMISSAL, self._insist, vacancy)
 
     def _insist(self, vacancy: Vacancy) -> None:

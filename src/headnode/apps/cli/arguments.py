@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-MOST_IN_A_RANGE = 100_000
+MAX_IN_A_RANGE = 100_000
 
 
 def job_id(words: "Sequence[str]") -> int:
@@ -77,8 +77,8 @@ def _range(text: str) -> "Sequence[int]":
     if not dash:
         return (_number(first),)
     low, high = _number(first), _number(last)
-    if not 0 <= high - low < MOST_IN_A_RANGE:
-        raise usage(f"{text!r} is not a range", f"write FIRST-LAST, {MOST_IN_A_RANGE} at most")
+    if not 0 <= high - low < MAX_IN_A_RANGE:
+        raise usage(f"{text!r} is not a range", f"write FIRST-LAST, {MAX_IN_A_RANGE} at most")
     return range(low, high + 1)
 
 

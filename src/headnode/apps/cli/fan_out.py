@@ -13,12 +13,12 @@ from typing import IO, NamedTuple, Protocol
 
 from headnode.adapters.files.opening import open_named, open_plain
 from headnode.apps.client.client import Client
-from headnode.apps.client.conversation import MOST_INPUT, from_base64, to_base64
+from headnode.apps.client.conversation import MAX_INPUT, from_base64, to_base64
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
 _RULE = "-" * 26
 _IN_MEMORY = 64 * 1024  # bytes of output of one node; what is more waits on the disk
-_LONGEST_LINE = 64 * 1024  # bytes before a line is shown though it has not ended
+_MAX_LINE = 64 * 1024  # bytes before a line is shown though it has not ended
 _READ_SIZE = 1 << 20  # bytes
 
 Write = Callable[[bytes], object]
@@ -154,7 +154,7 @@ class InterleavedLines:
         begun = self._begun.setdefault((node, is_error), bytearray())
         begun += data
         *lines, rest = begun.split(b"\n")
-        if len(rest) > _LONGEST_LINE:
+        if len(rest) > _MAX_LINE:
             lines, rest = [*lines, rest], bytearray()
         prefix = f"{node}: ".encode()
         if lines:
@@ -249,7 +249,7 @@ class JsonEvents:
 
 
 FAN_OUT = 32  # nodes at a time
-MOST_AT_ONCE = 512  # nodes
+MAX_AT_ONCE = 512  # nodes
 _COPY_SIZE = 1 << 20  # bytes
 _WAITING = 64  # pieces of output that wait to be shown, before no more is read
 
@@ -318,11 +318,11 @@ def _on_node(client: Client, run: int, node: str, stdin: int | None) -> Iterator
     """
     conversation = client.begin("run_on_node", run=run, node=node)
     try:
-        offset = _send_input(conversation.say, stdin, 0)
+        offset = _send_input(conversation.send, stdin, 0)
         while True:
-            answer = conversation.hear()
+            answer = conversation.receive()
             if "consumed" in answer:
-                offset = _send_input(conversation.say, stdin, offset)
+                offset = _send_input(conversation.send, stdin, offset)
             for kind in ("out", "err"):
                 if kind in answer:
                     yield NodeOutput(node, from_base64(answer[kind]), is_error=kind == "err")
@@ -333,10 +333,10 @@ def _on_node(client: Client, run: int, node: str, stdin: int | None) -> Iterator
         conversation.close()
 
 
-def _send_input(say: Callable[..., None], stdin: int | None, offset: int) -> int:
+def _send_input(send: Callable[..., None], stdin: int | None, offset: int) -> int:
     """Say the next piece of what the command reads, from `offset` on; return where that ends."""
-    data = os.pread(stdin, MOST_INPUT, offset) if stdin is not None else b""
-    say(**({"in": to_base64(data)} if data else {"end": True}))
+    data = os.pread(stdin, MAX_INPUT, offset) if stdin is not None else b""
+    send(**({"in": to_base64(data)} if data else {"end": True}))
     return offset + len(data)
 
 

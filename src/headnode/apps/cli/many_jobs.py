@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     Submission = tuple[str, dict[str, Any]]  # where it is described, and the fields for the head
 
 PLACE = "{}"  # in a command: where the line goes
-MOST_JOBS = 1000  # in one request
-MOST_CHARACTERS = 4 * 1024 * 1024  # of one request, as far as the head need not divide its attention
-LONGEST_LINE = 1024 * 1024  # bytes
+MAX_JOBS = 1000  # in one request
+MAX_CHARACTERS = 4 * 1024 * 1024  # of one request, as far as the head need not divide its attention
+MAX_LINE = 1024 * 1024  # bytes
 
 
 def submissions(asked: Arguments, client: Client) -> "Iterator[Submission]":
@@ -82,7 +82,7 @@ def _lines(path: str) -> "Iterator[tuple[str, str]]":
     try:
         own = path != STANDARD_INPUT
         with os.fdopen(open_named(path) if own else sys.stdin.fileno(), "rb", closefd=own) as file:
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
                 if text := _text_of(line, f"{path}:{number}"):
                     yield f"{path}:{number}", text
     except OSError as trouble:
@@ -91,8 +91,8 @@ def _lines(path: str) -> "Iterator[tuple[str, str]]":
 
 
 def _text_of(line: bytes, place: str) -> str:
-    if len(line) > LONGEST_LINE:
-        raise _bad(f"{place}: the line is longer than {LONGEST_LINE} bytes", "write a job file")
+    if len(line) > MAX_LINE:
+        raise _bad(f"{place}: the line is longer than {MAX_LINE} bytes", "write a job file")
     try:
         return line.decode().strip()
     except UnicodeDecodeError:
@@ -114,10 +114,10 @@ def in_requests(found: "Iterable[Submission]", *, all_or_none: bool) -> "Iterato
     size = 0
     for each in found:
         length = len(repr(each[1]))
-        if request and (len(request) == MOST_JOBS or size + length > MOST_CHARACTERS):
+        if request and (len(request) == MAX_JOBS or size + length > MAX_CHARACTERS):
             if all_or_none:
                 raise usage(
-                    f"--all-or-none is possible for {MOST_JOBS} jobs, {MOST_CHARACTERS} characters",
+                    f"--all-or-none is possible for {MAX_JOBS} jobs, {MAX_CHARACTERS} characters",
                     "leave it out, or divide the jobs",
                 )
             yield request

@@ -38,7 +38,7 @@ class Output:
         self.width = width
         self.coloured = False  # whether states are in colours: on terminals that want it
 
-    def said(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
+    def outcome(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
         """Tell the outcome of a deed; `name` is what it was done to, such as a job's id."""
         if self.width is not None and len(sentence) > self.width:
             from headnode.apps.cli.table import folded
@@ -102,7 +102,7 @@ class JsonOutput(Output):
         super().__init__(write, complain, write_bytes, width)
         self._documents: list[Any] = []
 
-    def said(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
+    def outcome(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
         """Keep the data for the document."""
         self._documents.append(data)
 
@@ -129,7 +129,7 @@ class QuietOutput(Output):
 
     for_people = False
 
-    def said(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
+    def outcome(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
         """Print the id, if the deed has one."""
         if name is not None:
             self._write(f"{name}\n")
@@ -205,7 +205,7 @@ class ProgressLine:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Tell it, unless the last time was just now."""
         now = time.monotonic()
         if now < self._next:
@@ -222,7 +222,7 @@ def history_progress() -> "Callable[[int, int], None]":
 
     def told(come: int, ended: int) -> None:
         if come < ended:
-            telling.tell(f"asking the head: {come} of {ended} jobs")
+            telling.report(f"asking the head: {come} of {ended} jobs")
         else:
             telling.__exit__()
 

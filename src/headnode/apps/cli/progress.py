@@ -16,7 +16,7 @@ from headnode.apps.cli.table import printable
 from headnode.protocol.state_names import ENDED_STATES
 
 ShowJobs = Callable[[list[dict[str, Any]]], None]
-MOST_BARS = 12  # more jobs than this share one bar
+MAX_BARS = 12  # more jobs than this share one bar
 BAR = 30  # columns
 
 
@@ -59,7 +59,7 @@ class _Bars:
         self._bars: dict[object, TaskID] = {}
 
     def show(self, jobs: list[dict[str, Any]]) -> None:
-        if len(jobs) > MOST_BARS:
+        if len(jobs) > MAX_BARS:
             over = sum(job["state"] in ENDED_STATES for job in jobs)
             self._update("all", f"{over} of {len(jobs)} jobs ended", _sum([job["tasks"] for job in jobs]))
             return

@@ -124,13 +124,13 @@ def _folder(environ: "Mapping[str, str]") -> str:
 
 _STAND_BETWEEN = frozenset((b"timeout", b"time", b"sudo", b"doas", b"strace", b"ltrace", b"setsid"))
 """Programs that a shell puts before others, and that stay their parent."""
-_MOST_BETWEEN = 8
+_MAX_BETWEEN = 8
 
 
 def _shell() -> int:
     """Return the process that called us, or the one that had a program such as timeout call us."""
     shell = os.getppid()
-    for _ in range(_MOST_BETWEEN):
+    for _ in range(_MAX_BETWEEN):
         program, parent, _ = _status(shell)
         if program not in _STAND_BETWEEN or parent <= 1:
             break

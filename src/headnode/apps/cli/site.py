@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    Told = Mapping[str, Any]
+    HeadAnswer = Mapping[str, Any]
 
 SYSTEMS = {
     "slurm": ("Slurm", "SLURM_CONF", ("sbatch", "squeue", "sinfo", "scontrol")),
@@ -62,13 +62,13 @@ def set_overlay(client: Client, over: str) -> str:
     return _in_words(_first_answer(client), over)
 
 
-def _first_answer(client: Client) -> "Told":
+def _first_answer(client: Client) -> "HeadAnswer":
     from headnode.core.model.errors import Unavailable
 
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            site: Told = client.ask("site_nodes")["site"]
+            site: HeadAnswer = client.ask("site_nodes")["site"]
         except Unavailable as error:
             if time.monotonic() > until:
                 return {"problem": error.what}
@@ -77,7 +77,7 @@ def _first_answer(client: Client) -> "Told":
         time.sleep(PAUSE)
 
 
-def _in_words(site: "Told", over: str) -> str:
+def _in_words(site: "HeadAnswer", over: str) -> str:
     title = SYSTEMS[over][0]
     if site["problem"]:
         said = printable(site["problem"])
@@ -141,7 +141,7 @@ def show_jobs(asked: Arguments, client: Client, out: Output, limit: int) -> int:
     return 0
 
 
-def _row(job: "Told", now: float) -> "dict[str, str]":
+def _row(job: "HeadAnswer", now: float) -> "dict[str, str]":
     return {
         "Id": job["id"],
         "Job": "" if job["job"] is None else str(job["job"]),
@@ -155,7 +155,7 @@ def _row(job: "Told", now: float) -> "dict[str, str]":
     }
 
 
-def _start(job: "Told", now: float) -> str:
+def _start(job: "HeadAnswer", now: float) -> str:
     if job["state"] == "ended":
         ran = job["ended"] - job["started"] if job["started"] and job["ended"] else None
         return "" if ran is None else f"{instant(job['started'])}, ran {duration(max(0.0, ran))}"
@@ -166,7 +166,7 @@ def _start(job: "Told", now: float) -> str:
     return f"{expected}, {reason}" if expected else reason
 
 
-def _trailer(site: "Told", shown: str) -> str:
+def _trailer(site: "HeadAnswer", shown: str) -> str:
     said = f"{shown}; asked {instant(site['polled'])}"
     said += f"; it does not answer now: {site['problem']}" if site["problem"] else ""
     return said + (f"; {site['left_out']} more jobs are left out" if site["left_out"] else "")

@@ -17,7 +17,7 @@ from headnode.core.model.errors import NotAllowed, Unavailable
 PATIENCE = 30.0  # seconds for a standby to start or to end
 TAKEOVER_TIME = 330.0  # seconds for an order: a head that hands over empties its own nodes first
 PAUSE = 0.05  # seconds between two looks
-LARGEST_ANSWER = 1024 * 1024  # bytes
+MAX_ANSWER = 1024 * 1024  # bytes
 
 
 def is_standby(directory: str) -> bool:
@@ -145,7 +145,7 @@ def _answer(connection: socket.socket) -> bytes:
             raise ConnectionResetError("it closed the connection")
         data += piece
         if len(data) == HEADER and size == HEADER:
-            size += size_of(data, LARGEST_ANSWER)
+            size += size_of(data, MAX_ANSWER)
     return data[HEADER:]
 
 

@@ -17,7 +17,7 @@ CONTROL_SOCKET = "web.sock"
 SYSTEM_GATEWAY = Path("/run/headnode-web")
 PATIENCE = 15.0  # seconds a gateway may take until it listens, or has ended
 PAUSE = 0.05  # seconds between two looks
-LONGEST_ANSWER = 65536  # bytes
+MAX_ANSWER = 65536  # bytes
 
 WebSettings = Mapping[str, str | None]
 
@@ -64,7 +64,7 @@ def _ask(path: Path, question: str) -> dict[str, Any] | None:
                 os.close(directory)
             connection.sendall(write_json({"verb": question}).encode() + b"\n")
             with connection.makefile("rb") as lines:
-                answer = read_json(lines.readline(LONGEST_ANSWER).decode())
+                answer = read_json(lines.readline(MAX_ANSWER).decode())
         except (OSError, ValueError):
             return None
     return answer if isinstance(answer, dict) else None

@@ -10,7 +10,7 @@ from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable
 
 PATIENCE = 40.0  # seconds that the agent has to reach the head
 RETRY_TIME = 20.0  # seconds in which a task tries again: agent and head may be started anew meanwhile
-LONGEST_PAUSE = 0.5  # seconds between two tries, at most
+MAX_PAUSE = 0.5  # seconds between two tries, at most
 TRANSIENT_CODES = ("agent-away", "head-away", "too-many-clients", "too-many-connections", IS_STANDBY)
 """What a task need not fail for: nothing was asked yet."""
 
@@ -28,7 +28,7 @@ def connect_through_agent(door: AgentRoute) -> Connection:
         except HeadnodeError as error:
             if error.code not in TRANSIENT_CODES or time.monotonic() >= until:
                 raise
-        time.sleep(random.uniform(0.1, LONGEST_PAUSE))  # noqa: S311 (many tasks shall not come back at once)
+        time.sleep(random.uniform(0.1, MAX_PAUSE))  # noqa: S311 (many tasks shall not come back at once)
 
 
 def _connect_once(door: AgentRoute) -> Connection:

@@ -83,9 +83,9 @@ def _write_float(value: float) -> str:
     return repr(value)
 
 
-LARGEST_FRAME = 64 * 1024 * 1024  # bytes, of an answer
-LARGEST_REQUEST = 16 * 1024 * 1024  # bytes: `bounds.REQUEST`, which takes long to import
-LONGEST_ADDRESS = 107  # bytes of path a Unix socket address can hold
+MAX_FRAME = 64 * 1024 * 1024  # bytes, of an answer
+MAX_REQUEST = 16 * 1024 * 1024  # bytes: `bounds.REQUEST`, which takes long to import
+MAX_ADDRESS = 107  # bytes of path a Unix socket address can hold
 PATIENCE = 60.0  # seconds without a sign from the head before a single question is given up
 
 
@@ -113,11 +113,11 @@ class Connection:
     def send(self, request: "dict[str, Any]") -> None:
         """Send one request.
 
-        Raises:  OverflowError when it is larger than `LARGEST_REQUEST`; OSError when the head is gone.
+        Raises:  OverflowError when it is larger than `MAX_REQUEST`; OSError when the head is gone.
         """
         body = write_json(request).encode()
-        if len(body) > LARGEST_REQUEST:
-            raise OverflowError(f"the request has {len(body):,} bytes; the limit is {LARGEST_REQUEST:,}")
+        if len(body) > MAX_REQUEST:
+            raise OverflowError(f"the request has {len(body):,} bytes; the limit is {MAX_REQUEST:,}")
         self._socket.sendall(frame(body))
 
     def receive(self, patience: float | None = PATIENCE) -> "dict[str, Any]":
@@ -127,7 +127,7 @@ class Connection:
         Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
         """
         self._socket.settimeout(patience)
-        size = size_of(self._read(HEADER), LARGEST_FRAME)
+        size = size_of(self._read(HEADER), MAX_FRAME)
         answer = read_json(self._read(size).decode())
         if not isinstance(answer, dict):
             raise ValueError("an answer that is not a JSON object")
@@ -171,7 +171,7 @@ class Connection:
 
 
 def _connect(socket: Socket, path: str) -> None:
-    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
+    if len(os.fsencode(path)) <= MAX_ADDRESS:
         socket.connect(path)
         return
     # A deep state directory does not fit into a socket address; its open descriptor does.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headnode.apps.client.connection import Connection
     from headnode.core.model.errors import HeadnodeError
 
-MOST_INPUT = 48 * 1024  # bytes in one piece
+MAX_INPUT = 48 * 1024  # bytes in one piece
 
 
 class ClientConversation:
@@ -19,7 +19,7 @@ class ClientConversation:
     def __init__(self, connection: "Connection", failure: "Callable[[Exception], HeadnodeError]") -> None:
         self._connection, self._failure = connection, failure
 
-    def say(self, **said: "Any") -> None:
+    def send(self, **said: "Any") -> None:
         """Send a message.  If the head has closed the connection, the next read finds its last answer.
 
         Raises:  Unavailable ``no-answer``.
@@ -31,7 +31,7 @@ class ClientConversation:
         except OSError:
             return
 
-    def hear(self, patience: float | None = None) -> "dict[str, Any]":
+    def receive(self, patience: float | None = None) -> "dict[str, Any]":
         """Return what the head says next.
 
         Unit:    seconds (`patience`; None waits for ever).

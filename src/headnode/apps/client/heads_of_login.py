@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from headnode.adapters.nodes.membership import LONGEST_ADDRESS, MOST_HEADS, usable_addresses
+from headnode.adapters.nodes.membership import MAX_ADDRESS, MAX_HEADS, usable_addresses
 from headnode.adapters.wire.peers import Address, written_address
 from headnode.apps.client.logins import HeadLogin, keep_moved
 from headnode.core.model.bounds import INTEGER
@@ -21,10 +21,10 @@ def others_of(said: object, known: "tuple[str, ...]", address: str) -> tuple[str
     known:    what was known before
     address:  where the head is
     """
-    told = [each for each in said[:MOST_HEADS] if isinstance(each, str)] if isinstance(said, list) else []
+    told = [each for each in said[:MAX_HEADS] if isinstance(each, str)] if isinstance(said, list) else []
     usable = [written_address(each) for each in usable_addresses(told)]
-    rest = [each for each in known if len(each) <= LONGEST_ADDRESS]
-    return tuple(each for each in dict.fromkeys((*usable, *rest)) if each != address)[:MOST_HEADS]
+    rest = [each for each in known if len(each) <= MAX_ADDRESS]
+    return tuple(each for each in dict.fromkeys((*usable, *rest)) if each != address)[:MAX_HEADS]
 
 
 class SearchForHead:

@@ -7,7 +7,7 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from headnode.adapters.nodes.membership import (
-    MOST_HEADS,
+    MAX_HEADS,
     Invitation,
     learn_authority,
     read_address,
@@ -157,11 +157,11 @@ def redeem_login(line: str, address: str = "", *, shared: bool = False) -> HeadL
     """
     offered = _read_login_line(line)
     given = [read_address(each, "login") for each in address.split(",")] if address else []
-    if len(given) > MOST_HEADS:
+    if len(given) > MAX_HEADS:
         raise BadRequest(
             code="login",
             what=f"{len(given)} addresses are too many for one head",
-            fix=f"name at most {MOST_HEADS}",
+            fix=f"name at most {MAX_HEADS}",
         )
     first, *others = dict.fromkeys(given or [(offered.host, offered.port)])
     login = HeadLogin(

@@ -16,7 +16,7 @@ import h11
 import msgspec
 
 from headnode.adapters.wire.peers import connect_tls
-from headnode.apps.client.connection import LARGEST_FRAME, LARGEST_REQUEST, PATIENCE, Connection
+from headnode.apps.client.connection import MAX_FRAME, MAX_REQUEST, PATIENCE, Connection
 from headnode.apps.client.local_addresses import WebRoute
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
@@ -25,7 +25,7 @@ from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, Re
 CONNECT_TIME: Final = 15.0  # seconds
 SILENCE: Final = 60.0  # seconds; the gateway sends an empty line each 15 while it follows something
 PIECE: Final = 1 << 18  # bytes that are read at once
-LONGEST_ADDRESS: Final = 8000  # characters of path and query; the gateway takes 8,192
+MAX_ADDRESS: Final = 8000  # characters of path and query; the gateway takes 8,192
 _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
 _ROUTES: Final[Mapping[str, RestRoute]] = {route.verb: route for route in reversed(ROUTES)}
@@ -153,7 +153,7 @@ class WebExchange:
         else:
             body = msgspec.json.encode(rest)
             headers.append(("content-type", _JSON))
-        if len(path) > LONGEST_ADDRESS or len(body) > LARGEST_REQUEST:
+        if len(path) > MAX_ADDRESS or len(body) > MAX_REQUEST:
             raise OverflowError(f"a request of {len(path) + len(body)} bytes is larger than a gateway reads")
         headers.append(("content-length", str(len(body))))
         parts = [self._http.send(h11.Request(method=route.method, target=path, headers=headers))]
@@ -188,8 +188,8 @@ class WebExchange:
                     self._response = event
                 case h11.Data():
                     self._body += event.data
-                    if len(self._body) > LARGEST_FRAME:
-                        raise ValueError(f"the answer is larger than {LARGEST_FRAME} bytes")
+                    if len(self._body) > MAX_FRAME:
+                        raise ValueError(f"the answer is larger than {MAX_FRAME} bytes")
                 case h11.EndOfMessage():
                     if self._are_lines:
                         raise EOFError("the answer has ended before its last line")

@@ -30,7 +30,7 @@ log = logging.getLogger("headnode.server")
 
 NODE_SOCKET = "nodes.sock"  # in the state directory
 BETWEEN_AGENT_CHECKS = 0.5  # seconds
-LONGEST_PAUSE = 60.0  # seconds between two starts of an agent that does not stay alive
+MAX_PAUSE = 60.0  # seconds between two starts of an agent that does not stay alive
 
 
 class AgentSupervisor:
@@ -95,7 +95,7 @@ class AgentSupervisor:
         if name not in self._not_before:
             pause = self._pauses.get(name, 0.0)
             self._not_before[name] = now + pause
-            self._pauses[name] = min(max(2 * pause, BETWEEN_AGENT_CHECKS), LONGEST_PAUSE)
+            self._pauses[name] = min(max(2 * pause, BETWEEN_AGENT_CHECKS), MAX_PAUSE)
         if now < self._not_before[name]:
             return False
         del self._not_before[name]

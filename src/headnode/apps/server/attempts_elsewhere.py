@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from headnode.adapters.batch.commands import home_of
 from headnode.core.batch.dialect import AttemptPlace
-from headnode.core.batch.tracked import HandOffNews
+from headnode.core.batch.tracked import HandOffReport
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK, InstanceHandOff
 from headnode.core.state import job_events as e
@@ -56,7 +56,7 @@ def live_of(cluster: ClusterState, key: AttemptPlace) -> tuple[JobRecord | None,
     return record, live if live is not None and live.attempt == key.attempt else None
 
 
-def commands_of(one: HandOffNews, resource: str) -> Iterator[Command]:
+def commands_of(one: HandOffReport, resource: str) -> Iterator[Command]:
     """Yield what the engine is told of what has become known of an attempt."""
     job, place = JobId(one.job), PLACE_MARK + resource
     if one.id and one.kind != "waits":

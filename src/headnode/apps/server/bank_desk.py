@@ -33,9 +33,9 @@ log = logging.getLogger("headnode.bank")
 
 AT_ONCE = 2  # runs that are settled at a time, so that reservations find a free turn
 BETWEEN_LOOKS = 5.0  # seconds at most
-FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
-LONGEST_ANSWER = 90.0  # seconds: the process is stuck then
-_LARGEST_REPLY = 65_536  # bytes
+FIRST_REST, MAX_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
+MAX_ANSWER = 90.0  # seconds: the process is stuck then
+_MAX_REPLY = 65_536  # bytes
 _START, _HOLD, _WAIT = 0, 3, 2
 _STEPS: dict[BankAction, BankStep] = {"charge": "charged", "release": "released", "refund": "refunded"}
 
@@ -52,7 +52,7 @@ class BankDesk:
             reply = replies.decode(message)
             return reply.number, reply
 
-        self._service = ChildService(ChildProgram("headnode.apps.notify"), read, _LARGEST_REPLY)
+        self._service = ChildService(ChildProgram("headnode.apps.notify"), read, _MAX_REPLY)
         self._number = 0
         self._seen = set(context.cluster.bank.due)  # what is due, as far as it was looked at
         self._fresh: set[BankKey] = (
@@ -69,7 +69,7 @@ class BankDesk:
         """Answer as a filter does: 0 the bank pays, 3 it does not, 2 it is to be asked again."""
         record = self._context.cluster.jobs.get(JobId(call.job))
         if record is None:
-            return _said(_START, "")
+            return _filter_return(_START, "")
         match call.kind:
             case "submission":
                 return await self._quoted(call, record)
@@ -78,7 +78,7 @@ class BankDesk:
             case "revert-activation":  # what fails here is released at the end of the job
                 run = BankedRun(job=record.id, run=next_run(record), owner=record.owner)
                 await self._ask_within(call.seconds, "release", run)
-        return _said(_START, "")
+        return _filter_return(_START, "")
 
     async def _quoted(self, call: FilterRequest, record: JobRecord) -> FilterReturn:
         """Ask for the price of a job that is submitted or changed; a bank that is away refuses nothing."""
@@ -87,7 +87,7 @@ class BankDesk:
         run = self._run(record, request, self._processors(request), next_run(record))
         run = msgspec.structs.replace(run, project=spec.project, queue=spec.template)
         if not math.isfinite(request.run_time):
-            return _said(_HOLD, _ENDLESS)
+            return _filter_return(_HOLD, _ENDLESS)
         reply = await self._ask_within(call.seconds, "quote", run)
         if reply.said == "refused":
             return FilterReturn(FilterAnswer(exit_code=_HOLD, words=reply.words), call.paper)
@@ -103,10 +103,10 @@ class BankDesk:
         """Have the price of a job reserved, for as many processors as it may grow to."""
         offer = self._context.engine.offers.of.get(record.id)
         if offer is None or not isinstance(offer.giving, StartJob):
-            return _said(_WAIT, "the offer is not there any more")
+            return _filter_return(_WAIT, "the offer is not there any more")
         request = offer.request.option(offer.giving.option)
         if not math.isfinite(request.run_time):
-            return _said(_HOLD, _ENDLESS)
+            return _filter_return(_HOLD, _ENDLESS)
         offered = sum(count for _, count in offer.giving.shares)
         most = offered if request.together else math.ceil(offered * request.maximum / max(1, offer.units))
         there = sum(node.facts.processors for node in self._context.cluster.nodes.values())
@@ -114,18 +114,18 @@ class BankDesk:
         try:
             await self._context.ask(AskBank(job=record.id))
         except Unavailable as error:
-            return _said(_WAIT, str(error))
+            return _filter_return(_WAIT, str(error))
         reply = await self._ask_within(call.seconds, "reserve", run)
         match reply.said:
             case "done":
                 await self._note(run, "reserved", reply.amount)
                 if self._context.cluster.jobs.get(record.id) is None:  # its end was told before this
                     await self._ask("release", run)
-                return _said(_START, reply.words)
+                return _filter_return(_START, reply.words)
             case "refused":
-                return _said(_HOLD, reply.words)
+                return _filter_return(_HOLD, reply.words)
         goes_on = self._context.engine.settings.text("BankAway") == "Continue"
-        return _said(_START if goes_on else _WAIT, reply.words)
+        return _filter_return(_START if goes_on else _WAIT, reply.words)
 
     def _run(self, record: JobRecord, request: JobRequest, processors: int, number: int) -> BankedRun:
         spec = self._context.cluster.written(record)
@@ -191,7 +191,7 @@ class BankDesk:
             log.critical("a run was not settled at the bank", exc_info=task.exception())
             self._later(key, "the head failed to settle it", 0.0)
 
-    def told_first(self, key: BankKey) -> bool:
+    def is_first_notice(self, key: BankKey) -> bool:
         """Return whether the bank was never told of what is due, which it is now."""
         first = key in self._fresh
         self._fresh.discard(key)
@@ -202,7 +202,7 @@ class BankDesk:
         entry = self._context.cluster.bank.entries.get(key)
         if entry is None or (action := entry.due) is None:
             return
-        first, began, run = self.told_first(key), time.monotonic(), entry.banked()
+        first, began, run = self.is_first_notice(key), time.monotonic(), entry.banked()
         reply = await self._ask(action, run, first=first)
         if reply.said == "done" and await self._note(run, _STEPS[action], reply.amount):
             self._tries.pop(key, None)
@@ -213,7 +213,7 @@ class BankDesk:
     def _later(self, key: BankKey, words: str, took: float) -> None:
         """Try again later; after a slow bank, late enough that the earlier request is carried out or lost."""
         tries = self._tries.get(key, (0, 0.0))[0] + 1
-        rest = max(3 * took, min(FIRST_REST * 3 ** min(tries - 1, 10), LONGEST_REST))
+        rest = max(3 * took, min(FIRST_REST * 3 ** min(tries - 1, 10), MAX_REST))
         self._pause = time.monotonic() + FIRST_REST
         self._tries[key] = (tries, time.monotonic() + rest)
         self._context.bank_problems[key] = words
@@ -251,7 +251,7 @@ class BankDesk:
             first=first,
         )
         try:
-            async with asyncio.timeout(LONGEST_ANSWER):
+            async with asyncio.timeout(MAX_ANSWER):
                 return await (await self._service.ask(self._number, msgspec.msgpack.encode(order)))
         except TimeoutError:
             self._service.kill()
@@ -263,5 +263,5 @@ class BankDesk:
 _ENDLESS = "the bank charges the run time limit of a job, and this job has none; set one: /runtime"
 
 
-def _said(code: int, words: str) -> FilterReturn:
+def _filter_return(code: int, words: str) -> FilterReturn:
     return FilterReturn(FilterAnswer(exit_code=code, words=words))

@@ -16,7 +16,7 @@ from headnode.engine.engine import Answer, Effects, Engine
 
 log = logging.getLogger("headnode.server")
 
-LONGEST_TIMER = 60.0  # seconds; clocks are set, so no sleep is trusted for longer
+MAX_TIMER = 60.0  # seconds; clocks are set, so no sleep is trusted for longer
 
 
 SLOW_DISK = 0.001  # seconds of a commit on average from which on a thread waits for the disk
@@ -156,7 +156,7 @@ class CommandBatcher:
             self._timer = None
         wake = self._engine.next_wake()
         if wake is not None:
-            delay = min(max(0.0, wake - self._engine.clock.now()), LONGEST_TIMER)
+            delay = min(max(0.0, wake - self._engine.clock.now()), MAX_TIMER)
             self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
 
     def _wake(self) -> None:

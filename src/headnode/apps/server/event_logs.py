@@ -35,14 +35,14 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobEvent
 
 BETWEEN: Final = 0.1  # seconds in which events are collected
-LONGEST_WAIT: Final = 15.0  # seconds
-MOST_EVENTS: Final = 2_000  # of the journal in one step
+MAX_WAIT: Final = 15.0  # seconds
+MAX_EVENTS: Final = 2_000  # of the journal in one step
 LARGEST: Final = 1 << 18  # characters of an order
-MOST_WAITING: Final = 1 << 24  # characters of logs that could not be written
+MAX_WAITING: Final = 1 << 24  # characters of logs that could not be written
 REST: Final = 30.0  # seconds until such a log is tried again
 LIFETIME: Final = 24 * 3600.0  # seconds after which it is given up
-MOST_JOBS: Final = 65_536  # of which is remembered whether they have logs
-_LARGEST_ANSWER: Final = 1 << 10
+MAX_JOBS: Final = 65_536  # of which is remembered whether they have logs
+_MAX_ANSWER: Final = 1 << 10
 _PASSING: Final = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE,
      errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENETDOWN, errno.EHOSTDOWN)
@@ -94,7 +94,7 @@ class EventLogs:
             return result.number, result
 
         program = ChildProgram("headnode.adapters.notify.event_log_writer")
-        self._writer = ChildService(program, read, _LARGEST_ANSWER)
+        self._writer = ChildService(program, read, _MAX_ANSWER)
         self._last = context.cluster.next_job  # of a later job nothing was written before a restart
         self._repeated: set[LogKey] = set()  # logs of which lines in this step may have been written before
 
@@ -118,7 +118,7 @@ class EventLogs:
                     self._context.feed.seen(follower, after)
                     if after >= self._context.engine.number:
                         with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(LONGEST_WAIT):
+                            async with asyncio.timeout(MAX_WAIT):
                                 await follower.wait()
                         await asyncio.sleep(BETWEEN)
                     await self._try_again()
@@ -138,7 +138,7 @@ class EventLogs:
                 break
             except (OSError, sqlite3.Error) as error:
                 log.error("no event log is written: %s cannot be used: %s", EVENT_LOGS.file, error)
-                await asyncio.sleep(LONGEST_WAIT)
+                await asyncio.sleep(MAX_WAIT)
         if row is None:
             self._store(begin)
             return begin
@@ -163,10 +163,10 @@ class EventLogs:
             recent = self._context.feed.after(after)
             if recent is None:
                 recent = self._context.engine.journal.replay(after)
-            found = list(islice(recent, MOST_EVENTS))
+            found = list(islice(recent, MAX_EVENTS))
         except HeadnodeError as error:
             log.error("no event log is written: %s", error)
-            await asyncio.sleep(LONGEST_WAIT)
+            await asyncio.sleep(MAX_WAIT)
             return after
         pages: dict[LogKey, list[str]] = {}
         size, wrote = 0, False
@@ -181,7 +181,7 @@ class EventLogs:
                     size = 0
             after = number
         await self._append(pages)
-        if wrote or after - self._noted >= MOST_EVENTS:
+        if wrote or after - self._noted >= MAX_EVENTS:
             self._store(after)
         return after
 
@@ -217,7 +217,7 @@ class EventLogs:
 
     def _keep(self, key: LogKey, text: str) -> None:
         """Keep what could not be written, within bounds."""
-        if self._held + len(text) > MOST_WAITING:
+        if self._held + len(text) > MAX_WAITING:
             log.warning("%r of user %s loses events: too much waits to be written", key.path, key.owner)
             return
         waiting = self._waiting.setdefault(key, _LateLines(time.monotonic()))
@@ -269,7 +269,7 @@ class EventLogs:
         return self._known[event.job]
 
     def _remember(self, job: int, logged: LoggedJob | None) -> None:
-        if len(self._known) >= MOST_JOBS:
+        if len(self._known) >= MAX_JOBS:
             del self._known[next(iter(self._known))]
         self._known[job] = logged
 

@@ -11,7 +11,7 @@ import msgspec
 
 from headnode.adapters.notify.outbox import DeliveryResult, EventPost, HookCursors
 from headnode.apps.server.api.events import EventPages
-from headnode.apps.server.job_notices import FIRST_REST, LIFETIME, LONGEST_REST, NotifierProcess
+from headnode.apps.server.job_notices import FIRST_REST, LIFETIME, MAX_REST, NotifierProcess
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import HeadnodeError, WrongState
 from headnode.core.state.cluster_state import ClusterState
@@ -19,8 +19,8 @@ from headnode.core.state.events import Event, ParameterSet
 from headnode.protocol.event_answers import BATCH_TYPE, EventObject, EventsRequest, cloud_event
 
 BETWEEN_POSTS = 0.1  # seconds in which events are collected
-LONGEST_WAIT = 15.0  # seconds
-MOST_IN_POST = 100  # events
+MAX_WAIT = 15.0  # seconds
+MAX_IN_POST = 100  # events
 log = logging.getLogger("headnode.notices")
 
 
@@ -82,7 +82,7 @@ class EventWebhooks:
                 problem = f"{self._path} cannot be used: {error}"
             log.error("no webhook gets events: %s", problem)
             self._problems |= dict.fromkeys(self._words("EventWebhooks"), problem)
-            await asyncio.sleep(LONGEST_WAIT)
+            await asyncio.sleep(MAX_WAIT)
 
     async def _serve(self, hook: str) -> None:
         after = self._cursors.number(hook)
@@ -96,14 +96,14 @@ class EventWebhooks:
                 self._context.feed.seen(follower, after)
                 if after >= self._context.engine.number:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(LONGEST_WAIT):
+                        async with asyncio.timeout(MAX_WAIT):
                             await follower.wait()
                     await asyncio.sleep(BETWEEN_POSTS)
 
     async def _post_next(self, hook: str, after: int) -> int:
         """Post the next events to a hook; return up to which number it has them."""
         try:
-            request = EventsRequest(after=after, types=self._words("EventWebhookTypes"), limit=MOST_IN_POST)
+            request = EventsRequest(after=after, types=self._words("EventWebhookTypes"), limit=MAX_IN_POST)
             page = EventPages(self._context, request).next()
         except WrongState:  # the cluster was restored: these numbers are of another life
             log.warning("webhook %s begins anew: the cluster was restored", hook)
@@ -111,7 +111,7 @@ class EventWebhooks:
             return self._context.engine.number
         except HeadnodeError as error:
             self._problems[hook] = str(error)
-            await asyncio.sleep(LONGEST_WAIT)
+            await asyncio.sleep(MAX_WAIT)
             return after
         if page.events:
             await self._post(hook, page.events)
@@ -137,7 +137,7 @@ class EventWebhooks:
                 return
             log.warning("webhook %s gets its events again in %.0f s: %s", hook, rest, result.problem)
             await asyncio.sleep(rest)
-            rest = min(rest * 3, LONGEST_REST)
+            rest = min(rest * 3, MAX_REST)
         log.warning("events up to %d are a day old; webhook %s does not get them", events[-1].number, hook)
 
     async def _sent(self, post: EventPost) -> DeliveryResult:

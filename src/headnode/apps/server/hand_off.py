@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from headnode.adapters.batch.attempt_files import base_directory
 from headnode.adapters.batch.orders import (
-    LARGEST_ANSWER,
+    MAX_ANSWER,
     AttemptFileAnswer,
     AttemptFileQuestion,
     AttemptSignal,
@@ -40,7 +40,7 @@ from headnode.apps.server.waiting_reasons import staging_reason, waits_for_files
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, marker_of
 from headnode.core.batch.slurm_reasons import reason_in_words
-from headnode.core.batch.tracked import HandOffNews
+from headnode.core.batch.tracked import HandOffReport
 from headnode.core.model.errors import NotFound, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
@@ -61,7 +61,7 @@ from headnode.protocol.job_answers import OutputBytesAnswer
 log = logging.getLogger("headnode.handoff")
 
 AFTER_TROUBLE = 2.0  # seconds until the process is started again, or the journal tried again
-ORDERS_AT_ONCE, LARGEST_ROUND = 50, 16 << 20  # bytes; each may have a large script and many files
+ORDERS_AT_ONCE, MAX_ROUND = 50, 16 << 20  # bytes; each may have a large script and many files
 _Answer = HandOffAnswer | AttemptFileAnswer | AttemptSignalAnswer
 _Question = HandOffRound | AttemptFileQuestion | AttemptSignal
 
@@ -105,7 +105,7 @@ class HandOff:
             return answer.number, answer
 
         program = ChildProgram("headnode.apps.handoff")
-        self._service = ChildService(program, read, LARGEST_ANSWER)
+        self._service = ChildService(program, read, MAX_ANSWER)
 
     # What is to be told.
 
@@ -198,12 +198,12 @@ class HandOff:
         self._resources_changed = True
         self._stops, self._drops = [], []
         self._changed.clear()
-        await self._say_all()
-        hearing = asyncio.ensure_future(self._hear())
+        await self._send_all()
+        hearing = asyncio.ensure_future(self._receive())
         try:
             while True:
                 self._wakes.clear()
-                await self._say_all()
+                await self._send_all()
                 waking = asyncio.ensure_future(self._wakes.wait())
                 await asyncio.wait((waking, hearing), return_when=asyncio.FIRST_COMPLETED)
                 waking.cancel()
@@ -213,12 +213,12 @@ class HandOff:
         finally:
             hearing.cancel()
 
-    def _has_news(self) -> bool:
+    def _has_work(self) -> bool:
         some = self._orders or self._changed or self._stops or self._drops or self._looks
         return bool(some) or self._resources_changed
 
-    async def _say_all(self) -> None:
-        while self._has_news():
+    async def _send_all(self) -> None:
+        while self._has_work():
             cluster = self._engine.cluster
             keys, orders = self._next_orders(cluster)
             resources = tuple(cluster.resource_index.named.values()) if self._resources_changed else None
@@ -242,7 +242,7 @@ class HandOff:
             if order is not None:
                 orders.append(order)
                 size += order.size
-            if size > LARGEST_ROUND:
+            if size > MAX_ROUND:
                 break
         return keys, tuple(orders)
 
@@ -308,7 +308,7 @@ class HandOff:
             return "", "", ""
         return self._attempt(record, spec, key, known, home).outputs()
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         while True:
             answer = await self._ask(HandOffRound(0, waits=True))
             if not isinstance(answer, HandOffAnswer):
@@ -317,7 +317,7 @@ class HandOff:
                 self._note(status)
             if answer.site is not None:
                 self.site.notice(answer.site, self._engine.cluster.resource_index.named)
-            of_attempts: dict[AttemptPlace, list[HandOffNews]] = {}
+            of_attempts: dict[AttemptPlace, list[HandOffReport]] = {}
             for one in answer.news:
                 key = AttemptPlace(one.job, one.task, one.instance, one.attempt)
                 of_attempts.setdefault(key, []).append(one)
@@ -331,7 +331,7 @@ class HandOff:
         elif not status.problem and before is not None and before.problem:
             log.info("resource %s answers again", status.resource)
 
-    async def _take(self, key: AttemptPlace, news: Sequence[HandOffNews]) -> None:
+    async def _take(self, key: AttemptPlace, news: Sequence[HandOffReport]) -> None:
         """Record what has become known of an attempt, in this order."""
         record = self._engine.cluster.jobs.get(JobId(key.job))
         if record is None or record.run is None or not record.run.resource:

@@ -20,7 +20,7 @@ from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
 
 _ENDED_AT_ONCE = 50  # ended jobs that are read from the archive in one step
-MOST_OF_A_GROUP = 20_000  # ended jobs
+MAX_OF_A_GROUP = 20_000  # ended jobs
 
 
 class FoundJob:
@@ -113,7 +113,7 @@ class JobLookup:
         return jobs_of_group_now([*alive, *self._ended_of_group(name, owner)])
 
     def _ended_of_group(self, name: str, owner: str | None) -> Iterator[JobRecord]:
-        before, read, left = None, 0, MOST_OF_A_GROUP
+        before, read, left = None, 0, MAX_OF_A_GROUP
         while left and read < GROUP_BYTES.most:
             some = self.archive.ended_of_group(name, owner=owner, states=(), before=before, limit=left)
             if not some:

@@ -36,8 +36,8 @@ from headnode.core.state.job_record import decode_record
 from headnode.core.state.notices import addresses, may_ask, notice_of
 from headnode.engine.engine import Engine
 
-LONGEST_SILENCE = 120.0  # seconds without an answer, though one is due: the process is stuck
-_LARGEST_ANSWER = 1024 * 1024  # bytes of an answer
+MAX_SILENCE = 120.0  # seconds without an answer, though one is due: the process is stuck
+_MAX_ANSWER = 1024 * 1024  # bytes of an answer
 
 
 class NotifierProcess:
@@ -53,7 +53,7 @@ class NotifierProcess:
             result = results.decode(message)
             return (result.number, result.address), result
 
-        self._service = ChildService(ChildProgram("headnode.apps.notify"), read, _LARGEST_ANSWER)
+        self._service = ChildService(ChildProgram("headnode.apps.notify"), read, _MAX_ANSWER)
         self._silence: asyncio.TimerHandle | None = None
 
     @property
@@ -69,7 +69,7 @@ class NotifierProcess:
         key = (delivery.notice.number, delivery.address)
         answer = await self._ask(key, delivery)
         self._given.add(key)
-        answer.add_done_callback(partial(self._hear, key))
+        answer.add_done_callback(partial(self._receive, key))
 
     async def post(self, post: EventPost) -> DeliveryResult:
         """Let it post events; return what became of them.
@@ -95,9 +95,9 @@ class NotifierProcess:
         """Kill the process when it falls silent, which it may while it has nothing to bring."""
         if self._silence is not None:
             self._silence.cancel()
-        self._silence = asyncio.get_running_loop().call_later(LONGEST_SILENCE, self._service.kill)
+        self._silence = asyncio.get_running_loop().call_later(MAX_SILENCE, self._service.kill)
 
-    def _hear(self, key: NoticeKey, answer: "asyncio.Future[DeliveryResult]") -> None:
+    def _receive(self, key: NoticeKey, answer: "asyncio.Future[DeliveryResult]") -> None:
         self._given.discard(key)
         if answer.cancelled() or answer.exception() is not None:
             return
@@ -118,7 +118,7 @@ BETWEEN_DELIVERIES = 5.0  # seconds at most
 DELIVERIES_AHEAD = 32  # deliveries given to the one who brings them
 AHEAD_OF_SERVER = 2  # of them for one server, so that a slow one leaves threads and turns to the others
 NOTICES_LOOKED_AT = 10_000  # waiting notices in memory
-FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
+FIRST_REST, MAX_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
 LIFETIME = 86_400.0  # seconds: older notices are dropped
 
 
@@ -289,7 +289,7 @@ class JobNotices:
         if answer.became == "later":
             self.problem = f"{answer.address}: {answer.problem}"
             tries = self._tries[key] = self._tries.get(key, 0) + 1
-            self._queue.rest(key, time.monotonic() + min(FIRST_REST * 3 ** (tries - 1), LONGEST_REST))
+            self._queue.rest(key, time.monotonic() + min(FIRST_REST * 3 ** (tries - 1), MAX_REST))
             log.warning(
                 "a notice was not brought to %s and will be again: %s", answer.address, answer.problem
             )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headnode.server")
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds until failed work begins again; each pause is twice the last
+FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0  # seconds until failed work begins again; each pause is twice the last
 STEADY: Final = 60.0  # seconds that work has to run until its last failure is forgotten
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -94,7 +94,7 @@ class LastingWork:
             log.error("the part %s of the head %s; it begins again in %g s", name, why, pause)
             self._failed[name] = f"it {why}, and begins again after a pause; see the log of the head"
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
 
 LOOK: Final = 60.0  # seconds

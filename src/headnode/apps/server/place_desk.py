@@ -32,10 +32,10 @@ log = logging.getLogger("headnode.places")
 
 LOOK = 5.0  # seconds between two looks
 REST = 5  # a look rests so many times as long as it took, at least
-MOST_LOOKED_AT = 50  # jobs of one look: those that were looked at longest ago, then the first of the queue
-LOOKED_BACK, MOST_PAST = 1000, 50  # ended jobs that a new head looks at; those at resources that it reads
+MAX_LOOKED_AT = 50  # jobs of one look: those that were looked at longest ago, then the first of the queue
+LOOKED_BACK, MAX_PAST = 1000, 50  # ended jobs that a new head looks at; those at resources that it reads
 EVENTS_OF_ONE = 200  # that it reads of each, the first
-LONGEST_PREDICTION = 4.0  # seconds of work for one look at one resource
+MAX_PREDICTION = 4.0  # seconds of work for one look at one resource
 OLD_POLLS, OLD = 4, 60.0  # a queue that was seen so many polls and seconds ago says nothing any more
 OLD_STATUS = 600.0  # seconds; a resource that did not answer then may answer now
 
@@ -81,7 +81,7 @@ class PlaceDesk:
         index, found = self._engine.cluster.resource_index, list[JobId]()
         for ended in past.ended_jobs(owner=None, states=(), before=None, limit=LOOKED_BACK):
             record = decode_record(ended.record)
-            if record.run is not None and record.run.resource in index.named and len(found) < MOST_PAST:
+            if record.run is not None and record.run.resource in index.named and len(found) < MAX_PAST:
                 found.append(ended.id)
         for job in sorted([*found, *index.elsewhere]):
             self._waits.learn(event for _, event in past.job_events(job, 0, EVENTS_OF_ONE))
@@ -144,7 +144,7 @@ class PlaceDesk:
         self._looks += 1
         self._looked = {job: look for job, look in self._looked.items() if job in choosing}
         records = sorted((cluster.jobs[job] for job in choosing), key=lambda record: record.turn)
-        chosen = sorted(records, key=lambda record: self._looked.get(record.id, 0))[:MOST_LOOKED_AT]
+        chosen = sorted(records, key=lambda record: self._looked.get(record.id, 0))[:MAX_LOOKED_AT]
         self._looked |= dict.fromkeys((record.id for record in chosen), self._looks)
         return sorted(chosen, key=lambda record: record.turn)
 
@@ -216,7 +216,7 @@ class PlaceDesk:
         if situation is None:
             return {}
         try:
-            outlook = await predictor.predict(situation.ahead, LONGEST_PREDICTION)
+            outlook = await predictor.predict(situation.ahead, MAX_PREDICTION)
         except Unavailable as error:
             log.error("the starts of jobs at %s cannot be predicted: %s", known.name, error)
             return {}

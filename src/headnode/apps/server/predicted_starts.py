@@ -41,7 +41,7 @@ from headnode.protocol.answers import ExpectedStartObject
 from headnode.protocol.cluster_answers import CoverageObject, ScoreObject, ScoresOfPredictions
 
 PREDICTOR_GRACE = 10.0  # seconds beyond those it was given, after which it is taken for stuck
-LARGEST_PREDICTION = 64 * 1024 * 1024  # bytes
+MAX_PREDICTION_BYTES = 64 * 1024 * 1024  # bytes
 
 
 class PredictorProcess:
@@ -51,7 +51,7 @@ class PredictorProcess:
         results = msgspec.msgpack.Decoder(PredictionResult)
         program = ChildProgram("headnode.apps.predict")
         self._service = ChildService(
-            program, lambda message: (None, results.decode(message)), LARGEST_PREDICTION
+            program, lambda message: (None, results.decode(message)), MAX_PREDICTION_BYTES
         )
 
     async def predict(self, situation: PredictionInput, seconds: float) -> PredictionResult:
@@ -79,8 +79,8 @@ class PredictorProcess:
 log = logging.getLogger("headnode.server")
 
 BETWEEN_PREDICTIONS = 3.0  # seconds at least, while things change
-LONGEST_PAUSE_BETWEEN = 60.0  # seconds, while nothing changes: predictions age
-LONGEST_PREDICTION = 8.0  # seconds of work for one look
+MAX_PAUSE_BETWEEN = 60.0  # seconds, while nothing changes: predictions age
+MAX_PREDICTION = 8.0  # seconds of work for one look
 SHORT_PREDICTION = 4.0  # seconds; after one this short more jobs are looked at
 REST_FACTOR = 3  # times as long as a look took, nothing is done
 PATIENCE = 1.5  # seconds that a question waits for a fresh answer
@@ -119,7 +119,7 @@ class PredictedStarts:
                 spent = await self._look() if self._can_look() else 0.0
                 await asyncio.sleep(REST_FACTOR * spent)
                 if not await _is_set_within(self._question, BETWEEN_PREDICTIONS):
-                    await _is_set_within(self._news, LONGEST_PAUSE_BETWEEN)
+                    await _is_set_within(self._news, MAX_PAUSE_BETWEEN)
                 self._question.clear()
         finally:
             await self._predictor.end()
@@ -209,8 +209,8 @@ class PredictedStarts:
 
     async def _see(self, situation: PredictionInput) -> PredictionResult:
         if self._predictor is not None and situation.policy in POLICIES:
-            return await self._predictor.predict(situation, LONGEST_PREDICTION)
-        until = time.monotonic() + LONGEST_PREDICTION
+            return await self._predictor.predict(situation, MAX_PREDICTION)
+        until = time.monotonic() + MAX_PREDICTION
         policy = self._engine.policies[situation.policy]
         return await asyncio.to_thread(look_ahead, situation, policy, lambda: time.monotonic() > until)
 

@@ -55,7 +55,7 @@ from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import HeadStore, Past, PredictionStore
 
-MOST_TEMPLATES = 100  # by which waits and runs are counted apart
+MAX_TEMPLATES = 100  # by which waits and runs are counted apart
 OTHER_TEMPLATES = "(other)"
 
 
@@ -109,7 +109,7 @@ class JobCounters:
 
     def _count(self, histograms: dict[str, DurationHistogram], template: str, seconds: float) -> None:
         template = template or "Default"
-        if template not in histograms and len(histograms) >= MOST_TEMPLATES:
+        if template not in histograms and len(histograms) >= MAX_TEMPLATES:
             template = OTHER_TEMPLATES
         if template not in histograms:
             histograms[template] = DurationHistogram(LIFE_BOUNDS)

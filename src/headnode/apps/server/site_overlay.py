@@ -17,7 +17,7 @@ log = logging.getLogger("headnode.site")
 
 LOOKS_BACK = 20  # into the history of a site
 SHORT_PREDICTION = 2.0  # seconds of work for one of these
-LONGEST_PREDICTION = 8.0  # seconds of work for one look
+MAX_PREDICTION = 8.0  # seconds of work for one look
 REST_FACTOR = 3  # times as long as a look took, nothing is done
 
 
@@ -111,7 +111,7 @@ class SiteOverlay:
             self._take_in()
         if situation is None:
             return
-        outlook = await predictor.predict(situation, LONGEST_PREDICTION)
+        outlook = await predictor.predict(situation, MAX_PREDICTION)
         self.forecast.accept(situation, outlook)
         self._looked.set()
         self._looked.clear()

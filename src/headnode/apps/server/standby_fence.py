@@ -31,14 +31,14 @@ class StandbyFence:
         engine: Engine,
         contacts: Mapping[str, Contact],
         followers: Followers,
-        tell_nodes: Callable[[], None],
+        report_nodes: Callable[[], None],
         now: float,
     ) -> None:
         """`tell_nodes` sends the nodes a new welcome, which they answer with a heartbeat."""
         self._engine, self._contacts = engine, contacts
-        self._followers, self._tell_nodes = followers, tell_nodes
+        self._followers, self._report_nodes = followers, report_nodes
         self._of = voters(engine.cluster)  # when there was contact last
-        self._heard: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
+        self._received: dict[str, float] = {}  # when nodes were heard last, on the monotonic clock
         self._seen: dict[str, Contact] = {}
         self._lost: float | None = None  # since when there is no contact
         self._began = now
@@ -52,16 +52,16 @@ class StandbyFence:
         sender:  to the standby that may take over by itself; None: there is none
         now:     on the monotonic clock, as all times here
         """
-        self._hear(now)
+        self._receive(now)
         if sender is None or sender.leaves:
             self._offer(is_offered=False)
             self._go_on()
             return
-        heard = self._began if sender.heard is None else sender.heard
-        has_contact = sender.heard is not None and now - heard < FRESH and sender.follower.connected
+        received = self._began if sender.received is None else sender.received
+        has_contact = sender.received is not None and now - received < FRESH and sender.follower.connected
         self._offer(is_offered=has_contact and sender.follower.in_step)
         if not self.is_offered and not self._forgotten:
-            self._forgotten = self._is_forgotten(heard + ANSWERED)
+            self._forgotten = self._is_forgotten(received + ANSWERED)
         if has_contact:
             self._of = voters(self._engine.cluster)
             self._go_on()
@@ -70,22 +70,22 @@ class StandbyFence:
         elif self._lost is None or self._followers.fenced:
             self._go_on_alone(sender.standby, now)
 
-    def _hear(self, now: float) -> None:
+    def _receive(self, now: float) -> None:
         """Note which nodes have said something since the last look."""
         for name, contact in self._contacts.items():
             if self._seen.get(name) != contact:
-                self._seen[name], self._heard[name] = contact, now
+                self._seen[name], self._received[name] = contact, now
 
     def _offer(self, *, is_offered: bool) -> None:
         if self.is_offered != is_offered:
             self.is_offered, self._forgotten = is_offered, False
             self.mark += 1
-            self._tell_nodes()
+            self._report_nodes()
 
     def _is_forgotten(self, until: float) -> bool:
         """Whether most nodes have stored soon enough that they are not to look for their head there."""
         stored = [name for name in self._of if name in self._seen and self._seen[name].mark == self.mark]
-        return not self._of or is_majority(sum(self._heard[name] <= until for name in stored), self._of)
+        return not self._of or is_majority(sum(self._received[name] <= until for name in stored), self._of)
 
     def _stop_if_isolated(self, standby: str, now: float) -> None:
         self._lost = now if self._lost is None else self._lost

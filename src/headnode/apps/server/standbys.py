@@ -156,12 +156,12 @@ class StandbyHeads:
             state,
             self._head.rows,
             state / "audit.log",
-            lambda found: self._tell(self._replaced, found),
-            lambda name: self._tell(self._begin_hand_over, name),
+            lambda found: self._report(self._replaced, found),
+            lambda name: self._report(self._begin_hand_over, name),
             lambda: sum(file.stat().st_size for file in state.glob(f"{JOURNAL}*")),
         )
 
-    def _tell(self, what: Callable[[Any], None], word: object) -> None:
+    def _report(self, what: Callable[[Any], None], word: object) -> None:
         """Do something in the loop of the head; called in the thread of a sender."""
         if self._loop is None:
             return
@@ -191,7 +191,7 @@ class StandbyHeads:
 
     def _object(self, sender: StandbySender) -> StandbyObject:
         follower, known = sender.follower, self._engine.cluster.standbys.get(sender.standby)
-        following = "CatchingUp" if self._followers.waits else "Following"
+        following = "CatchingUp" if self._followers.waits else "HeadReplica"
         state = "InStep" if follower.in_step else following if follower.connected else "Away"
         p50, p99 = follower.delays.quantiles(time.monotonic()) or (None, None)
         return StandbyObject(
@@ -362,6 +362,6 @@ def _words(standby: StandbyObject) -> str:
     if standby.state == "InStep":
         return IN_STEP
     missing = f"{standby.behind} events behind"
-    if standby.state in ("CatchingUp", "Following"):
+    if standby.state in ("CatchingUp", "HeadReplica"):
         return f"{'following' if standby.state == 'Following' else 'catching up'}, {missing}"
     return f"away, {missing}" + (f": {standby.problem}" if standby.problem else "")

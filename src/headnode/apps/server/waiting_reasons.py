@@ -22,10 +22,10 @@ from headnode.engine.activation_offer import ActivationOffer, OfferStage
 from headnode.engine.activation_pending import PendingOffers
 from headnode.protocol.answers import TaskObject
 
-MOST_HOSTS = 3  # of which files come that are told one by one
-MOST_FILES_LOOKED_AT = 100  # for the hosts of a task
-MOST_ARRIVALS = 100  # jobs whose files come that are in a prediction
-MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
+MAX_HOSTS = 3  # of which files come that are told one by one
+MAX_FILES_LOOKED_AT = 100  # for the hosts of a task
+MAX_ARRIVALS = 100  # jobs whose files come that are in a prediction
+MAX_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
 
 
 class TransfersAt(Protocol):
@@ -63,10 +63,10 @@ def reserved_for_others(cluster: ClusterState, offers: PendingOffers, job: JobId
         and offer.job in cluster.jobs
     ]
     kept.sort(key=lambda each: offers.order.key(each[0]))
-    told = [_reserved_for(record, offer) for record, offer in kept[:MOST_RESERVED_TOLD]]
-    if len(kept) > MOST_RESERVED_TOLD:
+    told = [_reserved_for(record, offer) for record, offer in kept[:MAX_RESERVED_TOLD]]
+    if len(kept) > MAX_RESERVED_TOLD:
         told.append(
-            Reason(Why.PROCESSORS, f"processors are kept for {len(kept) - MOST_RESERVED_TOLD} more jobs")
+            Reason(Why.PROCESSORS, f"processors are kept for {len(kept) - MAX_RESERVED_TOLD} more jobs")
         )
     return told
 
@@ -183,7 +183,7 @@ def staging_reason(
     of_size = 0 if silent else sum(each.of_size for each in known)
     missing = f"{of_files - files} of {of_files} input files" if of_files else "its input files"
     named = sorted(hosts)
-    sources = ", ".join(named[:MOST_HOSTS]) + (" and others" if len(named) > MOST_HOSTS else "")
+    sources = ", ".join(named[:MAX_HOSTS]) + (" and others" if len(named) > MAX_HOSTS else "")
     text = f"it waits for {missing}" + (f" from {sources}" if sources else "")
     copied = f"{size / 1e6:.1f} of {of_size / 1e6:.1f} MB" if of_size else f"{size / 1e6:.1f} MB"
     took = now - min((each.at for each in known), default=now)
@@ -204,7 +204,7 @@ def _rate_words(rate: float) -> str:
     return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
 
 
-def decay_told(cluster: ClusterState, request: JobRequest, reason: Reason, view: View) -> Reason:
+def with_decay_time(cluster: ClusterState, request: JobRequest, reason: Reason, view: View) -> Reason:
     """Return the reason; of a limit of minutes with when there is enough."""
     if reason.why is not Why.LIMIT or not is_spent(reason.what):
         return reason
@@ -284,7 +284,7 @@ def _arrival(said: AttemptTransfers, now: Instant) -> Instant | None:
 def arrivals(links: Mapping[str, TransfersAt], cluster: ClusterState, now: Instant) -> list[QueueArrival]:
     """Return the jobs that have released their processors until files are there, and when that will be."""
     found = []
-    for job in sorted(cluster.detached)[:MOST_ARRIVALS]:
+    for job in sorted(cluster.detached)[:MAX_ARRIVALS]:
         record = cluster.jobs[job]
         at = files_arrive(links, record, now).first if awaits_files(record) else None
         if at is not None:
@@ -298,7 +298,7 @@ def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:
     from headnode.core.model.staging import StorageBase, host_of
 
     base = StorageBase(task.storage_base or spec.storage_base)
-    files = [base.resolve(one.url) for one in task.stage_in[:MOST_FILES_LOOKED_AT]]
+    files = [base.resolve(one.url) for one in task.stage_in[:MAX_FILES_LOOKED_AT]]
     return {host_of(url) for url in (program_url(task.command), *files)} - {""}
 
 

@@ -226,7 +226,7 @@ class EngineReplay:
     def _replay(self, ties: Ties, progress: Callable[[int], None] | None) -> None:
         at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
         told = 0
-        while (now := min(news := self._next_news(), self._wake())) != inf:
+        while (now := min(news := self._next_event_time(), self._wake())) != inf:
             self._clock.advance_to(Instant(now))
             if news == now:  # what ends at its limit is reported before the head looks for overdue jobs
                 at_once(now)
@@ -239,7 +239,7 @@ class EngineReplay:
     def _run_time(self, job: JobId) -> float:
         return self.workload.run_times[job - 1]  # a new head counts jobs from 1, in the order they come
 
-    def _next_news(self) -> float:
+    def _next_event_time(self) -> float:
         """Return when the next job comes or ends."""
         return min(self._submits[self._come], self._nodes.next_end())
 

@@ -63,7 +63,7 @@ _START: Final = 1_767_225_600.0  # 2026-01-01, a Thursday, 00:00 UTC
 _SEED: Final = 1
 _BUSY: Final = 19.0  # jobs in the busiest hour
 _ROUND: Final = tuple(_HOUR * hours for hours in (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48))  # what users write
-_MOST_TIMES: Final = 4  # a user takes a limit up to so many steps above what is needed
+_MAX_TIMES: Final = 4  # a user takes a limit up to so many steps above what is needed
 
 
 class _UserHabit(NamedTuple):
@@ -105,7 +105,7 @@ def _example_job(dice: random.Random, number: int, submitted: float) -> SwfJob:
     habit = _HABITS[kind]
     run_time = min(float(int(habit.run_time * dice.lognormvariate(0.0, habit.spread)) + 1), _ROUND[-1])
     enough = next(step for step, limit in enumerate(_ROUND) if limit >= run_time)
-    limit = _ROUND[min(enough + dice.randrange(_MOST_TIMES), len(_ROUND) - 1)]
+    limit = _ROUND[min(enough + dice.randrange(_MAX_TIMES), len(_ROUND) - 1)]
     size = dice.choice(habit.sizes)
     return SwfJob(
         submitted, number, None, run_time, size, size, limit, None, "finished",

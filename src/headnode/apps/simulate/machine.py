@@ -17,8 +17,8 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, parse_run_time
 from headnode.core.model.reservation import NodeReservation
 
-MOST_NODES = 100_000
-MOST_PROCESSORS = 10_000_000  # of all nodes: the head knows each by its number, and 80 bytes
+MAX_NODES = 100_000
+MAX_PROCESSORS = 10_000_000  # of all nodes: the head knows each by its number, and 80 bytes
 
 
 class SimulatedMachine(NamedTuple):
@@ -48,11 +48,11 @@ def machine_of(nodes: tuple[NodeFacts, ...], *, whole_nodes: bool = False) -> Si
     Raises:  BadRequest ``machine-size`` when it is larger than the head can hold.
     """
     machine = SimulatedMachine(nodes, whole_nodes)
-    if len(nodes) > MOST_NODES or machine.processors > MOST_PROCESSORS:
+    if len(nodes) > MAX_NODES or machine.processors > MAX_PROCESSORS:
         raise BadRequest(
             code="machine-size",
             what=f"a machine of {len(nodes)} nodes with {machine.processors} processors is too large",
-            fix=f"describe at most {MOST_NODES} nodes and {MOST_PROCESSORS} processors",
+            fix=f"describe at most {MAX_NODES} nodes and {MAX_PROCESSORS} processors",
         )
     return machine
 
@@ -159,9 +159,9 @@ def _expand_kinds(kinds: Iterable[tuple[str, DescribedNodes]]) -> tuple[NodeFact
 
 
 def _count(where: str, kind: DescribedNodes) -> int:
-    if kind.count is None or not 1 <= kind.count <= MOST_NODES:
+    if kind.count is None or not 1 <= kind.count <= MAX_NODES:
         raise _bad_nodes(
-            f"{where} describes {kind.count} nodes", f"write a count from 1 to {MOST_NODES}, or names"
+            f"{where} describes {kind.count} nodes", f"write a count from 1 to {MAX_NODES}, or names"
         )
     return kind.count
 
@@ -174,8 +174,8 @@ def _names(where: str, kind: DescribedNodes) -> list[str] | None:
         raise _bad_nodes(f"{where} has both a count and names", "write one of them")
     texts = [kind.names] if isinstance(kind.names, str) else kind.names
     names = [name for text in texts for name in _expanded(where, text)]
-    if not 1 <= len(names) <= MOST_NODES:
-        raise _bad_nodes(f"{where} names {len(names)} nodes", f"name 1 to {MOST_NODES}")
+    if not 1 <= len(names) <= MAX_NODES:
+        raise _bad_nodes(f"{where} names {len(names)} nodes", f"name 1 to {MAX_NODES}")
     return names
 
 

@@ -72,7 +72,7 @@ def _send(writes: Connection, work: Callable[[Share], Found], share: Share, pare
 DAY = 86_400
 WARM_UP = 30 * DAY  # seconds, or half of a log that is shorter than twice that
 SHORT_LOG = 2_000  # jobs; fewer are faster in one process
-MOST_PROCESSES = 64
+MAX_PROCESSES = 64
 
 
 def _no_progress(_policy: str, _come: int, _jobs: int) -> None:
@@ -170,7 +170,7 @@ def _foreseen_side_by_side(
     None if one process has to do it: the log is short, each prediction goes on from the one before, there is
     one processor, or a process was killed.
     """
-    shares = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    shares = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
     if shares == 1 or len(log.workload.submits) < SHORT_LOG or POLICY_TRAITS[policy].in_turn:
         return None
 

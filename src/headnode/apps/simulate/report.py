@@ -284,7 +284,7 @@ def _limits_row(limits: "LimitWaits") -> dict[str, str]:
     }
 
 
-MOST_OWNERS_SHOWN = 5  # for each policy
+MAX_OWNERS_SHOWN = 5  # for each policy
 
 
 def limited_owners(simulation: Simulation) -> list[dict[str, str]]:
@@ -300,7 +300,7 @@ def limited_owners(simulation: Simulation) -> list[dict[str, str]]:
         }
         for outcome in simulation.outcomes
         if outcome.limit_waits is not None
-        for of in outcome.limit_waits.owners[:MOST_OWNERS_SHOWN]
+        for of in outcome.limit_waits.owners[:MAX_OWNERS_SHOWN]
     ]
 
 

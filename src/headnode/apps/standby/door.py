@@ -7,13 +7,13 @@ from collections.abc import Callable
 import msgspec
 
 from headnode.adapters.nodes.entrance import KnownPeers
-from headnode.adapters.wire.agent_messages import LARGEST_GREETING, LARGEST_REPORT, Hello
+from headnode.adapters.wire.agent_messages import MAX_GREETING, MAX_REPORT, Hello
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent, Goodbye
 from headnode.adapters.wire.peers import CLIENT, STANDBY, TASKS
 from headnode.adapters.wire.tls import peer_of, protocol_of
-from headnode.apps.standby.following import Following
+from headnode.apps.standby.following import HeadReplica
 from headnode.core.model.bounds import GREETING_TIME, UNREADABLE
 from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable
 
@@ -28,7 +28,7 @@ class StandbyDoor:
 
     def __init__(
         self,
-        following: Following,
+        following: HeadReplica,
         refusal: Callable[[], Unavailable],
         knock: Callable[[str, str, float], None],
     ) -> None:
@@ -61,7 +61,7 @@ class StandbyDoor:
         """Tell a node that the head is elsewhere."""
         async with asyncio.timeout(GREETING_TIME.most):
             peer = peer_of(writer)
-            data = await read_frame(reader, LARGEST_REPORT if peer is not None else LARGEST_GREETING)
+            data = await read_frame(reader, MAX_REPORT if peer is not None else MAX_GREETING)
         if data is not None and peer is not None:
             hello = _decoder.decode(data)
             if isinstance(hello, Hello):
@@ -75,7 +75,7 @@ async def refuse_clients(
 ) -> None:
     """Answer each request of a client with the reason why this is not the head, until it goes away."""
     async with asyncio.timeout(GREETING_TIME.most):
-        while await read_frame(reader, LARGEST_GREETING) is not None:
+        while await read_frame(reader, MAX_GREETING) is not None:
             answer = {"ok": False, **refusal().as_fields()}
             writer.write(frame(msgspec.json.encode(answer)))
             await writer.drain()

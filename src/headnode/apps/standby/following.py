@@ -13,11 +13,11 @@ from headnode import __version__
 from headnode.adapters.files.local_daemons import GATEWAY_USER, NO_LONGER, remembered_word
 from headnode.adapters.journal.sqlite import JOURNAL, cluster_id
 from headnode.adapters.standby.audit_tail import ending_of
-from headnode.adapters.wire.agent_messages import LARGEST_GREETING
+from headnode.adapters.wire.agent_messages import MAX_GREETING
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.adapters.wire.standby_messages import (
-    LARGEST_OF_HEAD,
+    MAX_OF_HEAD,
     STANDBY_PROTOCOL,
     AuditPiece,
     FromLeader,
@@ -47,13 +47,13 @@ from headnode.engine.replica import Replica
 log = logging.getLogger("headnode.standby")
 
 AUDIT_LOG = "audit.log"
-LONGEST_PROBLEM = 1000  # characters
+MAX_PROBLEM = 1000  # characters
 USELESS = ("standby-batch", "standby-differs")
 DAMAGE = "its journal is damaged, see head.log there; it waits for a copy of that of the head"
 SILENT = 5.0  # seconds without a word, after which a head that is connected counts as away
 
 
-class Following:
+class HeadReplica:
     """What a standby has of its head, and the connection by which it gets more."""
 
     def __init__(self, state: Path, name: str, secret: str, taken_over: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class Following:
         self._copy = JournalCopy(state)
         self._writer: asyncio.StreamWriter | None = None
         self.head = ""  # its address, as it says itself
-        self.heard: float | None = None  # when it said something last, on the monotonic clock
+        self.received: float | None = None  # when it said something last, on the monotonic clock
         unusable = self.replica is None and (state / JOURNAL).exists()
         self.problem = DAMAGE if unusable else ""  # why the last message could not be carried out
         self._row_problem = ""  # why the last rows beside the journal could not be stored
@@ -87,8 +87,8 @@ class Following:
     @property
     def connected(self) -> bool:
         """Whether the head is connected and says something: it does so each second."""
-        heard = self.heard is not None and time.monotonic() - self.heard < SILENT
-        return self._writer is not None and heard
+        received = self.received is not None and time.monotonic() - self.received < SILENT
+        return self._writer is not None and received
 
     @property
     def trouble(self) -> str:
@@ -112,7 +112,7 @@ class Following:
         """
         keep_alive(writer)
         async with asyncio.timeout(GREETING_TIME.most):
-            data = await read_frame(reader, LARGEST_GREETING)
+            data = await read_frame(reader, MAX_GREETING)
         hello = None if data is None else decode_from_head.decode(data)
         if not isinstance(hello, HeadHello):
             return
@@ -124,12 +124,12 @@ class Following:
         known()
         self.hang_up()
         self._copy.forget()
-        self._writer, self.head, self.heard = writer, hello.address, time.monotonic()
+        self._writer, self.head, self.received = writer, hello.address, time.monotonic()
         log.info("the head of cluster %s at %s is connected", hello.cluster, hello.address)
         try:
-            while (data := await read_frame(reader, LARGEST_OF_HEAD)) is not None and self._writer is writer:
+            while (data := await read_frame(reader, MAX_OF_HEAD)) is not None and self._writer is writer:
                 answered = self._answer(decode_from_head.decode(data))
-                self.heard = time.monotonic()  # not before: it may have taken long
+                self.received = time.monotonic()  # not before: it may have taken long
                 _send(writer, answered)
                 await writer.drain()
                 if answered.problem:
@@ -165,7 +165,7 @@ class Following:
             size, ending = _end_of(self._state / AUDIT_LOG)
         except (HeadnodeError, OSError) as error:
             log.error("what is here cannot be read: %s", error)
-            return HeadRefused(str(error)[:LONGEST_PROBLEM])
+            return HeadRefused(str(error)[:MAX_PROBLEM])
         known = replica.cluster.term if replica is not None else 0
         self._term = max(self._term, known)
         if hello.term < self._term:
@@ -206,9 +206,9 @@ class Following:
             self._wants_copy,
             self.wants_hand_over,
             self.leaves,
-            self.problem[:LONGEST_PROBLEM],
-            self._row_problem[:LONGEST_PROBLEM],
-            self.missing[:LONGEST_PROBLEM],
+            self.problem[:MAX_PROBLEM],
+            self._row_problem[:MAX_PROBLEM],
+            self.missing[:MAX_PROBLEM],
         )
 
     def _carry_out(self, message: FromLeader) -> int:

@@ -32,7 +32,7 @@ from headnode.adapters.wire.peers import peer_ids, user_name
 from headnode.adapters.wire.standby_messages import STANDBY_PURPOSE
 from headnode.adapters.wire.tls import AUTHORITY_FILES, Authority, head_side
 from headnode.apps.standby.door import StandbyDoor, refuse_clients
-from headnode.apps.standby.following import Following
+from headnode.apps.standby.following import HeadReplica
 from headnode.apps.standby.missing_here import MissingHere
 from headnode.apps.standby.takeover import Takeover
 from headnode.apps.standby.votes import Votes
@@ -44,12 +44,12 @@ from headnode.core.state.standby_votes import voters
 
 log = logging.getLogger("headnode.standby")
 
-LARGEST_ORDER: Final = 4096  # bytes
+MAX_ORDER: Final = 4096  # bytes
 ANSWER_TIME: Final = 5.0  # seconds for the answers to the last orders
 BETWEEN_LOOKS: Final = 1.0  # seconds, at whether the head is lost
 BETWEEN_LOOKS_AT_FILES: Final = 10.0  # seconds, at whether programs of the site are here
 LEAVING_TIME: Final = 3.0  # seconds in which the head hears that this standby is being stopped
-MOST_REFUSALS: Final = 100  # clients of this machine that are told at the same time where the head is
+MAX_REFUSALS: Final = 100  # clients of this machine that are told at the same time where the head is
 
 
 class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ class StandbyStatus(msgspec.Struct, frozen=True):
     listen: str
     head: str
     connected: bool
-    heard: float | None
+    received: float | None
     number: int
     jobs: int
     problem: str
@@ -156,7 +156,7 @@ class StandbyHead:
         self._answered.set()
         self._refusing, self._votes = 0, Votes()
         secret = self._authority.derived_secret(STANDBY_PURPOSE)
-        self.following = Following(state, place.name, secret, self._handed_over)
+        self.following = HeadReplica(state, place.name, secret, self._handed_over)
         self._takeover = Takeover(state, place, self.following)
         self._missing = MissingHere(self._cluster, place.name, state)
 
@@ -202,12 +202,12 @@ class StandbyHead:
             await self._ended.wait()
             for task in beside:
                 task.cancel()
-            await self._say_farewell()
+            await self._send_farewell()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_TIME):
                     await self._answered.wait()
 
-    async def _say_farewell(self) -> None:
+    async def _send_farewell(self) -> None:
         """Tell the head that this standby is being stopped: it will not take over, so the head may go on."""
         self.following.leaves = True
         if self.following.connected and not self._takeover.is_head:
@@ -233,8 +233,10 @@ class StandbyHead:
         following, replica = self.following, self.following.replica
         if replica is None or following.connected or not following.in_step or following.trouble:
             return False
-        heard, wished = following.heard, self._place.takeover_after
-        return heard is not None and self._votes.head_is_lost(heard, voters(replica.cluster), wished, now)
+        received, wished = following.received, self._place.takeover_after
+        return received is not None and self._votes.head_is_lost(
+            received, voters(replica.cluster), wished, now
+        )
 
     def _knocked(self, node: str, key: str, silent: float) -> None:
         """Note what a node says of its head, if it is a node of this cluster with its key."""
@@ -284,7 +286,7 @@ class StandbyHead:
     async def _refuse_here(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._refusing += 1
         try:
-            if self._refusing <= MOST_REFUSALS:  # others keep their descriptors for the journal and the head
+            if self._refusing <= MAX_REFUSALS:  # others keep their descriptors for the journal and the head
                 await refuse_clients(reader, writer, self._refusal)
         except (OSError, *UNREADABLE, HeadnodeError) as error:
             log.debug("a client of this machine was dropped: %s", error)
@@ -297,7 +299,7 @@ class StandbyHead:
         _, uid, gid = peer_ids(writer.get_extra_info("socket"))
         user = User(name=user_name(uid), uid=uid, gid=gid, administrator=True)
         try:
-            while (data := await read_frame(reader, LARGEST_ORDER)) is not None:
+            while (data := await read_frame(reader, MAX_ORDER)) is not None:
                 self._answered.clear()
                 answer = await self._answer(data, user)
                 writer.write(frame(msgspec.json.encode(answer)))
@@ -332,7 +334,7 @@ class StandbyHead:
     def status(self) -> StandbyStatus:
         """Return how this standby is."""
         following, place = self.following, self._place
-        heard = None if following.heard is None else time.monotonic() - following.heard
+        received = None if following.received is None else time.monotonic() - following.received
         replica = following.replica
         return StandbyStatus(
             os.getpid(),
@@ -341,7 +343,7 @@ class StandbyHead:
             place.listen,
             following.head or place.head,
             following.connected,
-            heard,
+            received,
             replica.number if replica is not None else 0,
             len(replica.cluster.jobs) if replica is not None else 0,
             following.trouble,

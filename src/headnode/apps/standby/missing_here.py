@@ -23,9 +23,9 @@ from headnode.core.state.templates import ACTIVATION, SUBMISSION
 from headnode.engine.settings import Settings
 
 FILES: Final = ("EmailCredentialsFile", "BankKeyFile", "EventWebhookSecretFile")
-LONGEST_LOOK: Final = 5.0  # seconds; a file system may hang
+MAX_LOOK: Final = 5.0  # seconds; a file system may hang
 _GATEWAY: Final = "gateway-user"  # the option of hn up
-MOST_NAMED: Final = 8  # things that are missing
+MAX_NAMED: Final = 8  # things that are missing
 
 _Name = tuple[str, str]
 """What names something, and what it names."""
@@ -49,7 +49,7 @@ class MissingHere:
             words = named, asyncio.get_running_loop()
             threading.Thread(target=self._find, args=words, daemon=True).start()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LONGEST_LOOK):
+            async with asyncio.timeout(MAX_LOOK):
                 await self._looking.wait()
                 return self.sentences
         self.sentences = (
@@ -145,5 +145,5 @@ def _of_file(path: str, why_not: str) -> Iterator[tuple[str, str]]:
 
 def shortened(sentences: list[str]) -> tuple[str, ...]:
     """Return the first sentences, and how many more there are."""
-    more = len(sentences) - MOST_NAMED
-    return (*sentences[:MOST_NAMED], *([f"and {more} more"] if more > 0 else []))
+    more = len(sentences) - MAX_NAMED
+    return (*sentences[:MAX_NAMED], *([f"and {more} more"] if more > 0 else []))

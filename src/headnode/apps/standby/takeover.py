@@ -14,7 +14,7 @@ from headnode.adapters.clock import WallClock
 from headnode.adapters.files.copied_tables import end_at
 from headnode.adapters.files.local_daemons import STANDBY
 from headnode.adapters.files.standby_place import StandbyPlace, unusable_state, write_place
-from headnode.apps.standby.following import Following
+from headnode.apps.standby.following import HeadReplica
 from headnode.core.model.errors import NotAllowed, Unavailable
 from headnode.core.model.user import User
 from headnode.core.state.events import HeadTakenOver
@@ -30,7 +30,7 @@ LOOK: Final = 0.05  # seconds
 class Takeover:
     """The takeover of one standby, from the order to the state directory of a head."""
 
-    def __init__(self, state: Path, place: StandbyPlace, following: Following) -> None:
+    def __init__(self, state: Path, place: StandbyPlace, following: HeadReplica) -> None:
         self._state, self._place, self._following = state, place, following
         self._taker: User | None = None  # who asked for it
         self.is_head = False
@@ -57,7 +57,9 @@ class Takeover:
             else:
                 return
         if not force:
-            silent = "" if following.heard is None else f" for {time.monotonic() - following.heard:.0f} s"
+            silent = (
+                "" if following.received is None else f" for {time.monotonic() - following.received:.0f} s"
+            )
             why = f" ({following.trouble})" if following.trouble else ""
             raise NotAllowed(
                 code="head-silent",

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from headnode.core.state.standby_votes import RECENT, SHORTEST, is_majority
 
-MOST_NODES: Final = 100_000  # remembered; only nodes of the cluster are
+MAX_NODES: Final = 100_000  # remembered; only nodes of the cluster are
 
 
 class Knock(NamedTuple):
@@ -23,7 +23,7 @@ class Votes:
 
     def knock(self, node: str, silent: float, now: float) -> None:
         """Note that a node has asked here, after so many seconds without a word of a head."""
-        if node in self._knocks or len(self._knocks) < MOST_NODES:
+        if node in self._knocks or len(self._knocks) < MAX_NODES:
             self._knocks[node] = Knock(now, silent)
 
     def without_head(self, of: Collection[str], seconds: float, now: float) -> int:
@@ -31,11 +31,11 @@ class Votes:
         asked = [self._knocks[name] for name in of if name in self._knocks]
         return sum(now - knock.at <= RECENT and knock.silent >= seconds for knock in asked)
 
-    def head_is_lost(self, heard: float, of: Collection[str], wished: float, now: float) -> bool:
+    def head_is_lost(self, received: float, of: Collection[str], wished: float, now: float) -> bool:
         """Whether a standby and more than half of these nodes have been without a head for long enough.
 
         heard:   when the standby heard the head last, on the monotonic clock
         wished:  seconds without the head, as the administrator has said
         """
         patience = max(SHORTEST, wished)
-        return now - heard >= patience and is_majority(self.without_head(of, patience, now), of)
+        return now - received >= patience and is_majority(self.without_head(of, patience, now), of)

@@ -84,7 +84,7 @@ class Conversations:
         """
         with self._counted(caller):
             async with self._head.conversation(caller, "run_on_nodes", fields) as run:
-                begun: Line = msgspec.json.decode(await run.hear())
+                begun: Line = msgspec.json.decode(await run.receive())
                 yield begun
                 async with aclosing(self._parts(caller, begun["run"], begun["nodes"])) as parts:
                     async for line in parts:
@@ -117,7 +117,7 @@ class Conversations:
         for node in waiting:
             try:
                 async with self._head.conversation(caller, "run_on_node", {"run": run, "node": node}) as part:
-                    await part.say(_END)
+                    await part.send(_END)
                     while "exit" not in (line := await _next_line(part, node)):
                         await lines.put(line)
             except HeadnodeError as error:
@@ -186,7 +186,7 @@ class Conversations:
 async def _next_line(part: HeadConversation, node: str) -> Line:
     """Return the next thing that a command says on a node."""
     while True:
-        said: Line = msgspec.json.decode(await part.hear())
+        said: Line = msgspec.json.decode(await part.receive())
         if "consumed" not in said:  # its input has ended
             said.pop("done", None)
             return {"node": node, **said}
@@ -227,7 +227,7 @@ async def _message(client: WebSocket) -> bytes:
 async def _to_client(client: WebSocket, shell: HeadConversation) -> None:
     """Tell the client what the head says, up to the last frame."""
     while True:
-        said = await shell.hear()
+        said = await shell.receive()
         await client.send_text(said.decode())
         if "done" in _OBJECT.decode(said):
             return
@@ -236,7 +236,7 @@ async def _to_client(client: WebSocket, shell: HeadConversation) -> None:
 async def _to_head(client: WebSocket, shell: HeadConversation) -> None:
     """Tell the head what the client says; the head checks it."""
     while True:
-        await shell.say(await _message(client))
+        await shell.send(await _message(client))
 
 
 async def _close_with(client: WebSocket, error: HeadnodeError) -> None:

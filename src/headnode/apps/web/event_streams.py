@@ -25,7 +25,7 @@ from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsReq
 from headnode.protocol.rest_routes import PREFIX
 
 STREAM_PATH: Final = f"{PREFIX}/event-stream"
-NEWS_PATH: Final = "/news"
+PAGE_CHANGES_PATH: Final = "/news"
 BETWEEN_NEWS: Final = 1.0  # seconds, at least
 SILENCE: Final = 15.0  # seconds after which a comment shows that the stream is open
 BETWEEN_CHECKS: Final = 60.0  # seconds after which it is checked that the user is still one
@@ -57,9 +57,9 @@ def stream_routes(gateway: Gateway) -> list[BaseRoute]:
                 await gateway.head.admit(caller)
         except HeadnodeError as error:
             return problem_response(error)
-        return ChunkedStream(request, PageNews(gateway, hub, asking, request, caller, wanted).frames())
+        return ChunkedStream(request, PageChanges(gateway, hub, asking, request, caller, wanted).frames())
 
-    return [Route(STREAM_PATH, stream, methods=["GET"]), Route(NEWS_PATH, news, methods=["GET"])]
+    return [Route(STREAM_PATH, stream, methods=["GET"]), Route(PAGE_CHANGES_PATH, news, methods=["GET"])]
 
 
 def _wanted(request: Request) -> EventsRequest:
@@ -176,7 +176,7 @@ class EventStream:
         return not self._wanted.owner or event.owner == self._wanted.owner
 
 
-class PageNews(EventStream):
+class PageChanges(EventStream):
     """The stream of a page of the console: it says that something has changed, at most once a second.
 
     Pages fetch themselves again, so that they need no events; a burst of thousands costs a browser one line.

@@ -29,9 +29,9 @@ from headnode.protocol.requests import VerbRequest
 GATEWAY_SOCKET = "gateway.sock"  # in the state directory of the head
 CONNECT_TIME = 5.0  # seconds
 IDLE_TIME = 30.0  # seconds that a connection without a request is kept
-MOST_CONNECTIONS = 256  # of all users, each with one request at a time
-MOST_IDLE = 128  # connections that are kept for further requests
-MOST_OF_USER = 16  # connections of one user
+MAX_CONNECTIONS = 256  # of all users, each with one request at a time
+MAX_IDLE = 128  # connections that are kept for further requests
+MAX_OF_USER = 16  # connections of one user
 WAIT_TIME = 10.0  # seconds that a request waits for a connection
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -89,7 +89,7 @@ class HeadClient:
     def __init__(self, state: Path) -> None:
         self.state = state
         self._idle: dict[WebCaller, list[HeadConnection]] = {}
-        self._requests = _ConnectionRoom(MOST_CONNECTIONS, MOST_OF_USER, "of your requests are")
+        self._requests = _ConnectionRoom(MAX_CONNECTIONS, MAX_OF_USER, "of your requests are")
         self._streams = _ConnectionRoom(
             WEB_UPDATES.most, WEB_UPDATES_OF_USER.most, "of your long requests are"
         )
@@ -180,9 +180,9 @@ class HeadClient:
             connection = await self._connect(caller)
             try:
                 said = HeadConversation(connection)
-                await said.say(msgspec.json.encode({"verb": verb, **fields}))
+                await said.send(msgspec.json.encode({"verb": verb, **fields}))
                 while True:
-                    told: dict[str, Any] = msgspec.json.decode(await said.hear())
+                    told: dict[str, Any] = msgspec.json.decode(await said.receive())
                     yield told
                     if told.get("done"):
                         return
@@ -200,7 +200,7 @@ class HeadClient:
         connection = await self._connect(caller)
         try:
             said = HeadConversation(connection)
-            await said.say(msgspec.json.encode({"verb": verb, **fields}))
+            await said.send(msgspec.json.encode({"verb": verb, **fields}))
             yield said
         finally:
             connection.close()
@@ -246,7 +246,7 @@ class HeadClient:
 
     def _keep(self, caller: WebCaller, connection: HeadConnection) -> None:
         """Keep a connection for the next request of the user, unless many are kept."""
-        if sum(map(len, self._idle.values())) < MOST_IDLE:
+        if sum(map(len, self._idle.values())) < MAX_IDLE:
             self._idle.setdefault(caller, []).append(connection)
         else:
             connection.close()

@@ -17,7 +17,7 @@ from headnode.apps.client.failures import refusal_in
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, Broken, HeadnodeError, Unavailable
 
-LARGEST_ANSWER: Final = 32 * 1024 * 1024  # bytes
+MAX_ANSWER: Final = 32 * 1024 * 1024  # bytes
 ANSWER_TIME: Final = 60.0  # seconds that an answer may take
 GRANTED: Final = b'{"ok":true'
 """How every answer begins that is no refusal."""
@@ -52,7 +52,7 @@ class HeadConnection:
         Raises:  ConnectionError; TimeoutError; BadRequest ``frame``.
         """
         async with asyncio.timeout(patience):
-            answer = await read_frame(self._reader, LARGEST_ANSWER)
+            answer = await read_frame(self._reader, MAX_ANSWER)
         if answer is None:
             raise ConnectionResetError("the head closed the connection")
         self.used = time.monotonic()
@@ -83,7 +83,7 @@ class HeadConversation:
     def __init__(self, connection: HeadConnection) -> None:
         self._connection = connection
 
-    async def say(self, frame_of_client: bytes) -> None:
+    async def send(self, frame_of_client: bytes) -> None:
         """Say something, as soon as the head has read most of what was said before.
 
         Raises:  Unavailable ``head-gone``.
@@ -93,7 +93,7 @@ class HeadConversation:
         except (ConnectionError, TimeoutError) as trouble:
             raise gone(trouble) from None
 
-    async def hear(self) -> bytes:
+    async def receive(self) -> bytes:
         """Return what the head says next, as a JSON object without ``ok``.
 
         Raises:  its refusal; Unavailable ``head-gone``.

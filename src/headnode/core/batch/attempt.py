@@ -15,7 +15,7 @@ from headnode.core.model.resource import BatchResource
 from headnode.core.model.signals import LimitSignal, read_limit_signal
 from headnode.core.model.task import asked_processes
 
-SHORTEST_LIMIT = 60.0  # seconds that are left for a job with a deadline
+MIN_LIMIT = 60.0  # seconds that are left for a job with a deadline
 _OF_NODES = frozenset(
     {"CCP_NODES", "CCP_NODES_CORES", "CCP_COREIDS", "HEADNODE_HOSTS", "HEADNODE_NODE", "HEADNODE_SHEPHERD"}
 )
@@ -48,7 +48,7 @@ class ForeignAttempt(NamedTuple):
         spec, task, known = self.spec, self.spec.tasks[self.key.task - 1], self.resource
         limits = [float(each) for each in (spec.run_time, task.run_time) if each != FOREVER]
         if spec.end_by is not None:
-            limits.append(max(SHORTEST_LIMIT, spec.end_by - now))
+            limits.append(max(MIN_LIMIT, spec.end_by - now))
         layout, size = task.distribution, unit_size(spec)
         gpus = task.minimum if spec.unit is UnitType.GPU else 0
         return Submission(

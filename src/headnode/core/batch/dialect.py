@@ -94,10 +94,10 @@ class CommandResult(NamedTuple):
         return bool(self.out) and not self.out.endswith("\n")
 
 
-LONGEST_COMPLAINT = 400  # characters
+MAX_COMPLAINT = 400  # characters
 
 
-def printable(text: str, most: int = LONGEST_COMPLAINT) -> str:
+def printable(text: str, most: int = MAX_COMPLAINT) -> str:
     r"""Return text of others in one short line without control characters.
 
     >>> printable("a\x1b[31mb\nc")

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from headnode.core.batch.dialect import CommandResult, ForeignState
 from headnode.core.batch.gridengine import ACCOUNTING_RECORDS, RUNNING_LETTERS, WHOLE_ANSWER, reason_of
 from headnode.core.batch.site import (
-    MOST_ENDED,
-    MOST_JOBS,
-    MOST_NODES,
+    MAX_ENDED,
+    MAX_JOBS,
+    MAX_NODES,
     SiteFacts,
     SiteJob,
     SiteNode,
@@ -40,9 +40,9 @@ _NAME = re.compile(r"<name>([^<]*)</name>")
 _JOB_LIST = re.compile(r'<job_list state="\w+">(.*?)</job_list>', re.DOTALL)
 _CELL = re.compile(r'<(\w+)(?: name="([^"<]*)")?[^<>]*>([^<]*)</\1>')
 _PRIORITY_UNIT: Final = 100_000  # priorities are from 0 to 1 there
-_MOST_QUEUES: Final = 1000
-_LONGEST_NODE_SET: Final = 4096
-_MOST_ELEMENTS: Final = 1_000_000
+_MAX_QUEUES: Final = 1000
+_MAX_NODE_SET: Final = 4096
+_MAX_ELEMENTS: Final = 1_000_000
 
 
 def queue_words(word: str) -> Sequence[str]:  # noqa: ARG001
@@ -67,13 +67,13 @@ def read_queue(said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int
     for job in _jobs(waiting, tuple(queues)[:64], ""):
         found.setdefault(job.id, job)
     jobs = tuple(found.values())
-    if len(jobs) <= MOST_JOBS:
+    if len(jobs) <= MAX_JOBS:
         return jobs, 0
-    return tuple(nsmallest(MOST_JOBS, jobs, key=importance)), len(jobs) - MOST_JOBS
+    return tuple(nsmallest(MAX_JOBS, jobs, key=importance)), len(jobs) - MAX_JOBS
 
 
 def _on_one_more_host(known: SiteJob, job: SiteJob) -> SiteJob:
-    nodes = f"{known.nodes},{job.nodes}"[:_LONGEST_NODE_SET]
+    nodes = f"{known.nodes},{job.nodes}"[:_MAX_NODE_SET]
     return replace(known, nodes=nodes, node_count=known.node_count + 1)
 
 
@@ -178,7 +178,7 @@ def _elements(tasks: str) -> int:
             return 1
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
         count += max(0, last - first) // max(1, step) + 1
-    return min(max(count, 1), _MOST_ELEMENTS)
+    return min(max(count, 1), _MAX_ELEMENTS)
 
 
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
@@ -195,7 +195,7 @@ def read_nodes(said: CommandResult, word: str) -> tuple[SiteNode, ...] | None:  
         return None
     hosts = (_node(name, part) for name, part in _HOST.findall(said.out))
     found = [each for each in hosts if each is not None]
-    return tuple(found[:MOST_NODES])
+    return tuple(found[:MAX_NODES])
 
 
 _HOST = re.compile(r"<host name=['\"]([^'\"<>]{1,64})['\"]>(.*?)</host>", re.DOTALL)
@@ -242,7 +242,7 @@ def read_facts(said: CommandResult) -> SiteFacts | None:
         key, _, value = line.partition(" ")
         if key == "qname":
             name = plain(value.strip())
-        elif key == "h_rt" and name and len(queues) < _MOST_QUEUES:
+        elif key == "h_rt" and name and len(queues) < _MAX_QUEUES:
             queues.append(SitePartition(name=name, most_time=_seconds(value.strip())))
     version = lines[0].strip().rpartition(" ")[2] if lines else ""
     return SiteFacts(version=plain(version), partitions=tuple(queues))
@@ -260,7 +260,7 @@ def read_history(said: CommandResult) -> tuple[SiteJob, ...] | None:
     if said.status != 0:
         return () if "not found" in said.err + said.out else None
     found = [job for record in ACCOUNTING_RECORDS.split(said.out) if (job := _ended(record)) is not None]
-    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MOST_ENDED:])
+    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
 
 
 _TIMES: Final = "%a %b %d %H:%M:%S %Y"

@@ -25,17 +25,17 @@ from headnode.core.batch.staged_attempts import StagedAttempts
 from headnode.core.batch.staged_files import TransferResult
 from headnode.core.batch.tracked import (
     Files,
-    HandOffNews,
     HandOffPatience,
-    Tracked,
+    HandOffReport,
+    TrackedAttempt,
     ended_as,
-    news_of,
+    hand_off_report,
     reported,
 )
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, Seconds
 
-FIRST_REST, LONGEST_REST = 5.0, 300.0  # seconds before a submission is tried again
+FIRST_REST, MAX_REST = 5.0, 300.0  # seconds before a submission is tried again
 GOOD_ANSWERS: Final = 3  # that lack an attempt before it counts as lost, or as not queued
 MANY: Final = 3  # attempts there: an answer with none of them is not believed at once
 NOT_LISTED_NOW: Final = (
@@ -49,10 +49,12 @@ class HandOffTable:
 
     def __init__(self, title: str, patience: HandOffPatience) -> None:
         self.title, self.patience = title, patience
-        self.attempts: dict[AttemptPlace, Tracked] = {}
-        self._by_marker: dict[str, Tracked] = {}
-        self._intended: dict[AttemptPlace, Tracked] = {}  # all in that phase
-        self._wishes: dict[AttemptPlace, Tracked] = {}  # all that are to be changed there, and some others
+        self.attempts: dict[AttemptPlace, TrackedAttempt] = {}
+        self._by_marker: dict[str, TrackedAttempt] = {}
+        self._intended: dict[AttemptPlace, TrackedAttempt] = {}  # all in that phase
+        self._wishes: dict[
+            AttemptPlace, TrackedAttempt
+        ] = {}  # all that are to be changed there, and some others
         self.staged = StagedAttempts()
         self._empty_since: Instant | None = None
 
@@ -77,7 +79,9 @@ class HandOffTable:
         phase = (
             ForeignPhase.HANDED if job else ForeignPhase.DOUBTFUL if may_be_there else ForeignPhase.INTENDED
         )
-        one = self.attempts[key] = self._by_marker[marker] = Tracked(key, marker, owner, phase, job, now)
+        one = self.attempts[key] = self._by_marker[marker] = TrackedAttempt(
+            key, marker, owner, phase, job, now
+        )
         one.limit = one.limit_there = limit
         one.held_there = False if phase is ForeignPhase.INTENDED else None
         self._wishes[key] = one
@@ -117,14 +121,14 @@ class HandOffTable:
 
     # What is to be done.
 
-    def to_submit(self, now: Instant) -> list[Tracked]:
+    def to_submit(self, now: Instant) -> list[TrackedAttempt]:
         """Return the attempts to submit now."""
         intended = (each for each in self._intended.values() if each.staged is None or each.staged.are_there)
         return [each for each in intended if not each.stop and not each.held and each.retry_at <= now]
 
-    def to_act(self, now: Instant) -> dict[ForeignAction, list[Tracked]]:
+    def to_act(self, now: Instant) -> dict[ForeignAction, list[TrackedAttempt]]:
         """Return the attempts to cancel, hold, release or limit there now."""
-        found: dict[ForeignAction, list[Tracked]] = {}
+        found: dict[ForeignAction, list[TrackedAttempt]] = {}
         for one in list(self._wishes.values()):
             if not one.is_to_change:
                 del self._wishes[one.key]
@@ -132,13 +136,13 @@ class HandOffTable:
                 found.setdefault(action, []).append(one)
         return {action: each[:AT_A_TIME] for action, each in found.items()}
 
-    def to_look_at(self) -> list[Tracked]:
+    def to_look_at(self) -> list[TrackedAttempt]:
         """Return attempts whose files say more than any answer."""
         wanted = (ForeignPhase.MISSING, ForeignPhase.ENDED, ForeignPhase.DOUBTFUL)
         found = (each for each in self.attempts.values() if each.phase in wanted and each.report is None)
         return list(islice(found, AT_A_TIME))
 
-    def to_remember(self) -> list[Tracked]:
+    def to_remember(self) -> list[TrackedAttempt]:
         """Return attempts of which only the history may know something, or what they used."""
         gone = [each for each in self.attempts.values() if each.phase is ForeignPhase.MISSING or each.report]
         return gone[:AT_A_TIME]
@@ -150,9 +154,9 @@ class HandOffTable:
 
     # What has become known.
 
-    def never_there(self, now: Instant) -> list[HandOffNews]:
+    def never_there(self, now: Instant) -> list[HandOffReport]:
         """End what was canceled before it was submitted, or has no input."""
-        news: list[HandOffNews] = []
+        news: list[HandOffReport] = []
         for one in list(self._intended.values()):
             failure = one.staged.failure if one.staged is not None else ""
             if one.stop:
@@ -161,15 +165,15 @@ class HandOffTable:
                 news += self._over(one, AttemptOutcome("not-staged", ended=now, message=failure), now)
         return news
 
-    def cleared(self, key: AttemptPlace, result: TransferResult, now: Instant) -> list[HandOffNews]:
+    def cleared(self, key: AttemptPlace, result: TransferResult, now: Instant) -> list[HandOffReport]:
         """Taking away the results of an attempt has ended, or only removing its files."""
         over = self.staged.cleared(key, result)
         if over is None:
             return []
         self._enter(over[0], Fact.SETTLED, now)
-        return [news_of(over[0], "ended", id=over[0].id, outcome=over[1])]
+        return [hand_off_report(over[0], "ended", id=over[0].id, outcome=over[1])]
 
-    def waits_for_files(self, key: AttemptPlace, why: str) -> list[HandOffNews]:
+    def waits_for_files(self, key: AttemptPlace, why: str) -> list[HandOffReport]:
         """The files of an attempt cannot be transferred now, for this reason."""
         return self._waits(self.attempts[key], why) if key in self.attempts else []
 
@@ -177,7 +181,7 @@ class HandOffTable:
         """Its submission begins."""
         self._enter(self.attempts[key], Fact.SENT, now)
 
-    def submitted(self, key: AttemptPlace, answer: SubmissionResult, now: Instant) -> list[HandOffNews]:
+    def submitted(self, key: AttemptPlace, answer: SubmissionResult, now: Instant) -> list[HandOffReport]:
         """Its submission has ended."""
         one = self.attempts.get(key)
         if one is None:
@@ -185,26 +189,26 @@ class HandOffTable:
         if answer.kind == "queued":
             self._enter(one, Fact.ACCEPTED, now)
             one.id = answer.id
-            return [news_of(one, "handed", id=answer.id)]
+            return [hand_off_report(one, "handed", id=answer.id)]
         if answer.kind == "refused":
             words = f"{self.title} refused it: {printable(answer.message)}"
             return self._over(one, AttemptOutcome("not-started", message=words), now, Fact.REFUSED)
         self._enter(one, Fact.NO_ANSWER, now)
         self._forget_absence(one)
-        one.retry_at = Instant(now + min(FIRST_REST * 2**one.tries, LONGEST_REST))
+        one.retry_at = Instant(now + min(FIRST_REST * 2**one.tries, MAX_REST))
         one.tries += 1
         return self._waits(one, f"{self.title} gave no clear answer to its submission: {answer.message}")
 
-    def begun(self, action: ForeignAction, attempts: Iterable[Tracked], now: Instant) -> None:
+    def begun(self, action: ForeignAction, attempts: Iterable[TrackedAttempt], now: Instant) -> None:
         """An action begins: until its answer it is not due again."""
         for one in attempts:
             one.acted_on(action, now, done=True)
 
     def acted(
         self, action: ForeignAction, keys: Iterable[AttemptPlace], said: CommandResult, now: Instant
-    ) -> list[HandOffNews]:
+    ) -> list[HandOffReport]:
         """An action has ended; one that failed is tried again some times."""
-        news: list[HandOffNews] = []
+        news: list[HandOffReport] = []
         for one in (self.attempts[key] for key in keys if key in self.attempts):
             if said.status == 0 or action is ForeignAction.CANCEL:
                 one.failures = 0
@@ -216,13 +220,13 @@ class HandOffTable:
             news += self._waits(one, f"{self.title} did not {action} it: {said.complaint}")
         return news
 
-    def polled(self, rows: Rows | None, began: Instant, now: Instant) -> list[HandOffNews]:
+    def polled(self, rows: Rows | None, began: Instant, now: Instant) -> list[HandOffReport]:
         """One poll was answered that began then.  Without rows nothing is learnt."""
         if rows is None or not self._is_believed(rows, now):
             return []
         others = [each for each in self.attempts.values() if each.phase is ForeignPhase.HANDED]
         blind = bool(others) and not self._has_any(rows)
-        found: list[HandOffNews] = []
+        found: list[HandOffReport] = []
         for one in list(self.attempts.values()):
             if one.phase in NOT_LISTED_NOW:
                 continue
@@ -233,7 +237,7 @@ class HandOffTable:
                 self._not_listed(one, began, now)
         return found
 
-    def _enter(self, one: Tracked, fact: Fact, now: Instant) -> None:
+    def _enter(self, one: TrackedAttempt, fact: Fact, now: Instant) -> None:
         one.enter(fact, now)
         self._intended.pop(one.key, None)
         if one.phase is ForeignPhase.INTENDED:
@@ -252,10 +256,12 @@ class HandOffTable:
         self._empty_since = now if self._empty_since is None else self._empty_since
         return now - self._empty_since >= self.patience.lost
 
-    def _listed(self, one: Tracked, row: ForeignJob, began: Instant, now: Instant) -> list[HandOffNews]:
+    def _listed(
+        self, one: TrackedAttempt, row: ForeignJob, began: Instant, now: Instant
+    ) -> list[HandOffReport]:
         self._forget_absence(one)
         one.without_exit = None
-        found = [] if one.id else [news_of(one, "handed", id=row.id)]
+        found = [] if one.id else [hand_off_report(one, "handed", id=row.id)]
         one.listed_as(row)
         if one.is_to_change:
             self._wishes[one.key] = one
@@ -267,22 +273,22 @@ class HandOffTable:
             found += self._started(one, one.in_our_time(row.started or now, None, now)[0] or now)
         return found
 
-    def _started(self, one: Tracked, at: Instant) -> list[HandOffNews]:
+    def _started(self, one: TrackedAttempt, at: Instant) -> list[HandOffReport]:
         if one.said_started:
             return []
         one.said_started = True
-        return [news_of(one, "started", id=one.id, at=at)]
+        return [hand_off_report(one, "started", id=one.id, at=at)]
 
-    def _waits(self, one: Tracked, reason: str) -> list[HandOffNews]:
+    def _waits(self, one: TrackedAttempt, reason: str) -> list[HandOffReport]:
         if reason == one.reason:
             return []
         one.reason = reason
-        return [news_of(one, "waits", id=one.id, reason=reason)]
+        return [hand_off_report(one, "waits", id=one.id, reason=reason)]
 
-    def _forget_absence(self, one: Tracked) -> None:
+    def _forget_absence(self, one: TrackedAttempt) -> None:
         one.absent_since, one.absent_for, one.good_answers = None, Seconds(0.0), 0
 
-    def _not_listed(self, one: Tracked, began: Instant, now: Instant) -> None:
+    def _not_listed(self, one: TrackedAttempt, began: Instant, now: Instant) -> None:
         if one.phase is ForeignPhase.DOUBTFUL and began < one.since + self.patience.settle:
             return  # its submission may still be under way
         if one.absent_since is None:
@@ -292,16 +298,16 @@ class HandOffTable:
         if one.phase is not ForeignPhase.DOUBTFUL:
             self._enter(one, Fact.NOT_LISTED, now)
 
-    def looked(self, found: Mapping[str, Files | None], began: Instant, now: Instant) -> list[HandOffNews]:
+    def looked(self, found: Mapping[str, Files | None], began: Instant, now: Instant) -> list[HandOffReport]:
         """These were the files of attempts when a look at them began; None where that failed."""
-        news: list[HandOffNews] = []
+        news: list[HandOffReport] = []
         for marker, files in found.items():
             one = self._by_marker.get(marker)
             if one is not None and files is not None and one.phase in (*THERE, ForeignPhase.DOUBTFUL):
                 news += self._judged(one, files, began, now)
         return news
 
-    def _judged(self, one: Tracked, files: Files, began: Instant, now: Instant) -> list[HandOffNews]:
+    def _judged(self, one: TrackedAttempt, files: Files, began: Instant, now: Instant) -> list[HandOffReport]:
         said = read_exit(files.exit_text)
         if said is not None:
             if one.report is None:
@@ -317,7 +323,7 @@ class HandOffTable:
             return self._ended_as(one, one.row, files, now)
         return self._lost(one, files, now)
 
-    def _searched(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
+    def _searched(self, one: TrackedAttempt, files: Files, now: Instant) -> list[HandOffReport]:
         """Say where an attempt is that may never have been queued."""
         if one.good_answers < GOOD_ANSWERS:
             return []
@@ -330,9 +336,9 @@ class HandOffTable:
         self._forget_absence(one)
         return []
 
-    def remembered(self, rows: Rows | None, now: Instant) -> list[HandOffNews]:
+    def remembered(self, rows: Rows | None, now: Instant) -> list[HandOffReport]:
         """These are rows of the history, for attempts that have ended; None: it is away, or was not asked."""
-        found: list[HandOffNews] = []
+        found: list[HandOffReport] = []
         for (marker, owner), row in (rows or {}).items():
             one = self._by_marker.get(marker)
             if one is None or one.owner != owner or row.state is not ForeignState.ENDED:
@@ -347,14 +353,16 @@ class HandOffTable:
                 found += self._over(one, reported(one, self.title, now), now)
         return found
 
-    def _ended_as(self, one: Tracked, row: ForeignJob, files: Files, now: Instant) -> list[HandOffNews]:
+    def _ended_as(
+        self, one: TrackedAttempt, row: ForeignJob, files: Files, now: Instant
+    ) -> list[HandOffReport]:
         """Say how an attempt ended whose script left no exit file."""
         ran = files.has_started or one.said_started
         news = self._started(one, one.in_our_time(row.started, now, now)[0] or now) if ran else []
         outcome = ended_as(one, self.title, row, ran=ran, now=now)._replace(usage=row.usage)
         return news + self._over(one, outcome, now)
 
-    def _lost(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
+    def _lost(self, one: TrackedAttempt, files: Files, now: Instant) -> list[HandOffReport]:
         patience = self.patience.lost if one.cancels is None else self.patience.exit_file
         if one.good_answers < GOOD_ANSWERS or one.absent_for < patience:
             return []
@@ -368,8 +376,8 @@ class HandOffTable:
         return self._over(one, AttemptOutcome("lost", message=words), now)
 
     def _over(
-        self, one: Tracked, outcome: AttemptOutcome, now: Instant, fact: Fact = Fact.SETTLED
-    ) -> list[HandOffNews]:
+        self, one: TrackedAttempt, outcome: AttemptOutcome, now: Instant, fact: Fact = Fact.SETTLED
+    ) -> list[HandOffReport]:
         """Say how an attempt ended; of one with staged files only when these are away.
 
         One that is lost may run on: its files stay.
@@ -380,4 +388,4 @@ class HandOffTable:
             one.staged.judged(outcome)
             return []
         self._enter(one, fact, now)
-        return [news_of(one, "ended", id=one.id, outcome=outcome)]
+        return [hand_off_report(one, "ended", id=one.id, outcome=outcome)]

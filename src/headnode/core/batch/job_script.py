@@ -27,7 +27,7 @@ OUTPUT: Final = "output"
 TAKEN: Final = 97  # the exit status of a job that finds another job of the same attempt
 TO_PROGRAM: Final = 33  # with the number of a signal: the realtime signal that passes it on to the program
 TO_GROUP: Final = TO_PROGRAM + 17  # of the job's signal, to all that the program started; nobody sends CHLD
-LONGEST_REPORT: Final = 4096  # bytes of a file that is read
+MAX_REPORT: Final = 4096  # bytes of a file that is read
 
 
 class Program(NamedTuple):
@@ -163,7 +163,7 @@ def read_exit(text: str) -> ExitReport | None:
     >>> read_exit("code=3 signal=0 start=1 end=4 id=12 host=n1").code
     3
     """
-    found = _WORDS.fullmatch(text[:LONGEST_REPORT])
+    found = _WORDS.fullmatch(text[:MAX_REPORT])
     if found is None:
         return None
     code, signal, started, ended = (int(found[number]) for number in (1, 2, 3, 4))

@@ -25,7 +25,7 @@ from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.signals import UNHEARD_BESIDE_A_SHELL, SignalTarget
 
 _ID = re.compile(r"\d{1,12}(?:\[\])?(?:\.[A-Za-z0-9][\w.-]{0,253})?", re.ASCII)
-_SHORTEST_NAME: Final = 15  # characters that every PBS takes
+_MIN_NAME: Final = 15  # characters that every PBS takes
 _SUBMIT: Final = """marker=$1 short=$2; shift 2
 said=$(qsub -N "$marker" "$@" 2>&1); status=$?
 case $status:$said in
@@ -67,7 +67,7 @@ class Pbs(Dialect):
 
         Without -S the login shell of the user would run the script.
         """
-        short = wanted.marker.replace(wanted.marker[3:12], "")[:_SHORTEST_NAME]
+        short = wanted.marker.replace(wanted.marker[3:12], "")[:_MIN_NAME]
         words = ["sh", "-c", _SUBMIT.format(variable=MARKER_VARIABLE), "qsub", wanted.marker, short]
         words += ["-S", "/bin/sh", "-j", "oe", "-o", "scheduler.log", "-r", "n", "-m", "n"]
         for option, value in (("-q", wanted.queue), ("-A", wanted.project)):
@@ -117,8 +117,8 @@ class Pbs(Dialect):
 
     def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
         """All processes of a job get it; names of signals differ between versions."""
-        heard = target == "all" and number not in UNHEARD_BESIDE_A_SHELL
-        return ["qsig", "-s", str(number), *jobs] if heard else ()
+        received = target == "all" and number not in UNHEARD_BESIDE_A_SHELL
+        return ["qsig", "-s", str(number), *jobs] if received else ()
 
 
 _ACTIONS: Final = {

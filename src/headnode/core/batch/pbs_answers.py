@@ -32,7 +32,7 @@ _STATES: Final = {
     **dict.fromkeys("FCX", ForeignState.ENDED),
 }
 _BY_SIGNAL, _BY_SIGNAL_OF_PBS, _SIGNALS = 128, 256, 64
-_LONGEST_REASON: Final = 400  # characters
+_MAX_REASON: Final = 400  # characters
 _STATUS = re.compile(r"-?\d{1,9}")
 
 
@@ -187,7 +187,7 @@ def _job(number: str, cells: Cells) -> ForeignJob | None:
 
 
 def _reason(letter: str, cells: Cells) -> str:
-    said = "".join(each if each.isprintable() else " " for each in cells.get("comment", ""))[:_LONGEST_REASON]
+    said = "".join(each if each.isprintable() else " " for each in cells.get("comment", ""))[:_MAX_REASON]
     if letter == "H":
         return "it is held there" + (f": {said}" if said else "")
     return said

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from headnode.core.batch.dialect import ForeignState, printable
 from headnode.core.model.quantities import Instant, Seconds
 
-LONGEST_TEXT: Final = 64  # characters of a name that a user chose
-MOST_JOBS: Final = 20_000  # jobs of one answer that are kept
-MOST_NODES: Final = 20_000
-MOST_ENDED: Final = 5_000  # ended jobs of one answer that are kept
+MAX_TEXT: Final = 64  # characters of a name that a user chose
+MAX_JOBS: Final = 20_000  # jobs of one answer that are kept
+MAX_NODES: Final = 20_000
+MAX_ENDED: Final = 5_000  # ended jobs of one answer that are kept
 
 
-plain = partial(printable, most=LONGEST_TEXT)
+plain = partial(printable, most=MAX_TEXT)
 
 
 class SiteJob(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -98,7 +98,7 @@ class SiteFacts(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_u
 
 
 class SiteSnapshot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Everything at one instant.  `left_out` jobs were beyond `MOST_JOBS`; `problem`: why it is old."""
+    """Everything at one instant.  `left_out` jobs were beyond `MAX_JOBS`; `problem`: why it is old."""
 
     resource: str
     at: Instant

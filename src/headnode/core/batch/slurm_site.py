@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from headnode.core.batch.dialect import CommandResult, ForeignState, seconds_since_1970
 from headnode.core.batch.site import (
-    LONGEST_TEXT,
-    MOST_ENDED,
-    MOST_JOBS,
-    MOST_NODES,
+    MAX_ENDED,
+    MAX_JOBS,
+    MAX_NODES,
+    MAX_TEXT,
     SiteFacts,
     SiteJob,
     SiteNode,
@@ -35,8 +35,8 @@ IN_UTC: Final = False
 _EPOCH: Final = ("env", "SLURM_TIME_FORMAT=%s")
 _JOB_CELLS: Final = "iuTrQPVSelCDmhNfaj"
 _NODE_CELLS: Final = "NRTCmf"
-_MOST_PARTITIONS: Final = 1000
-_MOST_ELEMENTS: Final = 1_000_000
+_MAX_PARTITIONS: Final = 1000
+_MAX_ELEMENTS: Final = 1_000_000
 
 
 def queue_words(word: str) -> Sequence[str]:
@@ -48,15 +48,15 @@ def queue_words(word: str) -> Sequence[str]:
 def read_queue(said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None:
     """Return the jobs, and how many more there are; None if the answer cannot be relied on.
 
-    Beyond `MOST_JOBS` those that run are kept, then those of the highest priority.
+    Beyond `MAX_JOBS` those that run are kept, then those of the highest priority.
     """
     if said.status != 0 or "error" in said.err:
         return None
     rows = _rows(said.out, word, len(_JOB_CELLS))
     jobs = [job for job in map(_job, rows) if job is not None]
-    if len(jobs) <= MOST_JOBS:
+    if len(jobs) <= MAX_JOBS:
         return tuple(jobs), 0
-    return tuple(nsmallest(MOST_JOBS, jobs, key=importance)), len(jobs) - MOST_JOBS
+    return tuple(nsmallest(MAX_JOBS, jobs, key=importance)), len(jobs) - MAX_JOBS
 
 
 def _rows(text: str, word: str, cells: int) -> Iterator[list[str]]:
@@ -75,7 +75,7 @@ def _job(cells: list[str]) -> SiteJob | None:
         return None
     waits = state is ForeignState.WAITING
     return SiteJob(
-        id=number if len(number) <= LONGEST_TEXT else number[: LONGEST_TEXT - 1] + "]",
+        id=number if len(number) <= MAX_TEXT else number[: MAX_TEXT - 1] + "]",
         user=plain(user),
         name=plain(name),
         state=state,
@@ -93,14 +93,14 @@ def _job(cells: list[str]) -> SiteJob | None:
         memory=megabytes(memory),
         exclusive=shared == "NO",
         account="" if account == "(null)" else plain(account),
-        nodes=where[:_LONGEST_NODE_SET],
+        nodes=where[:_MAX_NODE_SET],
         features=_features(features),
         elements=_elements(number) if waits else 1,
     )
 
 
 _ID: Final = re.compile(r"\d+(_(\d+|\[.*\]))?\Z")
-_LONGEST_NODE_SET: Final = 4096
+_MAX_NODE_SET: Final = 4096
 
 
 def _whole(text: str) -> int:
@@ -149,7 +149,7 @@ def _elements(number: str) -> int:
             return 1  # it is cut short, or a mask
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
         count += max(0, last - first) // max(1, step) + 1
-    return min(max(count, 1), _MOST_ELEMENTS)
+    return min(max(count, 1), _MAX_ELEMENTS)
 
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
@@ -167,7 +167,7 @@ def read_nodes(said: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
     found: dict[str, SiteNode] = {}
     for name, partition, state, processors, memory, features in _rows(said.out, word, len(_NODE_CELLS)):
         known = found.get(name)
-        if known is None and len(found) < MOST_NODES and 0 < len(name) <= LONGEST_TEXT:
+        if known is None and len(found) < MAX_NODES and 0 < len(name) <= MAX_TEXT:
             allocated, _, _, total = (*(_whole(each) for each in processors.split("/")[:4]), 0, 0, 0, 0)[:4]
             found[name] = SiteNode(
                 name=plain(name),
@@ -198,7 +198,7 @@ def read_facts(said: CommandResult) -> SiteFacts | None:
     config: dict[str, str] = {}
     partitions: list[SitePartition] = []
     for line in said.out.splitlines():
-        if line.startswith("PartitionName=") and len(partitions) < _MOST_PARTITIONS:
+        if line.startswith("PartitionName=") and len(partitions) < _MAX_PARTITIONS:
             partitions.append(_partition(line))
         elif " = " in line:
             key, _, value = line.partition("=")
@@ -250,7 +250,7 @@ def read_history(said: CommandResult) -> tuple[SiteJob, ...] | None:
     columns = _HISTORY_CELLS.count(",")
     rows = (line.split(FIELDS, columns) for line in said.out.split("\n"))
     found = [job for cells in rows if len(cells) == columns + 1 and (job := _ended(cells)) is not None]
-    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MOST_ENDED:])
+    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
 
 
 def _ended(cells: list[str]) -> SiteJob | None:

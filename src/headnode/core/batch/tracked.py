@@ -20,17 +20,17 @@ from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import NOT_MEASURED, AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, Seconds
 
-NewsKind = Literal["handed", "waits", "staging", "started", "ended"]
+HandOffReportKind = Literal["handed", "waits", "staging", "started", "ended"]
 
 
-class HandOffNews(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+class HandOffReport(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """What has become known of one attempt: its files move, it was handed over, waits, started or ended."""
 
     job: int
     task: int
     instance: int
     attempt: int
-    kind: NewsKind
+    kind: HandOffReportKind
     id: str = ""
     reason: str = ""
     at: Instant | None = None
@@ -55,7 +55,7 @@ class Files(NamedTuple):
     exit_text: str = ""
 
 
-class Tracked:
+class TrackedAttempt:
     """One attempt, and what is known of it."""
 
     __slots__ = (
@@ -107,7 +107,7 @@ class Tracked:
                 yield ForeignAction.CANCEL
             return
         waits = self.row is None or self.row.state is ForeignState.WAITING
-        if self.failures and (self.failures > MOST_FAILURES or self.acted + poll > now):
+        if self.failures and (self.failures > MAX_FAILURES or self.acted + poll > now):
             return
         if waits and self.held is not bool(self.held_there):
             yield ForeignAction.HOLD if self.held else ForeignAction.RELEASE
@@ -172,11 +172,11 @@ class Tracked:
             self.phase, self.since = to, now
 
 
-MOST_FAILURES: Final = 5  # of a change before it is given up
+MAX_FAILURES: Final = 5  # of a change before it is given up
 CLOCK_ERROR: Final = 60.0  # seconds that a clock may be behind, also because it counts whole ones
 
 
-def reported(one: Tracked, title: str, now: Instant) -> AttemptOutcome:
+def reported(one: TrackedAttempt, title: str, now: Instant) -> AttemptOutcome:
     """Return the outcome of an attempt that left an exit file; `title` is that of its scheduler.
 
     What accounting has of its use is more than what the file has.
@@ -196,7 +196,7 @@ def reported(one: Tracked, title: str, now: Instant) -> AttemptOutcome:
     return AttemptOutcome(kind, started=started, ended=ended, message=message, usage=usage)
 
 
-def ended_as(one: Tracked, title: str, row: ForeignJob, *, ran: bool, now: Instant) -> AttemptOutcome:
+def ended_as(one: TrackedAttempt, title: str, row: ForeignJob, *, ran: bool, now: Instant) -> AttemptOutcome:
     """Return the outcome of an attempt without an exit file, as its scheduler says; `ran`: its script did."""
     said = f"{title} job {row.id} ended there as {printable(row.word)}"
     started = one.in_our_time(row.started, now, now)[0]
@@ -221,22 +221,22 @@ _OUTCOMES: Final[Mapping[ForeignEnding, Ending]] = {
 }
 
 
-def news_of(
-    one: Tracked,
-    kind: NewsKind,
+def hand_off_report(
+    one: TrackedAttempt,
+    kind: HandOffReportKind,
     *,
     id: str = "",  # noqa: A002  (the field's name)
     reason: str = "",
     at: Instant | None = None,
     outcome: AttemptOutcome | None = None,
     progress: TransferProgress | None = None,
-) -> HandOffNews:
-    return HandOffNews(*one.key, kind=kind, id=id, reason=reason, at=at, outcome=outcome, progress=progress)
+) -> HandOffReport:
+    return HandOffReport(*one.key, kind=kind, id=id, reason=reason, at=at, outcome=outcome, progress=progress)
 
 
-def by_owner(attempts: Iterable[Tracked]) -> dict[str, Sequence[Tracked]]:
+def by_owner(attempts: Iterable[TrackedAttempt]) -> dict[str, Sequence[TrackedAttempt]]:
     """Return attempts by the user as whom their files are read."""
-    found: dict[str, list[Tracked]] = {}
+    found: dict[str, list[TrackedAttempt]] = {}
     for each in attempts:
         found.setdefault(each.owner, []).append(each)
     return dict(found)

@@ -13,7 +13,7 @@ import msgspec
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 
 _SHOWN = 10  # of the things that a refusal names
-MOST_REPORT_ITEMS = 1000  # of a report, each with its place; of the others their number is told
+MAX_REPORT_ITEMS = 1000  # of a report, each with its place; of the others their number is told
 
 
 class Fidelity(StrEnum):
@@ -52,7 +52,7 @@ FidelityReport = tuple[ReportItem, ...]
 def unlisted(kind: Fidelity, number: int) -> ReportItem:
     """Return the finding that stands for so many more of its kind."""
     return ReportItem(
-        kind, "document", f"{number} more of this kind, after the first {MOST_REPORT_ITEMS} findings"
+        kind, "document", f"{number} more of this kind, after the first {MAX_REPORT_ITEMS} findings"
     )
 
 
@@ -208,7 +208,7 @@ class CountedItems:
     @property
     def is_full(self) -> bool:
         """Whether no more findings are listed, but only counted."""
-        return len(self._items) >= MOST_REPORT_ITEMS
+        return len(self._items) >= MAX_REPORT_ITEMS
 
     def count(self, kind: Fidelity, times: int = 1) -> None:
         """Count findings without keys that are not listed, because there are too many: `is_full`."""
@@ -248,7 +248,7 @@ class LossReport:
         return self._found.report()
 
 
-MOST_ERRORS = 100  # of one file; of the others their number is told
+MAX_ERRORS = 100  # of one file; of the others their number is told
 
 
 class FileErrors(BadRequest):

@@ -23,7 +23,7 @@ from headnode.core.model.quantities import (
 )
 from headnode.core.model.task import TaskType
 
-LEAST_INT, MOST_INT = -(2**31), 2**31 - 1
+MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 CodeRanges = tuple[tuple[int, int], ...]
 _ORDER_WORDS: Mapping[str, Literal["memory", "processors", "speed"]] = {
     "memory": "memory",
@@ -48,9 +48,9 @@ def parse_int(text: str) -> int:
     Raises:  BadRequest ``number``.
     """
     word = text.strip()
-    number = int(word) if _INT.match(word) else MOST_INT + 1
-    if not LEAST_INT <= number <= MOST_INT:
-        _refuse("number", text, "a whole number", f"write a number from {LEAST_INT} to {MOST_INT}")
+    number = int(word) if _INT.match(word) else MAX_INT + 1
+    if not MIN_INT <= number <= MAX_INT:
+        _refuse("number", text, "a whole number", f"write a number from {MIN_INT} to {MAX_INT}")
     return number
 
 
@@ -135,7 +135,7 @@ def parse_exit_codes(text: str) -> CodeRanges:
 
 def _code_range(piece: str, text: str) -> tuple[int, int]:
     ends = [end.strip().lower() for end in piece.split("..")]
-    named = {"min": LEAST_INT, "max": MOST_INT}
+    named = {"min": MIN_INT, "max": MAX_INT}
     if len(ends) > 2 or not all(end in named or _INT.match(end) for end in ends):
         _refuse(
             "exit-codes",
@@ -144,7 +144,7 @@ def _code_range(piece: str, text: str) -> tuple[int, int]:
             "write codes and ranges, for example 0,10..12,min..-100",
         )
     low, high = (named[end] if end in named else int(end) for end in (ends[0], ends[-1]))
-    if not LEAST_INT <= low <= high <= MOST_INT:
+    if not MIN_INT <= low <= high <= MAX_INT:
         _refuse(
             "exit-codes",
             text,
@@ -162,7 +162,7 @@ def format_exit_codes(codes: CodeRanges) -> str:
 
 
 def _code_end(code: int) -> str:
-    return {LEAST_INT: "min", MOST_INT: "max"}.get(code, str(code))
+    return {MIN_INT: "min", MAX_INT: "max"}.get(code, str(code))
 
 
 def parse_order(text: str) -> tuple[OrderKey, ...]:
@@ -213,8 +213,8 @@ def parse_least(text: str) -> int | None:
     Raises:  BadRequest ``number``.
     """
     word = text.strip()
-    if not _INT.match(word) or not 0 <= int(word) <= MOST_INT:
-        _refuse("number", text, "an amount", f"write a whole number from 0 to {MOST_INT}")
+    if not _INT.match(word) or not 0 <= int(word) <= MAX_INT:
+        _refuse("number", text, "an amount", f"write a whole number from 0 to {MAX_INT}")
     return int(word) or None
 
 

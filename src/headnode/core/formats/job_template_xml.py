@@ -51,11 +51,11 @@ class _TemplateXmlReader:
         found = _lower(element)
         named = found.get("propertyname", "").strip()
         if local_name(element.tag) != "TemplateItem" or not named:
-            self._tell(element, local_name(element.tag), "is not a TemplateItem with a PropertyName")
+            self._add_finding(element, local_name(element.tag), "is not a TemplateItem with a PropertyName")
             return []
         about = BY_HPC_NAME.get(named.lower())
         if about is None or about.words is None:
-            self._tell(element, named, "has no rules in Headnode: jobs may set any value")
+            self._add_finding(element, named, "has no rules in Headnode: jobs may set any value")
             return []
         given = {word: found[word].strip() for word in _ITEM if found.get(word, "").strip()}
         return [self._rule(element, about, given)] if given else []
@@ -66,18 +66,18 @@ class _TemplateXmlReader:
             if word in given and about.is_number:
                 bounds[bound] = float(self._read(element, about, given[word]))
             elif word in given:
-                self._tell(element, f"{about.hpc[0]} {word}", "is for numbers")
+                self._add_finding(element, f"{about.hpc[0]} {word}", "is for numbers")
         return TemplateRule(
             field=about.field,
             unit=about.unit,
-            default=self._said(element, about, given.get("default")),
+            default=self._stated_value(element, about, given.get("default")),
             read_only=parse_flag(given.get("readonly", "false")),
             allowed=self._allowed(element, about, given.get("valuerange")),
             required=self._required(element, about, given.get("requiredvalues")),
             **bounds,
         )
 
-    def _said(self, element: etree._Element, about: TemplateProperty, text: str | None) -> Any:
+    def _stated_value(self, element: etree._Element, about: TemplateProperty, text: str | None) -> Any:
         return None if text is None else stated_fields(about.field, self._read(element, about, text))
 
     def _allowed(self, element: etree._Element, about: TemplateProperty, text: str | None) -> tuple[Any, ...]:
@@ -86,9 +86,11 @@ class _TemplateXmlReader:
         return tuple(stated_fields(about.field, value) for value in values)
 
     def _required(self, element: etree._Element, about: TemplateProperty, text: str | None) -> Any:
-        found = self._said(element, about, text)
+        found = self._stated_value(element, about, text)
         if found is not None and not isinstance(getattr(found, about.field), tuple):
-            self._tell(element, f"{about.hpc[0]} RequiredValues", "is for properties with several values")
+            self._add_finding(
+                element, f"{about.hpc[0]} RequiredValues", "is for properties with several values"
+            )
             return None
         return found
 
@@ -100,7 +102,7 @@ class _TemplateXmlReader:
         except BadRequest as wrong:
             raise self._wrong(element, f"{about.hpc[0]}: {wrong.what}", wrong.fix) from None
 
-    def _tell(self, element: etree._Element, where: str, what: str) -> None:
+    def _add_finding(self, element: etree._Element, where: str, what: str) -> None:
         line, column = self._document.place(element)
         self._report.append(ReportItem(Fidelity.NOT_SUPPORTED, where, what, line, column))
 

@@ -167,7 +167,7 @@ class _TemplateReader:
         return TemplateRule(
             field=about.field,
             unit=about.unit,
-            default=self._said(about, found, "default"),
+            default=self._stated_value(about, found, "default"),
             read_only=self._read(FLAG, found.get("read_only", False), (about.key, "read_only")),
             minimum=self._bound(about, found, "least"),
             maximum=self._bound(about, found, "most"),
@@ -175,7 +175,7 @@ class _TemplateReader:
             required=self._required(about, found),
         )
 
-    def _said(self, about: TemplateProperty, found: Mapping[str, Any], word: str) -> Any:
+    def _stated_value(self, about: TemplateProperty, found: Mapping[str, Any], word: str) -> Any:
         if word not in found:
             return None
         return stated_fields(about.field, self._read(about.value, found[word], (about.key, word)))
@@ -194,7 +194,7 @@ class _TemplateReader:
         return tuple(stated_fields(about.field, self._read(about.value, value, place)) for value in values)
 
     def _required(self, about: TemplateProperty, found: Mapping[str, Any]) -> Any:
-        asked = self._said(about, found, "required")
+        asked = self._stated_value(about, found, "required")
         if asked is not None and not isinstance(getattr(asked, about.field), tuple):
             what = f"{about.key} has a single value: required is not possible"
             raise self._wrong((about.key, "required"), what, "use allowed, or read_only with a default")

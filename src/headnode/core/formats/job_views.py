@@ -99,7 +99,7 @@ TellLoss = Callable[[Fidelity, str], None]
 """Takes a finding about what is rewritten."""
 
 
-def job_with_needs_as_fields(spec: JobSpec, tell: TellLoss) -> JobSpec:
+def job_with_needs_as_fields(spec: JobSpec, report: TellLoss) -> JobSpec:
     """Return the job with what its needs say in other fields, where these say the same; the rest stays."""
     if spec.needs == ANY_NODE:
         return spec
@@ -119,35 +119,35 @@ def job_with_needs_as_fields(spec: JobSpec, tell: TellLoss) -> JobSpec:
         changed["minimum_processors_per_node"] = least
         needs = replace(needs, minimum_processors=0)
     for field in changed:
-        tell(Fidelity.TRANSLATED, f"{field}: it says what the needs of nodes say")
-    changed |= _groups(spec, needs, tell)
+        report(Fidelity.TRANSLATED, f"{field}: it says what the needs of nodes say")
+    changed |= _groups(spec, needs, report)
     if "node_groups" in changed:
         needs = replace(needs, features=())
     return replace(spec, needs=needs, **changed)
 
 
-def _groups(spec: JobSpec, needs: NodeNeeds, tell: TellLoss) -> dict[str, Any]:
+def _groups(spec: JobSpec, needs: NodeNeeds, report: TellLoss) -> dict[str, Any]:
     """Return features as node groups, all of which the nodes are in."""
     together = len(spec.node_groups) < 2 or spec.node_group_op is NodeGroupOp.INTERSECT
     if not needs.features or not together or any(len(choice) != 1 for choice in needs.features):
         return {}
-    tell(Fidelity.APPROXIMATED, "features: nodes are of groups of these names there")
+    report(Fidelity.APPROXIMATED, "features: nodes are of groups of these names there")
     groups = tuple(dict.fromkeys([*spec.node_groups, *(choice[0] for choice in needs.features)]))
     return {"node_groups": groups, "node_group_op": NodeGroupOp.INTERSECT}
 
 
-def task_with_needs_as_fields(task: TaskSpec, tell: TellLoss) -> TaskSpec:
+def task_with_needs_as_fields(task: TaskSpec, report: TellLoss) -> TaskSpec:
     """Return the task with what its needs say in other fields, where these say the same; the rest stays."""
     if task.needs == ANY_NODE:
         return task
     needs, changed = task.needs, dict[str, Any]()
     if len(needs.names) == 1 and task.required_nodes in ((), needs.names):
         changed["required_nodes"] = needs.names
-        tell(Fidelity.TRANSLATED, "required_nodes: it says what the needs of nodes say")
+        report(Fidelity.TRANSLATED, "required_nodes: it says what the needs of nodes say")
         needs = replace(needs, names=())
     if len(needs.features) == 1 and len(needs.features[0]) == 1 and not task.node_group:
         changed["node_group"] = needs.features[0][0]
-        tell(Fidelity.APPROXIMATED, "features: nodes are of a group of that name there")
+        report(Fidelity.APPROXIMATED, "features: nodes are of a group of that name there")
         needs = replace(needs, features=())
     return replace(task, needs=needs, **changed)
 

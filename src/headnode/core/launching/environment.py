@@ -117,8 +117,8 @@ def is_schedulers(name: str) -> bool:
 
 
 INFINITE_RUN_TIME = 2147483647  # how CCP_RUNTIME says that there is no limit
-LONGEST_NODE_LIST = 2048  # characters; a longer CCP_NODES says OVERFLOW
-LONGEST_HOST_LIST = 65536  # characters; a longer HEADNODE_HOSTS says OVERFLOW
+MAX_NODE_LIST = 2048  # characters; a longer CCP_NODES says OVERFLOW
+MAX_HOST_LIST = 65536  # characters; a longer HEADNODE_HOSTS says OVERFLOW
 OVERFLOW = "Overflow"
 
 TASK_MARKER = "HEADNODE_TASK"  # job.task.instance.attempt: which instance a process belongs to
@@ -216,7 +216,7 @@ def node_list(place: NodeCores, count_of: Mapping[str, int]) -> str:
     '2 n1 2 n2 1'
     """
     text = " ".join([str(len(place)), *(f"{node} {count_of[node]}" for node, _ in place)])
-    return text if len(text) <= LONGEST_NODE_LIST else OVERFLOW
+    return text if len(text) <= MAX_NODE_LIST else OVERFLOW
 
 
 def host_list(place: NodeCores, count_of: Mapping[str, int], distribution: Distribution) -> str:
@@ -230,7 +230,7 @@ def host_list(place: NodeCores, count_of: Mapping[str, int], distribution: Distr
     """
     nodes = rank_nodes(distribution, [count_of[node] for node, _ in place])
     text = " ".join(place[number][0] for number in nodes)
-    return text if len(text) <= LONGEST_HOST_LIST else OVERFLOW
+    return text if len(text) <= MAX_HOST_LIST else OVERFLOW
 
 
 def _job_variables(around: LaunchContext) -> dict[str, str]:
@@ -276,7 +276,7 @@ def _gang_variables(around: LaunchContext, number: int, task: TaskSpec) -> dict[
         task, around.spec.unit, around.parts[number - 1], lambda _, held: [size] * max(1, held // size)
     )
     text = " ".join(node for place in places for node, _ in place)
-    return {"HEADNODE_HOSTS": text if len(text) <= LONGEST_HOST_LIST else OVERFLOW}
+    return {"HEADNODE_HOSTS": text if len(text) <= MAX_HOST_LIST else OVERFLOW}
 
 
 def _unit_size(around: LaunchContext) -> int:

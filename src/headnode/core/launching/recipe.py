@@ -206,7 +206,7 @@ def former_captured_name(task: int, instance: int) -> str:
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - where directories of tasks are made; who makes one there must find none
-_LONGEST_NAME = 60  # characters of the name of a script in that of its file
+_MAX_NAME = 60  # characters of the name of a script in that of its file
 _MARKER_LENGTH = 8  # of the shepherd's marker: enough to tell two heads on one machine apart
 
 
@@ -249,7 +249,7 @@ class RecipeBuilder:
         """The file with the script of the task."""
         words = self._task.command.split(None, 1)
         name = posixpath.basename(words[0].strip("'\"")) if words else ""
-        return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_LONGEST_NAME]}"
+        return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_MAX_NAME]}"
 
     def recipe(
         self, instance: int, attempt: int, unstarted: int = 0, gpus: dict[str, str] | None = None

@@ -14,7 +14,7 @@ MARGIN = 1.5  # a suggested request is so many times what was used, rounded up
 WORTHWHILE = 0.8  # a time limit or memory is suggested if it is at most so much of the request
 SHORTEST = Seconds(10.0)  # measured values of shorter jobs say little about the next one
 MINUTE = Seconds(60.0)
-LEAST_MEMORY = 100  # MB of a task: the kernel may count its libraries for another task that uses them too
+MIN_MEMORY = 100  # MB of a task: the kernel may count its libraries for another task that uses them too
 
 
 class ResourceUse(NamedTuple):
@@ -125,7 +125,7 @@ def _memory(job: ResourceUse, processors: int | None) -> int | None:
     if not job.memory:
         return None
     peak = ceil(job.peak / 1024)
-    enough = max(LEAST_MEMORY, ceil(MARGIN * job.peak / 1024))
+    enough = max(MIN_MEMORY, ceil(MARGIN * job.peak / 1024))
     if processors is not None:
         whole = job.memory * job.processors
         return ceil(max(peak, min(whole, enough) if job.peak else whole) / processors)

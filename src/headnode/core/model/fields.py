@@ -9,7 +9,7 @@ properties may change when.
 
 from headnode.core.model.field_rows import OPERATORS, QUEUED, RUNNING, TEMPLATES, JobOption, SlashName
 
-MOST_INT = 2**31 - 1  # a whole number of job files
+MAX_INT = 2**31 - 1  # a whole number of job files
 
 NEEDS = (
     JobOption("features", "features",
@@ -205,7 +205,7 @@ OPTIONS_OF_JOBS = (
         slash=SlashName("validexitcodes", "failure", "CODE,...",
                         "Exit codes of success, such as 0,2..5,max")),
     JobOption("task_retry_limit", "whole", "how often a task is retried if its program fails",
-        allow=(QUEUED, TEMPLATES), limits=(0, MOST_INT),
+        allow=(QUEUED, TEMPLATES), limits=(0, MAX_INT),
         slash=SlashName("taskexecutionfailureretrylimit", "failure", "N",
                         "How often a failed task is run again")),
     JobOption("email", "text", "e-mail address for notices", example="ann@example.org",
@@ -240,7 +240,7 @@ OPTIONS_OF_JOBS = (
         example="https://storage.example.org/project/",
         slash=SlashName("storagebase", "staging", "URL", "Paths of staged files are below this URL")),
     JobOption("transfer_attempts", "whole", "how often the transfer of a staged file is tried; default: 5",
-        limits=(0, MOST_INT),
+        limits=(0, MAX_INT),
         slash=SlashName("transferattempts", "staging", "N", "How often the transfer of a file is tried (5)")),
     JobOption("credential", "text", "name of the owner's credential for storage", example="storage",
         slash=SlashName("credential", "staging", "NAME", "Your credential for storage, by its name")),
@@ -338,7 +338,7 @@ OPTIONS_OF_TASKS = (
     JobOption("storage_base", "text", "URL below which paths of its staged files are; else the job's",
         slash=SlashName("storagebase", "staging", "URL", "Paths of staged files are below this URL")),
     JobOption("transfer_attempts", "whole", "how often the transfer of a file is tried; else the job's",
-        limits=(0, MOST_INT),
+        limits=(0, MAX_INT),
         slash=SlashName("transferattempts", "staging", "N", "How often the transfer of a file is tried (5)")),
     JobOption("credential", "text", "name of the owner's credential for storage; else the job's",
         slash=SlashName("credential", "staging", "NAME", "Your credential for storage, by its name")),

@@ -19,7 +19,7 @@ from headnode.core.model.resource import ANY, HERE, places_in
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 from headnode.core.model.task_checks import check_processes, check_task
 from headnode.core.model.value_checks import (
-    MOST_CODE,
+    MAX_CODE,
     THE_JOB,
     JobPart,
     check_bounds,
@@ -70,7 +70,7 @@ def is_allocation(spec: JobSpec) -> bool:
     return spec.interactive and spec.run_until_canceled
 
 
-MOST_ALTERNATIVES = 32  # of one job
+MAX_ALTERNATIVES = 32  # of one job
 
 
 def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
@@ -80,8 +80,8 @@ def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
     Cost:    that of `check` for each alternative.
     """
     count = len(spec.alternatives)
-    if count > MOST_ALTERNATIVES:
-        what = f"the job has {count} alternatives; {MOST_ALTERNATIVES} are possible"
+    if count > MAX_ALTERNATIVES:
+        what = f"the job has {count} alternatives; {MAX_ALTERNATIVES} are possible"
         THE_JOB.refuse("too-many-alternatives", what, "remove the least preferred ones", "alternatives")
     for number, other in enumerate(spec.alternatives, start=1):
         part = THE_JOB.inside("alternatives", number - 1)
@@ -109,7 +109,7 @@ def _check_places(spec: JobSpec, number: int, part: JobPart) -> None:
         part.refuse("alternative-resource", what, fix, "resource")
 
 
-MOST_SWEEPS = 100  # in one job
+MAX_SWEEPS = 100  # in one job
 
 
 def check_job(spec: JobSpec) -> None:
@@ -249,7 +249,7 @@ def _check_nodes(spec: JobSpec) -> None:
     check_positive(THE_JOB, "process_memory", "the estimated process memory", spec.process_memory)
     for name in spec.held.__struct_fields__:
         amount = getattr(spec.held, name)
-        if not 0 <= amount <= MOST_CODE:
+        if not 0 <= amount <= MAX_CODE:
             what = f"{amount} MB of {name} held on each node is not possible"
             THE_JOB.refuse("held", what, "write 0 or more MB", "held", name)
     requested, excluded = set(spec.requested_nodes), set(spec.excluded_nodes)
@@ -302,9 +302,9 @@ def _check_kinds(spec: JobSpec) -> None:
     if len(spec.tasks) == 1 and not spec.together:
         return  # one of each kind is possible
     kinds = Counter(task.kind for task in spec.tasks)
-    if kinds[TaskType.SWEEP] > MOST_SWEEPS:
+    if kinds[TaskType.SWEEP] > MAX_SWEEPS:
         what = f"{kinds[TaskType.SWEEP]} sweeps in a job"
-        THE_JOB.refuse("too-many-sweeps", what, f"at most {MOST_SWEEPS} are possible", "tasks")
+        THE_JOB.refuse("too-many-sweeps", what, f"at most {MAX_SWEEPS} are possible", "tasks")
     for kind in sorted(SPECIAL):
         if kinds[kind] > 1:
             what = f"{kinds[kind]} {kind.value} tasks in a job"

@@ -128,7 +128,7 @@ def _or(names: tuple[str, ...]) -> str:
     return " or ".join(map(repr, names))
 
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 def needs_in_words(needs: NodeNeeds) -> str:
@@ -178,5 +178,5 @@ def _machines(needs: NodeNeeds) -> Iterator[str]:
 
 
 def _any_of(names: Sequence[str]) -> str:
-    shown = " or ".join(map(repr, names[:_MOST_NAMED]))
-    return shown + (f" or {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+    shown = " or ".join(map(repr, names[:_MAX_NAMED]))
+    return shown + (f" or {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")

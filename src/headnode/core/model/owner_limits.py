@@ -103,7 +103,7 @@ _TIMED = _OF_USAGE | _OF_RUNNING | _OF_EACH_JOB
 _OF_GPUS = frozenset(amount for amount in LimitedAmount if amount.startswith("gpu"))
 _AMOUNTS = tuple(amount.value for amount in LimitedAmount)
 _NEXT_ENTRY = re.compile(rf":\s*(?:{'|'.join(_AMOUNTS)})\s*=")
-_MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
+_MAX_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
 class LimitScope(StrEnum):
@@ -276,7 +276,7 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
         word, _, number = (part.strip() for part in piece.partition("="))
         if word not in _AMOUNTS or word in seen:
             what = f"{word!r} is limited twice" if word in seen else _no_amount(piece)
-            fix = f"write each amount once with its number: {name[:_MOST_SHOWN]}:jobs=10,processors=1000"
+            fix = f"write each amount once with its number: {name[:_MAX_SHOWN]}:jobs=10,processors=1000"
             raise _wrong(f"in the entry of {_shown(name)} {what}", fix)
         seen.add(word)
         if number == UNLIMITED:
@@ -300,7 +300,7 @@ def _no_amount(piece: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "...")
+    return repr(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "...")
 
 
 def _wrong(what: str, fix: str) -> BadRequest:

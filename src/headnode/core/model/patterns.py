@@ -15,10 +15,10 @@ import msgspec
 
 from headnode.core.model.errors import BadRequest
 
-MOST_CHARACTERS = 500  # in a pattern
-MOST_STATES = 5_000  # after {m,n} is written out
+MAX_CHARACTERS = 500  # in a pattern
+MAX_STATES = 5_000  # after {m,n} is written out
 _DEEPEST = 50  # parentheses inside of each other
-_MOST_TIMES = 1_000
+_MAX_TIMES = 1_000
 Test = Callable[[str], bool]
 Fragment = Callable[["_Machine", int], int]
 """Adds states that lead from a state to the one returned."""
@@ -39,7 +39,7 @@ class _Machine:
 
     def state(self) -> int:
         """Add a state."""
-        if len(self.steps) >= MOST_STATES:
+        if len(self.steps) >= MAX_STATES:
             _refuse("it is too large", "write a smaller one")
         self.steps.append(None)
         self.free.append([])
@@ -83,8 +83,8 @@ def compile_pattern(text: str) -> Pattern:
     >>> compile_pattern("fr15n.*").matches("fr15n03"), compile_pattern("node[1-5]").matches("node6")
     (True, False)
     """
-    if len(text) > MOST_CHARACTERS:
-        _refuse(f"it is longer than {MOST_CHARACTERS} characters", "write a shorter one")
+    if len(text) > MAX_CHARACTERS:
+        _refuse(f"it is longer than {MAX_CHARACTERS} characters", "write a shorter one")
     try:
         machine = _Machine()
         end = _Parser(text).parse()(machine, machine.state())
@@ -214,7 +214,7 @@ class _Parser:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text[:9]) <= _MOST_TIMES and len(text) < 9
+    return text.isascii() and text.isdigit() and int(text[:9]) <= _MAX_TIMES and len(text) < 9
 
 
 def _is(wanted: str) -> Test:

@@ -25,7 +25,7 @@ ORDER_PARAMETERS = (WEIGHTS_PARAMETER, MAX_AGE_PARAMETER, *SHARE_PARAMETERS)
 EVERY_OTHER = "*"
 """In place of a name: each user, or each project, without an entry of its own."""
 
-_MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
+_MAX_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
 class PriorityFactor(StrEnum):
@@ -141,7 +141,7 @@ def factor_names() -> Iterable[str]:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "...")
+    return repr(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "...")
 
 
 def _wrong(parameter: str, what: str, fix: str) -> BadRequest:

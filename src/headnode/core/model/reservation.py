@@ -14,7 +14,7 @@ from headnode.core.model.quantities import Instant, instant_text
 AtEnd = Literal["limit", "run-on", "cancel"]
 """What becomes of jobs inside: they are over by its end, or go on after it, or are canceled."""
 
-LONGEST_REASON = 500  # characters
+MAX_REASON = 500  # characters
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _LATEST = 253402300800  # the year 10000
 
@@ -94,9 +94,9 @@ def check_reservation(wish: NodeReservation, now: Instant) -> None:
             what=f"reservation {wish.name!r} has no nodes, or has both names of nodes and a number of nodes",
             fix="write either names of nodes or a number of nodes",
         )
-    if len(wish.reason) > LONGEST_REASON:
+    if len(wish.reason) > MAX_REASON:
         raise BadRequest(
             code="reservation-reason",
             what=f"the reason has {len(wish.reason)} characters",
-            fix=f"use up to {LONGEST_REASON}",
+            fix=f"use up to {MAX_REASON}",
         )

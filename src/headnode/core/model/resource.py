@@ -133,7 +133,7 @@ def check_resource(wish: BatchResource) -> None:
         )
     for field in ("programs", "settings", "directory"):
         text = getattr(wish, field)
-        if text and (not text.startswith("/") or "\0" in text or "\n" in text or len(text) > LONGEST_PATH):
+        if text and (not text.startswith("/") or "\0" in text or "\n" in text or len(text) > MAX_PATH):
             raise BadRequest(
                 code=f"resource-{field}",
                 what=f"{text[:200]!r} is not an absolute path",
@@ -153,7 +153,7 @@ def _check_limits(kind: str, wish: object, limits: Iterable[tuple[str, int, int]
             )
 
 
-LONGEST_PATH = 1024  # characters
+MAX_PATH = 1024  # characters
 
 
 class StartBasis(StrEnum):
@@ -308,7 +308,7 @@ def check_elastic_pool(wish: ElasticPool) -> None:
 
 
 def _check_cost(wish: ElasticPool) -> None:
-    if not 0 <= wish.node_price <= MOST_MONEY:
+    if not 0 <= wish.node_price <= MAX_MONEY:
         raise BadRequest(
             code="elastic-node-price",
             what=f"the price of a node-hour is {wish.node_price:g}",
@@ -316,7 +316,7 @@ def _check_cost(wish: ElasticPool) -> None:
         )
     if wish.most_cost is None:
         return
-    if not 0 < wish.most_cost <= MOST_MONEY:
+    if not 0 < wish.most_cost <= MAX_MONEY:
         raise BadRequest(
             code="elastic-most-cost",
             what=f"the limit of cost is {wish.most_cost:g}",
@@ -330,4 +330,4 @@ def _check_cost(wish: ElasticPool) -> None:
         )
 
 
-MOST_MONEY = 10**9  # units of the currency
+MAX_MONEY = 10**9  # units of the currency

@@ -10,7 +10,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
 
 USUAL_TIME: Final = Seconds(60.0)
-LONGEST_TIME: Final = 65_535  # seconds, as in Slurm
+MAX_TIME: Final = 65_535  # seconds, as in Slurm
 _FORM = re.compile(r"(?:(?P<target>[BbSs]):)?(?P<signal>[^:@]+)(?:@(?P<seconds>[0-9]{1,6}))?")
 
 
@@ -56,11 +56,11 @@ def read_limit_signal(text: str) -> LimitSignal:
             fix="write the signal and seconds, such as USR1@120, or B:USR1@120 for the program alone",
         )
     seconds = int(found["seconds"] or USUAL_TIME)
-    if not 1 <= seconds <= LONGEST_TIME:
+    if not 1 <= seconds <= MAX_TIME:
         raise BadRequest(
             code="signal",
             what=f"{seconds} s before the run time limit are not possible",
-            fix=f"write 1 to {LONGEST_TIME} seconds",
+            fix=f"write 1 to {MAX_TIME} seconds",
         )
     return LimitSignal(
         signal_number(found["signal"]), Seconds(float(seconds)), _LETTERS[(found["target"] or "").upper()]

@@ -157,7 +157,7 @@ CHECKSUMS = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
 _CHECKSUM = re.compile(r"([a-z0-9]{1,10}):([0-9a-fA-F]{1,200})")
 CREDENTIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_MOST_MODE = 0o777
+_MAX_MODE = 0o777
 
 
 class TransferDirection(StrEnum):
@@ -302,7 +302,7 @@ def _check_files(
 
 
 def _check_details(inside: JobPart, part: JobPart, one: StagedFile, field: str) -> None:
-    if one.mode is not None and not 0 <= one.mode <= _MOST_MODE:
+    if one.mode is not None and not 0 <= one.mode <= _MAX_MODE:
         what = f"the mode {one.mode:o} of {one.path[:80]!r} of {part} is not possible"
         inside.refuse("staging", what, "write the permissions as in chmod, from 0 to 777", "mode")
     if one.size is not None and one.size < 0:

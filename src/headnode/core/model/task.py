@@ -59,7 +59,7 @@ def reaches(limit: int | None, other: int | None) -> bool:
     return other != UNLIMITED and limit >= other
 
 
-MOST_INSTANCES = 1_000_000  # of one task
+MAX_INSTANCES = 1_000_000  # of one task
 
 
 class TaskType(StrEnum):

@@ -15,7 +15,7 @@ from headnode.core.model.patterns import compile_pattern
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import (
     LIMITS,
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     PREPARING,
     SPECIAL,
     UNLIMITED,
@@ -26,7 +26,7 @@ from headnode.core.model.task import (
     reaches,
 )
 from headnode.core.model.value_checks import (
-    MOST_CODE,
+    MAX_CODE,
     THE_JOB,
     JobPart,
     check_codes,
@@ -38,7 +38,7 @@ from headnode.core.model.value_checks import (
     task_part,
 )
 
-MOST_LIMIT = 2**63 - 1
+MAX_LIMIT = 2**63 - 1
 
 
 def check_limits(part: JobPart, limits: tuple[ResourceLimit, ...]) -> None:
@@ -65,7 +65,7 @@ def check_limits(part: JobPart, limits: tuple[ResourceLimit, ...]) -> None:
 
 def _check_limit(part: JobPart, limit: ResourceLimit) -> None:
     for side, amount in (("soft", limit.soft), ("hard", limit.hard)):
-        if amount is not None and not UNLIMITED <= amount <= MOST_LIMIT:
+        if amount is not None and not UNLIMITED <= amount <= MAX_LIMIT:
             what = f"the {side} limit {limit.name} of {part} is {amount}"
             part.refuse("resource-limit", what, f"write {LIMITS[limit.name]}, or -1 for no limit", side)
     if limit.soft is None and limit.hard is None:
@@ -98,7 +98,7 @@ def check_needs(part: JobPart, needs: NodeNeeds) -> None:
             check_listed(inside, "node", name, field, at)
     for field in ("minimum_memory", "minimum_disk", "minimum_swap", "minimum_speed", "minimum_processors"):
         least = getattr(needs, field)
-        if not 0 <= least <= MOST_CODE:
+        if not 0 <= least <= MAX_CODE:
             what = f"the least {field.removeprefix('minimum_')} of each node of {part} is {least}"
             inside.refuse("size", what, "ask for 0 or more", field)
 
@@ -130,8 +130,8 @@ def check_distribution(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if layout is None:
         return
     inside = part.inside("distribution")
-    if min(layout.per_node, layout.nodes) < 0 or max(layout.per_node, layout.nodes) > MOST_CODE:
-        field = "nodes" if 0 <= layout.per_node <= MOST_CODE else "per_node"
+    if min(layout.per_node, layout.nodes) < 0 or max(layout.per_node, layout.nodes) > MAX_CODE:
+        field = "nodes" if 0 <= layout.per_node <= MAX_CODE else "per_node"
         what = f"a number in the distribution of {part} is below 1"
         inside.refuse("distribution", what, "write 1 or more", field)
     if sum(map(bool, (layout.per_node, layout.nodes, layout.geometry))) > 1:
@@ -310,11 +310,11 @@ def _check_task_sweep(_: JobSpec, task: TaskSpec, part: JobPart) -> None:
             "write an end that is not below the start, and an increment of 1 or more",
             "end",
         )
-    if task.instances > MOST_INSTANCES:
+    if task.instances > MAX_INSTANCES:
         part.refuse(
             "too-many-instances",
             f"{part} has {task.instances} instances",
-            f"at most {MOST_INSTANCES} are possible",
+            f"at most {MAX_INSTANCES} are possible",
             "end",
         )
 

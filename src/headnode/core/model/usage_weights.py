@@ -21,7 +21,7 @@ _GB = 1024  # MB
 _KIND = "gpus:"
 _WORDS = ("processors", "memory-gb", "gpus")
 _NUMBER = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?")
-_MOST_SHOWN = 80  # characters of a wrong entry that the error repeats
+_MAX_SHOWN = 80  # characters of a wrong entry that the error repeats
 
 
 class UsageWeights(NamedTuple):
@@ -113,7 +113,7 @@ def _weight(name: str, text: str) -> int:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "...")
+    return repr(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "...")
 
 
 def _wrong(what: str) -> BadRequest:

@@ -20,7 +20,7 @@ from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import Distribution, TaskSpec
 
-LEAST_CODE, MOST_CODE = -(2**31), 2**31 - 1
+MIN_CODE, MAX_CODE = -(2**31), 2**31 - 1
 
 
 class JobPart(NamedTuple):
@@ -59,8 +59,8 @@ def task_part(number: int, task: TaskSpec) -> JobPart:
 
 def check_positive(part: JobPart, field: str, what: str, amount: int | None) -> None:
     """Refuse an amount below 1; None is no amount."""
-    if amount is not None and not 1 <= amount <= MOST_CODE:
-        part.refuse("size", f"{what} is {amount}", f"ask for 1 to {MOST_CODE}", field)
+    if amount is not None and not 1 <= amount <= MAX_CODE:
+        part.refuse("size", f"{what} is {amount}", f"ask for 1 to {MAX_CODE}", field)
 
 
 def check_whole_numbers(part: JobPart, spec: JobSpec | TaskSpec, options: Iterable[JobOption]) -> None:
@@ -108,7 +108,7 @@ def check_environment(part: JobPart, environment: Mapping[str, str]) -> None:
 def check_codes(part: JobPart, codes: Iterable[tuple[int, int]] | None) -> None:
     """Refuse exit code ranges that hold nothing."""
     for at, (low, high) in enumerate(codes or ()):
-        if not LEAST_CODE <= low <= high <= MOST_CODE:
+        if not MIN_CODE <= low <= high <= MAX_CODE:
             what = f"valid exit codes {low}..{high} of {part}"
             part.refuse("exit-codes", what, "write the smaller number first", "valid_exit_codes", at)
 
@@ -117,8 +117,8 @@ DEFAULT_HOLD = "user"
 PRIVILEGED_HOLDS = frozenset({"system", "operator"})
 """Only operators and administrators set and release these; names compare without regard to case."""
 
-MOST_HOLDS = 32  # on one job
-LONGEST_HOLD_NAME = 64  # characters
+MAX_HOLDS = 32  # on one job
+MAX_HOLD_NAME = 64  # characters
 
 
 def check_hold_name(name: str, part: JobPart = THE_JOB) -> None:
@@ -126,17 +126,11 @@ def check_hold_name(name: str, part: JobPart = THE_JOB) -> None:
 
     Raises:  BadRequest ``hold-name``.
     """
-    if (
-        len(name) > LONGEST_HOLD_NAME
-        or name != name.strip()
-        or not name.isprintable()
-        or "," in name
-        or not name
-    ):
+    if len(name) > MAX_HOLD_NAME or name != name.strip() or not name.isprintable() or "," in name or not name:
         part.refuse(
             "hold-name",
-            f"{name[:LONGEST_HOLD_NAME]!r} is not a name for a hold",
-            f"use 1 to {LONGEST_HOLD_NAME} characters, no comma, and no blank at its ends",
+            f"{name[:MAX_HOLD_NAME]!r} is not a name for a hold",
+            f"use 1 to {MAX_HOLD_NAME} characters, no comma, and no blank at its ends",
         )
 
 
@@ -148,10 +142,10 @@ def check_holds(names: Sequence[str]) -> None:
     for at, name in enumerate(names):
         check_hold_name(name, THE_JOB.inside("holds", at))
     if len({name.casefold() for name in names}) < len(names):
-        what = f"a hold is named twice in {', '.join(names[:MOST_HOLDS])}"
+        what = f"a hold is named twice in {', '.join(names[:MAX_HOLDS])}"
         THE_JOB.refuse("holds", what, "name each hold once", "holds")
-    if len(names) > MOST_HOLDS:
-        fix = f"at most {MOST_HOLDS} are possible"
+    if len(names) > MAX_HOLDS:
+        fix = f"at most {MAX_HOLDS} are possible"
         THE_JOB.refuse("holds", f"{len(names)} holds on one job", fix, "holds")
 
 

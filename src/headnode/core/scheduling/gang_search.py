@@ -230,8 +230,8 @@ class _Claims:
         return path[::-1]
 
 
-MOST_STEPS = 1_500
-MOST_LUMPS = 200  # that are searched for one by one
+MAX_STEPS = 1_500
+MAX_LUMPS = 200  # that are searched for one by one
 _END_COSTS = 10  # steps
 
 _Item = tuple[int, int]
@@ -260,13 +260,13 @@ class _LumpSearch:
             node: tuple((node in part.nodes, node in part.required) for part in parts) for node in self._nodes
         }
         self._missing = [part.units for part in parts]
-        self._steps = MOST_STEPS
+        self._steps = MAX_STEPS
         self._ends: GangUnits = []
 
     def found(self) -> GangUnits | None:
         """Return where the parts lie."""
         items = list(self._items())
-        if len(items) > MOST_LUMPS or not self._lay(items, 0, 0):
+        if len(items) > MAX_LUMPS or not self._lay(items, 0, 0):
             return None
         laid = [dict(each) for each in self._laid]
         for number, given in zip(self._simple, self._ends, strict=True):
@@ -283,7 +283,7 @@ class _LumpSearch:
             for size, times in ([(0, 1)] if part.whole and not part.apart else part.lumps)
         )
         for _, size, _, number, times in turns:
-            yield from [(number, -size)] * min(times, MOST_LUMPS + 1)
+            yield from [(number, -size)] * min(times, MAX_LUMPS + 1)
 
     def _lay(self, items: Sequence[_Item], at: int, first: int) -> bool:
         """Lay the items from one on; the first of them on this node or a later one."""

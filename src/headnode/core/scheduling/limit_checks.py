@@ -33,7 +33,7 @@ from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
 from headnode.core.scheduling.view import View
 
-MOST_FOUND = 10_000  # needs of which the size on idle nodes is remembered
+MAX_FOUND = 10_000  # needs of which the size on idle nodes is remembered
 
 
 class LeastProcessors:
@@ -159,7 +159,7 @@ def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:
     key = tuple(value for value in equal if value != {})
     known = cache.found.get(key) if need.rules >= 0 else None
     if known is None:
-        if len(cache.found) >= MOST_FOUND:
+        if len(cache.found) >= MAX_FOUND:
             cache.found.clear()
         idle = cache.idle = cache.idle or FreeResources.empty(node_table, {})
         known = cache.found[key] = max(least, _fewest(need, idle))

@@ -141,7 +141,7 @@ def _outside_groups(rules: NodeRules, node: NodeFacts) -> str:
     return ""
 
 
-_MOST_SERVING = 10_000  # of what parts ask of nodes, for one table
+_MAX_SERVING = 10_000  # of what parts ask of nodes, for one table
 
 NodeOrder = tuple[int, ...]
 """Numbers of nodes in the order in which they are taken."""
@@ -302,7 +302,7 @@ class NodeTable:
         asked = (part.needs, part.node_group, part.required_nodes)
         known = self._serving.get(asked)
         if known is None:
-            if len(self._serving) >= _MOST_SERVING:
+            if len(self._serving) >= _MAX_SERVING:
                 self._serving.clear()
             known = self._serving[asked] = self._served(part)
         return known

@@ -34,8 +34,8 @@ from headnode.core.scheduling.what_if_view import (
     without_growth,
 )
 
-MOST_PLANS = 100  # asked of the policy in one pass; who comes later in the queue waits for the next
-MOST_ALONE = 64  # running jobs of which one may do in place of several
+MAX_PLANS = 100  # asked of the policy in one pass; who comes later in the queue waits for the next
+MAX_ALONE = 64  # running jobs of which one may do in place of several
 
 
 class PendingRelease(NamedTuple):
@@ -154,7 +154,7 @@ class _PreemptionPass:
         everybody = list(self._candidates())
         for turn, request in in_turn(self.now):
             lower = [each for each in everybody if each.job.turn.minus_priority > turn.minus_priority]
-            if not lower or self._plans >= MOST_PLANS:
+            if not lower or self._plans >= MAX_PLANS:
                 break
             if request in refused or turn.job in starting or self._scene.barred(turn.job):
                 continue
@@ -298,7 +298,7 @@ class _PreemptionSearch:
         level = prefix[-1].job.turn.minus_priority
         if len(prefix) > 1:
             missing = self._missing()
-            for each in [each for each in lower if each.job.turn.minus_priority >= level][:MOST_ALONE]:
+            for each in [each for each in lower if each.job.turn.minus_priority >= level][:MAX_ALONE]:
                 if sum(count for _, count in each.job.allocation) < missing:
                     continue
                 resources.lift(self._piece(each))

@@ -20,7 +20,7 @@ from headnode.core.scheduling.plan import Plan, Reason, Shares, Why
 from headnode.core.scheduling.request import ResolvedRequest, held_with, resolve, resolved_at_some_time
 from headnode.core.scheduling.view import View, counted_licences, with_limits
 
-MOST_NODES_NAMED = 8
+MAX_NODES_NAMED = 8
 """How many nodes the short reasons of a pass name one by one."""
 
 _NONE: Mapping[str, tuple[int, int]] = {}
@@ -216,10 +216,10 @@ def _nodes_named(
         and not node_objection(rules, node_table.facts[n])
     ]
     outs = list(dict.fromkeys((*missing, *closed)))
-    for number in nsmallest(MOST_NODES_NAMED, outs, node_table.names.__getitem__):
+    for number in nsmallest(MAX_NODES_NAMED, outs, node_table.names.__getitem__):
         yield _node(node_table, number, why_out(need, request, resources, number))
-    if len(outs) > MOST_NODES_NAMED:
-        yield Reason(Why.NODE, f"{len(outs) - MOST_NODES_NAMED} more nodes are not available")
+    if len(outs) > MAX_NODES_NAMED:
+        yield Reason(Why.NODE, f"{len(outs) - MAX_NODES_NAMED} more nodes are not available")
 
 
 def _alike(need: ResolvedRequest, request: JobRequest, resources: FreeResources) -> Iterator[Reason]:
@@ -230,10 +230,10 @@ def _alike(need: ResolvedRequest, request: JobRequest, resources: FreeResources)
         kept = "" if need.access is None else node_table.kept_from(number, need.access)
         if text and text != f"is {kept}":
             alike.setdefault(text, []).append(node_table.names[number])
-    for text, names in list(alike.items())[:MOST_NODES_NAMED]:
+    for text, names in list(alike.items())[:MAX_NODES_NAMED]:
         who = f"node {names[0]!r}" if len(names) == 1 else f"each of {_together(names)}"
         yield Reason(Why.NODE, f"{who} {text}", names[0] if len(names) == 1 else "")
-    untold = sum(map(len, list(alike.values())[MOST_NODES_NAMED:]))
+    untold = sum(map(len, list(alike.values())[MAX_NODES_NAMED:]))
     if untold:
         yield Reason(Why.NODE, f"{untold} more nodes are not available")
 
@@ -301,7 +301,7 @@ def with_alternatives(told: Iterable[Reasons]) -> Reasons:
     return (*own, *(_line(number, reasons) for number, reasons in enumerate(others, start=1)))
 
 
-MOST_FOUND = 10_000  # requests of which it is remembered whether they can ever run
+MAX_FOUND = 10_000  # requests of which it is remembered whether they can ever run
 
 
 class EmptyCluster:
@@ -320,7 +320,7 @@ def never_with_any(request: JobRequest, view: View) -> Reasons:
     empty, asked = view.node_table().cache.of(EmptyCluster), (request, counted_licences(request, view))
     known = empty.found.get(asked)
     if known is None:
-        if len(empty.found) >= MOST_FOUND:
+        if len(empty.found) >= MAX_FOUND:
             empty.found.clear()
         table = empty.node_table = empty.node_table or NodeTable(view.nodes, reopened=True)
         options = (request, *request.others)

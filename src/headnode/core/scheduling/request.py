@@ -23,7 +23,7 @@ from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservationAccess
 from headnode.core.scheduling.view import RunningJob
 
-MOST_REMEMBERED = 100_000  # needs for one table
+MAX_REMEMBERED = 100_000  # needs for one table
 
 
 class ResolvedPart(NamedTuple):
@@ -148,7 +148,7 @@ def resolve(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
     cache = node_table.cache.of(ResolvedCache)
     known = cache.needs.get(request)
     if known is None:
-        if len(cache.needs) >= MOST_REMEMBERED:
+        if len(cache.needs) >= MAX_REMEMBERED:
             cache.clear()
         known = cache.needs[request] = _resolve_anew(request, node_table)
     return known

@@ -97,7 +97,7 @@ def _with_node(
     return after
 
 
-MOST_WAYS = 20_000
+MAX_WAYS = 20_000
 """The number of possible shortfalls of all parts beyond which the smallest cover is not searched."""
 
 
@@ -113,7 +113,7 @@ def cover_tasks(
     if found is None or not is_bounded(need) or sum(found.values()) <= need.ceiling:
         return found
     states = prod(times + 1 for part in need.parts for times in lacking(part))
-    if states * (need.minimum + 1) > MOST_WAYS:
+    if states * (need.minimum + 1) > MAX_WAYS:
         return None
     least = cheapest_nodes(need, resources, there, need.ceiling, _units)
     return None if least is None else dict(least)

@@ -36,7 +36,7 @@ from headnode.core.state import job_events as j
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 
-MOST_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
+MAX_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
 
 
 def apply_event(cluster: ClusterState, event: e.Event) -> None:
@@ -83,7 +83,7 @@ def keep_receipt(cluster: ClusterState, receipt: Receipt, now: Instant) -> None:
     kept.pop(receipt.key, None)
     while kept:
         oldest = next(iter(kept))
-        if receipt_in(kept[oldest], receipt.uid, oldest).expires > now and len(kept) < MOST_RECEIPTS:
+        if receipt_in(kept[oldest], receipt.uid, oldest).expires > now and len(kept) < MAX_RECEIPTS:
             break
         del kept[oldest]
     kept[receipt.key] = packed_receipt(receipt)

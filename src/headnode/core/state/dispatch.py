@@ -8,7 +8,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.outcome import AttemptOfTask
 from headnode.core.model.quantities import Instant
-from headnode.core.model.task import MOST_INSTANCES
+from headnode.core.model.task import MAX_INSTANCES
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import NodeCores
@@ -96,7 +96,7 @@ def _serve(
     index = graph.ready[0]
     progress, room = graph.run.tasks[index], TaskPlacement(cluster, graph, index, free)
     found: list[e.InstancesDispatched] = []
-    for instance in range(progress.made_so_far + 1, MOST_INSTANCES + 1):
+    for instance in range(progress.made_so_far + 1, MAX_INSTANCES + 1):
         place = room.place() if now >= graph.rests_until else None
         if place is None:
             break

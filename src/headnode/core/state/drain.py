@@ -15,7 +15,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.hooks import cleaned_first
 from headnode.core.state.job_record import JobRecord, LiveAttempt
 from headnode.core.state.node_loss import LOST, goes_on_with
-from headnode.core.state.node_record import LONGEST_REASON, Drain, NodeRecord
+from headnode.core.state.node_record import MAX_REASON, Drain, NodeRecord
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.prep_release import released_first
 from headnode.core.state.report import ReportEnded, ended
@@ -77,11 +77,11 @@ def drain(cluster: ClusterState, command: DrainNode, now: Instant) -> list[Event
 
 def _check_drain(command: DrainNode, now: Instant) -> None:
     """Refuse a reason that is too long, a date in the past, and force at a date."""
-    if len(command.reason) > LONGEST_REASON:
+    if len(command.reason) > MAX_REASON:
         raise BadRequest(
             code="drain-reason",
             what=f"the reason has {len(command.reason)} characters",
-            fix=f"use up to {LONGEST_REASON}",
+            fix=f"use up to {MAX_REASON}",
         )
     if command.closes is not None and not now < command.closes < NEVER:
         raise BadRequest(
@@ -105,7 +105,7 @@ def health(cluster: ClusterState, command: ReportHealth, now: Instant) -> list[E
         return []
     if command.well:
         return [e.NodeDrainLifted(at=now, node=command.node, cause="health")]
-    reason = command.reason[:LONGEST_REASON]
+    reason = command.reason[:MAX_REASON]
     if before is not None and before.reason == reason:
         return []
     closes = now if before is None else before.closes
@@ -117,7 +117,7 @@ def nonsense(cluster: ClusterState, command: ReportNonsense, now: Instant) -> li
     known = cluster.nodes.get(command.node)
     if known is None or _of("bad-report", known) is not None:
         return []
-    reason = f"it sent an invalid report: {command.reason}"[:LONGEST_REASON]
+    reason = f"it sent an invalid report: {command.reason}"[:MAX_REASON]
     return [e.NodeDrained(at=now, node=command.node, closes=now, cause="bad-report", reason=reason)]
 
 

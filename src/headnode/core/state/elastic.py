@@ -22,15 +22,15 @@ from headnode.core.state.command import Command
 from headnode.core.state.drain import DrainNode, drain
 from headnode.core.state.elastic_record import ElasticAllocation, ElasticRecord, obstacle
 from headnode.core.state.events import Event
-from headnode.core.state.join import LONGEST_INVITATION
-from headnode.core.state.node_record import LONGEST_REASON
+from headnode.core.state.join import MAX_INVITATION
+from headnode.core.state.node_record import MAX_REASON
 from headnode.core.state.nodes import ChangeNode, change_node
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.resources import resource_named
 from headnode.core.state.stop import StopJob, stop_job
 from headnode.core.state.submit import CreateJob, create
 
-MOST_POOLS = 20
+MAX_POOLS = 20
 ELASTIC = User(name="headnode", uid=0, gid=0, administrator=True)
 """Who gives allocations back: the head itself."""
 
@@ -115,8 +115,8 @@ def set_pool(cluster: ClusterState, command: SetElasticPool, now: Instant) -> li
     check_elastic_pool(wish)
     wish = replace(wish, resource=resource_named(cluster.resource_index.named, wish.resource).key)
     known = cluster.elastic.named.get(wish.key)
-    if known is None and len(cluster.elastic.named) >= MOST_POOLS:
-        raise WrongState(code="elastic", what=f"there are {MOST_POOLS} elastic pools", fix="remove one first")
+    if known is None and len(cluster.elastic.named) >= MAX_POOLS:
+        raise WrongState(code="elastic", what=f"there are {MAX_POOLS} elastic pools", fix="remove one first")
     if known is not None and known.removing:
         raise WrongState(
             code="elastic-removing",
@@ -140,11 +140,11 @@ def pause_pool(cluster: ClusterState, command: PauseElasticPool, now: Instant) -
     """An administrator pauses a pool."""
     must_administer(command.by, "pause elastic pools")
     record = pool_named(cluster, command.name)
-    if len(command.reason) > LONGEST_REASON:
+    if len(command.reason) > MAX_REASON:
         raise BadRequest(
             code="elastic-reason",
             what=f"the reason has {len(command.reason)} characters",
-            fix=f"use up to {LONGEST_REASON}",
+            fix=f"use up to {MAX_REASON}",
         )
     reason = command.reason or f"by {command.by.name}"
     if record.paused == reason or record.removing:
@@ -206,7 +206,7 @@ def make_node(cluster: ClusterState, command: MakeElasticNode, now: Instant) -> 
     invited = e.NodeInvited(
         at=now,
         digest=command.digest,
-        expires=Instant(now + LONGEST_INVITATION),
+        expires=Instant(now + MAX_INVITATION),
         approve=True,
         name=node,
         by=pool.name,

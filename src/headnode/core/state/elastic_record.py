@@ -12,9 +12,9 @@ from headnode.core.model.resource import ElasticPool
 from headnode.core.state.events import NodeDrained
 
 YOUNG = 60.0  # seconds: an allocation that ends by itself sooner after it became a node has failed
-LONGEST_RETRY = 3600.0  # seconds
+MAX_RETRY = 3600.0  # seconds
 ROUNDING = 1e-9  # of an allocation: sums of prices are not exact
-MOST_FAILURES = 5  # one after the other, until a pool is paused
+MAX_FAILURES = 5  # one after the other, until a pool is paused
 
 
 class ElasticAllocation(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,7 +73,7 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
         """When the next allocation may be made."""
         if self.failed_at is None or not self.failures:
             return Instant(0.0)
-        return Instant(self.failed_at + min(self.pool.retry * 2 ** (self.failures - 1), LONGEST_RETRY))
+        return Instant(self.failed_at + min(self.pool.retry * 2 ** (self.failures - 1), MAX_RETRY))
 
     @property
     def pending(self) -> list[ElasticAllocation]:
@@ -132,7 +132,7 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
         )
         self.failures = 1 if well else self.failures + 1
         self.failed_at, self.trouble = at, gone.trouble
-        if self.failures >= MOST_FAILURES and not self.paused:
+        if self.failures >= MAX_FAILURES and not self.paused:
             self.paused = f"{self.failures} allocations failed one after the other: {gone.trouble}"
 
 

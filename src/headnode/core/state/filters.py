@@ -158,7 +158,7 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
         ActivationVerdict.HOLD,
         ActivationVerdict.FAIL,
     ):
-        return [answered] if _is_news(record, answered) else []
+        return [answered] if _is_changed(record, answered) else []
     if command.verdict is ActivationVerdict.FAIL:
         return [answered, *_fail(record, command.words, now)]
     wished = cluster.written(record).hold_until
@@ -166,7 +166,7 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
     return [replace(answered, until=ahead)]
 
 
-def _is_news(record: JobRecord, answered: e.FilterAnswered) -> bool:
+def _is_changed(record: JobRecord, answered: e.FilterAnswered) -> bool:
     """Whether it was not said before: a filter that is asked again and again says the same mostly."""
     return record.filter_reply is None or replace(record.filter_reply, at=answered.at) != filter_reply(
         answered

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Path, WrongState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
-from headnode.core.model.value_checks import DEFAULT_HOLD, MOST_HOLDS, PRIVILEGED_HOLDS, check_hold_name
+from headnode.core.model.value_checks import DEFAULT_HOLD, MAX_HOLDS, PRIVILEGED_HOLDS, check_hold_name
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
@@ -32,7 +32,7 @@ class ReleaseJob(Command, frozen=True):
     name: str | None
 
 
-LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
+MAX_MESSAGE = 320  # characters; Compute Cluster's width of a message
 _CAN_WAIT = frozenset(
     {JobState.CONFIGURING, JobState.QUEUED, JobState.HANDED, JobState.SUSPENDED, JobState.RESUMING}
 )
@@ -53,7 +53,7 @@ def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
         )
     if _found(record, command.name):
         return []
-    if len(record.holds) >= MOST_HOLDS:
+    if len(record.holds) >= MAX_HOLDS:
         raise WrongState(
             code="too-many-holds",
             what=f"job {record.id} has {len(record.holds)} holds, and no more are possible",
@@ -64,11 +64,11 @@ def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
 
 
 def _check_message(message: str) -> None:
-    if len(message) > LONGEST_MESSAGE:
+    if len(message) > MAX_MESSAGE:
         raise BadRequest(
             code="message",
             what=f"the message has {len(message)} characters",
-            fix=f"use at most {LONGEST_MESSAGE}",
+            fix=f"use at most {MAX_MESSAGE}",
         )
 
 

@@ -17,7 +17,7 @@ from headnode.core.state.job_events import (
 from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.node_faults import blame_for_prolog, in_doubt, is_held_for_prologs
 from headnode.core.state.node_loss import is_too_small_without
-from headnode.core.state.node_record import LONGEST_REASON, NodeRecord
+from headnode.core.state.node_record import MAX_REASON, NodeRecord
 from headnode.core.state.transitions import (
     Holding,
     JobState,
@@ -147,7 +147,7 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
 def _drained(
     cluster: ClusterState, node: str, reason: str, now: Instant, doubt: SuspectJob | None = None
 ) -> list[Event]:
-    reason = reason[:LONGEST_REASON]
+    reason = reason[:MAX_REASON]
     if any(drain.cause == "hook" and drain.reason == reason for drain in cluster.nodes[node].drains):
         return []
     return [NodeDrained(at=now, node=node, closes=now, cause="hook", reason=reason, suspect=doubt)]

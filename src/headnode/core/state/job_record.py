@@ -251,7 +251,7 @@ class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
-MOST_REMEMBERED = 1024  # small descriptions
+MAX_REMEMBERED = 1024  # small descriptions
 
 _spec_encoder = msgspec.msgpack.Encoder()
 _spec_decoder = msgspec.msgpack.Decoder(JobSpec)
@@ -274,7 +274,7 @@ def decode_spec(data: bytes) -> JobSpec:
         raise UnknownDescription(str(error)) from None
 
 
-_decode_small = lru_cache(MOST_REMEMBERED)(_spec_decoder.decode)
+_decode_small = lru_cache(MAX_REMEMBERED)(_spec_decoder.decode)
 
 
 def without_texts(spec: JobSpec) -> JobSpec:

@@ -22,10 +22,10 @@ from headnode.core.model.job import (
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, format_time_limit
 from headnode.core.model.resource import HERE, places_in
-from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
+from headnode.core.model.task import MAX_INSTANCES, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import (
-    MOST_REMEMBERED,
+    MAX_REMEMBERED,
     SMALL,
     JobRecord,
     JobRun,
@@ -52,7 +52,7 @@ def job_names(data: bytes) -> JobNames:
     return _small_names(data) if len(data) <= SMALL else _names_decoder.decode(data)
 
 
-_small_names = lru_cache(MOST_REMEMBERED)(_names_decoder.decode)
+_small_names = lru_cache(MAX_REMEMBERED)(_names_decoder.decode)
 
 
 def request_of(spec: JobSpec) -> JobRequest:
@@ -133,7 +133,7 @@ def _joined(places: tuple[str, ...]) -> str:
 
 def _beside(task: TaskSpec) -> int:
     """Return how many instances of a task may run beside each other; a service fills whatever it is given."""
-    return MOST_INSTANCES if task.kind is TaskType.SERVICE else task.instances
+    return MAX_INSTANCES if task.kind is TaskType.SERVICE else task.instances
 
 
 def request_in(data: bytes) -> JobRequest:
@@ -156,12 +156,12 @@ def without_refused(request: JobRequest, run: JobRun | None) -> JobRequest:
     return replace(request, excluded_nodes=(*request.excluded_nodes, *run.refused))
 
 
-@lru_cache(MOST_REMEMBERED)
+@lru_cache(MAX_REMEMBERED)
 def _request_in_small(data: bytes) -> JobRequest:
     return _request_without_texts(encode_spec(without_texts(decode_spec(data))))
 
 
-@lru_cache(MOST_REMEMBERED)
+@lru_cache(MAX_REMEMBERED)
 def _request_without_texts(data: bytes) -> JobRequest:
     return request_of(decode_spec(data))
 

@@ -84,12 +84,12 @@ class SetNode(Command, frozen=True):
     comment: str | None = None
 
 
-LONGEST_NAME = 64  # characters: what a certificate has room for
-LONGEST_INVITATION = 30 * 86400  # seconds
-MOST_INVITATIONS = 10_000  # open at once
-LONGEST_WAIT = 30 * 86400  # seconds
-LONGEST_HOST, LONGEST_LABEL = 253, 63  # characters of a name in the network, and of a part of it
-MOST_STANDBYS = 4  # heads send each of them all events
+MAX_NAME = 64  # characters: what a certificate has room for
+MAX_INVITATION = 30 * 86400  # seconds
+MAX_INVITATIONS = 10_000  # open at once
+MAX_WAIT = 30 * 86400  # seconds
+MAX_HOST, MAX_LABEL = 253, 63  # characters of a name in the network, and of a part of it
+MAX_STANDBYS = 4  # heads send each of them all events
 _INVITE = "an administrator can make another with `hn node invite`"
 
 
@@ -98,14 +98,14 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
     must_administer(command.by, "invite nodes")
     if command.node:
         check_name(command.node)
-    if not now < command.expires <= now + LONGEST_INVITATION:
+    if not now < command.expires <= now + MAX_INVITATION:
         raise BadRequest(
             code="lifetime",
             what=f"an invitation of {command.expires - now:.0f} s is not possible",
-            fix=f"use a span of at most {LONGEST_INVITATION // 86400} days",
+            fix=f"use a span of at most {MAX_INVITATION // 86400} days",
         )
     still = sum(invitation.expires > now for invitation in cluster.invitations.values())
-    if still >= MOST_INVITATIONS:
+    if still >= MAX_INVITATIONS:
         raise BadRequest(
             code="invitations",
             what=f"{still} invitations are open, and no more are possible",
@@ -177,11 +177,11 @@ def check_name(name: str) -> None:
     Raises:  BadRequest ``node-name``.
     """
     plain = all(sign.isalnum() or sign in "-._" for sign in name) and name.isascii()
-    if not plain or not name[:1].isalnum() or len(name) > LONGEST_NAME:
+    if not plain or not name[:1].isalnum() or len(name) > MAX_NAME:
         raise BadRequest(
             code="node-name",
-            what=f"{name[:LONGEST_NAME]!r} cannot be the name of a node",
-            fix=f"use up to {LONGEST_NAME} letters, digits, '-', '.' and '_', a letter or digit first",
+            what=f"{name[:MAX_NAME]!r} cannot be the name of a node",
+            fix=f"use up to {MAX_NAME} letters, digits, '-', '.' and '_', a letter or digit first",
         )
 
 
@@ -193,7 +193,7 @@ def check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     plain = host.isascii() and all(sign.isalnum() or sign in "-._:%[]" for sign in host)
     labels = [len(label) for label in host.removesuffix(".").split(".")]
-    usable = len(host) <= LONGEST_HOST and min(labels) > 0 and max(labels) <= LONGEST_LABEL
+    usable = len(host) <= MAX_HOST and min(labels) > 0 and max(labels) <= MAX_LABEL
     if not (plain and usable and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
         raise BadRequest(
             code="listen",
@@ -246,17 +246,17 @@ def admit_standby(cluster: ClusterState, command: AdmitStandby, now: Instant) ->
 def _check_number_of_standbys(cluster: ClusterState, command: AdmitStandby, renamed: Collection[str]) -> None:
     """Refuse too many standby heads, and a second one that takes over by itself."""
     others = [one for one in cluster.standbys.values() if one.name not in (command.name, *renamed)]
-    if len(others) >= MOST_STANDBYS:
+    if len(others) >= MAX_STANDBYS:
         raise BadRequest(
             code="standbys",
-            what=f"the cluster has {MOST_STANDBYS} standby heads, and no more are possible",
+            what=f"the cluster has {MAX_STANDBYS} standby heads, and no more are possible",
             fix="remove one: hn standby remove NAME",
         )
-    if not 0 <= command.takeover_after <= LONGEST_WAIT:
+    if not 0 <= command.takeover_after <= MAX_WAIT:
         raise BadRequest(
             code="takeover-after",
             what=f"a takeover after {command.takeover_after:g} s without the head is not possible",
-            fix=f"use a span of at most {LONGEST_WAIT // 86400} days; 0: no takeover without a command",
+            fix=f"use a span of at most {MAX_WAIT // 86400} days; 0: no takeover without a command",
         )
     automatic = [one.name for one in others if one.takeover_after]
     if command.takeover_after and automatic:

@@ -28,7 +28,7 @@ from headnode.core.state.job_record import JobRecord, decode_record
 from headnode.core.state.job_request import gpus_while_suspended, job_names
 from headnode.core.state.transitions import JobState
 
-_MOST_MADE = 10_000  # requests with their limits, and pairs of user and project, that are remembered
+_MAX_MADE = 10_000  # requests with their limits, and pairs of user and project, that are remembered
 Owner = tuple[str, str]
 """A user and a project; an empty one for jobs without."""
 
@@ -94,7 +94,7 @@ class LimitIndex:
         asked = request, owner, project, gpus
         known = self._made.get(asked)
         if known is None:
-            if len(self._made) >= _MOST_MADE:
+            if len(self._made) >= _MAX_MADE:
                 self._made.clear()
                 self._alike.clear()
             known = self._made[asked] = self._admitted(owner, project, request, gpus)
@@ -217,7 +217,7 @@ class LimitIndex:
 
     def _shared(self, owner: Owner) -> Owner:
         """Return the one object for a user and project that many jobs have."""
-        if len(self._owners) >= _MOST_MADE:
+        if len(self._owners) >= _MAX_MADE:
             self._owners.clear()
         return self._owners.setdefault(owner, owner)
 

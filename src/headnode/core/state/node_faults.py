@@ -9,7 +9,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event, NodeDrained, NodeDrainLifted, SuspectJob
 from headnode.core.state.job_events import InstanceEnd, JobHeld
 from headnode.core.state.job_record import JobRecord, JobRun
-from headnode.core.state.node_record import LONGEST_REASON, MOST_NAMED, FailureStreak
+from headnode.core.state.node_record import MAX_NAMED, MAX_REASON, FailureStreak
 from headnode.core.state.transitions import JobState
 
 JOB_RETRY_COUNT = 3
@@ -41,7 +41,7 @@ def drain_for_fault(cluster: ClusterState, node: str, said: str, now: Instant) -
     known = cluster.nodes.get(node)
     if known is None or any(drain.cause == "fault" for drain in known.drains):
         return []
-    return [NodeDrained(at=now, node=node, closes=now, cause="fault", reason=said[:LONGEST_REASON])]
+    return [NodeDrained(at=now, node=node, closes=now, cause="fault", reason=said[:MAX_REASON])]
 
 
 def is_node_at_fault(cluster: ClusterState, node: str, trouble: str) -> bool:
@@ -76,7 +76,7 @@ def drain_for_failures(
         f"{row.count} tasks in a row could not be started here, while others could elsewhere; "
         f"the last was {record.id}.{last.task}.{last.instance}: {last.outcome.message}"
     )
-    return [NodeDrained(at=now, node=node, closes=now, cause="failures", reason=reason[:LONGEST_REASON])]
+    return [NodeDrained(at=now, node=node, closes=now, cause="failures", reason=reason[:MAX_REASON])]
 
 
 def _tells_of_node(
@@ -97,7 +97,7 @@ def _tells_of_node(
         return False
     if len(row.owners) == 1 and known.others_ran(row.owners, row.since):
         return False
-    if len(row.jobs) >= MOST_NAMED:
+    if len(row.jobs) >= MAX_NAMED:
         return True
     return record.run is not None and any(_ran_elsewhere(record.run, how.task, node) for how in failed)
 
@@ -121,11 +121,11 @@ def _ran_elsewhere(run: JobRun, task: int, node: str) -> bool:
     return bool(progress.finished) or any(each.placement[0][0] != node for each in live)
 
 
-MOST_NODES = 2  # that prologs of one owner's jobs drain before these jobs are held
+MAX_NODES = 2  # that prologs of one owner's jobs drain before these jobs are held
 HOLD = "system"  # the name of the hold: operators and administrators release it
 NOBODY = ""  # the owner of jobs that are over, who is not known any more
 NO_JOB = JobId(0)
-_LONGEST_MESSAGE = 320  # characters, as of holds that people set
+_MAX_MESSAGE = 320  # characters, as of holds that people set
 
 
 def in_doubt(cluster: ClusterState, node: str, job: JobId, now: Instant) -> SuspectJob | None:
@@ -172,13 +172,13 @@ def blame_for_prolog(
     returning:  a job that is put into the queue just before
     """
     nodes = {node: doubt for node, doubt in sorted(doubts.items()) if doubt.owner == owner}
-    if len(nodes) < MOST_NODES:
+    if len(nodes) < MAX_NODES:
         return []
     message = f"prologs failed on {len(nodes)} nodes ({', '.join(nodes)}), only for jobs of {owner}: {said}"
     jobs = sorted({doubt.job for doubt in nodes.values()})
     held = [job for job in jobs if job == returning or _waits(cluster.jobs.get(job))]
     return [
-        *(JobHeld(at=now, job=job, name=HOLD, message=message[:_LONGEST_MESSAGE]) for job in held),
+        *(JobHeld(at=now, job=job, name=HOLD, message=message[:_MAX_MESSAGE]) for job in held),
         *(NodeDrainLifted(at=now, node=node, cause="hook", suspect=doubt) for node, doubt in nodes.items()),
     ]
 

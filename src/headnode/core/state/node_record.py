@@ -16,7 +16,7 @@ from headnode.core.model.user import TokenRole
 from headnode.core.state import job_events as e
 from headnode.core.state.events import DrainCause, SuspectJob
 
-LONGEST_REASON = 500  # characters, of a drain
+MAX_REASON = 500  # characters, of a drain
 
 
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,7 +141,7 @@ def valid_secret(known: Mapping[str, Known], digest: str, now: Instant, noun: st
     return found
 
 
-MOST_NAMED = 3  # jobs and owners of a row; more are not told apart
+MAX_NAMED = 3  # jobs and owners of a row; more are not told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +155,11 @@ class FailureStreak:
 
     def longer(self, job: JobId, owner: str) -> "FailureStreak":
         """Return the row with one more failure."""
-        if len(self.jobs) >= MOST_NAMED and owner in self.owners:
+        if len(self.jobs) >= MAX_NAMED and owner in self.owners:
             return dataclasses_replace(self, count=self.count + 1)
         jobs, owners = self.jobs | {job}, self.owners | {owner}
         return FailureStreak(
-            self.since, self.count + 1, jobs, owners if len(owners) <= MOST_NAMED else self.owners
+            self.since, self.count + 1, jobs, owners if len(owners) <= MAX_NAMED else self.owners
         )
 
 

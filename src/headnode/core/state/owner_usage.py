@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HALF_LIFE_PARAMETER = "UsageHalfLife"
 USAGE_WEIGHTS_PARAMETER = "UsageWeights"
 HALF_LIFE = 604_800  # seconds, where the parameter is not set
-MOST_ACCOUNTS = 20_000  # names of projects are free text; beyond these the least used accounts are dropped
+MAX_ACCOUNTS = 20_000  # names of projects are free text; beyond these the least used accounts are dropped
 
 _PRECISION = 1e-3  # seconds
 _RATE = 1_000_000  # of a processor without weights: rates are in millionths, so that their sums are exact
@@ -258,14 +258,14 @@ class OwnerUsage:
         owner must not lose its usage by new names of projects.
         """
         accounts = self._accounts
-        if len(accounts) < MOST_ACCOUNTS:
+        if len(accounts) < MAX_ACCOUNTS:
             return
         idle = [
             (not key[1], self._used(each, self.now), key) for key, each in accounts.items() if not each.held
         ]
         idle.sort()
         for _, _, (owner, project) in idle:
-            if len(accounts) <= MOST_ACCOUNTS - MOST_ACCOUNTS // 10:
+            if len(accounts) <= MAX_ACCOUNTS - MAX_ACCOUNTS // 10:
                 break
             gone = accounts.pop((owner, project))
             if project:

@@ -5,7 +5,7 @@ from itertools import chain
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobRequest, UnitType, processors_for, units_in
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.model.task import MOST_INSTANCES
+from headnode.core.model.task import MAX_INSTANCES
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -243,7 +243,7 @@ def make_special_instance(progress: TaskProgress, instance: int) -> None:
             code="not-next", what=f"instance {instance} of a task that has {progress.instances_made}"
         )
     progress.instances_made = instance
-    if instance >= MOST_INSTANCES:
+    if instance >= MAX_INSTANCES:
         progress.endless = False
 
 

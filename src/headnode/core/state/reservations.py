@@ -58,7 +58,7 @@ class AdvanceReservation(Command, frozen=True):
     name: str
 
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def make_reservation(cluster: ClusterState, command: MakeReservation, now: Instant) -> list[Event]:
@@ -244,9 +244,9 @@ def _refuse_running(cluster: ClusterState, wish: NodeReservation, now: Instant) 
         nodes += [name] if there else []
     if not jobs:
         return
-    told = [f"job {job} {_until(end)}" for job, end in sorted(jobs.items())[:MOST_NAMED]]
-    if len(jobs) > MOST_NAMED:
-        told.append(f"{len(jobs) - MOST_NAMED} more")
+    told = [f"job {job} {_until(end)}" for job, end in sorted(jobs.items())[:MAX_NAMED]]
+    if len(jobs) > MAX_NAMED:
+        told.append(f"{len(jobs) - MAX_NAMED} more")
     where = ", ".join(folded_names(sorted(nodes, key=natural_order)))
     raise WrongState(
         code="jobs-run-there",

@@ -24,7 +24,7 @@ from headnode.core.state.permissions import must_administer
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
 
-MOST_RESOURCES = 100
+MAX_RESOURCES = 100
 _FEATURE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]{0,255}\Z", re.ASCII)  # & | * [ ] are operators there
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)  # of nodes of PBS
 _PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
@@ -213,9 +213,9 @@ def set_resource(cluster: ClusterState, command: SetResource, now: Instant) -> l
     _check_overlay(cluster.resource_index.named, wish)
     if known == wish:
         return []
-    if known is None and len(cluster.resource_index.named) >= MOST_RESOURCES:
+    if known is None and len(cluster.resource_index.named) >= MAX_RESOURCES:
         raise WrongState(
-            code="resources", what=f"there are {MOST_RESOURCES} resources", fix="remove one first"
+            code="resources", what=f"there are {MAX_RESOURCES} resources", fix="remove one first"
         )
     moved = known is not None and any(
         getattr(known, field) != getattr(wish, field) for field in ("system", "host", "settings", "directory")
@@ -342,7 +342,7 @@ def handed(cluster: ClusterState, command: ReportHanded, now: Instant) -> list[E
 def ids_there(record: JobRecord) -> list[str]:
     """Return the ids of the live attempts of a job at its resource, at most 100."""
     lives = (live for each in (record.run.tasks if record.run else ()) for live in each.live.values())
-    return list(islice((live.foreign for live in lives if live.foreign), MOST_IDS))
+    return list(islice((live.foreign for live in lives if live.foreign), MAX_IDS))
 
 
-MOST_IDS = 100
+MAX_IDS = 100

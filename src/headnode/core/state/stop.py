@@ -80,18 +80,18 @@ def stop_live(
     ]
 
 
-LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
+MAX_MESSAGE = 320  # characters; Compute Cluster's width of a message
 
 
 def stop_job(cluster: ClusterState, command: StopJob, now: Instant) -> list[Event]:
     """Cancel or finish a job, wherever it is in its life."""
     record = cluster.job(command.job)
     may_change(command.by, record)
-    if len(command.message) > LONGEST_MESSAGE:
+    if len(command.message) > MAX_MESSAGE:
         raise BadRequest(
             code="message",
             what=f"the message has {len(command.message)} characters",
-            fix=f"use at most {LONGEST_MESSAGE}",
+            fix=f"use at most {MAX_MESSAGE}",
         )
     message = command.message or f"{command.outcome} by {command.by.name}"
     if command.outcome == "finished" and record.state in (JobState.CONFIGURING, JobState.VALIDATING):

@@ -17,7 +17,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.hold import may_hold
 from headnode.core.state.job_events import JobCreated
 from headnode.core.state.job_record import (
-    MOST_REMEMBERED,
+    MAX_REMEMBERED,
     SMALL,
     JobHold,
     JobRecord,
@@ -88,7 +88,7 @@ def check_description_memory(cluster: ClusterState, owner: str, more: int) -> No
         )
 
 
-LONGEST_HOLD = 366 * 86400  # seconds
+MAX_HOLD = 366 * 86400  # seconds
 
 
 def create(cluster: ClusterState, command: CreateJob, now: Instant) -> list[Event]:
@@ -135,7 +135,7 @@ def _has_plain_texts(spec: JobSpec) -> bool:
     return plain and not any("\0" in task.command for task in spec.tasks)
 
 
-@lru_cache(MOST_REMEMBERED)
+@lru_cache(MAX_REMEMBERED)
 def _check_small(data: bytes) -> None:
     check_job(decode_spec(data))
 
@@ -173,7 +173,7 @@ def check_hold(spec: JobSpec, now: Instant) -> None:
 
     Raises:  BadRequest ``hold-until``.
     """
-    if spec.hold_until is not None and spec.hold_until > now + LONGEST_HOLD:
+    if spec.hold_until is not None and spec.hold_until > now + MAX_HOLD:
         raise BadRequest(
             code="hold-until",
             what="hold-until is more than a year ahead",

@@ -16,7 +16,7 @@ from headnode.core.state.job_record import LiveAttempt, TaskProgress
 from headnode.core.state.transitions import TaskState
 
 AHEAD = 0.1  # seconds of work handed to a node in advance
-MOST_AHEAD = 64  # instances
+MAX_AHEAD = 64  # instances
 _WEIGHT = 0.125  # of the newest run time in the mean
 _LONGEST = 10 * AHEAD  # seconds: a longer run time counts as this, so that short tasks count again soon
 
@@ -27,7 +27,7 @@ def ahead(mean: float) -> int:
     >>> ahead(0.001), ahead(0.03), ahead(7.0)
     (64, 3, 1)
     """
-    return max(1, min(int(AHEAD / max(mean, AHEAD / MOST_AHEAD)), MOST_AHEAD))
+    return max(1, min(int(AHEAD / max(mean, AHEAD / MAX_AHEAD)), MAX_AHEAD))
 
 
 class TaskKinds:
@@ -201,7 +201,7 @@ def on_nodes(place: NodeCores, nodes: Set[str]) -> bool:
 Waiter = str | int
 """What a task may wait for: a task name, or a task group's number."""
 
-MOST_PARENTS = 32  # live attempts that one task is dispatched behind
+MAX_PARENTS = 32  # live attempts that one task is dispatched behind
 
 
 class TaskParents:
@@ -286,14 +286,14 @@ class TaskParents:
         """
         found: dict[AttemptOfTask, LiveAttempt] = {}
         for key in keys:
-            if len(self._open[key]) > MOST_PARENTS:
+            if len(self._open[key]) > MAX_PARENTS:
                 return None
             for index in self._open[key]:
                 if not self._is_alike(index):
                     return None
                 for instance, live in self._tasks[index].live.items():
                     found[index + 1, instance, live.attempt] = live
-            if len(found) > MOST_PARENTS:
+            if len(found) > MAX_PARENTS:
                 return None
         nodes = {live.placement[0][0] if _may_lead(live) else "" for live in found.values()}
         return (nodes.pop(), tuple(found)) if len(nodes) == 1 and "" not in nodes else None

@@ -239,18 +239,18 @@ def activation_rules(cluster: ClusterState) -> tuple[tuple[str, str], ...]:
     return tuple(rule for rule in found if rule[1])
 
 
-LONGEST_NAME = 64  # characters
+MAX_NAME = 64  # characters
 
 
 def set_template(cluster: ClusterState, command: SetTemplate, now: Instant) -> list[Event]:
     """An administrator makes a template, or replaces the one of its name."""
     must_administer(command.by, "change job templates")
     template = command.template
-    if not template.name.isprintable() or not 0 < len(template.name.strip()) <= LONGEST_NAME:
+    if not template.name.isprintable() or not 0 < len(template.name.strip()) <= MAX_NAME:
         raise BadRequest(
             code="template",
             what=f"a template cannot be called {template.name!r}",
-            fix=f"use 1 to {LONGEST_NAME} printable characters",
+            fix=f"use 1 to {MAX_NAME} printable characters",
         )
     _refuse_own_default(template)
     if cluster.templates.get(template.name.lower()) == template:

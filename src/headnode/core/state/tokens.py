@@ -47,9 +47,9 @@ class RevokeToken(Command, frozen=True):
 
 LOGIN_LIFETIME = Seconds(3600.0)
 """How long a login can be taken."""
-LONGEST_TOKEN = 366 * 86400  # seconds
-MOST_OFFERS = 1_000  # logins that were not taken yet
-MOST_TOKENS = 100  # of one user
+MAX_TOKEN = 366 * 86400  # seconds
+MAX_OFFERS = 1_000  # logins that were not taken yet
+MAX_TOKENS = 100  # of one user
 BETWEEN_USES = 600.0  # seconds from a use that was written down to the next that is
 _LOG_IN = "get another on the head node: hn token new"
 LOG_IN_AGAIN = f"{_LOG_IN}; then hn login"
@@ -60,23 +60,23 @@ def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Ev
     """Offer a login, whose secret can be exchanged for a token of the user until it expires."""
     if command.user != command.by.name:
         must_administer(command.by, f"make a token for {command.user!r}")
-    if not 0 < command.lifetime <= LONGEST_TOKEN:
+    if not 0 < command.lifetime <= MAX_TOKEN:
         raise BadRequest(
             code="lifetime",
             what=f"a token of {command.lifetime:.0f} s is not possible",
-            fix=f"use a span of at most {LONGEST_TOKEN // 86400} days",
+            fix=f"use a span of at most {MAX_TOKEN // 86400} days",
         )
     alive = [token for token in cluster.tokens.values() if token.user == command.user and token.expires > now]
-    if len(alive) >= MOST_TOKENS:
+    if len(alive) >= MAX_TOKENS:
         raise BadRequest(
             code="tokens",
-            what=f"{command.user!r} has {len(alive)} tokens, and {MOST_TOKENS} are possible",
+            what=f"{command.user!r} has {len(alive)} tokens, and {MAX_TOKENS} are possible",
             fix="revoke tokens that are not needed: hn token list; hn token revoke NUMBER",
         )
-    if sum(login.expires > now for login in cluster.logins.values()) >= MOST_OFFERS:
+    if sum(login.expires > now for login in cluster.logins.values()) >= MAX_OFFERS:
         raise BadRequest(
             code="logins",
-            what=f"{MOST_OFFERS} logins are open, and no more are possible",
+            what=f"{MAX_OFFERS} logins are open, and no more are possible",
             fix="wait until some have been used or have expired",
         )
     return [

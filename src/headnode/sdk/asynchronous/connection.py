@@ -11,7 +11,7 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.apps.client.client import KEY, RETRY_PAUSE, RETRY_TIME, lost_answer
-from headnode.apps.client.connection import LARGEST_FRAME, PATIENCE, Connection, granted
+from headnode.apps.client.connection import MAX_FRAME, PATIENCE, Connection, granted
 from headnode.apps.client.failures import failure_of
 from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRoute
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -90,11 +90,11 @@ class AsyncConnection:
     async def send(self, request: dict[str, Any]) -> None:
         """Send one request.
 
-        Raises:  OverflowError when it is larger than `LARGEST_FRAME`; OSError when the head is gone.
+        Raises:  OverflowError when it is larger than `MAX_FRAME`; OSError when the head is gone.
         """
         body = msgspec.json.encode(request)
-        if len(body) > LARGEST_FRAME:
-            raise OverflowError(f"a request of {len(body)} bytes is larger than {LARGEST_FRAME}")
+        if len(body) > MAX_FRAME:
+            raise OverflowError(f"a request of {len(body)} bytes is larger than {MAX_FRAME}")
         self._writer.write(frame(body))
         await self._writer.drain()
 
@@ -105,7 +105,7 @@ class AsyncConnection:
         Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
         """
         async with asyncio.timeout(patience):
-            size = size_of(await self._reader.readexactly(HEADER), LARGEST_FRAME)
+            size = size_of(await self._reader.readexactly(HEADER), MAX_FRAME)
             body = await self._reader.readexactly(size)
         try:
             return msgspec.json.decode(body, type=dict[str, Any])

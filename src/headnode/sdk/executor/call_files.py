@@ -16,7 +16,7 @@ from headnode.adapters.files.opening import open_below, open_own_directory
 from headnode.core.model.errors import BadRequest, NotAllowed
 
 Header = TypeVar("Header", bound=msgspec.Struct)
-LONGEST_HEADER = 1 << 20  # bytes
+MAX_HEADER = 1 << 20  # bytes
 CALL, RESULT, STARTED, NEW = ".call", ".result", ".started", ".new"
 NO_VALUE = 3
 """Exit status of a task whose call has ended without a value: there is a result that says why."""
@@ -93,7 +93,7 @@ class CallDirectory:
             found = os.fstat(file.fileno())
             if found.st_uid != os.geteuid():
                 raise _not_private(f"{self.path}/{name}")
-            line = file.readline(LONGEST_HEADER)
+            line = file.readline(MAX_HEADER)
             body = file.read(min(most, found.st_size) + 1)
         try:
             header = headers.decode(line)

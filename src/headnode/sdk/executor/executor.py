@@ -36,12 +36,12 @@ Result = TypeVar("Result")
 MODULE = "headnode.sdk.executor.worker"
 MIB = 1 << 20
 ANY_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 and later write for the file of a function
-QUIET, LONGEST_BATCH = 0.02, 0.25  # seconds without a new call that end a batch; seconds for which it grows
-MOST_IN_BATCH = 100_000  # calls
-MOST_SOURCE = 100_000  # characters of lines that go with a call; a header of a call is bounded
+QUIET, MAX_BATCH = 0.02, 0.25  # seconds without a new call that end a batch; seconds for which it grows
+MAX_IN_BATCH = 100_000  # calls
+MAX_SOURCE = 100_000  # characters of lines that go with a call; a header of a call is bounded
 
 
-class WishKind(Enum):
+class ExecutorRequestKind(Enum):
     """What the sender of an executor is told."""
 
     CALL = auto()  # submit a call
@@ -50,16 +50,16 @@ class WishKind(Enum):
     END = auto()  # all jobs have ended
 
 
-class ExecutorWish(NamedTuple):
+class ExecutorRequest(NamedTuple):
     """A word to the sender, about a call or about all."""
 
-    kind: WishKind
+    kind: ExecutorRequestKind
     number: int = 0
 
     @property
     def goes_on(self) -> bool:
         """Whether a batch may have more wishes after this one."""
-        return self.kind in (WishKind.CALL, WishKind.CANCEL)
+        return self.kind in (ExecutorRequestKind.CALL, ExecutorRequestKind.CANCEL)
 
 
 class HeadnodeExecutor(Executor):
@@ -99,7 +99,7 @@ class HeadnodeExecutor(Executor):
         opened = CallDirectory(directory_path)
         self._calls = OpenCalls(opened, largest_result)
         self._python, self._task, self._job = python or sys.executable, task, job
-        self._wishes: queue.SimpleQueue[ExecutorWish] = queue.SimpleQueue()
+        self._wishes: queue.SimpleQueue[ExecutorRequest] = queue.SimpleQueue()
         self._lock, self._next, self._closed = threading.Lock(), 1, False
         self._sender: threading.Thread | None = None
         atexit.register(_shut_down_at_exit, weakref.ref(self))
@@ -124,7 +124,7 @@ class HeadnodeExecutor(Executor):
             self._calls.directory.write(f"{future.number}{CALL}", self._header(sources), body)
             self._calls.open(future)
             self._next += 1
-            self._wishes.put(ExecutorWish(WishKind.CALL, future.number))
+            self._wishes.put(ExecutorRequest(ExecutorRequestKind.CALL, future.number))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -141,7 +141,7 @@ class HeadnodeExecutor(Executor):
                 if not future.running():
                     future.cancel()
         if first and sender is not None:
-            self._wishes.put(ExecutorWish(WishKind.SHUT_DOWN))
+            self._wishes.put(ExecutorRequest(ExecutorRequestKind.SHUT_DOWN))
         elif first:
             self._clean_up()
         if wait and sender is not None:
@@ -208,14 +208,14 @@ class HeadnodeExecutor(Executor):
 
     def _dropped(self, number: int) -> None:
         """Cancel a call at the head; its future is canceled already."""
-        self._wishes.put(ExecutorWish(WishKind.CANCEL, number))
+        self._wishes.put(ExecutorRequest(ExecutorRequestKind.CANCEL, number))
 
     def _send(self) -> None:
         """Submit and cancel calls in batches, until the executor is shut down and all jobs have ended."""
         jobs: JobsOfCalls | None = None
-        while (wishes := self._batch())[-1].kind is not WishKind.END:
-            calls = {wish.number for wish in wishes if wish.kind is WishKind.CALL}
-            drops = {wish.number for wish in wishes if wish.kind is WishKind.CANCEL}
+        while (wishes := self._batch())[-1].kind is not ExecutorRequestKind.END:
+            calls = {wish.number for wish in wishes if wish.kind is ExecutorRequestKind.CALL}
+            drops = {wish.number for wish in wishes if wish.kind is ExecutorRequestKind.CANCEL}
             try:
                 if jobs is None:
                     jobs = JobsOfCalls(self._client, self._calls, self._description(), self._job)
@@ -225,7 +225,7 @@ class HeadnodeExecutor(Executor):
                     jobs.cancel(sorted(drops))
             except HeadnodeError as error:
                 self._calls.fail(calls, error)
-            if wishes[-1].kind is WishKind.SHUT_DOWN:
+            if wishes[-1].kind is ExecutorRequestKind.SHUT_DOWN:
                 threading.Thread(target=self._end_with, args=(jobs,), daemon=True).start()
         self._clean_up()
 
@@ -233,13 +233,13 @@ class HeadnodeExecutor(Executor):
         """End the sender when all jobs have ended; until then calls can be canceled."""
         if jobs is not None:
             jobs.join()
-        self._wishes.put(ExecutorWish(WishKind.END))
+        self._wishes.put(ExecutorRequest(ExecutorRequestKind.END))
 
-    def _batch(self) -> list[ExecutorWish]:
+    def _batch(self) -> list[ExecutorRequest]:
         """Return what is wished for at about the same time.  Waits for the first wish."""
-        wishes, deadline = [self._wishes.get()], time.monotonic() + LONGEST_BATCH
+        wishes, deadline = [self._wishes.get()], time.monotonic() + MAX_BATCH
         with contextlib.suppress(queue.Empty):
-            while wishes[-1].goes_on and len(wishes) < MOST_IN_BATCH and time.monotonic() < deadline:
+            while wishes[-1].goes_on and len(wishes) < MAX_IN_BATCH and time.monotonic() < deadline:
                 wishes.append(self._wishes.get(timeout=QUIET))
         return wishes
 
@@ -259,7 +259,7 @@ class HeadnodeExecutor(Executor):
 def _lines_in_no_file(names: set[str]) -> dict[str, list[str]]:
     """Return the lines of cells of notebooks and the like: a task could not read them for a traceback."""
     found: dict[str, list[str]] = {}
-    left = MOST_SOURCE
+    left = MAX_SOURCE
     for name in sorted(names):
         lines = [] if os.path.exists(name) else linecache.getlines(name)  # noqa: PTH110  (not a path at times)
         left -= sum(map(len, lines))

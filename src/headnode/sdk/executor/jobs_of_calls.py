@@ -15,7 +15,7 @@ from headnode.sdk.synchronous.client import HeadnodeClient
 from headnode.sdk.synchronous.connection import pause
 from headnode.sdk.verbs.verb_methods import Answer, new_key
 
-MOST_JOBS = 8  # of an executor at the same time
+MAX_JOBS = 8  # of an executor at the same time
 RESULT_PATIENCE = 60.0  # seconds until a result that a task has written is seen in the directory
 
 
@@ -130,7 +130,7 @@ class JobsOfCalls:
         for job in jobs:
             if job.has_room((self.calls.open_in(job.id) + count) * self._processors):
                 return job
-        return min(jobs, key=lambda job: self.calls.open_in(job.id)) if len(jobs) >= MOST_JOBS else None
+        return min(jobs, key=lambda job: self.calls.open_in(job.id)) if len(jobs) >= MAX_JOBS else None
 
     def _patiently(self, ask: Callable[[], Answer]) -> Answer:
         """Return the answer to a request that may be repeated; while the head is away, ask again.

@@ -27,9 +27,9 @@ from headnode.sdk.executor.call_files import (
 )
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-MOST_CALL = 1 << 40
+MAX_CALL = 1 << 40
 """Bytes of a call: the submitting process has bounded it."""
-LONGEST_TEXT = 100_000
+MAX_TEXT = 100_000
 """Characters of a traceback and of an exception."""
 
 
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     path, number = arguments
     try:
         directory = CallDirectory(path)
-        header, call = directory.read(f"{number}{CALL}", CALLS, MOST_CALL)
+        header, call = directory.read(f"{number}{CALL}", CALLS, MAX_CALL)
     except (OSError, HeadnodeError) as error:
         sys.stderr.write(f"call {number} cannot be read: {error}\n")
         return 2
@@ -97,7 +97,7 @@ def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
         body = _pickled(value)
     except Exception as error:  # noqa: BLE001  (whatever the class of the value raises)
         what = f"the result, a {type(value).__name__}, cannot be pickled: {type(error).__name__}: {error}"
-        return ResultHeader("result-not-picklable", what[:LONGEST_TEXT], "return plain data"), b""
+        return ResultHeader("result-not-picklable", what[:MAX_TEXT], "return plain data"), b""
     if len(body) > header.most:
         what = f"the pickled result has {len(body)} bytes, more than {header.most}"
         fix = "write it to a file and return the path, or raise HeadnodeExecutor(largest_result=...)"
@@ -106,8 +106,8 @@ def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
 
 
 def _exception(header: CallHeader, error: BaseException) -> tuple[ResultHeader, bytes]:
-    told = "".join(traceback.format_exception(error))[-LONGEST_TEXT:]
-    what = f"{type(error).__name__}: {error}"[:LONGEST_TEXT]
+    told = "".join(traceback.format_exception(error))[-MAX_TEXT:]
+    what = f"{type(error).__name__}: {error}"[:MAX_TEXT]
     try:
         body = _pickled(error)
     except Exception:  # noqa: BLE001  (whatever the class of the exception raises)

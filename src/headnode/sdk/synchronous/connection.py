@@ -53,7 +53,7 @@ class HeadTransport:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 if left == 0.0:  # a socket would not block at all
                     raise TimeoutError
-                answer = conversation.hear(left)
+                answer = conversation.receive(left)
                 done = bool(answer.get("done"))
                 yield answer
         finally:

@@ -46,12 +46,12 @@ class HeldJob:
             left = max(0.0, self._retry_at - time.monotonic())
             return _readable(others, left if patience is None else min(left, patience))
         if conversation.pending:
-            self._hear(conversation)
+            self._receive(conversation)
             return _readable(others, 0.0)
         ready = _readable((conversation.fileno(), *others), patience)
         if conversation.fileno() in ready:
             ready.remove(conversation.fileno())
-            self._hear(conversation)
+            self._receive(conversation)
         return ready
 
     def _connect(self) -> None:
@@ -62,9 +62,9 @@ class HeldJob:
         except errors_of_ours() as trouble:
             self._lost(trouble)
 
-    def _hear(self, conversation: "ClientConversation") -> None:
+    def _receive(self, conversation: "ClientConversation") -> None:
         try:
-            answer = conversation.hear()
+            answer = conversation.receive()
         except errors_of_ours() as trouble:
             self._lost(trouble)
             return
@@ -112,7 +112,7 @@ class HeldJob:
 
         conversation, told = self._client.begin("shell", job=self.job, in_task=True, command=command), b""
         try:
-            while not (answer := conversation.hear()).get("done"):
+            while not (answer := conversation.receive()).get("done"):
                 told += from_base64(answer.get("out", ""))
         finally:
             conversation.close()

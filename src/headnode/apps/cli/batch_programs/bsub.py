@@ -42,7 +42,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     terms = {"interactive": "true"} if interactive else None
     request = script_request(client, "lsf", script, names, line.options)
     job = submitted("bsub", client, request, terms=terms, in_words=_in_words_of_lsf)
-    _tell(job, line, script)
+    _print_submitted(job, line, script)
     if interactive:
         return _converse(job, client, terminal="I" not in line.own)
     if "K" in line.own or _says(script, "-K"):
@@ -123,7 +123,7 @@ def _in_words_of_lsf(refused: "HeadnodeError") -> ProgramRefusal:
     return ProgramRefusal(f"{'; '.join(told)}. {_NOT_SUBMITTED}", status=NOT_DONE, prefix="bare")
 
 
-def _tell(job: int, line: BsubLine, script: str) -> None:
+def _print_submitted(job: int, line: BsubLine, script: str) -> None:
     """Tell the number of the job and its queue, as programs look for them."""
     queue = line.options[line.options.index("-q") + 1] if "-q" in line.options else _queue_in(script)
     kind = "queue" if queue else "default queue"
@@ -153,7 +153,7 @@ def _converse(job: int, client: Client, *, terminal: bool) -> int:
         sys.stderr.write("<<Waiting for dispatch ...>>\n")
         try:
             while True:
-                answer = conversation.hear()
+                answer = conversation.receive()
                 if "node" in answer:
                     sys.stderr.write(f"<<Starting on {answer['node']}>>\n")
                     answer = join_terminal(conversation, notices=terminal)

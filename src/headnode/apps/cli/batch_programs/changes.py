@@ -6,7 +6,7 @@ Source:  Slurm 22.05, scontrol(1), "SPECIFICATIONS FOR UPDATE COMMAND, JOBS".
 import time
 
 from headnode.apps.cli.batch_programs.values import ALL_NODES
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, as_told, moment
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, moment, utc_time
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.slurm import slurm_time
 from headnode.core.formats.text.source_text import SourceText
@@ -51,7 +51,7 @@ def _priority(text: str) -> str:
 
 
 def _start(text: str) -> str:
-    return as_told(moment(text, time.time(), ahead=True))
+    return utc_time(moment(text, time.time(), ahead=True))
 
 
 _TERMS: "Mapping[str, tuple[str, Callable[[str], str]]]" = {

@@ -24,7 +24,7 @@ else:
     Shown = None
 
 _WIDTH_OF_FIELDS = 20  # characters of a field of -O without a width
-MOST_WIDTH = 100_000
+MAX_WIDTH = 100_000
 
 
 class Column(Generic[Shown]):
@@ -88,8 +88,8 @@ def letters(
 
 
 def _width(program: str, text: str) -> int:
-    if text and (len(text) > 6 or int(text) > MOST_WIDTH):
-        raise ProgramRefusal(f"{program}: a width of {text[:12]} is too large; at most {MOST_WIDTH}")
+    if text and (len(text) > 6 or int(text) > MAX_WIDTH):
+        raise ProgramRefusal(f"{program}: a width of {text[:12]} is too large; at most {MAX_WIDTH}")
     return int(text or 0)
 
 
@@ -171,8 +171,8 @@ def fields_of(
         if not meant:
             raise refuse(name[:40])
         digits = told.removeprefix("-")
-        if percent and not (digits.isascii() and digits.isdigit() and int(digits[:7]) <= MOST_WIDTH):
-            raise ProgramRefusal(f"a width of {told[:12]} is no number up to {MOST_WIDTH}")
+        if percent and not (digits.isascii() and digits.isdigit() and int(digits[:7]) <= MAX_WIDTH):
+            raise ProgramRefusal(f"a width of {told[:12]} is no number up to {MAX_WIDTH}")
         width = (percent and int(told)) or meant[0].width  # 0 says nothing, as in Slurm
         found.append(TableField(meant[0].heading, width, meant[0].show, meant[0].name))
     return found

@@ -25,14 +25,14 @@ def run_as(program: str, words: "Sequence[str]", client: Client | None = None, *
     """
     if HAND_OFF in os.environ:
         fix = "name the directory of the real one: hn resource add NAME --programs DIR"
-        return _tell(program, ProgramRefusal(f"this is Headnode's own program; {fix}"))
+        return _print_refusal(program, ProgramRefusal(f"this is Headnode's own program; {fix}"))
     own = client or Client(lambda: head_to_ask(os.environ, os.geteuid()))
     try:
         return _start(program, words, own, system)
     except ProgramRefusal as refusal:
-        return _tell(program, refusal)
+        return _print_refusal(program, refusal)
     except errors_of_ours() as error:
-        return _tell(program, _in_words_of(program, error))
+        return _print_refusal(program, _in_words_of(program, error))
     finally:
         own.close()
 
@@ -139,12 +139,12 @@ def wants_help(program: str, words: "Sequence[str]") -> bool:
     return False
 
 
-_MOST_LINKS = 8
+_MAX_LINKS = 8
 
 
 def system_of_link(path: str) -> str:
     """Return whose ``qsub`` a link is: it leads to `hn` by one named ``qsub.pbs`` or ``qsub.gridengine``."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         for system in ("pbs", "gridengine"):
             if path.endswith(f".{system}"):
                 return system
@@ -155,7 +155,7 @@ def system_of_link(path: str) -> str:
     return "pbs"
 
 
-def _tell(program: str, refusal: ProgramRefusal) -> int:
+def _print_refusal(program: str, refusal: ProgramRefusal) -> int:
     sys.stdout.flush()
     for line in refusal.lines:
         sys.stderr.write(f"{line}\n" if refusal.prefix == "bare" else f"{program}: {refusal.prefix}{line}\n")

@@ -9,7 +9,7 @@ import sys
 from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, ids_of, option_of
 from headnode.apps.cli.batch_programs.rows import LIVING, JobSource
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, as_told, number_of
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, number_of, utc_time
 from headnode.apps.client.client import Client
 from headnode.core.formats.batch.draft import BatchDraft
 from headnode.core.formats.batch.lines import BatchSystem
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TERMS: "Mapping[str, tuple[str, Callable[[Any], str]]]" = {
     "email": ("emailaddress", str),
-    "hold_until": ("holduntil", as_told),
+    "hold_until": ("holduntil", utc_time),
     "name": ("jobname", str),
     "notify_on_completion": ("notifyoncompletion", lambda value: str(value).lower()),
     "notify_on_start": ("notifyonstart", lambda value: str(value).lower()),

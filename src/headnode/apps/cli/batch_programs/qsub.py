@@ -134,7 +134,7 @@ def _submit(line: QsubLine, client: Client) -> int:
         return _verify(request, client)
     in_words = partial(in_words_of, line.system)
     job = submitted("qsub", client, request, in_words=in_words)
-    _tell(line, job, request, client)
+    _print_submitted(line, job, request, client)
     if line.own.get("sync") not in ("y", "yes"):
         return 0
     status = exit_code_of(job, client)
@@ -192,7 +192,7 @@ def _verify(request: "dict[str, Any]", client: Client) -> int:
     return 0
 
 
-def _tell(line: QsubLine, job: int, request: "dict[str, Any]", client: Client) -> None:
+def _print_submitted(line: QsubLine, job: int, request: "dict[str, Any]", client: Client) -> None:
     (listed,) = _patiently(job, lambda: JobSource(client).listed([job]))
     if line.system == "pbs":
         if "z" not in line.own:

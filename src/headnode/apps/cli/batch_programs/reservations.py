@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    Told = Mapping[str, Any]
+    HeadAnswer = Mapping[str, Any]
 
 NONE = "No reservations in the system\n"
 _STATES = {"Active": "ACTIVE", "Planned": "INACTIVE"}
 
 
-def reservation_lines(told: "Told", nodes: "Sequence[Told]") -> "list[str]":
+def reservation_lines(told: "HeadAnswer", nodes: "Sequence[HeadAnswer]") -> "list[str]":
     """Return what ``scontrol show reservation`` prints of one; `nodes` are those of the cluster."""
     own = [node for node in nodes if node["name"] in told["nodes"]]
     cores = sum(node["processors"] for node in own)
@@ -41,7 +41,7 @@ def reservation_lines(told: "Told", nodes: "Sequence[Told]") -> "list[str]":
     ]
 
 
-def reservation_table(reservations: "Sequence[Told]", *, heading: bool) -> str:
+def reservation_table(reservations: "Sequence[HeadAnswer]", *, heading: bool) -> str:
     """Return what ``sinfo -T`` prints."""
     if not reservations:
         return NONE
@@ -64,15 +64,15 @@ def reservation_table(reservations: "Sequence[Told]", *, heading: bool) -> str:
     )
 
 
-def _duration(told: "Told") -> str:
+def _duration(told: "HeadAnswer") -> str:
     return clock(told["end"] - told["start"], hours=True)
 
 
-def _folded(told: "Told") -> str:
+def _folded(told: "HeadAnswer") -> str:
     return folded_nodes(told["nodes"])
 
 
-def _flags(told: "Told", nodes: int) -> str:
+def _flags(told: "HeadAnswer", nodes: int) -> str:
     """Return its flags in the order of Slurm."""
     flags = {
         "MAINT": told["maintenance"],

@@ -308,7 +308,7 @@ def refuse_other_clusters(asked: ProgramWords, client: Client) -> None:
             raise ProgramRefusal(f"'{name[:60]}' is an invalid entry for --clusters: it is not this cluster")
 
 
-MOST_NUMBERS = 100_000  # elements that a command line can name in one word
+MAX_NUMBERS = 100_000  # elements that a command line can name in one word
 
 
 def typed_numbers(text: str) -> "set[int]":
@@ -325,8 +325,8 @@ def typed_numbers(text: str) -> "set[int]":
             raise ProgramRefusal(f"Invalid job id: {text[:60]!r} is no element of an array")
         begin, end, every = map(int, fields)
         ranges.append(range(begin, end + 1, max(1, every)))
-    if sum(map(len, ranges)) > MOST_NUMBERS:
-        raise ProgramRefusal(f"Invalid job id: {text[:60]!r} are more than {MOST_NUMBERS} elements")
+    if sum(map(len, ranges)) > MAX_NUMBERS:
+        raise ProgramRefusal(f"Invalid job id: {text[:60]!r} are more than {MAX_NUMBERS} elements")
     return {number for each in ranges for number in each}
 
 

@@ -93,12 +93,12 @@ def run(words: "Sequence[str]", client: Client) -> int:
         waits.until_granted(limit)
     except Interrupted:
         waits.revoke()
-        _say(asked, f"Job allocation {job} has been revoked.")
+        _print_line(asked, f"Job allocation {job} has been revoked.")
         raise ProgramRefusal("salloc: Job aborted due to signal", prefix="bare") from None
     except BaseException:
         waits.revoke()
         raise
-    _say(asked, f"Granted job allocation {job}")
+    _print_line(asked, f"Granted job allocation {job}")
     return 0 if waits.allocation is None else _Command(asked, waits.allocation, kill).run()
 
 
@@ -165,7 +165,7 @@ def _interrupt(_number: int, _frame: "FrameType | None") -> None:
     raise Interrupted
 
 
-def _say(asked: ProgramWords, text: str) -> None:
+def _print_line(asked: ProgramWords, text: str) -> None:
     if not asked.has("quiet"):
         _write(f"salloc: {text}\n")
 
@@ -175,11 +175,11 @@ def _write(text: str) -> None:
         os.write(2, text.encode(errors="surrogateescape"))
 
 
-def _tell_notices(asked: ProgramWords, allocation: HeldJob) -> None:
+def _print_notices(asked: ProgramWords, allocation: HeldJob) -> None:
     """Say what the head has said, but that the job is being ended: that is said in the words of Slurm."""
     for notice in allocation.notices:
         if "is being ended" not in notice:
-            _say(asked, notice)
+            _print_line(asked, notice)
     allocation.notices.clear()
 
 
@@ -207,10 +207,10 @@ class _WaitingAllocation:
                 raise ProgramRefusal(f"{_FAILED}: {_TOO_LATE}")
             if not told and waited >= _TOLD_AFTER and state == "queued":
                 told = True
-                _say(self._asked, f"Pending job allocation {self._job}")
-                _say(self._asked, f"job {self._job} queued and waiting for resources")
+                _print_line(self._asked, f"Pending job allocation {self._job}")
+                _print_line(self._asked, f"job {self._job} queued and waiting for resources")
         if told:
-            _say(self._asked, f"job {self._job} has been allocated resources")
+            _print_line(self._asked, f"job {self._job} has been allocated resources")
         rings = self._asked.has("bell") or (waited >= _RINGS_AFTER and not self._asked.has("no-bell"))
         if rings and os.isatty(1):
             sys.stdout.write("\a")
@@ -220,7 +220,7 @@ class _WaitingAllocation:
         """Return ``queued``, ``starts``, ``granted`` or ``over``, after a change or so many seconds."""
         if self.allocation is not None:
             self.allocation.look(patience)
-            _tell_notices(self._asked, self.allocation)
+            _print_notices(self._asked, self.allocation)
             if self.allocation.over:
                 return "over"
             if self.allocation.node:
@@ -291,10 +291,10 @@ class _Command:
         ended = os.pidfd_open(process.pid)
         try:
             while ended not in self._allocation.look(None, (ended,)):
-                _tell_notices(self._asked, self._allocation)
+                _print_notices(self._asked, self._allocation)
                 if self._allocation.over and not self._revoked:
                     self._revoked = True
-                    _say(self._asked, f"Job allocation {self._allocation.job} has been revoked.")
+                    _print_line(self._asked, f"Job allocation {self._allocation.job} has been revoked.")
                     if self._kill is not None:
                         self._send(self._kill or (signal.SIGHUP if self._terminal else signal.SIGTERM))
                 if self._allocation.over:
@@ -320,7 +320,7 @@ class _Command:
 
     def _release(self, status: int) -> None:
         if not self._revoked:
-            _say(self._asked, f"Relinquishing job allocation {self._allocation.job}")
+            _print_line(self._asked, f"Relinquishing job allocation {self._allocation.job}")
             try:
                 verb, fields = self._end or ("end_allocation", {"exit_code": status})
                 self._allocation.end(verb, **fields)

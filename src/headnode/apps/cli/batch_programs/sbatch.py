@@ -13,11 +13,11 @@ from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
     acted_on,
-    as_told,
     errors_of_ours,
     ignored,
     moment,
     read_words,
+    utc_time,
 )
 from headnode.apps.client.client import Client
 from headnode.apps.client.submitter import EVERYTHING, current_directory, variables_for_tasks
@@ -63,10 +63,10 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """Submit a script; return 0, or with ``--wait`` the exit code of the job."""
     asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
     script, names = _script(asked)
-    told = {*asked.options, *_told_in(script)}
+    told = {*asked.options, *_program_options_in(script)}
     request = script_request(client, "slurm", script, names, job_options(asked))
     if "test-only" in told:
-        _tell_test(client, request)
+        _print_expected_start(client, request)
         return 0
     job = submitted("sbatch", client, request, quiet="quiet" in told)
     if "parsable" in told:
@@ -129,7 +129,7 @@ def script_at(path: str) -> str:
         raise ProgramRefusal(wrong.what) from None
 
 
-def _told_in(script: str) -> "set[str]":
+def _program_options_in(script: str) -> "set[str]":
     """Return the options of a script that are for the program; the head reports errors in it."""
     if "#SBATCH" not in script:
         return set()
@@ -162,7 +162,7 @@ def job_options(asked: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM)
         told = value
         if name in ("begin", "deadline"):
             try:
-                told = as_told(moment(value, time.time(), ahead=True))
+                told = utc_time(moment(value, time.time(), ahead=True))
             except ProgramRefusal as wrong:
                 lines = (*wrong.lines, f"Invalid --{name} specification")
                 raise ProgramRefusal(*lines, status=UNREADABLE) from None
@@ -218,7 +218,7 @@ def limited_scope(refused: "HeadnodeError") -> str:
     return next((scope for scope in ("project", "group") if f"{scope} '" in refused.what), "user")
 
 
-def _tell_test(client: Client, request: "dict[str, Any]") -> None:
+def _print_expected_start(client: Client, request: "dict[str, Any]") -> None:
     """Tell when and where the job would start."""
     try:
         answer = client.ask("check_job", **request)

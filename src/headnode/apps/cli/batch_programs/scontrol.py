@@ -173,7 +173,7 @@ def _jobs(named: str, client: Client, asked: ProgramWords) -> str:
         return queued_jobs(rows)
     if not rows:
         return "No jobs in the system\n"
-    return "".join(_told(_job_lines(row), asked) for row in rows)
+    return "".join(_joined(_job_lines(row), asked) for row in rows)
 
 
 def _waiting(row: BatchRow) -> "list[str]":
@@ -216,7 +216,7 @@ def _array_words(row: BatchRow) -> str:
     return "" if number is None else f"ArrayJobId={row.id} ArrayTaskId={number} "
 
 
-def _told(lines: "Sequence[str]", asked: ProgramWords) -> str:
+def _joined(lines: "Sequence[str]", asked: ProgramWords) -> str:
     return " ".join(lines) + "\n" if asked.has("oneliner") else "\n   ".join(lines) + "\n\n"
 
 
@@ -230,7 +230,7 @@ def _nodes(named: str, client: Client, asked: ProgramWords) -> str:
         if name not in known:
             print(f"Node {name} not found")
             raise ProgramRefusal
-    return "".join(_told(node_lines(known[name]), asked) for name in wanted)
+    return "".join(_joined(node_lines(known[name]), asked) for name in wanted)
 
 
 def _partitions(named: str, client: Client, asked: ProgramWords) -> str:
@@ -241,7 +241,7 @@ def _partitions(named: str, client: Client, asked: ProgramWords) -> str:
         print(f"Partition {named} not found")
         raise ProgramRefusal
     names = [named] if named else list(found)
-    return "".join(_told(partition_lines(name, found[name]), asked) for name in names)
+    return "".join(_joined(partition_lines(name, found[name]), asked) for name in names)
 
 
 def _reservations(named: str, client: Client, asked: ProgramWords) -> str:
@@ -253,7 +253,7 @@ def _reservations(named: str, client: Client, asked: ProgramWords) -> str:
         raise ProgramRefusal
     nodes = client.ask("nodes")["nodes"] if found else []
     wanted = [told for told in found if named in ("", told["name"])]
-    return "".join(_told(reservation_lines(told, nodes), asked) for told in wanted) or NONE
+    return "".join(_joined(reservation_lines(told, nodes), asked) for told in wanted) or NONE
 
 
 def _config(_named: str, client: Client, _asked: ProgramWords) -> str:

@@ -181,17 +181,17 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
     try:
         told = False
         while True:
-            answer = conversation.hear()
+            answer = conversation.receive()
             if "waits" in answer and not told and not asked.has("quiet"):
                 told = True
-                _say(says, f"srun: job {question['job']} queued and waiting for resources")
+                _print_line(says, f"srun: job {question['job']} queued and waiting for resources")
             elif "node" in answer:
                 if told:
-                    _say(says, f"srun: job {question['job']} has been allocated resources")
+                    _print_line(says, f"srun: job {question['job']} has been allocated resources")
                 ended = join_terminal(conversation, notices=asked.has("pty"))
-                return _told_end(ended, str(answer["node"]), asked, says)
+                return _print_end(ended, str(answer["node"]), asked, says)
             elif answer.get("done"):
-                return _told_end(answer, "", asked, says)
+                return _print_end(answer, "", asked, says)
     except TerminalClosed as left:  # by a signal, or from the keyboard: the program ends with the connection
         return left.status
     finally:
@@ -228,17 +228,17 @@ def _onto(file: int, stream: int) -> None:
     os.close(file)
 
 
-def _say(stream: int, text: str) -> None:
+def _print_line(stream: int, text: str) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
         os.write(stream, f"{text}\n".encode())
 
 
-def _told_end(answer: "dict[str, Any]", node: str, asked: ProgramWords, says: int) -> int:
+def _print_end(answer: "dict[str, Any]", node: str, asked: ProgramWords, says: int) -> int:
     status = int(answer["exit"])
     if answer["problem"]:
         raise ProgramRefusal(str(answer["problem"]), status=status or 1)
     if status and not asked.has("quiet") and _is_alone(asked):  # else the srun in the job has said it
         from headnode.apps.cli.batch_programs.step_tasks import ending
 
-        _say(says, f"srun: error: {node}: task 0: {ending(status)}")
+        _print_line(says, f"srun: error: {node}: task 0: {ending(status)}")
     return status

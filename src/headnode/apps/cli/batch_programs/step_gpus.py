@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _NOT_OF_STEPS = ("ntasks-per-gpu", "gpus-per-socket", "mem-per-gpu")
 
 
-class GpuWish(NamedTuple):
+class StepGpuRequest(NamedTuple):
     """What a step asks for: GPUs for each task, or on each node for all tasks there; None: not said."""
 
     each: int | None
     on_node: int | None
 
     @property
-    def is_said(self) -> bool:
+    def is_set(self) -> bool:
         """Whether the step names a number."""
         return self.each is not None or self.on_node is not None
 
 
-def wish_of(asked: ProgramWords, nodes: int) -> GpuWish:
+def step_gpu_request(asked: ProgramWords, nodes: int) -> StepGpuRequest:
     """Return what the options ask for; `nodes` is how many the step has.
 
     Raises:  ProgramRefusal.
@@ -47,7 +47,7 @@ def wish_of(asked: ProgramWords, nodes: int) -> GpuWish:
         if total % nodes:
             raise ProgramRefusal(f"--gpus={total} on {nodes} nodes: write --gpus-per-node or --gpus-per-task")
         on_node = total // nodes
-    return GpuWish(each, None if each is not None else on_node)
+    return StepGpuRequest(each, None if each is not None else on_node)
 
 
 def _of_gres(asked: ProgramWords) -> int | None:
@@ -88,7 +88,7 @@ def gpus_on_nodes(environ: "Mapping[str, str]", here: str) -> "dict[str, int]":
 class StepGpus:
     """The GPUs of one step: taken together with its processors, and dealt to its tasks."""
 
-    def __init__(self, wish: GpuWish, there: "Mapping[str, int]", slots: StepSlots | None) -> None:
+    def __init__(self, wish: StepGpuRequest, there: "Mapping[str, int]", slots: StepSlots | None) -> None:
         self._wish, self._there, self._slots = wish, there, slots
         self.of_tasks: dict[int, tuple[int, ...]] | None = None  # by rank; None: all
 
@@ -98,7 +98,7 @@ class StepGpus:
 
     def take_free(self, nodes: "Sequence[tuple[str, int]]", processors: int) -> "list[tuple[str, int]]":
         """Take all free GPUs; return how many processors of each node tasks can use with them."""
-        if not self._wish.is_said:
+        if not self._wish.is_set:
             return list(nodes)
         return self._room(nodes, processors, {node: len(self._free(node)) for node, _ in nodes})
 
@@ -118,7 +118,7 @@ class StepGpus:
 
     def deal(self, tasks: "Sequence[StepTask]") -> None:
         """Deal the GPUs that were taken to tasks, and release the others."""
-        if not self._wish.is_said:
+        if not self._wish.is_set:
             return
         each, on_node = self._wish
         free = {task.node: self._held(task.node) for task in tasks}

@@ -136,7 +136,7 @@ class RunningStep:
             pump.join()
         for file in self._files.values():
             os.close(file)
-        self._tell(ended)
+        self._report(ended)
         return max(ended.values(), default=0)
 
     def _start(self, task: StepTask) -> None:
@@ -309,7 +309,7 @@ class RunningStep:
         for process in self._running.values():
             process.wait()
 
-    def _tell(self, ended: "Mapping[int, int]") -> None:
+    def _report(self, ended: "Mapping[int, int]") -> None:
         """Tell of tasks that did not end well: together those of a node that ended alike."""
         if self._asked.has("quiet"):
             return

@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple
 
 from headnode.apps.cli.batch_programs.squeue import unfolded
-from headnode.apps.cli.batch_programs.step_gpus import StepGpus, gpus_on_nodes, wish_of
+from headnode.apps.cli.batch_programs.step_gpus import StepGpus, gpus_on_nodes, step_gpu_request
 from headnode.apps.cli.batch_programs.step_slots import StepSlots, file_name, own_folder
 from headnode.apps.cli.batch_programs.step_tasks import RunningStep, StepTask
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, number_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PAUSE = 0.05  # seconds between two looks for free processors
-MOST_TASKS = 10_000
+MAX_TASKS = 10_000
 _LOST_WORDS = "Overflow"
 
 
@@ -39,10 +39,10 @@ def run_step(asked: ProgramWords) -> int:
     """Start the tasks of a step and wait for them; return the highest exit code."""
     request, nodes = _request(asked), job_nodes(os.environ)
     there = gpus_on_nodes(os.environ, os.environ.get("HEADNODE_NODE", ""))
-    wish = wish_of(asked, request.nodes or 1)
+    wish = step_gpu_request(asked, request.nodes or 1)
     shares = asked.has("overlap") or asked.has("overcommit")
     slots = None if shares else StepSlots()
-    gpus = StepGpus(wish, there, StepSlots() if slots and wish.is_said else None)
+    gpus = StepGpus(wish, there, StepSlots() if slots and wish.is_set else None)
     _refuse_too_many(request, nodes, gpus, asked)
     try:
         free = _wait_for(slots, gpus, request, nodes, asked) if slots else nodes
@@ -123,7 +123,7 @@ def _refuse_too_many(
     chosen = _chosen(nodes, asked)
     usable = [node for node in gpus.all_room(chosen, request.processors) if node[1]]
     room = sum(count // request.processors for _, count in chosen)
-    if request.tasks > MOST_TASKS or (request.tasks > room and not asked.has("overcommit")):
+    if request.tasks > MAX_TASKS or (request.tasks > room and not asked.has("overcommit")):
         what = "More processors requested than permitted"
     elif request.nodes is not None and request.nodes > len(chosen):
         what = "Requested node configuration is not available"

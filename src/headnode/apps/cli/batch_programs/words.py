@@ -325,7 +325,7 @@ def moment(text: str, now: float, *, ahead: bool = False) -> float:
     raise ProgramRefusal(f"Invalid time specification (pos=0): {text[:60]}")
 
 
-def as_told(at: float) -> str:
+def utc_time(at: float) -> str:
     """Return a time as the head is told it: with its time zone, for the head may be in another.
 
     >>> as_told(0.0)

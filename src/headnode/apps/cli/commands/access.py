@@ -26,7 +26,7 @@ def log_in(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
     login = redeem_login(word, shared=shared) if "/" in word else redeem_login(_line(), word, shared=shared)
     path = keep(os.environ, login)
     told = {"head": login.address, "cluster": login.cluster, "user": login.user, "expires": login.expires}
-    out.said(
+    out.outcome(
         f"You are {login.user} at cluster {login.cluster} ({login.address}) until {instant(login.expires)}.",
         told,
     )
@@ -69,7 +69,7 @@ def log_out(asked: Arguments, client: Client, out: Output) -> int:
     finally:
         other.close()
     forget(os.environ, login)
-    out.said(said, {"head": login.address, "cluster": login.cluster})
+    out.outcome(said, {"head": login.address, "cluster": login.cluster})
     return 0
 
 
@@ -156,7 +156,7 @@ def revoke_token(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("it is not clear which token to revoke", "give its number: hn token list")
     for number in numbers:
         answer = client.ask("revoke_token", token=int(number))
-        out.said(f"Token {number} is revoked.", answer, number)
+        out.outcome(f"Token {number} is revoked.", answer, number)
     return 0
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headnode.adapters.journal.checking import TableCheck
     from headnode.core.state.cluster_state import ClusterState
 
-MOST_NAMED = 5  # damaged rows of a table; --json has all
+MAX_NAMED = 5  # damaged rows of a table; --json has all
 
 
 def check_journal(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
@@ -54,7 +54,7 @@ def check_journal(asked: Arguments, client: Client, out: Output) -> int:  # noqa
 
 
 def _named(rows: list[str]) -> str:
-    return ", ".join(rows[:MOST_NAMED]) + (", ..." if len(rows) > MOST_NAMED else "")
+    return ", ".join(rows[:MAX_NAMED]) + (", ..." if len(rows) > MAX_NAMED else "")
 
 
 def _advice(found: "list[TableCheck]") -> str:
@@ -92,7 +92,7 @@ def restore(asked: Arguments, client: Client, out: Output) -> int:
         "listen": listen,
         "next_job": checked.cluster.next_job + skipped,
     }
-    out.said(_restored_text(state, checked, listen, skipped), data, state)
+    out.outcome(_restored_text(state, checked, listen, skipped), data, state)
     return 0
 
 
@@ -164,7 +164,7 @@ def back_up(asked: Arguments, client: Client, out: Output) -> int:
         checked = _packed(target, state, copy)
     finally:
         copy.unlink(missing_ok=True)
-    out.said(_saved_text(target, checked, time.monotonic() - begun), _as_data(target, checked), target)
+    out.outcome(_saved_text(target, checked, time.monotonic() - begun), _as_data(target, checked), target)
     return 0
 
 

@@ -160,7 +160,7 @@ def convert_file(asked: Arguments, _client: Client, out: Output) -> int:
     else:
         names = _write_files(directory, files)
         _note_report(asked, report, out)
-        out.said("\n".join(names), {**report, "files": names}, "\n".join(names))
+        out.outcome("\n".join(names), {**report, "files": names}, "\n".join(names))
     return 0
 
 
@@ -175,7 +175,7 @@ def _note_report(asked: Arguments, report: "dict[str, Any]", out: Output) -> Non
 
 def _print(text: bytes, report: "dict[str, Any]", asked: Arguments, out: Output) -> None:
     if asked.flag("json"):
-        out.said("", {**report, "text": text.decode()})
+        out.outcome("", {**report, "text": text.decode()})
     else:
         out.raw(text if text.endswith(b"\n") else text + b"\n")
 

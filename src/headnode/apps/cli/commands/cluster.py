@@ -233,7 +233,7 @@ def history(asked: Arguments, client: Client, out: Output) -> int:
         return 0
     write_history(path, found, whole_seconds=whole)
     jobs = counted(len(found.jobs), "job")
-    out.said(f"{jobs} written to {path}.", {"file": path, "jobs": len(found.jobs)}, path)
+    out.outcome(f"{jobs} written to {path}.", {"file": path, "jobs": len(found.jobs)}, path)
     return 0
 
 

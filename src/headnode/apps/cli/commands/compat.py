@@ -38,7 +38,7 @@ def install(asked: Arguments, _client: Client, out: Output) -> int:
         raise _trouble(folder, trouble) from trouble
     for name, leads_to in links.items():  # all are made, even if nobody reads this to its end
         link, end = folder / name, leads_to or str(target)
-        out.said(f"{link} is a link to {end}.", {"link": str(link), "target": end}, link)
+        out.outcome(f"{link} is a link to {end}.", {"link": str(link), "target": end}, link)
     _note_others(folder, links, out)
     return 0
 
@@ -88,7 +88,7 @@ def remove(asked: Arguments, _client: Client, out: Output) -> int:
     try:
         for link in links:
             link.unlink()
-            out.said(f"{link} has been removed.", {"link": str(link)}, link)
+            out.outcome(f"{link} has been removed.", {"link": str(link)}, link)
     except OSError as trouble:
         raise _trouble(folder, trouble) from trouble
     if not links:
@@ -102,7 +102,7 @@ def show(_asked: Arguments, _client: Client, out: Output) -> int:
     links = [Path(folder, name) for folder in folders if folder for name in EVERY_LINK]
     found = [link for link in links if _is_ours(link)]
     for link in found:
-        out.said(f"{link} -> {link.readlink()}", {"link": str(link), "target": str(link.readlink())}, link)
+        out.outcome(f"{link} -> {link.readlink()}", {"link": str(link), "target": str(link.readlink())}, link)
     if not found:
         from headnode.apps.cli.table import RecordTable
 

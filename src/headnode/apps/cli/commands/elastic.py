@@ -49,7 +49,7 @@ def add(asked: Arguments, client: Client, out: Output) -> int:
         "set_elastic_pool", name=the_name(asked, "elastic pool", "see: hn elastic list"), **fields
     )
     name = answer["pool"]["name"]
-    out.said(f"Elastic pool {name} has been set. See it at work: hn elastic view {name}", answer, name)
+    out.outcome(f"Elastic pool {name} has been set. See it at work: hn elastic view {name}", answer, name)
     return 0
 
 
@@ -109,7 +109,7 @@ def _change(verb: str, done: str) -> "Run":
         reason = {"reason": text} if (text := asked.text("reason")) is not None else {}
 
         def deed(name: str) -> None:
-            out.said(f"Elastic pool {name} {done}.", client.ask(verb, name=name, **reason), name)
+            out.outcome(f"Elastic pool {name} {done}.", client.ask(verb, name=name, **reason), name)
 
         return for_each(asked.words, deed, out)
 

@@ -31,7 +31,7 @@ from headnode.core.model.errors import (
 TYPE_CHECKING = False
 
 
-_LARGEST_PROXY = 32_768  # characters
+_MAX_PROXY = 32_768  # characters
 
 
 def submit(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001 - the service is asked
@@ -52,14 +52,14 @@ def submit(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
     job = service.create(definition, **_credential(asked))
     uri = service.uri(job)
     if asked.flag("no-start"):
-        out.said(f"Job has been created. ID: {job}.", {"job": job, "uri": uri, "started": False}, job)
+        out.outcome(f"Job has been created. ID: {job}.", {"job": job, "uri": uri, "started": False}, job)
         return 0
     try:
         service.operate(job, "start", str(uuid.uuid4()))
     except HeadnodeError:
         out.note(f"job {job} was created, and has not started: {uri}")
         raise
-    out.said(f"Job has been submitted. ID: {job}.", {"job": job, "uri": uri, "started": True}, job)
+    out.outcome(f"Job has been submitted. ID: {job}.", {"job": job, "uri": uri, "started": True}, job)
     return 0
 
 
@@ -92,7 +92,7 @@ def _credential(asked: Arguments) -> dict[str, str]:
     if not path:
         return {}
     data = read_bytes(path)
-    if len(data) > _LARGEST_PROXY or not data.isascii():
+    if len(data) > _MAX_PROXY or not data.isascii():
         raise usage(f"{path!r} is no proxy in PEM", "name the file of grid-proxy-init: /tmp/x509up_uNUMBER")
     return {"proxy": data.decode()}
 

@@ -284,7 +284,7 @@ def _write_pages(directory: str, asked: Arguments, out: Output) -> int:
             what=f"manual pages cannot be written into {directory!r}: {trouble.strerror}",
             fix="give a directory you may write into",
         ) from trouble
-    out.said(
+    out.outcome(
         f"{len(pages)} manual pages written to {folder}.", {"directory": str(folder), "pages": len(pages)}
     )
     return 0

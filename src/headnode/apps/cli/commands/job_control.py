@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Fields = dict[str, str | bool | None]
 
-MOST_NAMED = 8  # jobs that are in the queue again with another
+MAX_NAMED = 8  # jobs that are in the queue again with another
 
 _ENDING = (
     CliOption("message", "TEXT", "Reason, stored with the job"),
@@ -56,7 +56,7 @@ def _change_jobs(
     def run(asked: Arguments, client: Client, out: Output) -> int:
         def deed(job: int) -> None:
             answer = client.ask(verb, job=job, **fields(asked))
-            out.said(f"Job {job} has been {told(answer)}", answer, job)
+            out.outcome(f"Job {job} has been {told(answer)}", answer, job)
 
         if one_by_one:
             return for_each(job_ids(asked.words), deed, out)
@@ -81,7 +81,7 @@ def _with(jobs: "list[int]") -> str:
     """Return which jobs that were canceled for the end of a job are in the queue again with it."""
     if not jobs:
         return ""
-    named = ", ".join(map(str, jobs[:MOST_NAMED])) + (" and others" if len(jobs) > MOST_NAMED else "")
+    named = ", ".join(map(str, jobs[:MAX_NAMED])) + (" and others" if len(jobs) > MAX_NAMED else "")
     return f" Requeued with it, since they wait for it: {named}."
 
 
@@ -91,7 +91,7 @@ def _stop_group(verb: str, word: str, asked: Arguments, client: Client, out: Out
     if not answer["jobs"] and not answer["refused"]:
         note_empty_group(answer["group"], out)
     for one in answer["jobs"]:
-        out.said(f"Job {one['job']} has been {word}.{_still_ending(one)}", one, one["job"])
+        out.outcome(f"Job {one['job']} has been {word}.{_still_ending(one)}", one, one["job"])
     for no in answer["refused"]:
         from headnode.apps.client.failures import refusal_in
 
@@ -107,7 +107,7 @@ def clone(asked: Arguments, client: Client, out: Output) -> int:
         answer = client.ask("clone_job", job=job)
         remember(int(answer["job"]))
         note_losses(answer["report"], f"job {answer['job']}", out)
-        out.said(f"Job {job} has been cloned. ID: {answer['job']}.", answer, answer["job"])
+        out.outcome(f"Job {job} has been cloned. ID: {answer['job']}.", answer, answer["job"])
 
     return for_each(job_ids(asked.words), deed, out)
 
@@ -146,7 +146,7 @@ def _signal_jobs(asked: Arguments, client: Client, out: Output) -> int:
 
     def deed(job: int) -> None:
         answer = client.ask("signal_job", job=job, **fields)
-        out.said(_sent(answer), answer, job)
+        out.outcome(_sent(answer), answer, job)
         if answer["silent"]:
             out.note(f"no answer from {', '.join(answer['silent'])}: it may have arrived there")
 

@@ -47,7 +47,7 @@ def _add_from_file(job: int, path: str, asked: Arguments, client: Client, out: O
 
 def _show_added(job: int, answer: "dict[str, Any]", out: Output) -> int:
     for number in answer["tasks"]:
-        out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
+        out.outcome(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
     if answer.get("report"):
         from headnode.apps.cli.output import note_losses
 
@@ -73,7 +73,7 @@ def new_job(asked: Arguments, client: Client, out: Output) -> int:
 
         note_losses(answer["report"], file or "job", out)
     for job in answer.get("jobs", [answer["job"]]):
-        out.said(f"{_created_sentence(asked, client)}, ID: {job}", answer | {"job": job}, job)
+        out.outcome(f"{_created_sentence(asked, client)}, ID: {job}", answer | {"job": job}, job)
     return 0
 
 
@@ -103,7 +103,7 @@ def modify_job(asked: Arguments, client: Client, out: Output) -> int:
     said = (
         f"has been modified: {', '.join(changed)}" if changed else "is unchanged: it has these values already"
     )
-    out.said(f"Job {job} {said}.", {"job": job, "changed": changed}, job)
+    out.outcome(f"Job {job} {said}.", {"job": job, "changed": changed}, job)
     return 0
 
 

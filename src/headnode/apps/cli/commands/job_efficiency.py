@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.arguments import AGO, DAY, job_ids, period
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.commands.job_list import LONGEST_PAGE, MOST_SORTED, PAGE
+from headnode.apps.cli.commands.job_list import MAX_PAGE, MAX_SORTED, PAGE
 from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens import efficiency
@@ -79,8 +79,8 @@ def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | Non
     }
     found: list[Answer] = []
     before: int | None = None
-    while len(found) < MOST_SORTED:
-        page = min(LONGEST_PAGE, MOST_SORTED - len(found))
+    while len(found) < MAX_SORTED:
+        page = min(MAX_PAGE, MAX_SORTED - len(found))
         answer = client.ask("job_efficiency", before=before, limit=page, **wish)
         found += answer["jobs"]
         before = answer["more"]
@@ -132,7 +132,7 @@ COMMANDS = (
             "the job with the most is first. A dash was not measured.",
             "Next Time has options for a smaller request: 1.5 times what was used, rounded up. There is none "
             "for jobs that failed, were canceled or ran for less than 10 s. The use of GPUs is not measured.",
-            f"Without ids, up to {MOST_SORTED} jobs are read and sorted.",
+            f"Without ids, up to {MAX_SORTED} jobs are read and sorted.",
         ),
     ),
 )

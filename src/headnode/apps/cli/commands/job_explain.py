@@ -27,7 +27,7 @@ def explain_dry_run(
     if out.for_people:
         out.text(_pages(answer, out.width or 100), answer)
     else:
-        out.said("", answer)
+        out.outcome("", answer)
     return 0
 
 
@@ -65,7 +65,7 @@ def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: C
         ) from away
 
 
-MOST_TIMES = 5
+MAX_TIMES = 5
 
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
@@ -89,7 +89,7 @@ def _explain_again(client: Client, number: int) -> "tuple[dict[str, Any], dict[s
     Explaining takes up to a second, in which a job may start or end: then it is explained again, a few
     times at most.
     """
-    for _ in range(MOST_TIMES):
+    for _ in range(MAX_TIMES):
         explanation = client.ask("explain_job", job=number)
         job = client.ask("job", job=number)["job"]
         if explanation["state"] == job["state"]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 PAGE = 100  # jobs
-MOST_SORTED = 10_000  # jobs that are fetched to be sorted
-LONGEST_PAGE = 1000  # jobs that a head gives at once
+MAX_SORTED = 10_000  # jobs that are fetched to be sorted
+MAX_PAGE = 1000  # jobs that a head gives at once
 ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ended", "elapsed")
 _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
@@ -59,7 +59,7 @@ def _sheet(answer: "Answer", data: "Any", width: int | None) -> RecordTable:
         trailer=_trailer(answer),
         prose=True,
         cells=[job_table.cells(job, now) for job in answer["jobs"]],
-        most=job_table.MOST_WHEN_WIDE if wide else job_table.MOST,
+        most=job_table.MAX_WHEN_WIDE if wide else job_table.MOST,
         right=job_table.RIGHT,
         colours=job_table.COLOURS,
     )
@@ -78,10 +78,10 @@ def _fetched(asked: Arguments, client: Client, limit: int) -> "Answer":
         "since": since,
         "until": until,
     }
-    most = MOST_SORTED if order else limit
+    most = MAX_SORTED if order else limit
     piecewise = (
         order
-        or limit > LONGEST_PAGE
+        or limit > MAX_PAGE
         or any(wish[name] is not None for name in ("name", "project", "since", "until"))
     )
     answer = client.ask("jobs", before=asked.number("before"), limit=most, **wish)
@@ -190,7 +190,7 @@ COMMANDS = (
             "The column Tasks has finished/total tasks; 2F: two failed, 1C: one was canceled. A job without "
             "a name is shown by its command. The last column has the nodes of a running job, and the "
             "expected start and the reason of a waiting job.",
-            f"A wide terminal, and a pipe, get more columns. With --sort up to {MOST_SORTED} jobs are "
+            f"A wide terminal, and a pipe, get more columns. With --sort up to {MAX_SORTED} jobs are "
             "sorted. Colours are printed to terminals only, and not if NO_COLOR is set.",
             "A job group has the latest jobs of its name, and all that have not ended.",
         ),

@@ -98,17 +98,17 @@ def _join(conversation: "ClientConversation", job: int, out: Output) -> int:
     """Wait until there is a terminal, saying why; use it to its end."""
 
     while True:
-        answer = conversation.hear()
+        answer = conversation.receive()
         if "waits" in answer:
-            _tell_wait(answer["waits"], job, out)
+            _print_wait(answer["waits"], job, out)
         elif "node" in answer:
             out.note(f"job {job} on node {answer['node']}")
-            return _tell_end(join_terminal(conversation), out)
+            return _report_end(join_terminal(conversation), out)
         elif answer.get("done"):
-            return _tell_end(answer, out)
+            return _report_end(answer, out)
 
 
-def _tell_wait(waits: "dict[str, Any]", job: int, out: Output) -> None:
+def _print_wait(waits: "dict[str, Any]", job: int, out: Output) -> None:
     if not waits["reason"]:
         return
     from headnode.apps.readable_values import instant, local_times
@@ -121,7 +121,7 @@ def _tell_wait(waits: "dict[str, Any]", job: int, out: Output) -> None:
     out.note(f"job {job} waits: {local_times(waits['reason'])}{said}")
 
 
-def _tell_end(answer: "dict[str, Any]", out: Output) -> int:
+def _report_end(answer: "dict[str, Any]", out: Output) -> int:
     if answer["problem"]:
         out.note(str(answer["problem"]))
     return int(answer["exit"])
@@ -149,8 +149,8 @@ COMMANDS = (
 )
 
 
-_MOST_AT_ONCE = 32 * 1024  # bytes that are read from the keyboard, or whatever is in its place
-_MOST_AHEAD = 64 * 1024  # bytes that the head has not taken, before no more is read: it may wait for us
+_MAX_AT_ONCE = 32 * 1024  # bytes that are read from the keyboard, or whatever is in its place
+_MAX_AHEAD = 64 * 1024  # bytes that the head has not taken, before no more is read: it may wait for us
 _END_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 
 
@@ -213,17 +213,17 @@ def _pass_on(conversation: ClientConversation, changed: int, *, notices: bool) -
     escapes = EscapeFilter() if os.isatty(0) else None
     head, typing, ahead = conversation.fileno(), True, 0
     while True:
-        keyboard = [0] if typing and ahead < _MOST_AHEAD else []
+        keyboard = [0] if typing and ahead < _MAX_AHEAD else []
         ready = [] if conversation.pending else select.select([head, changed, *keyboard], [], [])[0]
         if changed in ready:
             os.read(changed, 4096)
             rows, columns, _ = terminal_size()
-            conversation.say(window=[rows, columns])
+            conversation.send(window=[rows, columns])
         if 0 in ready:
             said = _pass_input_on(conversation, escapes)
             typing, ahead = said is not None, ahead + (said or 0)
         if conversation.pending or head in ready:
-            answer = conversation.hear()
+            answer = conversation.receive()
             if answer.get("done"):
                 return answer
             ahead -= int(answer.get("consumed", 0))
@@ -233,15 +233,15 @@ def _pass_on(conversation: ClientConversation, changed: int, *, notices: bool) -
 def _pass_input_on(conversation: ClientConversation, escapes: EscapeFilter | None) -> int | None:
     """Pass on what was typed; return how many bytes, None when there is no more."""
     try:
-        typed = os.read(0, _MOST_AT_ONCE)
+        typed = os.read(0, _MAX_AT_ONCE)
     except OSError:  # the terminal is gone
         typed = b""
     if not typed:
-        conversation.say(end=True)
+        conversation.send(end=True)
         return None
     rest = escapes.take(typed) if escapes is not None else typed
     if rest:
-        conversation.say(**{"in": to_base64(rest)})
+        conversation.send(**{"in": to_base64(rest)})
     if escapes is not None and escapes.hangs_up:
         raise TerminalClosed(255)
     return len(rest)

@@ -84,7 +84,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
         note_losses(answer["report"], _source(asked, request), out)
     waits = asked.flag("wait")
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
-        _tell_submitted(jobs, answer, out)
+        _print_submitted(jobs, answer, out)
     for task in request.get("tasks", ()):
         note_directory(task, asked, out)
     return _wait(jobs, client, out) if waits else 0
@@ -129,8 +129,8 @@ def _submit_many(asked: Arguments, client: Client, out: Output) -> int:
             submitted += map(int, answer["jobs"])
             remember(submitted[-1])
         if answer["jobs"] and not (asked.flag("wait") and asked.flag("json")):
-            _tell_submitted(submitted[-len(answer["jobs"]) :], answer, out)
-        worst = max(worst, _tell_results(request, answer["submissions"], out))
+            _print_submitted(submitted[-len(answer["jobs"]) :], answer, out)
+        worst = max(worst, _print_results(request, answer["submissions"], out))
     if asked.flag("wait") and submitted:
         worst = max(worst, _wait(submitted, client, out, together=True))
     return worst
@@ -140,7 +140,7 @@ def _without_none(fields: "dict[str, Any]") -> "dict[str, Any]":
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _tell_results(
+def _print_results(
     request: "list[tuple[str, dict[str, Any]]]", results: "list[dict[str, Any]]", out: Output
 ) -> int:
     """Tell what was refused, and what was lost; return the exit status: 1 if something was refused."""
@@ -204,17 +204,17 @@ def _submit_group(asked: Arguments, client: Client, out: Output) -> int:
         return 0
     waits = asked.flag("wait")
     if not (waits and asked.flag("json")):
-        _tell_submitted(jobs, answer, out)
+        _print_submitted(jobs, answer, out)
     return _wait(jobs, client, out, together=True) if waits else 0
 
 
-def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: Output) -> None:
+def _print_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: Output) -> None:
     if not out.for_people and len(jobs) > 1:
         names = "\n".join(map(str, jobs))
-        out.said("", answer, names)
+        out.outcome("", answer, names)
         return
     for job in jobs:
-        out.said(f"Job has been submitted. ID: {job}.", answer, job)
+        out.outcome(f"Job has been submitted. ID: {job}.", answer, job)
 
 
 def _dry_run(asked: Arguments, client: Client, out: Output) -> int:

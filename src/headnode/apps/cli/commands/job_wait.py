@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headnode.apps.cli.progress import ShowJobs
 
 PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
-MOST_NAMED = 8  # jobs, when the waiting is interrupted
-MOST_SHOWN = 100  # outputs of a job that was waited for
+MAX_NAMED = 8  # jobs, when the waiting is interrupted
+MAX_SHOWN = 100  # outputs of a job that was waited for
 QUIET_TIME = 3.0  # seconds a job may wait before a pipe is told why
 REPEAT_TIME = 60.0  # seconds after which a pipe is told another reason why a job waits
 PAUSE = 0.25  # seconds between two attempts to reach it
@@ -45,9 +45,9 @@ def wait_for_jobs(
         raise
     for job in ended:
         name = None if show_output else job["id"]
-        out.said(ending(job), job, name)
+        out.outcome(ending(job), job, name)
         if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
-            _tell_why(job, client, out)
+            _print_failure(job, client, out)
         if show_output and out.for_people:
             _show_output(job, client, out)
     well = (job["state"] == "Finished" or (together and job["skipped"]) for job in ended)
@@ -56,12 +56,12 @@ def wait_for_jobs(
 
 def _left_alone(jobs: "Sequence[int]") -> str:
     """Return the message after an interrupted wait: the job, and the command that waits for it again."""
-    ids = " ".join(map(str, jobs[:MOST_NAMED])) + (" ..." if len(jobs) > MOST_NAMED else "")
+    ids = " ".join(map(str, jobs[:MAX_NAMED])) + (" ..." if len(jobs) > MAX_NAMED else "")
     what = f"job {ids} continues" if len(jobs) == 1 else f"jobs {ids} continue"
     return f"no longer waiting, {what}; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
 
 
-def _tell_why(ended: "dict[str, Any]", client: Client, out: Output) -> None:
+def _print_failure(ended: "dict[str, Any]", client: Client, out: Output) -> None:
     """Tell how the first task that failed did, and where to see the others."""
     from headnode.apps.cli.screens.task import failure
 
@@ -143,8 +143,8 @@ def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
         from headnode.apps.cli.output_reading import WholeOutput
 
         whole = WholeOutput(client, out, job, None, "captured_path", headers=out.width is not None)
-        if whole.print_all(MOST_SHOWN) > MOST_SHOWN:
-            out.note(f"only the first {MOST_SHOWN} outputs were shown; all: hn task output {job}")
+        if whole.print_all(MAX_SHOWN) > MAX_SHOWN:
+            out.note(f"only the first {MAX_SHOWN} outputs were shown; all: hn task output {job}")
         return
     question = {"job": job, "task": 1}
     files = client.ask("task_output", **question)

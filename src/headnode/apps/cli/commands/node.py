@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from headnode.apps.cli.catalogue import Run
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 _SET_CHARACTERS = frozenset("[]!&^")
 ALL_NODES = CliOption("all", "", "All nodes of the cluster, in place of names")
 
@@ -53,8 +53,8 @@ def _expand_set(text: str) -> list[str]:
 
     try:
         found = NodeSet(text, resolver=RESOLVER_NOGROUP)
-        if len(found) > MOST_NODES:
-            raise NodeSetException(f"it names more than {MOST_NODES} nodes")
+        if len(found) > MAX_NODES:
+            raise NodeSetException(f"it names more than {MAX_NODES} nodes")
     except NodeSetException as error:
         raise BadRequest(
             code="nodes",
@@ -66,7 +66,7 @@ def _expand_set(text: str) -> list[str]:
 
 SHOWN_JOBS = 20  # jobs
 JOB_PAGE = 1000  # jobs
-MOST_JOBS_SEARCHED = 100_000  # jobs
+MAX_JOBS_SEARCHED = 100_000  # jobs
 
 
 def view_node(asked: Arguments, client: Client, out: Output) -> int:
@@ -86,12 +86,12 @@ def view_node(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def _jobs_of(node: str, asked: Arguments, client: Client, out: Output) -> int:
-    """List the newest jobs that used the node; looks at `MOST_JOBS_SEARCHED` jobs at most."""
+    """List the newest jobs that used the node; looks at `MAX_JOBS_SEARCHED` jobs at most."""
     from headnode.apps.cli.screens.job import WIDTHS, row
 
     found: list[dict[str, Any]] = []
     most, before, looked_at = asked.number("lastrows") or SHOWN_JOBS, None, 0
-    while len(found) < most and looked_at < MOST_JOBS_SEARCHED:
+    while len(found) < most and looked_at < MAX_JOBS_SEARCHED:
         page = client.ask("jobs", before=before, limit=JOB_PAGE)
         looked_at += len(page["jobs"])
         ids = [job["id"] for job in page["jobs"]]
@@ -133,7 +133,7 @@ def _change_nodes(verb: str, done: str) -> "Run":
             raise usage("no node was given", "give the names of one or more nodes")
 
         def deed(name: str) -> None:
-            out.said(f"Node {name} has been {done}.", client.ask(verb, node=name), name)
+            out.outcome(f"Node {name} has been {done}.", client.ask(verb, node=name), name)
 
         return for_each(names, deed, out)
 
@@ -160,7 +160,7 @@ def drain_nodes(asked: Arguments, client: Client, out: Output) -> int:
 
     def deed(name: str) -> None:
         answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=asked.flag("force"))
-        out.said(f"Node {name} {drain_in_words(answer['node'], at=closes)}.", answer, name)
+        out.outcome(f"Node {name} {drain_in_words(answer['node'], at=closes)}.", answer, name)
 
     return for_each(names, deed, out)
 
@@ -194,7 +194,7 @@ def set_node(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("nothing was given to set", "give --groups, --features or --comment")
 
     def deed(name: str) -> None:
-        out.said(f"Node {name} has been changed.", client.ask("modify_node", node=name, **wish), name)
+        out.outcome(f"Node {name} has been changed.", client.ask("modify_node", node=name, **wish), name)
 
     return for_each(names, deed, out)
 

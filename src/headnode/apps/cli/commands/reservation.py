@@ -44,7 +44,7 @@ def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) ->
         **_wished(asked),
     )
     found = answer["reservation"]
-    out.said(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
+    out.outcome(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
     for each in answer["delayed"]:
         out.note(later_start(each))
     return 0
@@ -77,7 +77,7 @@ def cancel(asked: Arguments, client: Client, out: Output) -> int:
 
     def deed(name: str) -> None:
         answer = client.ask("cancel_reservation", name=name)
-        out.said(f"Reservation {answer['canceled']} has been canceled.", answer, name)
+        out.outcome(f"Reservation {answer['canceled']} has been canceled.", answer, name)
         if answer["waiting"]:
             jobs = ", ".join(map(str, answer["waiting"]))
             several = counted(len(answer["waiting"]), "job")

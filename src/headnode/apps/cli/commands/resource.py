@@ -33,7 +33,7 @@ def add(asked: Arguments, client: Client, out: Output) -> int:
             fields[field] = float(asked.number(option) or 0)
     answer = client.ask("set_resource", name=asked.words[0], **fields)
     name = answer["resource"]["name"]
-    out.said(f"Resource {name} has been set. Try it: hn resource check {name}", answer, name)
+    out.outcome(f"Resource {name} has been set. Try it: hn resource check {name}", answer, name)
     return 0
 
 
@@ -94,7 +94,7 @@ def check(asked: Arguments, client: Client, out: Output) -> int:
     if not well:
         for task_of in client.ask("tasks", job=job)["tasks"]:
             out.note(task_of["message"] or task_of["state"])
-    out.said(f"Resource {name} {'works' if well else 'does not work'}.", found, name)
+    out.outcome(f"Resource {name} {'works' if well else 'does not work'}.", found, name)
     return 0 if well else 1
 
 
@@ -104,7 +104,7 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("no resource was given", "give the names of one or more resources")
 
     def deed(name: str) -> None:
-        out.said(f"Resource {name} has been removed.", client.ask("remove_resource", name=name), name)
+        out.outcome(f"Resource {name} has been removed.", client.ask("remove_resource", name=name), name)
 
     return for_each(asked.words, deed, out)
 

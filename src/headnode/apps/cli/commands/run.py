@@ -47,7 +47,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     with input_of(asked.text("stdin")) as stdin:
         held = client.begin("run_on_nodes", **fields)
         try:
-            begun = held.hear()
+            begun = held.receive()
             nodes = [str(node) for node in begun["nodes"]]
             report = _report(asked, nodes, out)
             try:
@@ -132,11 +132,11 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _fan_out(asked: Arguments) -> int:
-    from headnode.apps.cli.fan_out import FAN_OUT, MOST_AT_ONCE
+    from headnode.apps.cli.fan_out import FAN_OUT, MAX_AT_ONCE
 
     wanted = asked.number("fanout")
-    if wanted is not None and not 1 <= wanted <= MOST_AT_ONCE:
-        raise usage(f"it cannot run on {wanted} nodes at a time", f"choose 1 to {MOST_AT_ONCE}")
+    if wanted is not None and not 1 <= wanted <= MAX_AT_ONCE:
+        raise usage(f"it cannot run on {wanted} nodes at a time", f"choose 1 to {MAX_AT_ONCE}")
     return wanted or FAN_OUT
 
 

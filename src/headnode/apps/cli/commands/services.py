@@ -20,7 +20,7 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
         from headnode.apps.cli.standby_daemon import stop_standby
 
         ended = stop_standby(client.state_directory)
-        out.said("The standby has ended." if ended else "The standby does not run.", {"pid": ended})
+        out.outcome("The standby has ended." if ended else "The standby does not run.", {"pid": ended})
         return 0
     process = client.ask("ping")["pid"]
     if client.state_directory:
@@ -41,7 +41,7 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
         )
     for job in answer.get("unended_jobs", ()):  # a head of before has none
         said += f"\nJob {job['id']} is canceled, but has not ended at {', '.join(job['places'])}."
-    out.said(said, answer)
+    out.outcome(said, answer)
     return 0
 
 
@@ -63,7 +63,7 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
         from headnode.apps.cli import daemons
 
         cluster = daemons.wait_for_head(directory)
-        out.said(
+        out.outcome(
             f"The takeover begun here is finished: this machine is the head of cluster {cluster['name']}.",
             cluster,
             cluster["name"],
@@ -72,7 +72,7 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
     said = "runs already" if runs else "is up"
     if useless := [name for name in _HEAD_SETTINGS if asked.text(name) is not None]:
         out.note(f"--{useless[0]} is not used: a standby has it from hn standby join, and from its head")
-    out.said(
+    out.outcome(
         f"The standby {status['name']} of cluster {status['cluster']} {said}; see: hn standby list\n"
         "To make it the head: hn standby takeover",
         status,
@@ -133,7 +133,7 @@ def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: AR
     number = daemons.start_agent(directory, settings)
     log = daemons.agent_log(directory)
     _warn_of_closed_places(out)
-    out.said(f"The agent runs as process {number}; its log is {log}.", {"pid": number, "log": log}, number)
+    out.outcome(f"The agent runs as process {number}; its log is {log}.", {"pid": number, "log": log}, number)
     return 0
 
 
@@ -145,7 +145,7 @@ def _end_agent(directory: str, out: Output) -> int:
     if number is None:
         out.note(f"no agent runs in {directory}")
         return 0
-    out.said(
+    out.outcome(
         "The agent has ended. Tasks continue without it; hn agent reconnects to them.",
         {"pid": number},
         number,
@@ -217,7 +217,7 @@ def _keep_running(
     said, told = _console(asked, client.state_directory)
     if (over := asked.text("over")) is not None:
         said, settings["nodes"] = said + _over(client, over), asked.text("nodes")
-    out.said(f"A {runs}.{said}", running | told, running["cluster"])
+    out.outcome(f"A {runs}.{said}", running | told, running["cluster"])
     for lost in [name for name, given in settings.items() if given is not None]:
         out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
     return 0
@@ -254,10 +254,10 @@ def _console(asked: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
     if not asked.flag("web"):
         return "", {}
     from headnode.apps.cli import web_gateway
-    from headnode.apps.cli.commands.web import said_of_address
+    from headnode.apps.cli.commands.web import address_text
 
     answer = web_gateway.ask_gateway(directory, "login") or web_gateway.start_gateway(directory, {})
-    return f"\n{said_of_address(answer['address'])}\n", {"console": answer["address"]}
+    return f"\n{address_text(answer['address'])}\n", {"console": answer["address"]}
 
 
 def _nodes(asked: Arguments, directory: str) -> int:

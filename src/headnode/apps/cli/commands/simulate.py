@@ -261,7 +261,7 @@ def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", sce
             log,
             policies,
             scene,
-            lambda policy, come, jobs: telling.tell(f"{policy}: {come * 100 // jobs} % of {jobs} jobs"),
+            lambda policy, come, jobs: telling.report(f"{policy}: {come * 100 // jobs} % of {jobs} jobs"),
         )
 
 
@@ -282,13 +282,13 @@ def _show(simulation: "Simulation", out: Output) -> None:
 def _limited_owners(simulation: "Simulation") -> str:
     """Return a table of the owners that waited longest for their limits."""
     from headnode.apps.cli.table import RecordTable, as_table
-    from headnode.apps.simulate.report import MOST_OWNERS_SHOWN, limited_owners
+    from headnode.apps.simulate.report import MAX_OWNERS_SHOWN, limited_owners
 
     owners = limited_owners(simulation)
     if not owners:
         return "No job waited for a limit."
     table = as_table(RecordTable("Policy", owners, [], columns=tuple(owners[0]))).rstrip()
-    return f"The {MOST_OWNERS_SHOWN} longest waits for limits; --json has all:\n{table}"
+    return f"The {MAX_OWNERS_SHOWN} longest waits for limits; --json has all:\n{table}"
 
 
 COMMANDS = (

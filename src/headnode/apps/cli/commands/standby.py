@@ -59,7 +59,7 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     status = _first_copy(directory, standby_daemon.start_standby(directory))
     for sentence in (*_not_reached(status), *status["missing"], *status["lost"]):
         out.note(sentence)
-    out.said(
+    out.outcome(
         f"This machine is the standby {place.name} of cluster {place.cluster}; it listens at {place.listen}. "
         f"{_has(status)}\nIf the head is lost: hn standby takeover",
         status,
@@ -107,7 +107,7 @@ def show(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
         status = standby_daemon.ask_standby(client.state_directory, "status")
         for sentence in status["missing"]:
             out.note(sentence)
-        out.said(_told(status), status, status["name"])
+        out.outcome(_status_text(status), status, status["name"])
         return 0
     answer = client.ask("standbys")
     found = answer["standbys"]
@@ -129,15 +129,15 @@ def _row(standby: "dict[str, Any]") -> dict[str, str]:
     }
 
 
-def _told(status: "dict[str, Any]") -> str:
+def _status_text(status: "dict[str, Any]") -> str:
     name = f"Standby {status['name']} of cluster {status['cluster']}, process {status['pid']}, listens at "
-    heard = status["heard"]
+    received = status["heard"]
     if status["connected"]:
         head = f"The head at {status['head']} is connected."
-    elif heard is None:
+    elif received is None:
         head = f"The head at {status['head']} has not connected yet."
     else:
-        head = f"The head at {status['head']} has been away for {heard:.0f} s."
+        head = f"The head at {status['head']} has been away for {received:.0f} s."
     problem = f"\nProblem: {status['problem']}" if status["problem"] else ""
     return f"{name}{status['listen']}.\n{head} {_has(status)}{problem}"
 
@@ -154,7 +154,7 @@ def take_over(asked: Arguments, client: Client, out: Output) -> int:
     for sentence in was["missing"]:
         out.note(sentence)
     cluster = daemons.wait_for_head(directory)
-    out.said(
+    out.outcome(
         f"This machine is the head of cluster {cluster['name']} now, after event {was['number']}. "
         "Nodes and clients of other machines find it by themselves.",
         cluster,
@@ -167,7 +167,7 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
     """Remove a standby."""
     name = the_name(asked, "standby", "see: hn standby list")
     client.ask("remove_standby", name=name)
-    out.said(
+    out.outcome(
         f"Standby {name} gets no more events. It keeps the keys of the cluster: delete its state directory.",
         {"removed": name},
         name,

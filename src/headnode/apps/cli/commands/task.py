@@ -103,7 +103,7 @@ def modify_task(asked: Arguments, client: Client, out: Output) -> int:
     said = (
         f"has been modified: {', '.join(changed)}" if changed else "is unchanged: it has these values already"
     )
-    out.said(f"Task {job}.{task} {said}.", {"job": job, "changed": changed}, f"{job}.{task}")
+    out.outcome(f"Task {job}.{task} {said}.", {"job": job, "changed": changed}, f"{job}.{task}")
     return 0
 
 
@@ -122,7 +122,7 @@ def _act_on_tasks(verb: str, said: "Callable[[Mapping[str, Any]], str]", *, stop
         def deed(word: str) -> None:
             job, task, instance = task_address([word])
             answer = client.ask(verb, job=job, task=task, instance=instance, **fields)
-            out.said(f"Task {word} {said(answer)}.", answer, word)
+            out.outcome(f"Task {word} {said(answer)}.", answer, word)
 
         return for_each(_named_tasks(asked), deed, out)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from headnode.apps.cli.output_reading import OutputSource
 OVER = ("finished", "failed", "canceled")
-MOST_LINES = 1_000_000  # of --tail
+MAX_LINES = 1_000_000  # of --tail
 WAITING = ("not submitted", "configuring", "queued")
 
 
@@ -28,7 +28,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if files is None:
         return _print_whole(asked, client, out, job, task, stream)
     if not out.for_people:
-        out.said(str(files[stream]), files, files[stream])
+        out.outcome(str(files[stream]), files, files[stream])
     elif asked.flag("follow"):
         _follow(asked, client, files, stream, out, **question)
     else:
@@ -61,15 +61,15 @@ def _print_whole(
     if not out.for_people:
         for _, files in whole.files():
             if files[stream] is not None:
-                out.said(str(files[stream]), files, files[stream])
+                out.outcome(str(files[stream]), files, files[stream])
     elif asked.flag("follow"):
         whole.follow()
     elif not whole.print_all():
-        _tell_nothing(client, out, job, task)
+        _print_why_empty(client, out, job, task)
     return 1 if whole.troubles else 0
 
 
-def _tell_nothing(client: Client, out: Output, job: int, task: int | None) -> None:
+def _print_why_empty(client: Client, out: Output, job: int, task: int | None) -> None:
     """Say why nothing was printed: nothing has begun yet, or everything was canceled before it began."""
     what, found = f"job {job}", client.ask("job", job=job)["job"]
     if task is not None:
@@ -97,8 +97,8 @@ def _lines(asked: Arguments) -> int | None:
     Raises:  BadRequest ``usage``.
     """
     lines = asked.number("tail")
-    if lines is not None and lines > MOST_LINES:
-        raise usage(f"--tail {lines} is too much", f"give at most {MOST_LINES}, or leave --tail out for all")
+    if lines is not None and lines > MAX_LINES:
+        raise usage(f"--tail {lines} is too much", f"give at most {MAX_LINES}, or leave --tail out for all")
     return lines
 
 

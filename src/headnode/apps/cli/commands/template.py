@@ -91,7 +91,7 @@ def import_(asked: Arguments, client: Client, out: Output) -> int:
         for item in made["report"]:
             out.note(f"{path}:{item['line']}: {item['where']}: {item['what']}")
         name = made["template"]["name"]
-        out.said(f"Template {name} has been set.", made, name)
+        out.outcome(f"Template {name} has been set.", made, name)
 
     return for_each(asked.words, deed, out)
 
@@ -111,7 +111,7 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("no template was given", "give the names of one or more templates")
 
     def deed(name: str) -> None:
-        out.said(f"Template {name} has been removed.", client.ask("remove_template", template=name), name)
+        out.outcome(f"Template {name} has been removed.", client.ask("remove_template", template=name), name)
 
     return for_each(asked.words, deed, out)
 

@@ -38,11 +38,11 @@ def open_console(asked: Arguments, client: Client, out: Output) -> int:
         answer = web_gateway.start_gateway(state, settings)
     if daemons.ping(client) is None:
         out.note(f"no head is running in {state!r}: the console waits for it; start it with: hn up")
-    out.said(said_of_address(answer["address"]), answer, answer["address"])
+    out.outcome(address_text(answer["address"]), answer, answer["address"])
     return 0
 
 
-def said_of_address(address: str) -> str:
+def address_text(address: str) -> str:
     """Return what people read about an address that logs in once."""
     return f"The console is at {address}\nThis address logs you in, once, within 10 minutes."
 
@@ -54,7 +54,7 @@ def _stop(state: str, out: Output) -> int:
     if number is None:
         out.note("no gateway runs that you may stop")
         return 0
-    out.said("The gateway has ended. Jobs are not affected.", {"pid": number}, number)
+    out.outcome("The gateway has ended. Jobs are not affected.", {"pid": number}, number)
     return 0
 
 

@@ -31,7 +31,7 @@ OUTPUTS = "autoformat+ af+ format& long! json! attributes limit match"
 _QUALIFIERS = frozenset("jlhVrTYtng,")
 _SPECIFIER = re.compile(r"%(?P<flags>[-+ 0#]*\d*(?:\.\d+)?)(?:l|ll)?(?P<kind>[a-zA-Z])|%%")
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", '\\"': '"'}
-_MOST_WIDTH = 4  # digits of the width in a format
+_MAX_WIDTH = 4  # digits of the width in a format
 
 
 def shown(asked: CondorWords) -> str:
@@ -195,7 +195,7 @@ def _formatted(form: str, value: "Value | ErrorValue") -> str | None:
     if value is None or isinstance(value, ErrorValue):
         return None
     pieces = [found for found in _SPECIFIER.finditer(text) if found["kind"]]
-    if len(pieces) > 1 or any(len(number) > _MOST_WIDTH for number in re.findall(r"\d+", form)):
+    if len(pieces) > 1 or any(len(number) > _MAX_WIDTH for number in re.findall(r"\d+", form)):
         raise refusal(
             f"the format {form[:60]!r} is not understood",
             "write one conversion in each: -format '%s\\n' Owner",

@@ -25,8 +25,8 @@ OPTIONS = {
     **ignored("debug! allevents!", "nothing is read from the log"),
     **refused("echo!", "use: hn job view ID --history"),
 }
-_MOST_ENDED = 2000  # jobs that have ended, among which those of a log are looked for
-_MOST_WATCHED = 1000  # jobs
+_MAX_ENDED = 2000  # jobs that have ended, among which those of a log are looked for
+_MAX_WATCHED = 1000  # jobs
 
 
 class _TimeExpired(Exception):
@@ -97,7 +97,7 @@ def _jobs(source: CondorSource, wanted: WantedProcesses) -> "Iterator[dict[str, 
         yield from wanted.jobs(source, None)
         return
     yield from source.clusters(owner=own_user())
-    yield from islice(source.clusters(owner=own_user(), ended=True), _MOST_ENDED)
+    yield from islice(source.clusters(owner=own_user(), ended=True), _MAX_ENDED)
 
 
 def _may_be(task: "dict[str, Any]", log: str) -> bool:
@@ -114,7 +114,7 @@ def _wait(source: CondorSource, rows: "Sequence[CondorProcess]", wanted: int, *,
     waiting = [row for row in rows if row.id not in over]
     jobs = list(dict.fromkeys(row.cluster for row in waiting))
     while len(over) < wanted and waiting:
-        for _ in states_of(jobs[:_MOST_WATCHED], source.client):
+        for _ in states_of(jobs[:_MAX_WATCHED], source.client):
             for row in _ended(source, waiting):
                 over[row.id] = row
                 if tells:

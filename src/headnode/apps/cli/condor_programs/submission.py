@@ -47,7 +47,7 @@ _OF_DAGS = {
 OPTIONS = {"condor_submit": _OF_SUBMIT, "condor_submit_dag": _OF_DAGS}
 _VARIABLE = re.compile(r"[+]?[A-Za-z_][\w.]*=")
 _QUEUE = re.compile(r"[ \t]*queue(?![ \t]*=)(?:[ \t(][^\n]*)?\Z", re.IGNORECASE)
-_MOST_DOTS = 100
+_MAX_DOTS = 100
 _LOST = ("not-supported", "approximated")
 
 
@@ -156,7 +156,7 @@ def _submitted(asked: CondorWords, request: "dict[str, Any]", client: Client, *,
         for job, count in zip(jobs, counts, strict=True):
             print(f"{job['id']}.0 - {job['id']}.{count - 1}")
         return 0
-    print(f"Submitting job(s){'.' * min(sum(counts), _MOST_DOTS)}")
+    print(f"Submitting job(s){'.' * min(sum(counts), _MAX_DOTS)}")
     for job, count in zip(jobs, counts, strict=True):
         print(f"{count} job(s) submitted to cluster {job['id']}.")
     if asked.has("verbose"):
@@ -232,7 +232,7 @@ def _dry_run(asked: CondorWords, request: "dict[str, Any]", client: Client) -> i
     path = asked.text("dry-run") or STANDARD_INPUT
     text = "".join(f"{write_long(ad)}\n" for job, spec in enumerate(jobs, 1) for ad in dry_ads(job, spec))
     counts = [sum(task.instances for task in spec.tasks) for spec in jobs]
-    print(f"Dry-Run job(s){'.' * min(sum(counts), _MOST_DOTS)}")
+    print(f"Dry-Run job(s){'.' * min(sum(counts), _MAX_DOTS)}")
     if path == STANDARD_INPUT:
         sys.stdout.write(text)
     else:

@@ -204,7 +204,12 @@ _AMOUNTS = {
 }
 
 
-STANDBY_STATES = {"InStep": "in step", "CatchingUp": "catching up", "Following": "following", "Away": "away"}
+STANDBY_STATES = {
+    "InStep": "in step",
+    "CatchingUp": "catching up",
+    "HeadReplica": "following",
+    "Away": "away",
+}
 
 
 def standby_wait(standby: "Mapping[str, Any]") -> str:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    Told = Mapping[str, Any]
+    HeadAnswer = Mapping[str, Any]
 
-MOST_PARENTS = 3
+MAX_PARENTS = 3
 LATENESS = ("expected", "at_worst", "by_limits")  # ways to say by how much a job would be late
 SUSPENDED = "suspended"  # the head's word for what keeps a suspended job
 
 
-def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
+def advice(told: "HeadAnswer", job: "HeadAnswer", *, dry_run: bool = False) -> list[str]:
     """Return what can be done, in the order of the reasons, each once."""
     state = job["state"]
     if told["refused"] and told["refused"]["fix"]:
@@ -36,9 +36,9 @@ def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
     return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)] + late
 
 
-def _about_skipped(told: "Told") -> list[str]:
+def _about_skipped(told: "HeadAnswer") -> list[str]:
     """Say what brings back a job that was canceled for how another ended."""
-    decided = [one for one in told["dependencies"] if one["status"] == "never"][:MOST_PARENTS]
+    decided = [one for one in told["dependencies"] if one["status"] == "never"][:MAX_PARENTS]
     over = [one["job"] for one in decided if one["state"] == "Finished"]
     if over:
         return [
@@ -50,19 +50,19 @@ def _about_skipped(told: "Told") -> list[str]:
     ] or [f"run it again: hn job requeue {told['job']}"]
 
 
-def _about_failures(told: "Told", job: "Told") -> list[str]:
+def _about_failures(told: "HeadAnswer", job: "HeadAnswer") -> list[str]:
     if not job["tasks"]["failed"]:
         return []
     return [f"see how its tasks failed: hn job listtasks {told['job']} /state:failed /expandparametric"]
 
 
-def at_risk(told: "Told") -> bool:
+def at_risk(told: "HeadAnswer") -> bool:
     """Tell whether a job that waits may start too late to end by its deadline."""
     late = told.get("deadline") or {}
     return told["job"] is not None and any((late.get(how) or 0) > 0 for how in LATENESS)
 
 
-def _about_hold(told: "Told") -> list[str]:
+def _about_hold(told: "HeadAnswer") -> list[str]:
     if told["changes"] or told["job"] is None:
         return []
     holds = [reason for reason in told["reasons"] if reason["kind"] == "hold"]
@@ -84,16 +84,16 @@ def _release(job: int, name: str) -> str:
     return f"only operators and administrators release it: {command}" if above else f"release it: {command}"
 
 
-def _about_parents(told: "Told") -> list[str]:
+def _about_parents(told: "HeadAnswer") -> list[str]:
     named = [
         reason["subject"]
         for reason in told["reasons"]
         if reason["kind"] == "dependency" and reason.get("subject")
     ]
-    return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:MOST_PARENTS]]
+    return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:MAX_PARENTS]]
 
 
-def _about_fit(told: "Told") -> list[str]:
+def _about_fit(told: "HeadAnswer") -> list[str]:
     above = [each for each in told["reasons"] if each["kind"] == "never-fits" and _is_limit(each["subject"])]
     if above:
         return [f"ask for less than your limits (hn cluster limits): hn job modify {told['job']} ..."]
@@ -105,11 +105,11 @@ def _is_limit(subject: str) -> bool:
     return subject.startswith(("user,", "project,", "group,"))
 
 
-def _about_limit(_told: "Told") -> list[str]:
+def _about_limit(_told: "HeadAnswer") -> list[str]:
     return ["see your limits and what is in use of them: hn cluster limits"]
 
 
-_ADVICE: "dict[str, Callable[[Told], list[str]]]" = {
+_ADVICE: "dict[str, Callable[[HeadAnswer], list[str]]]" = {
     "hold": _about_hold,
     "dependency": _about_parents,
     "never-fits": _about_fit,
@@ -127,7 +127,7 @@ OUTSIDE = (
 
 
 def explanation_page(
-    told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: bool = False
+    told: "HeadAnswer", job: "HeadAnswer", *, now: float, width: int = WIDE, dry_run: bool = False
 ) -> str:
     """Return the page: what the job is, what it waits for, when it may start, what would start it.
 
@@ -153,7 +153,7 @@ def explanation_page(
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) -> str:
+def headline(told: "HeadAnswer", job: "HeadAnswer", now: float, *, dry_run: bool = False) -> str:
     """Return in one sentence what the job is doing, and when it should start or ended."""
     name = f' "{printable(job["name"])}"' if job["name"] else ""
     if dry_run:
@@ -175,14 +175,14 @@ def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) ->
     return f"{who} is {state.lower()}{_when(told, now)}."
 
 
-def heading(job: "Told", *, dry_run: bool = False) -> str:
+def heading(job: "HeadAnswer", *, dry_run: bool = False) -> str:
     """Return the heading of the reasons."""
     if job["state"] == "Running":
         return "Processors it releases"
     return "Why it would wait" if dry_run else "Why it waits"
 
 
-def _would(told: "Told", now: float) -> str:
+def _would(told: "HeadAnswer", now: float) -> str:
     if told["refused"]:
         return f"be refused: {told['refused']['what']}"
     if told["would_start"]:
@@ -190,7 +190,7 @@ def _would(told: "Told", now: float) -> str:
     return f"wait{_when(told, now)}"
 
 
-def _when(told: "Told", now: float) -> str:
+def _when(told: "HeadAnswer", now: float) -> str:
     expected = told["expected"] or {}
     at = expected.get("p50") or told["planned_start"] or expected.get("promise")
     if at is None:
@@ -199,18 +199,18 @@ def _when(told: "Told", now: float) -> str:
     return " and should start at any moment" if wait < 1 else f" and should start in {duration(wait)}"
 
 
-def _without_time(told: "Told") -> str:
+def _without_time(told: "HeadAnswer") -> str:
     """Return for which limit a job waits whose start cannot be predicted; "" if it waits for none."""
     limits = [local_times(reason["text"]) for reason in told["reasons"] if reason["kind"] == "limit"]
     return f": {limits[0]}. No start can be predicted" if limits else ""
 
 
-def about_node(reason: "Told") -> bool:
+def about_node(reason: "HeadAnswer") -> bool:
     """Tell whether a reason is about one node."""
     return bool(reason["kind"] == "node" and reason.get("subject"))
 
 
-def reasons_in_words(told: "Told", now: float) -> tuple[list[str], list[str]]:
+def reasons_in_words(told: "HeadAnswer", now: float) -> tuple[list[str], list[str]]:
     """Return why the job waits; if it is held or waits for parents, why it would wait without that too."""
     behind, texts, outside = told["blocked_by"], [], []
     for reason in told["reasons"]:
@@ -223,7 +223,7 @@ def reasons_in_words(told: "Told", now: float) -> tuple[list[str], list[str]]:
     return (outside, texts) if outside else (texts, [])
 
 
-def _reserved(behind: "Told", now: float) -> str:
+def _reserved(behind: "HeadAnswer", now: float) -> str:
     name = f' "{behind["name"]}"' if behind["name"] else ""
     who = f"job {behind['job']}{name} of {behind['owner']} is ahead in the queue; it starts"
     where = f"on {places(behind['nodes'])}"
@@ -233,7 +233,7 @@ def _reserved(behind: "Told", now: float) -> str:
     return f"{who} in {wait} at the latest ({instant(behind['at'])}), {where}"
 
 
-def _changes(told: "Told", now: float, width: int) -> str:
+def _changes(told: "HeadAnswer", now: float, width: int) -> str:
     """Return what would let it start now, or else sooner, each with what to type."""
     at_once = [(change["text"], _way(change, told["job"])) for change in told["changes"] if change["now"]]
     sooner = [
@@ -253,12 +253,12 @@ def _changes(told: "Told", now: float, width: int) -> str:
     return "\n".join(layout(unknown if cut else none, width))
 
 
-def sooner_in_words(change: "Told", now: float) -> str:
+def sooner_in_words(change: "HeadAnswer", now: float) -> str:
     """Return when a job would start with a change that does not start it at once."""
     return f"in {duration(max(0.0, change['at'] - now))}, {change['text']}"
 
 
-def _way(change: "Told", job: int | None) -> str:
+def _way(change: "HeadAnswer", job: int | None) -> str:
     """Return what to type: a command, or the options of another submission."""
     options = " ".join(f"/{name}:{value}" for name, value in change["options"].items())
     if change["command"] or job is None or not options:
@@ -266,7 +266,7 @@ def _way(change: "Told", job: int | None) -> str:
     return f"submit it with {options}, and cancel this one: hn job cancel {job}"
 
 
-def waiting_tasks_in_words(tasks: "Iterable[Told]") -> list[str]:
+def waiting_tasks_in_words(tasks: "Iterable[HeadAnswer]") -> list[str]:
     """Return the waiting tasks of a running job, each with its reasons."""
     points = []
     for task in tasks:
@@ -275,7 +275,7 @@ def waiting_tasks_in_words(tasks: "Iterable[Told]") -> list[str]:
     return points
 
 
-def dependencies_in_words(told: "Iterable[Told]") -> list[str]:
+def dependencies_in_words(told: "Iterable[HeadAnswer]") -> list[str]:
     """Return each thing that it waits for or has waited for, and how that stands."""
     stands = {"met": "is satisfied", "open": "is open", "never": "cannot be satisfied"}
     points = []
@@ -287,7 +287,7 @@ def dependencies_in_words(told: "Iterable[Told]") -> list[str]:
     return points
 
 
-def _which(task: "Told") -> str:
+def _which(task: "HeadAnswer") -> str:
     """Return the task and how many of its instances wait, where the head says so."""
     name = f' "{task["name"]}"' if task.get("name") else ""
     waiting = task.get("waiting", 1)

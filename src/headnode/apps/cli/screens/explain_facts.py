@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    Told = Mapping[str, Any]
+    HeadAnswer = Mapping[str, Any]
 
 POINT, BELOW = "  - ", "    "
-MOST_NODES = 3  # named one by one
+MAX_NODES = 3  # named one by one
 
 
 def layout(text: str, width: int, lead: str = "") -> list[str]:
@@ -46,7 +46,7 @@ def section(title: str, points: "Iterable[str | tuple[str, str]]", width: int) -
     return "\n".join([title, *lines] if title else lines) if lines else ""
 
 
-def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> str:
+def node_rows(title: str, reasons: "Iterable[HeadAnswer]", now: float, width: int) -> str:
     """Return why each node is not available and which jobs hold it; nodes with one reason share a line."""
     alike = nodes_by_reason(reasons, now)
     if not alike:
@@ -58,7 +58,7 @@ def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> 
     )
 
 
-def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[str], str]]:
+def nodes_by_reason(reasons: "Iterable[HeadAnswer]", now: float) -> list[tuple[list[str], str]]:
     """Return the nodes that are not available for one reason, the reason, and the jobs that hold them."""
     alike: dict[str, list[str]] = {}
     for reason in reasons:
@@ -67,7 +67,7 @@ def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[st
     return [(sorted(nodes, key=natural_order), text) for text, nodes in alike.items()]
 
 
-def _held(reason: "Told", now: float) -> str:
+def _held(reason: "HeadAnswer", now: float) -> str:
     """Return the jobs that hold processors of a busy node, and their latest end."""
     parts = []
     for each in reason.get("holders") or ():
@@ -83,11 +83,11 @@ def _held(reason: "Told", now: float) -> str:
     return f": {'; '.join(parts)}" if parts else ""
 
 
-def places(nodes: "Iterable[Told]") -> str:
+def places(nodes: "Iterable[HeadAnswer]") -> str:
     """Return where processors are, such as ``node1 (4), node2 (2)``; of many nodes the first and the rest."""
     each = [(place["node"], place["processors"]) for place in nodes]
-    shown = ", ".join(f"{node} ({processors})" for node, processors in each[:MOST_NODES])
-    left = each[MOST_NODES:]
+    shown = ", ".join(f"{node} ({processors})" for node, processors in each[:MAX_NODES])
+    left = each[MAX_NODES:]
     if not left:
         return shown
     count = f"{len(left)} more node" + ("s" if len(left) > 1 else "")
@@ -103,14 +103,14 @@ def _without(text: str, node: str) -> str:
 
 
 def _together(names: list[str]) -> str:
-    shown = ", ".join(names[:MOST_NODES])
-    return shown + (f" and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else "")
+    shown = ", ".join(names[:MAX_NODES])
+    return shown + (f" and {len(names) - MAX_NODES} more" if len(names) > MAX_NODES else "")
 
 
 SAME = 60.0  # seconds between two instants that are told as one
 
 
-def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
+def facts(told: "HeadAnswer", job: "HeadAnswer", now: float) -> "Iterator[tuple[str, str]]":
     """Yield each fact with its name; facts that there are not are left out."""
     facts = {
         "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
@@ -130,7 +130,7 @@ def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
     return ((key, value) for key, value in facts.items() if value)
 
 
-def _deadline(told: "Told") -> str:
+def _deadline(told: "HeadAnswer") -> str:
     """Return when it must have ended, and by how much it would be late by what is known of its start."""
     deadline = told.get("deadline")
     if not deadline:
@@ -152,11 +152,11 @@ def _ago(at: float | None, now: float) -> str:
     return f"{instant(at)}, {duration(max(0.0, now - at))} ago" if at else ""
 
 
-def _waits(told: "Told") -> bool:
+def _waits(told: "HeadAnswer") -> bool:
     return told["state"] in ("Queued", "Configuring") and not told["would_start"] and not told["refused"]
 
 
-def _turn(told: "Told") -> str:
+def _turn(told: "HeadAnswer") -> str:
     if site := told.get("site"):
         return _turn_there(site)
     if not _waits(told) or _is_elsewhere(told):
@@ -169,7 +169,7 @@ def _turn(told: "Told") -> str:
     return f"{counted(told['ahead'], 'job')} ahead of it in the queue{some}"
 
 
-def score_in_words(told: "Told") -> str:
+def score_in_words(told: "HeadAnswer") -> str:
     """Return what orders the job within its priority."""
     score = told.get("score")
     if not score or not _waits(told):
@@ -179,11 +179,11 @@ def score_in_words(told: "Told") -> str:
     return f"{sum(parts.values()):.1f} = {named or '0'}; larger scores go first"
 
 
-def _is_elsewhere(told: "Told") -> bool:
+def _is_elsewhere(told: "HeadAnswer") -> bool:
     return any(reason["kind"] == "resource" for reason in told["reasons"])
 
 
-def _turn_there(site: "Told") -> str:
+def _turn_there(site: "HeadAnswer") -> str:
     """Return the jobs that go first at the site."""
     where = f"of {site['resource']}, partition {','.join(site['partitions'])}, priority {site['priority']}"
     if not site["ahead"]:
@@ -194,11 +194,11 @@ def _turn_there(site: "Told") -> str:
     return printable(f"{counted(site['ahead'], 'job')} ahead of it in the queue {where}{some}")
 
 
-def _there(job: "Told") -> str:
+def _there(job: "HeadAnswer") -> str:
     return f"{job['id']} of {job['user']} ({counted(job['processors'], 'core')}, {_short(job['run_time'])})"
 
 
-def _site_start(told: "Told", now: float) -> str:
+def _site_start(told: "HeadAnswer", now: float) -> str:
     """Return the start that the site itself expects, and what is known of ours."""
     site, expected = told.get("site"), told["expected"]
     if not site:
@@ -216,7 +216,7 @@ def _site_start(told: "Told", now: float) -> str:
     return printable(f"{site['resource']} itself {own}; predicted times are {learned}")
 
 
-def _other(job: "Told") -> str:
+def _other(job: "HeadAnswer") -> str:
     priority = "" if job["priority_name"] == "Normal" else f", {job['priority_name']}"
     return f"{job['job']} of {job['owner']} ({request(job)}, {_short(job['run_time'])}{priority})"
 
@@ -225,7 +225,7 @@ def _short(seconds: float | None) -> str:
     return "no limit" if seconds is None else duration(seconds)
 
 
-def _expected(told: "Told", now: float) -> str:
+def _expected(told: "HeadAnswer", now: float) -> str:
     """Return when the run times of the past let it start, unless that is what is promised."""
     expected = told["expected"]
     if not expected or expected["p50"] is None or _alike(expected["p50"], expected["promise"]):
@@ -237,7 +237,7 @@ def _expected(told: "Told", now: float) -> str:
     return f"{instant(expected['p50'])} (in {wait}), {source}{nine}"
 
 
-def _files_by(told: "Told", now: float) -> str:
+def _files_by(told: "HeadAnswer", now: float) -> str:
     """Return when its input files are copied."""
     at = (told["expected"] or {}).get("files_by")
     return f"copied by {instant(at)} (in {duration(max(0.0, at - now))}) at the rate so far" if at else ""
@@ -247,7 +247,7 @@ def _alike(one: float, other: float | None) -> bool:
     return other is not None and abs(one - other) < SAME
 
 
-def _promised(told: "Told") -> str:
+def _promised(told: "HeadAnswer") -> str:
     if not _waits(told) or _is_elsewhere(told):
         return ""
     expected = told["expected"] or {"promise": None}
@@ -259,7 +259,7 @@ def _promised(told: "Told") -> str:
     return f"{instant(at)} or sooner, if running jobs end by their limits{where}"
 
 
-def _holds(job: "Told") -> str:
+def _holds(job: "HeadAnswer") -> str:
     if not job["allocated"]:
         return ""
     allocation = [
@@ -270,7 +270,7 @@ def _holds(job: "Told") -> str:
     return counted(job["allocated"], "processor") + where
 
 
-def _ends(job: "Told", now: float) -> str:
+def _ends(job: "HeadAnswer", now: float) -> str:
     if job["state"] != "Running" or job["run_time"] is None or not job["started"]:
         return ""
     end = job["started"] + job["run_time"]

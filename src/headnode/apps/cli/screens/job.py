@@ -30,7 +30,7 @@ _RECEIVERS = {
     "program": "the first process of each task",
     "steps": "the steps of srun",
 }
-_MOST_TASKS = 4  # of an alternative, told one by one
+_MAX_TASKS = 4  # of an alternative, told one by one
 
 
 def requested(spec: "Spec") -> dict[str, str]:
@@ -64,8 +64,8 @@ def _alternative(spec: "Spec") -> str:
     if len(tasks) == 1:
         said += tasks
     else:
-        said += [f"task {number}: {text}" for number, text in enumerate(tasks[:_MOST_TASKS], start=1) if text]
-        said += [counted(len(tasks) - _MOST_TASKS, "more task")] if len(tasks) > _MOST_TASKS else []
+        said += [f"task {number}: {text}" for number, text in enumerate(tasks[:_MAX_TASKS], start=1) if text]
+        said += [counted(len(tasks) - _MAX_TASKS, "more task")] if len(tasks) > _MAX_TASKS else []
     return "; ".join(text for text in said if text) or "as the job"
 
 

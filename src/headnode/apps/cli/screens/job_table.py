@@ -36,7 +36,7 @@ WIDE = (
 )
 WIDE_FROM = 130  # columns of a terminal
 MOST = {"Name": 14, "Owner": 8}
-MOST_WHEN_WIDE = {"Name": 32, "Owner": 16}
+MAX_WHEN_WIDE = {"Name": 32, "Owner": 16}
 RIGHT = ("Elapsed", "Limit", "Cores", "Tasks")
 COLOURS = {
     "Configuring": "2",  # dim

@@ -72,9 +72,9 @@ def audited_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the small part of a request that the audit log keeps: what the request is about."""
     said = {name: fields[name] for name in _AUDITED_FIELDS if name in fields and _is_plain(fields[name])}
     if isinstance(values := fields.get("values"), dict):
-        some = list(values.items())[:_LONGEST_VALUE]
+        some = list(values.items())[:_MAX_VALUE]
         said["parameters"] = {
-            str(name)[:_LONGEST_VALUE]: value for name, value in some if value is None or _is_plain(value)
+            str(name)[:_MAX_VALUE]: value for name, value in some if value is None or _is_plain(value)
         }
     terms = fields.get("terms")
     for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
@@ -97,17 +97,15 @@ def audited_answer(answer: object) -> dict[str, Any]:
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, list):
-        return len(value) <= _LONGEST_VALUE and all(
-            isinstance(each, int) or _is_short(each) for each in value
-        )
+        return len(value) <= _MAX_VALUE and all(isinstance(each, int) or _is_short(each) for each in value)
     return isinstance(value, int) or _is_short(value)
 
 
 def _is_short(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_VALUE
+    return isinstance(value, str) and len(value) <= _MAX_VALUE
 
 
-_LONGEST_VALUE = 1000  # characters, or things, that a line says of a field
+_MAX_VALUE = 1000  # characters, or things, that a line says of a field
 
 
 AUDIT_BLOCK = 1 << 16  # bytes

@@ -12,7 +12,7 @@ from headnode.core.state.events import BankNoted
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import RefundAnswer
 
-MOST_EVENTS = 1_000  # of a job, that are looked at: the newest
+MAX_EVENTS = 1_000  # of a job, that are looked at: the newest
 
 
 def bank_of(context: ServerContext, found: FoundJob) -> BankObject | None:
@@ -36,7 +36,7 @@ def bank_of(context: ServerContext, found: FoundJob) -> BankObject | None:
 
 
 def _noted(context: ServerContext, found: FoundJob) -> list[BankNoted]:
-    history = context.lookups.archive.history(found.record.id, MOST_EVENTS)
+    history = context.lookups.archive.history(found.record.id, MAX_EVENTS)
     return [event for event in history if isinstance(event, BankNoted)]
 
 

@@ -26,7 +26,7 @@ from headnode.protocol.user_answers import (
 log = logging.getLogger("headnode.server")
 
 BETWEEN_LOOKS = 60.0  # seconds
-LONGEST_TOKEN = 366 * 86400.0  # seconds
+MAX_TOKEN = 366 * 86400.0  # seconds
 
 
 @verb(CREATES)
@@ -52,7 +52,7 @@ async def keep_delegation(
         raise BadRequest(code="delegation", what=what, fix=fix, path=("hosts",))
     if request.job is not None:
         _refuse_other_job(context, by, request.job)
-    expires = proxy_end(request.proxy) if request.proxy else now + min(request.lifetime, LONGEST_TOKEN)
+    expires = proxy_end(request.proxy) if request.proxy else now + min(request.lifetime, MAX_TOKEN)
     if expires <= now:
         raise BadRequest(code="expired", what="the delegation has expired", fix="make a new proxy or token")
     kept = Delegation(

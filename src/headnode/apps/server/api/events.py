@@ -27,10 +27,10 @@ from headnode.protocol.event_answers import (
     JobStatesRequest,
 )
 
-MOST_SEEN: Final = 5_000  # events that are looked at for one answer
-MOST_OWNERS: Final = 65_536  # jobs whose owners are remembered: those that are over are in the archive
+MAX_SEEN: Final = 5_000  # events that are looked at for one answer
+MAX_OWNERS: Final = 65_536  # jobs whose owners are remembered: those that are over are in the archive
 BETWEEN_ANSWERS: Final = 0.1  # seconds
-LONGEST_SILENCE: Final = 15.0  # seconds; then an answer without events shows that the head is there
+MAX_SILENCE: Final = 15.0  # seconds; then an answer without events shows that the head is there
 
 Numbered = tuple[int, Event]
 
@@ -82,7 +82,7 @@ class EventPages:
         recent = self._context.feed.after(self.after)
         if recent is None:
             recent = self._context.engine.journal.replay(self.after)
-        return islice(recent, MOST_SEEN)
+        return islice(recent, MAX_SEEN)
 
     def _skip_to_jobs(self, jobs: Sequence[int]) -> None:
         """Leave out the events before the first of these jobs, which are those of others."""
@@ -143,7 +143,7 @@ class _Owners:
         return owner
 
     def _remember(self, job: int, owner: str) -> None:
-        if len(self._known) >= MOST_OWNERS:
+        if len(self._known) >= MAX_OWNERS:
             del self._known[next(iter(self._known))]
         self._known[job] = owner
 
@@ -201,7 +201,7 @@ async def watch_events(
                 await by.turn()
                 continue
             try:
-                async with asyncio.timeout(LONGEST_SILENCE):
+                async with asyncio.timeout(MAX_SILENCE):
                     await follower.wait()
             except TimeoutError:
                 told = False

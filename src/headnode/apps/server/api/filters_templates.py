@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from headnode.core.formats.job_views import ExportedJob
 
 _ON_NODES = ("PrologProgram", "EpilogProgram", "HealthCheckProgram", "NodeFilterDirectory")
-_MOST_NAMED = 3  # nodes of one trouble
+_MAX_NAMED = 3  # nodes of one trouble
 
 
 async def check_programs(context: ServerContext, values: Mapping[str, str | None]) -> None:
@@ -122,8 +122,8 @@ async def _check_on_nodes(context: ServerContext, name: str, value: str) -> None
         troubles.setdefault(trouble, []).append(link)
     troubles.pop("", None)
     for trouble, where in troubles.items():
-        names = ", ".join(link.node for link in where[:_MOST_NAMED])
-        more = f" and {len(where) - _MOST_NAMED} others" if len(where) > _MOST_NAMED else ""
+        names = ", ".join(link.node for link in where[:_MAX_NAMED])
+        more = f" and {len(where) - _MAX_NAMED} others" if len(where) > _MAX_NAMED else ""
         raise BadRequest(
             code="program",
             what=f"{name} cannot be set: on {names}{more}: {trouble}",

@@ -173,7 +173,7 @@ def dependents_of(context: ServerContext, found: FoundJob) -> list[DependentObje
     return told
 
 
-MOST_SEARCHED = 20_000
+MAX_SEARCHED = 20_000
 """Ended jobs of the owner that are looked through, newest first."""
 
 _PAGE_OF_JOBS = 500
@@ -237,7 +237,7 @@ async def _job_called(context: ServerContext, owner: str, parent: NamedParent) -
 def _ended(context: ServerContext, owner: str) -> Iterator[_Jobs]:
     """Yield the jobs of the owner that are over, newest first, in pages."""
     before = None
-    for _ in range(MOST_SEARCHED // _PAGE_OF_JOBS):
+    for _ in range(MAX_SEARCHED // _PAGE_OF_JOBS):
         page = context.lookups.archive.ended_jobs(owner=owner, states=(), before=before, limit=_PAGE_OF_JOBS)
         if not page:
             return

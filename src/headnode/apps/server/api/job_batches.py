@@ -36,7 +36,7 @@ from headnode.protocol import requests as w
 from headnode.protocol.job_answers import SubmissionOutcome, SubmissionRefusal, SubmitJobsAnswer
 
 READ_IN_A_TURN: Final = 50  # submissions that are read before other requests have their turn
-MOST_TRIES: Final = 3  # others may change the cluster while a request is divided into good and bad
+MAX_TRIES: Final = 3  # others may change the cluster while a request is divided into good and bad
 
 Outcome = int | SubmissionRefusal
 """What became of a submission: how many jobs it made, or why none."""
@@ -173,7 +173,7 @@ async def submit_jobs(context: ServerContext, by: User, request: w.SubmitJobsReq
             made = await context.ask(batch.command(context, by))
             break
         except Refused as no:
-            is_about_one = no.code != REPEATED and tries < MOST_TRIES
+            is_about_one = no.code != REPEATED and tries < MAX_TRIES
             if not (is_about_one and batch.refuse_those_refused_alone(context, by)):
                 raise
     first = next((event.job for event in made if isinstance(event, JobCreated)), 0)

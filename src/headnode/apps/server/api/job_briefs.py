@@ -13,7 +13,7 @@ from headnode.core.state.job_request import own_request
 from headnode.core.state.transitions import TaskState
 from headnode.protocol.answers import InstanceCounts
 
-LONGEST_COMMAND = 120  # characters, in lists
+MAX_COMMAND = 120  # characters, in lists
 
 
 class Brief(NamedTuple):
@@ -38,8 +38,8 @@ def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
     given = written_spec(record, spec)
     request = own_request(given)
     command = public_command(spec.tasks[0].command) if spec.tasks else ""
-    if len(command) > LONGEST_COMMAND:
-        command = f"{command[: LONGEST_COMMAND - 1]}…"
+    if len(command) > MAX_COMMAND:
+        command = f"{command[: MAX_COMMAND - 1]}…"
     return Brief(
         name=spec.name,
         project=spec.project,

@@ -27,14 +27,14 @@ from headnode.core.state.job_record import JobRun, TaskProgress
 from headnode.core.state.transitions import JobState, TaskState
 from headnode.protocol.answers import JobFileAnswer
 
-MOST_INSTANCES = 1_000
+MAX_INSTANCES = 1_000
 """How many instances of all sweeps of a job are written one by one."""
 
 
 def live_with_instances(context: ServerContext, found: FoundJob) -> ExportedJob:
     """Return what only the scheduler knows of a job, with its instances, cluster and owner's group."""
     live = live_of(context, found)
-    room = MOST_INSTANCES
+    room = MAX_INSTANCES
     tasks = dict(live.tasks)
     for number, task in enumerate(found.spec.tasks, 1):
         if task.kind is TaskType.SWEEP:

@@ -232,7 +232,7 @@ def _counted(shares: Sequence[tuple[str, int]]) -> str:
     return ", ".join([f"{node} with {count} core{'s' if count != 1 else ''}" for node, count in shares])
 
 
-MOST_LOOKED_AT: Final = 5_000  # jobs, for one page; the answer says where the next one begins
+MAX_LOOKED_AT: Final = 5_000  # jobs, for one page; the answer says where the next one begins
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -251,7 +251,7 @@ def page_of(
     """
     limit = min(max(1, request.limit), PAGE.most)
     sifts = bool(request.name or request.project or request.since is not None or request.until is not None)
-    most = MOST_LOOKED_AT if sifts else limit
+    most = MAX_LOOKED_AT if sifts else limit
     chosen: list[FoundJob] = []
     fits, looked_at, read, last = _condition(context, request), 0, 0, request.before
     for found in context.lookups.newest(owner, states, request.before, most + 1):

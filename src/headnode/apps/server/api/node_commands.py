@@ -37,7 +37,7 @@ from headnode.core.state.permissions import must_administer
 from headnode.protocol import stream_frames as f
 from headnode.protocol.stream_frames import CommandExit, RunStarted
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 _RANGES = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -91,11 +91,11 @@ def _nodes_named(
             groups[group] = f"{groups[group]},{name}" if group in groups else name
     resolver = GroupResolver(GroupSource("groups", groups, ",".join(nodes)))
     try:
-        if any(int(last) - int(first) > MOST_NODES for first, last in _RANGES.findall(text)):
-            raise NodeSetException(f"a range of it has more than {MOST_NODES} numbers")
+        if any(int(last) - int(first) > MAX_NODES for first, last in _RANGES.findall(text)):
+            raise NodeSetException(f"a range of it has more than {MAX_NODES} numbers")
         found = NodeSet(text, resolver=resolver)
-        if len(found) > MOST_NODES:
-            raise NodeSetException(f"it names more than {MOST_NODES} nodes")
+        if len(found) > MAX_NODES:
+            raise NodeSetException(f"it names more than {MAX_NODES} nodes")
         names = {str(name) for name in found}
     except NodeSetException as error:
         raise BadRequest(
@@ -141,7 +141,7 @@ def _escaped(name: str) -> str:
 
 
 _GRACE = 1.5  # seconds that commands have to end when they are told to, before all that is left is killed
-_LONGEST_TIMEOUT = 10 * 365 * 86400.0  # seconds
+_MAX_TIMEOUT = 10 * 365 * 86400.0  # seconds
 
 
 @verb(ADMINISTERS)
@@ -152,7 +152,7 @@ async def run_on_nodes(context: ServerContext, by: User, request: f.RunOnNodesRe
         raise BadRequest(
             code="command", what="there is no command to run", fix="give a command and its arguments"
         )
-    if request.timeout is not None and not 0 < request.timeout <= _LONGEST_TIMEOUT:
+    if request.timeout is not None and not 0 < request.timeout <= _MAX_TIMEOUT:
         raise BadRequest(
             code="timeout",
             what=f"a time limit of {request.timeout:g} s is not possible",
@@ -166,8 +166,8 @@ async def run_on_nodes(context: ServerContext, by: User, request: f.RunOnNodesRe
     async def hold(client: ClientStream) -> None:
         context.runs[run.number] = run
         try:
-            await client.say(RunStarted(run.number, run.nodes))
-            while await client.hear() is not None:
+            await client.send(RunStarted(run.number, run.nodes))
+            while await client.receive() is not None:
                 pass
         finally:
             run.over.set()
@@ -208,7 +208,7 @@ async def run_on_node(context: ServerContext, by: User, request: f.RunOnNodeRequ
     async def talk(client: ClientStream) -> None:
         ended = await _on_node(context, run, request.node, client)
         if ended is not None:
-            await client.say(CommandExit(ended.code, ended.problem))
+            await client.send(CommandExit(ended.code, ended.problem))
 
     return talk
 

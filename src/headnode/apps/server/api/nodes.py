@@ -62,12 +62,12 @@ def node_state(cluster: ClusterState, node: NodeRecord, now: Instant) -> str:
     return "Draining" if cluster.on_node(node.facts.name) else "Drained"
 
 
-Shown = TypeVar("Shown", bound=NodeObject)
+NodeForm = TypeVar("NodeForm", bound=NodeObject)
 
 
 def node_object(
-    kind: type[Shown], cluster: ClusterState, node: NodeRecord, now: Instant, **more: Any
-) -> Shown:
+    kind: type[NodeForm], cluster: ClusterState, node: NodeRecord, now: Instant, **more: Any
+) -> NodeForm:
     """Return a node as clients see it, with `more` fields of its kind."""
     facts, name = node.facts, node.facts.name
     free = len(cluster.cores.free_on(name))

@@ -345,7 +345,7 @@ def _verb_named(name: str) -> Verb[Any, Any]:
 
 
 IDEMPOTENCY_FIELD: Final = "idempotency"
-LONGEST_KEY: Final = 64  # characters
+MAX_KEY: Final = 64  # characters
 
 
 def split_key(verb: Verb[Any, Any], fields: RequestFields) -> tuple[RequestFields, IdempotencyKey | None]:
@@ -359,11 +359,11 @@ def split_key(verb: Verb[Any, Any], fields: RequestFields) -> tuple[RequestField
     key = fields[IDEMPOTENCY_FIELD]
     if verb.again is None:
         raise BadRequest(code="idempotency", what=f"{verb.name} takes no idempotency key", fix="leave it out")
-    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY or not key.isprintable():
         raise BadRequest(
             code="idempotency",
             what="the idempotency key is not printable text",
-            fix=f"use 1 to {LONGEST_KEY} characters, such as a UUID",
+            fix=f"use 1 to {MAX_KEY} characters, such as a UUID",
         )
     body = msgspec.json.encode([verb.name, rest], order="deterministic")
     return rest, IdempotencyKey(key, hashlib.sha256(body).digest()[:16], verb.name)

@@ -129,19 +129,19 @@ class _TerminalVisit:
         if place is None:
             return
         if isinstance(place, CommandEnd):
-            await self._tell_end(client, place)
+            await self._report_end(client, place)
             return
         ended = await self._sit(client, *place)
         if ended is not None:
             await self._is_over(_PROGRAM_END_PATIENCE if ended.known else _JOB_END_PATIENCE)
-            await self._tell_end(client, ended)
+            await self._report_end(client, ended)
 
     async def sit_beside(self, client: ClientStream) -> None:
         """Run a new terminal, or a command, for the client on the first node of a running job."""
         node = _places(self._context, self._job)[0]
         ended = await self._sit(client, node, BESIDE)
         if ended is not None:
-            await self._tell_end(client, ended)
+            await self._report_end(client, ended)
 
     async def sit_in_task(self, client: ClientStream) -> None:
         """Run a new terminal, or a command, for the client as a part of the first task that runs.
@@ -154,7 +154,7 @@ class _TerminalVisit:
         placement, attempt = place
         ended = await self._sit(client, placement[0][0], attempt, placement)
         if ended is not None:
-            await self._tell_end(client, ended)
+            await self._report_end(client, ended)
 
     async def _started_task(self) -> tuple[NodeCores, SessionKey] | None:
         """Return the first attempt that runs; wait for it a while, since the job has just begun to."""
@@ -176,16 +176,16 @@ class _TerminalVisit:
             self._context.deserted.discard(self._job)
             ended = await self._wait(client)
             if ended is not None and not isinstance(ended, CommandEnd):
-                await client.say(ShellPlace(ended[0]))
+                await client.send(ShellPlace(ended[0]))
                 ended = await self._until_over(client)
             if isinstance(ended, CommandEnd):
-                await self._tell_end(client, ended)
+                await self._report_end(client, ended)
         if self._job in self._context.cluster.jobs:
             self._context.deserted.add(self._job)
 
     async def _until_over(self, client: ClientStream) -> CommandEnd | None:
         """Wait until an allocation is over; None if the client goes first."""
-        gone, ended = asyncio.ensure_future(client.hear()), asyncio.ensure_future(self._keeper_over())
+        gone, ended = asyncio.ensure_future(client.receive()), asyncio.ensure_future(self._keeper_over())
         warning = asyncio.ensure_future(self._warn(client))
         try:
             await asyncio.wait((gone, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -213,7 +213,7 @@ class _TerminalVisit:
 
     async def _wait(self, client: ClientStream) -> tuple[str, SessionKey] | CommandEnd | None:
         """Return where the job runs, or how it has ended; None when the client has gone."""
-        gone = asyncio.ensure_future(client.hear())
+        gone = asyncio.ensure_future(client.receive())
         signal, told = self._context.watchers.watch([self._job]), None
         try:
             while True:
@@ -223,7 +223,7 @@ class _TerminalVisit:
                 reason = self._waits()
                 if reason != told:
                     told = reason
-                    await client.say(ShellWaits(reason))
+                    await client.send(ShellWaits(reason))
                 ringing = asyncio.ensure_future(signal.wait())
                 await asyncio.wait(
                     (gone, ringing), timeout=_BETWEEN_LOOKS, return_when=asyncio.FIRST_COMPLETED
@@ -292,7 +292,7 @@ class _TerminalVisit:
         stream = self._context.sessions.begin(node, self._job, attempt, launch)
         warning = asyncio.ensure_future(self._warn(client))
         try:
-            await client.say(ShellPlace(node))
+            await client.send(ShellPlace(node))
             return await relay_stream(stream, client)
         except ConnectionError:
             return None
@@ -303,20 +303,20 @@ class _TerminalVisit:
 
     async def _warn(self, client: ClientStream) -> None:
         """Tell the client that the job is about to end."""
-        left_to_tell = list(_WARNINGS)
+        left_to_report = list(_WARNINGS)
         signal = self._context.watchers.watch([self._job])
         try:
             while True:
                 record = self._context.cluster.jobs.get(self._job)
                 if record is None or record.state not in ACTIVE:
                     why = f" ({record.message})" if record is not None and record.message else ""
-                    await client.say(ShellNotice(f"job {self._job} is being ended{why}"))
+                    await client.send(ShellNotice(f"job {self._job} is being ended{why}"))
                     return
                 left = self._left()
-                if left_to_tell and left <= left_to_tell[0]:
-                    left_to_tell = [each for each in left_to_tell if each < left]
+                if left_to_report and left <= left_to_report[0]:
+                    left_to_report = [each for each in left_to_report if each < left]
                     if left > 1:
-                        await client.say(
+                        await client.send(
                             ShellNotice(f"the time limit of job {self._job} ends in {left:.0f} s")
                         )
                 with contextlib.suppress(TimeoutError):
@@ -347,7 +347,7 @@ class _TerminalVisit:
         finally:
             self._context.watchers.leave([self._job], signal)
 
-    async def _tell_end(self, client: ClientStream, ended: CommandEnd) -> None:
+    async def _report_end(self, client: ClientStream, ended: CommandEnd) -> None:
         """Say how it ended; where the program could not tell, what became of the job does."""
         found = self._context.lookups.job(self._job)
         state = STATE_NAMES[found.record.state]
@@ -355,7 +355,7 @@ class _TerminalVisit:
         if found.ended and not ended.known:
             why = found.record.message or problem
             problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
-        await client.say(CommandExit(ended.code, problem, state))
+        await client.send(CommandExit(ended.code, problem, state))
 
     async def _cancel(self, why: str) -> None:
         """End the job, if it is not over."""

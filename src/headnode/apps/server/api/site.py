@@ -28,7 +28,7 @@ from headnode.protocol.site_answers import (
     SitePartitionObject,
 )
 
-MOST_AHEAD = 5
+MAX_AHEAD = 5
 
 
 @verb(READS)
@@ -199,7 +199,7 @@ def site_explanation(context: ServerContext, by: User, record: JobRecord) -> Sit
         priority=job.priority,
         partitions=list(job.partitions),
         ahead=sum(other.elements for other in ahead),
-        jobs_ahead=[job_object(context, forecast, other) for other in islice(seen, MOST_AHEAD)],
+        jobs_ahead=[job_object(context, forecast, other) for other in islice(seen, MAX_AHEAD)],
         site_start=job.expected,
         polled=snapshot.at,
         judged=forecast.judged,

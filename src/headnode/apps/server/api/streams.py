@@ -119,21 +119,21 @@ class RunOnNodes:
         return Launch(route, self.request.command, self.request.work_directory, {})
 
 
-LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
-MOST_INPUT = 64 * 1024  # bytes in one piece for a command
+MAX_FRAME = 1 << 20  # bytes that a client may say at once
+MAX_INPUT = 64 * 1024  # bytes in one piece for a command
 NOT_RUN = 255  # exit status of a command that could not run, or whose end is unknown
 
 
 class ClientStream(Protocol):
     """The client of a verb that stays, as its door gives it."""
 
-    async def hear(self) -> ClientFrame | None:
+    async def receive(self) -> ClientFrame | None:
         """Return what the client says next; None when it is gone.
 
         Raises:  BadRequest ``frame`` or ``said``.
         """
 
-    async def say(self, said: HeadFrame) -> None:
+    async def send(self, said: HeadFrame) -> None:
         """Say something, as soon as the client has read most of what was said before.
 
         Raises:  ConnectionError.
@@ -187,9 +187,9 @@ async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd
         piece = await stream.next()
         match piece.kind:
             case "out":
-                await client.say(CommandOutput(out=piece.data))
+                await client.send(CommandOutput(out=piece.data))
             case "err":
-                await client.say(CommandOutput(err=piece.data))
+                await client.send(CommandOutput(err=piece.data))
             case "failed":
                 return CommandEnd(NOT_RUN, piece.data.decode(errors="replace"), known=False)
         stream.took()
@@ -199,20 +199,20 @@ async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd
 
 async def _send_input(stream: LaunchStream, client: ClientStream) -> None:
     """Tell the command what the client says, until that goes."""
-    while (said := await client.hear()) is not None:
+    while (said := await client.receive()) is not None:
         if said.input is not UNSET:
-            for at in range(0, len(said.input), MOST_INPUT):
-                await stream.say("in", said.input[at : at + MOST_INPUT])
-            await client.say(InputTaken(len(said.input)))
+            for at in range(0, len(said.input), MAX_INPUT):
+                await stream.send("in", said.input[at : at + MAX_INPUT])
+            await client.send(InputTaken(len(said.input)))
         elif said.window is not UNSET:
             rows, columns = said.window
-            await stream.say("window", f"{rows} {columns}".encode())
+            await stream.send("window", f"{rows} {columns}".encode())
         else:
-            await stream.say("in-end")
+            await stream.send("in-end")
 
 
-MOST_RECENT = 20_000  # events in memory; a client that is further behind reads the journal
-MOST_BYTES = 8 * 1024 * 1024  # of the descriptions in them
+MAX_RECENT = 20_000  # events in memory; a client that is further behind reads the journal
+MAX_BYTES = 8 * 1024 * 1024  # of the descriptions in them
 
 
 DESCRIBED: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
@@ -305,7 +305,7 @@ class EventFeed:
         for event in events:
             if type(event) in DESCRIBED:
                 self._bytes += description_bytes(event)
-        while len(self._recent) > MOST_RECENT or (self._bytes > MOST_BYTES and self._recent):
+        while len(self._recent) > MAX_RECENT or (self._bytes > MAX_BYTES and self._recent):
             self._drop()
         for follower in self._followers:
             follower.set()

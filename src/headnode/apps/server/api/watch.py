@@ -28,7 +28,7 @@ from headnode.protocol.requests import WatchJobsRequest
 BETWEEN_UPDATES = 0.1  # seconds at least
 SHARE_OF_UPDATES = 20  # times as long as an update took to make passes until the next
 BETWEEN_WAITING_UPDATES = 5.0  # seconds after which a client that watches a queued job hears of it again
-MOST_WAITING_TOLD = 12  # jobs of which it does
+MAX_WAITING_TOLD = 12  # jobs of which it does
 
 
 class WatchingClient(Protocol):
@@ -105,7 +105,7 @@ def _waiting(context: ServerContext, jobs: list[int]) -> set[int]:
     """Return the first few jobs that wait for processors."""
     alive = (context.cluster.jobs.get(JobId(job)) for job in jobs)
     waiting = (record.id for record in alive if record is not None and record.state.is_queued)
-    return set(islice(waiting, MOST_WAITING_TOLD))
+    return set(islice(waiting, MAX_WAITING_TOLD))
 
 
 async def _pause(context: ServerContext, jobs: list[int], signal: asyncio.Event, between: float) -> None:

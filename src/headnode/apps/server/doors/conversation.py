@@ -16,7 +16,7 @@ import msgspec
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import arrived_frame, has_arrived, read_rest, read_size
 from headnode.apps.server.api.pipeline import Caller, ClientSession, Updates, client_session
-from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
+from headnode.apps.server.api.streams import MAX_FRAME, ClientStream, StreamHandler
 from headnode.apps.server.api.verbs import decoded_size, encode_answer, refusal, submits_new_job
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model import bounds as b
@@ -25,8 +25,8 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
-LARGEST_REQUEST = b.REQUEST.most  # bytes
-MOST_TOGETHER = 64  # submissions of a connection that are carried out together: others wait about 10 ms
+MAX_REQUEST = b.REQUEST.most  # bytes
+MAX_TOGETHER = 64  # submissions of a connection that are carried out together: others wait about 10 ms
 HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for example in a pager
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -153,7 +153,7 @@ class ServedConversation:
         Raises:  BadRequest ``frame``; ConnectionError.
         """
         ahead, self._ahead = self._ahead, None
-        return await (self._form.next_size(LARGEST_REQUEST) if ahead is None else ahead)
+        return await (self._form.next_size(MAX_REQUEST) if ahead is None else ahead)
 
     async def _read(self, size: int) -> bytes:
         """Return the request that has begun.
@@ -186,14 +186,14 @@ class ServedConversation:
         size, decoded:  bytes of the submission before them
         """
         found: list[bytes] = []
-        while len(found) + 1 < MOST_TOGETHER:
+        while len(found) + 1 < MAX_TOGETHER:
             ahead = self._form.arrived(b.SMALL_REQUEST.most - size)
             if ahead is None or not submits_new_job(ahead):
                 break
             size, decoded = size + len(ahead), decoded + decoded_size(ahead)
             if decoded > b.SMALL_DECODED.most:
                 break
-            await self._form.next_size(LARGEST_REQUEST)
+            await self._form.next_size(MAX_REQUEST)
             found.append(await self._form.read(len(ahead)))
         return found
 
@@ -233,7 +233,7 @@ class ServedConversation:
 
     async def _send_updates(self, updates: Updates) -> None:
         """Send the answers of a verb that has several, as long as the client is there."""
-        self._ahead = ahead = asyncio.ensure_future(self._form.next_size(LARGEST_REQUEST))
+        self._ahead = ahead = asyncio.ensure_future(self._form.next_size(MAX_REQUEST))
         async with contextlib.aclosing(updates):
             while True:
                 update = asyncio.ensure_future(_next_update(updates))
@@ -286,8 +286,8 @@ class SocketStream(ClientStream):
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, form: MessageForm) -> None:
         self._reader, self._writer, self._form = reader, writer, form
 
-    async def hear(self) -> ClientFrame | None:
-        size = await self._form.next_size(LARGEST_FRAME)
+    async def receive(self) -> ClientFrame | None:
+        size = await self._form.next_size(MAX_FRAME)
         data = None if size is None else await self._form.read(size)
         try:
             return None if data is None else _CLIENT_FRAMES.decode(data)
@@ -296,7 +296,7 @@ class SocketStream(ClientStream):
                 code="said", what=f"this message is not possible here: {error}", fix="send in, end or window"
             ) from None
 
-    async def say(self, said: HeadFrame) -> None:
+    async def send(self, said: HeadFrame) -> None:
         if self._writer.is_closing():
             raise ConnectionResetError("the client has disconnected")
         self._writer.write(self._form.written(encode_answer(said)))
@@ -306,7 +306,7 @@ class SocketStream(ClientStream):
         """Drop what the client still says until it hangs up: closing on that would lose our last words."""
         with contextlib.suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(HANG_UP_TIME):
-                while await self._reader.read(LARGEST_FRAME):
+                while await self._reader.read(MAX_FRAME):
                     pass
 
 

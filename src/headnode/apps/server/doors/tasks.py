@@ -92,9 +92,9 @@ class TaskCaller:
 log = logging.getLogger("headnode.clients")
 
 GREETING_PATIENCE = 15.0  # seconds for a node to name the attempt that it represents
-LARGEST_GREETING = 4096  # bytes of that
-MOST_CONNECTIONS_OF_NODE = 256  # connections
-MOST_TASK_CONNECTIONS = 1_000  # connections of all nodes
+MAX_GREETING = 4096  # bytes of that
+MAX_CONNECTIONS_OF_NODE = 256  # connections
+MAX_TASK_CONNECTIONS = 1_000  # connections of all nodes
 LAST_ANSWER = 2.0  # seconds between the end of an attempt and that of its connections
 
 
@@ -111,8 +111,8 @@ class TaskDoor:
         """Serve one connection of a node, which has shown its certificate, until it is over."""
         keep_alive(writer)
         if (
-            self._nodes[node] >= 2 * MOST_CONNECTIONS_OF_NODE
-            or self._nodes.total() >= 2 * MOST_TASK_CONNECTIONS
+            self._nodes[node] >= 2 * MAX_CONNECTIONS_OF_NODE
+            or self._nodes.total() >= 2 * MAX_TASK_CONNECTIONS
         ):
             return
         self._nodes[node] += 1
@@ -157,11 +157,11 @@ class TaskDoor:
         Raises:  NotAllowed ``no-task``; Unavailable ``too-many-clients``; BadRequest.
         """
         async with asyncio.timeout(GREETING_PATIENCE):
-            data = await read_frame(reader, LARGEST_GREETING)
+            data = await read_frame(reader, MAX_GREETING)
         if data is None:
             return None
         if (
-            self._nodes[node] > MOST_CONNECTIONS_OF_NODE or self._nodes.total() > MOST_TASK_CONNECTIONS
+            self._nodes[node] > MAX_CONNECTIONS_OF_NODE or self._nodes.total() > MAX_TASK_CONNECTIONS
         ):  # now it hears the refusal
             raise _too_many_clients()
         verb, fields = read_request(data)

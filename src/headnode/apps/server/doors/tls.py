@@ -38,7 +38,7 @@ class LogInRequest(VerbRequest, frozen=True):
 
 
 FAILED_LOGIN_WINDOW = 60.0  # seconds
-MOST_FAILED_LOGINS = 60  # lines in each window; the others are counted
+MAX_FAILED_LOGINS = 60  # lines in each window; the others are counted
 
 
 class FailedLogins:
@@ -53,7 +53,7 @@ class FailedLogins:
         """Return how many before this one got no line; None: neither does this one."""
         if not 0 <= now - self._began < FAILED_LOGIN_WINDOW:
             self._began, self._written = now, 0
-        if self._written >= MOST_FAILED_LOGINS:
+        if self._written >= MAX_FAILED_LOGINS:
             self._unwritten += 1
             return None
         self._written += 1
@@ -121,9 +121,9 @@ class TokenDesk:
         try:
             made = next(event for event in await self._context.ask(take) if isinstance(event, TokenCreated))
         except NotAllowed as error:
-            await self._tell_failure(address, "exchange_login", error.code)
+            await self._report_failure(address, "exchange_login", error.code)
             raise
-        await self._tell_audit(address, "exchange_login", "done", user=made.user, token=made.number)
+        await self._report_audit(address, "exchange_login", "done", user=made.user, token=made.number)
         return {
             "ok": True,
             "token": token,
@@ -144,17 +144,17 @@ class TokenDesk:
             await self._context.ask(c.UseToken(digest=digest, address=address))
             return TokenCaller(self._context, self._context.roles, digest, address)
         except NotAllowed as error:
-            await self._tell_failure(address, "log_in", error.code)
+            await self._report_failure(address, "log_in", error.code)
             raise
 
-    async def _tell_failure(self, address: str, verb: str, outcome: str) -> None:
+    async def _report_failure(self, address: str, verb: str, outcome: str) -> None:
         before = self._failed.note(self._context.now())
         if before is not None:
-            await self._tell_audit(
+            await self._report_audit(
                 address, verb, outcome, more={"unwritten_before": before} if before else {}
             )
 
-    async def _tell_audit(
+    async def _report_audit(
         self, address: str, verb: str, outcome: str, more: dict[str, int] | None = None, **about: object
     ) -> None:
         try:

@@ -80,7 +80,7 @@ def _without_role(account: Account, groups: frozenset[str]) -> User:
 
 SHORT_ROUND = 0.01  # seconds of a round in which further requests of a user may begin
 REST_AFTER_ROUND = 0.005  # seconds after a longer round
-MOST_OF_USER_IN_ROUND = 32  # requests of a user in one round
+MAX_OF_USER_IN_ROUND = 32  # requests of a user in one round
 
 
 class _WaitingRequest:
@@ -125,7 +125,7 @@ class RequestTurns:
         for user in list(self._waiting):
             waiting = self._waiting[user]
             first = True
-            for _ in range(min(MOST_OF_USER_IN_ROUND, len(waiting))):
+            for _ in range(min(MAX_OF_USER_IN_ROUND, len(waiting))):
                 turn = waiting.popleft()
                 if not turn.called.done():  # who asked has not gone away
                     turn.first, first = first, False

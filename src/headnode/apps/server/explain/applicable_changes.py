@@ -62,8 +62,8 @@ from headnode.core.state.modify import WHEN_QUEUED
 from headnode.engine.activation_gate import explanation_view
 from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
 
-MOST_PLANNING = 1.0  # seconds for all plans of one search
-MOST_RUNNING_AHEAD = 1.0  # seconds
+MAX_PLANNING = 1.0  # seconds for all plans of one search
+MAX_RUNNING_AHEAD = 1.0  # seconds
 
 
 class PolicySnapshot(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ async def snapshot_with(context: ServerContext, subject: Subject) -> PolicySnaps
 async def found_changes(context: ServerContext, snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
     """Return what would let the subject start.
 
-    Stops when all plans together took `MOST_PLANNING`, and says so.  One search goes on at a time, however
+    Stops when all plans together took `MAX_PLANNING`, and says so.  One search goes on at a time, however
     many ask: the head is not slowed down by more than one.
     """
     async with context.searching:
@@ -124,7 +124,7 @@ async def found_changes(context: ServerContext, snapshot: PolicySnapshot, room: 
 
 
 def _searched(snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
-    end = time.monotonic() + MOST_PLANNING - snapshot.spent
+    end = time.monotonic() + MAX_PLANNING - snapshot.spent
     search = search_changes(snapshot.view, snapshot.plan, snapshot.subject, room)
     try:
         asked = next(search)
@@ -139,7 +139,7 @@ def _searched(snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
 async def start_by_limits(context: ServerContext, snapshot: PolicySnapshot) -> Instant | None:
     """Return when the subject will start if all jobs run to their limits and no job is submitted later.
 
-    None if that is never, or not known within `MOST_RUNNING_AHEAD`.
+    None if that is never, or not known within `MAX_RUNNING_AHEAD`.
     """
     async with context.searching:
         return await asyncio.to_thread(_start_by_limits, snapshot)
@@ -153,7 +153,7 @@ def _start_by_limits(snapshot: PolicySnapshot) -> Instant | None:
         for waiting in view.queue
         if (turns := tuple(turn for turn in waiting.turns if turn <= subject.turn))
     ]
-    end = time.monotonic() + MOST_RUNNING_AHEAD
+    end = time.monotonic() + MAX_RUNNING_AHEAD
     ahead = minimums_only(msgspec.structs.replace(view, queue=queue))
     course = simulate_ahead(ahead, snapshot.policy, {}, to_the_limits(ahead), lambda: time.monotonic() > end)
     return known_instant(course.starts.get(subject.job, NEVER))

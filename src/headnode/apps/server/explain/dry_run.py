@@ -56,7 +56,7 @@ from headnode.protocol import requests as w
 from headnode.protocol.answers import JobObject
 from headnode.protocol.explanations import CheckAnswer, Explanation, PredictedJob
 
-MOST_PREDICTED = 20  # jobs of one file
+MAX_PREDICTED = 20  # jobs of one file
 
 
 class _DryRunJob(NamedTuple):
@@ -79,7 +79,7 @@ async def dry_run(context: ServerContext, by: User, request: w.SubmitJobRequest)
         return CheckAnswer((), predicted.job, predicted.explanation)
     described = await with_parents(context, by, await read_jobs(context, by, request, to_submit=True))
     candidates = _candidates(context, by, described, written=request.jobfile is not None)
-    told = [await _predicted(context, by, candidate) for candidate in candidates[:MOST_PREDICTED]]
+    told = [await _predicted(context, by, candidate) for candidate in candidates[:MAX_PREDICTED]]
     if len(candidates) == 1:
         return CheckAnswer(described.report, told[0].job, told[0].explanation)
     return CheckAnswer(described.report, jobs=told, count=len(candidates))

@@ -49,7 +49,7 @@ from headnode.protocol.explanations import (
     WaitingTask,
 )
 
-MOST_TASKS = 20
+MAX_TASKS = 20
 
 
 async def explanation_of(context: ServerContext, by: User, job: int) -> Explanation:
@@ -273,7 +273,7 @@ def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[WaitingTask]
         return []
     told: list[WaitingTask] = []
     for index, progress in enumerate(run.tasks):
-        if not progress.queued or len(told) == MOST_TASKS:
+        if not progress.queued or len(told) == MAX_TASKS:
             continue
         reasons = task_reasons(context.cluster, found.record, index)
         told.append(

@@ -11,7 +11,7 @@ from headnode.apps.server.explain.applicable_changes import (
     known_instant,
 )
 from headnode.apps.server.server_context import ServerContext
-from headnode.apps.server.waiting_reasons import decay_told, reserved_for_others
+from headnode.apps.server.waiting_reasons import reserved_for_others, with_decay_time
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import FOREVER, JobId, format_priority
 from headnode.core.scheduling.explain.changes import Subject, planned_start
@@ -31,9 +31,9 @@ from headnode.protocol.explanations import (
 from headnode.protocol.shares import PriorityScore
 
 Ahead = TypeVar("Ahead", bound=JobAhead)
-MOST_AHEAD = 5  # jobs ahead that are told one by one
-MOST_HOLDERS = 5  # of one node that are named; of the others their number is told
-MOST_BUSY_NODES = 50  # of one explanation whose holders are named
+MAX_AHEAD = 5  # jobs ahead that are told one by one
+MAX_HOLDERS = 5  # of one node that are named; of the others their number is told
+MAX_BUSY_NODES = 50  # of one explanation whose holders are named
 
 
 def holders_of(
@@ -53,14 +53,14 @@ def holders_of(
                 owner = owners[running.job].owner if running.job in owners else ""
                 until = known_instant(running.end)
                 found[node].append(NodeHolder(running.job, processors, until, owner))
-    return {node: (_largest(jobs), max(0, len(jobs) - MOST_HOLDERS)) for node, jobs in found.items()}
+    return {node: (_largest(jobs), max(0, len(jobs) - MAX_HOLDERS)) for node, jobs in found.items()}
 
 
 def _busy_nodes(view: View, request: JobRequest, reasons: Sequence[Reason]) -> list[str]:
     rules = rules_of(request)
     busy: list[str] = []
     for reason in reasons:
-        node = view.nodes.get(reason.what) if reason.why is Why.NODE and len(busy) < MOST_BUSY_NODES else None
+        node = view.nodes.get(reason.what) if reason.why is Why.NODE and len(busy) < MAX_BUSY_NODES else None
         if node is not None and not node.closed and node.jobs and not node_objection(rules, node.facts):
             busy.append(reason.what)
     return busy
@@ -68,7 +68,7 @@ def _busy_nodes(view: View, request: JobRequest, reasons: Sequence[Reason]) -> l
 
 def _largest(jobs: list[NodeHolder]) -> list[NodeHolder]:
     """Return the first of the holders; those that have ended since then are left out."""
-    first = sorted(jobs, key=lambda each: (-each.processors, each.job))[:MOST_HOLDERS]
+    first = sorted(jobs, key=lambda each: (-each.processors, each.job))[:MAX_HOLDERS]
     return [each for each in first if each.owner]
 
 
@@ -76,7 +76,7 @@ def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
     """Return the standing of a queued job: what blocks it, the jobs before it, its reservation."""
     view, plan, subject = snapshot.view, snapshot.plan, snapshot.subject
     outcome = planned_start(plan, view, subject)
-    first, ahead = first_ahead(view, subject.turn, MOST_AHEAD)
+    first, ahead = first_ahead(view, subject.turn, MAX_AHEAD)
     own = next((kept for kept in plan.reservations if kept.job == subject.job), None)
     reasons = () if outcome.now else _with_reserved(context, subject, explain(view, plan, subject.request))
     return {
@@ -113,7 +113,7 @@ def _reason_objects(
     told = []
     for reason in reasons:
         jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
-        shown = reason_object(decay_told(context.cluster, request, reason, view))
+        shown = reason_object(with_decay_time(context.cluster, request, reason, view))
         told.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
     return told
 

@@ -114,7 +114,7 @@ class ConcurrencyLimit:
 
 log = logging.getLogger("headnode.filters")
 
-LONGEST_WAIT = 0.01  # seconds that one who has passed waits for others, so that one write serves all
+MAX_WAIT = 0.01  # seconds that one who has passed waits for others, so that one write serves all
 AFTER_TROUBLE = 1.0  # seconds until the journal is tried again
 
 
@@ -132,7 +132,7 @@ class SubmissionFilters(SubmissionChain):
     def __init__(self, context: ServerContext, asker: FilterCaller) -> None:
         self._context, self._filter_caller = context, asker
         self._turnstile = ConcurrencyLimit(lambda: int(context.engine.settings.number("FiltersAtOnce")))
-        self._together = ArrivalBatch(LONGEST_WAIT)
+        self._together = ArrivalBatch(MAX_WAIT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[JobId, list[asyncio.Future[str]]] = {}
 

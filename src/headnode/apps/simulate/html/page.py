@@ -34,7 +34,7 @@ from headnode.core.model.errors import Unavailable
 _FOLDER = files(__package__) / "template"
 _LIBRARY = "plotly>=6"
 _LONGEST = 20  # waits, where nothing is compared
-_MOST_OWNERS = 30  # that waited for limits, under each policy
+_MAX_OWNERS = 30  # that waited for limits, under each policy
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -94,7 +94,7 @@ def page(about: Study) -> bytes:
         kinds=(("by-size", "Processors", sizes), ("by-run-time", "Run time", run_times)),
         known=_known(about, charts, details),
         by_priority=by_priority,
-        most_owners=_MOST_OWNERS,
+        most_owners=_MAX_OWNERS,
         longest=_longest,
         moved={"earlier": most_gaining, "later": most_losing},
         own_file=lambda name: Markup((_FOLDER / name).read_text("utf-8")),  # noqa: S704 (a file of ours)
@@ -137,7 +137,7 @@ def _facts(about: Study) -> Iterator[str]:
     if machine is not None:
         nodes = f" on {len(machine.nodes):,} {'whole ' if machine.whole_nodes else ''}nodes"
     yield _counted(about.processors, "processor") + nodes
-    yield f"{about.calendar.said(about.first)} to {about.calendar.said(about.last)}"
+    yield f"{about.calendar.time_text(about.first)} to {about.calendar.time_text(about.last)}"
     yield f"ties {scene.ties.value}"
     yield from (f"{name}={value}" for name, value in scene.parameters)
     if not about.has_bars:

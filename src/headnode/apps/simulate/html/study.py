@@ -44,10 +44,10 @@ class LogCalendar(NamedTuple):
         """Return how long a span of time is on the axis."""
         return seconds / DAY if self.zero is None else seconds * 1000
 
-    def said(self, seconds: float) -> str:
+    def time_text(self, seconds: float) -> str:
         """Say a point of time.
 
-        >>> LogCalendar(None, "").said(90000), LogCalendar(0.0, "UTC").said(90000)
+        >>> LogCalendar(None, "").time_text(90000), LogCalendar(0.0, "UTC").time_text(90000)
         ('day 1, 01:00', 'Fri 2 Jan 1970, 01:00')
         """
         if self.zero is None:

@@ -4,11 +4,11 @@ from headnode.apps.cli.screens import explain
 from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, places, score_in_words
 from headnode.apps.readable_values import counted, duration
 from headnode.apps.web.console.site_queue import queue_row
-from headnode.apps.web.console.visit import Model, Told
+from headnode.apps.web.console.visit import HeadAnswer, Model
 from headnode.protocol.state_names import ENDED_STATES
 
 
-def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Model:
+def explained(told: HeadAnswer, job: HeadAnswer, now: float, *, dry_run: bool = False) -> Model:
     """Return what a page shows of an explanation; `job` is the job that it is about."""
     first, then = explain.reasons_in_words(told, now)
     return {
@@ -41,7 +41,7 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
     }
 
 
-def _there(told: Told) -> Model | None:
+def _there(told: HeadAnswer) -> Model | None:
     """Return the jobs before a job at a site, and the start that the site expects; or None."""
     site = told.get("site")
     if not site:
@@ -56,7 +56,7 @@ def _there(told: Told) -> Model | None:
     }
 
 
-def _change(change: Told, now: float) -> Model:
+def _change(change: HeadAnswer, now: float) -> Model:
     """Return a change with what it does, and the options that a press sends."""
     where = f", on {places(change['nodes'])}" if change["nodes"] else ""
     effect = f"starts now{where}" if change["now"] else f"in {duration(max(0.0, change['at'] - now))}"
@@ -73,7 +73,7 @@ def _change(change: Told, now: float) -> Model:
 WIDTH, LEFT, RIGHT = 640.0, 8.0, 632.0  # of the drawing
 
 
-def _when(told: Told, now: float) -> Model | None:
+def _when(told: HeadAnswer, now: float) -> Model | None:
     """Return the drawing of when a job may start: half, nine of ten, the promise; or why nothing is known."""
     expected = told["expected"] or {}
     promise = expected.get("promise") or told["planned_start"]

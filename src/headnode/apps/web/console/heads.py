@@ -4,9 +4,9 @@ from typing import Final
 
 from headnode.apps.cli.screens.cluster import STANDBY_STATES, standby_wait
 from headnode.apps.readable_values import counted, duration
-from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, HeadAnswer, Model, Visit
 
-EVENTS_AT_ONCE, MOST_ASKED = 5000, 4
+EVENTS_AT_ONCE, MAX_ASKED = 5000, 4
 """How many events an answer looks at, and how many answers the page asks for."""
 SHOWN: Final = 20
 _WHAT: Final = {
@@ -34,11 +34,11 @@ async def show_heads(visit: Visit) -> Model:
             for each in standbys
         ],
         "events": await _lately(visit, told["event"]),
-        "looked_at": min(told["event"], EVENTS_AT_ONCE * MOST_ASKED),
+        "looked_at": min(told["event"], EVENTS_AT_ONCE * MAX_ASKED),
     }
 
 
-def loss_sentence(told: Told) -> str:
+def loss_sentence(told: HeadAnswer) -> str:
     """Return in one sentence what is lost with the head's machine."""
     standbys = told["standbys"]
     if not standbys:
@@ -47,20 +47,20 @@ def loss_sentence(told: Told) -> str:
     if in_step:
         have = "has" if in_step == 1 else "have"
         return f"{counted(in_step, 'standby head')} {have} all that was acknowledged."
-    if told["wait"] == 0 and any(each["state"] == "Following" for each in standbys):
+    if told["wait"] == 0 and any(each["state"] == "HeadReplica" for each in standbys):
         return "Standby heads follow, and no acknowledgement waits for them (StandbyWait is 0)."
     return "No standby head has all that was acknowledged."
 
 
-def _by_itself(standby: Told) -> str:
+def _by_itself(standby: HeadAnswer) -> str:
     after = standby["takeover_after"]
     return f"after {duration(after)} without the head" if after else "no: by a command"
 
 
 async def _lately(visit: Visit, newest: int) -> list[Model]:
     """Return the takeovers and changes of standby heads among the newest events, the newest first."""
-    after, found = max(0, newest - EVENTS_AT_ONCE * MOST_ASKED), list[Told]()
-    for _ in range(MOST_ASKED):
+    after, found = max(0, newest - EVENTS_AT_ONCE * MAX_ASKED), list[HeadAnswer]()
+    for _ in range(MAX_ASKED):
         page = await visit.ask("events", after=after, types=list(_WHAT), limit=1000)
         found += page["events"]
         after = page["after"]
@@ -69,7 +69,7 @@ async def _lately(visit: Visit, newest: int) -> list[Model]:
     return [{"at": each["at"], "what": event_words(each)} for each in found[: -SHOWN - 1 : -1]]
 
 
-def event_words(event: Told) -> str:
+def event_words(event: HeadAnswer) -> str:
     """Return what happened to a head or standby head."""
     by = f" (by {event['by']})" if event.get("by") else ""
     return _WHAT[event["type"]].format_map({"address": "", **event}) + by

@@ -16,7 +16,7 @@ from headnode.apps.web.console.job_drawings import task_graph, timeline
 from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output_of
 from headnode.apps.web.console.job_rows import job_mark, job_row
 from headnode.apps.web.console.rendering import plain_text
-from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, HeadAnswer, Model, Visit
 from headnode.core.formats.dialects import SUBMITTED, WRITTEN
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound
 from headnode.core.model.field_rows import QUEUED, RUNNING, JobOption
@@ -35,11 +35,11 @@ _BY_SIGNAL: Final = {
 }
 
 
-async def failures_of(visit: Visit, job: Told, *, may_read: bool) -> list[Model]:
+async def failures_of(visit: Visit, job: HeadAnswer, *, may_read: bool) -> list[Model]:
     """Return the first failed tasks or instances, each with its node, its exit code and its last lines."""
-    failed: list[Told] = (await visit.ask("tasks", job=job["id"], states=["Failed"], limit=FAILED_SHOWN))[
-        "tasks"
-    ]
+    failed: list[HeadAnswer] = (
+        await visit.ask("tasks", job=job["id"], states=["Failed"], limit=FAILED_SHOWN)
+    )["tasks"]
     found = []
     for task in failed:
         one = task
@@ -54,7 +54,7 @@ async def failures_of(visit: Visit, job: Told, *, may_read: bool) -> list[Model]
     return found
 
 
-def advice(job: Told, failed: Iterable[Told]) -> list[Model]:
+def advice(job: HeadAnswer, failed: Iterable[HeadAnswer]) -> list[Model]:
     """Return what to change, in sentences; with options where a press may submit the job so again."""
     found: dict[str, Model] = {}
     for task in failed:
@@ -65,7 +65,7 @@ def advice(job: Told, failed: Iterable[Told]) -> list[Model]:
     return list(found.values())
 
 
-def _about(job: Told, task: Told) -> list[Model]:
+def _about(job: HeadAnswer, task: HeadAnswer) -> list[Model]:
     message = (task["message"] or "").lower()
     if "run time" in message and "expired" in message:
         if "of the task" in message or not job["run_time"]:
@@ -95,7 +95,7 @@ TABS: Final = (
     ("history", "History"),
 )
 TASKS_SHOWN: Final = 20
-MOST_DRAWN: Final = 1000  # tasks of a job with dependencies
+MAX_DRAWN: Final = 1000  # tasks of a job with dependencies
 FORECASTS_KEPT: Final = 60.0  # seconds
 SHELL_TAB: Final = (("shell", "Shell"),)
 HISTORY_SHOWN: Final = 200
@@ -124,12 +124,12 @@ async def frame(visit: Visit, tab: str = "") -> Model:
     }
 
 
-def may_open_shell(visit: Visit, job: Told) -> bool:
+def may_open_shell(visit: Visit, job: HeadAnswer) -> bool:
     """Return whether the user may open a shell in a job, which runs."""
     return bool(job["state"] == "Running" and may_read(visit, job))
 
 
-def actions_of(job: Told) -> list[str]:
+def actions_of(job: HeadAnswer) -> list[str]:
     """Return what can be done with a job in its state, the most likely first."""
     state, holds = job["state"], [hold["name"] for hold in job["holds"]]
     by_state = {
@@ -171,12 +171,12 @@ async def show_job(visit: Visit) -> Model:
     return shown
 
 
-async def graph_of(visit: Visit, job: Told) -> Model | None:
+async def graph_of(visit: Visit, job: HeadAnswer) -> Model | None:
     """Return the drawing of a job's tasks, if some depend on others."""
     tasks = job["spec"].get("tasks", ())
-    if len(tasks) > MOST_DRAWN or not any(task.get("depends_on") for task in tasks):
+    if len(tasks) > MAX_DRAWN or not any(task.get("depends_on") for task in tasks):
         return None
-    told = (await visit.ask("tasks", job=job["id"], limit=MOST_DRAWN))["tasks"]
+    told = (await visit.ask("tasks", job=job["id"], limit=MAX_DRAWN))["tasks"]
     return task_graph(tasks, {task["task"]: task["state"].lower() for task in told})
 
 
@@ -209,7 +209,7 @@ async def _latest_output(visit: Visit, shown: Model) -> Model | None:
     return await output_of(visit, OutputOf(shown["id"], begun[0]["task"]), END_OF_OUTPUT)
 
 
-def may_read(visit: Visit, job: Told) -> bool:
+def may_read(visit: Visit, job: HeadAnswer) -> bool:
     """Return whether the user may read the output of a job."""
     return visit.administers or bool(job["owner"] == visit.you["user"])
 
@@ -217,7 +217,7 @@ def may_read(visit: Visit, job: Told) -> bool:
 # ---------------------------------------------------------------- amounts
 
 
-async def _requested_and_used(visit: Visit, job: Told) -> Model:
+async def _requested_and_used(visit: Visit, job: HeadAnswer) -> Model:
     """Return what a job requested beside what it used, and the options of a smaller request."""
     if not job.get("usage"):
         return {"delivered": [], "next_time": ""}
@@ -225,7 +225,7 @@ async def _requested_and_used(visit: Visit, job: Told) -> Model:
     return {"delivered": delivered(used), "next_time": next_time(used) if used["suggestion"] else ""}
 
 
-def delivered(used: Told) -> list[Model]:
+def delivered(used: HeadAnswer) -> list[Model]:
     """Return what a job requested beside what it used, in pairs, as far as both are known."""
     pairs = []
     if used["run_time_share"] is not None:
@@ -264,7 +264,7 @@ JOB_PAGES: Final = (
 )
 
 
-LARGEST_TEXT: Final = 100_000  # characters in the page; the download has all
+MAX_TEXT: Final = 100_000  # characters in the page; the download has all
 
 
 async def show_source(visit: Visit) -> Model:
@@ -291,15 +291,15 @@ async def show_source(visit: Visit) -> Model:
     return shown | {
         "dialect": dialect,
         "missing": missing,
-        "lines": with_notes(text[:LARGEST_TEXT].splitlines(), report if dialect == SUBMITTED else ()),
-        "cut": len(text) > LARGEST_TEXT,
+        "lines": with_notes(text[:MAX_TEXT].splitlines(), report if dialect == SUBMITTED else ()),
+        "cut": len(text) > MAX_TEXT,
         "report": report,
     }
 
 
-def with_notes(lines: Sequence[str], report: Iterable[Told]) -> list[Model]:
+def with_notes(lines: Sequence[str], report: Iterable[HeadAnswer]) -> list[Model]:
     """Return lines of a file, each with what the report says of it."""
-    of_line: dict[int, list[Told]] = {}
+    of_line: dict[int, list[HeadAnswer]] = {}
     for item in report:
         of_line.setdefault(item["line"], []).append(item)  # 0: of no line
     return [{"text": text, "notes": of_line.get(number, [])} for number, text in enumerate(lines, 1)]
@@ -336,7 +336,7 @@ async def show_task_change(visit: Visit) -> Model:
     }
 
 
-def _options(options: Iterable[JobOption], allowed: str, spec: Told) -> list[Model]:
+def _options(options: Iterable[JobOption], allowed: str, spec: HeadAnswer) -> list[Model]:
     """Return the options with a name that `allowed` lets change; with "" all of them."""
     return [
         {

@@ -10,7 +10,7 @@ from headnode.apps.web.console.job_form import IN_ROW
 from headnode.apps.web.console.visit import ConsoleAction, GoTo, PageMessage, Visit, numbers, texts
 from headnode.core.model.errors import BadRequest, Refused, WrongState
 
-LONGEST_KEY: Final = 64  # characters of an idempotency key
+MAX_KEY: Final = 64  # characters of an idempotency key
 SIMPLE: Final[Mapping[str, tuple[str, str]]] = {
     "submit": ("submit_job", "Job {job} has been submitted."),
     "requeue": ("requeue_job", "Job {job} is queued again; what has finished is not repeated."),
@@ -88,7 +88,7 @@ async def _submit_again(visit: Visit, terms: dict[str, str], again: str) -> GoTo
     A form that is sent twice makes one copy: `again` is its own.
     """
     job = _job(visit)
-    once = f"again {job} {again}"[:LONGEST_KEY]
+    once = f"again {job} {again}"[:MAX_KEY]
     copy = (await visit.ask("clone_job", job=job, idempotency=once))["job"]
     try:
         await visit.ask("submit_job", job=copy, terms=terms)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from headnode.apps.readable_values import duration
-from headnode.apps.web.console.visit import Model, Told
+from headnode.apps.web.console.visit import HeadAnswer, Model
 
-MOST_BOXES: Final = 200
-MOST_LINES: Final = 600
+MAX_BOXES: Final = 200
+MAX_LINES: Final = 600
 BOX_WIDTH: Final = 150.0
 BOX_HEIGHT: Final = 30.0
 BETWEEN_COLUMNS: Final = 48.0
@@ -34,7 +34,7 @@ class TaskBox(NamedTuple):
         return name if len(self.numbers) == 1 else f"{name} ×{len(self.numbers)}"
 
 
-def boxes_of(tasks: Sequence[Told]) -> dict[str, TaskBox]:
+def boxes_of(tasks: Sequence[HeadAnswer]) -> dict[str, TaskBox]:
     """Return the boxes of a job's tasks by their keys; names that no task has are left out."""
     numbers: dict[str, list[int]] = defaultdict(list)
     waits: dict[str, dict[str, None]] = defaultdict(dict)
@@ -66,7 +66,7 @@ def columns_of(boxes: Mapping[str, TaskBox]) -> dict[str, int]:
     return columns
 
 
-def task_graph(tasks: Sequence[Told], states: Mapping[int, str]) -> Model | None:
+def task_graph(tasks: Sequence[HeadAnswer], states: Mapping[int, str]) -> Model | None:
     """Return the drawing of tasks of which some depend on others; None for others.
 
     `states` of tasks by number, in lower case.  Of many boxes and lines the first are drawn.
@@ -75,7 +75,7 @@ def task_graph(tasks: Sequence[Told], states: Mapping[int, str]) -> Model | None
     if not any(box.waits_for for box in boxes.values()):
         return None
     columns = columns_of(boxes)
-    shown = sorted(boxes, key=lambda key: (columns[key], boxes[key].numbers[0]))[:MOST_BOXES]
+    shown = sorted(boxes, key=lambda key: (columns[key], boxes[key].numbers[0]))[:MAX_BOXES]
     places = _places(shown, boxes, columns)
     lines = [
         _line(places[name], places[key]) for key in shown for name in boxes[key].waits_for if name in places
@@ -96,7 +96,7 @@ def task_graph(tasks: Sequence[Told], states: Mapping[int, str]) -> Model | None
             }
             for key in shown
         ],
-        "lines": lines[:MOST_LINES],
+        "lines": lines[:MAX_LINES],
         "cut": len(boxes) - len(shown),
     }
 
@@ -173,7 +173,7 @@ class Phase(NamedTuple):
     until: float
 
 
-def timeline(job: Told, now: float, history: Iterable[Told] = ()) -> Model | None:
+def timeline(job: HeadAnswer, now: float, history: Iterable[HeadAnswer] = ()) -> Model | None:
     """Return the drawing of a job's times; None before it was submitted.
 
     Its parts are in the order of time, each with its share of the width.  Without a history they are taken
@@ -182,7 +182,7 @@ def timeline(job: Told, now: float, history: Iterable[Told] = ()) -> Model | Non
     begun, submitted, ended = job["created"], job["submitted"], job["ended"]
     if submitted is None or (ended or now) <= begun:
         return None
-    phases = [*(list(_told(job, now, history)) or _from_times(job, now)), *_ahead(job, now)]
+    phases = [*(list(_history_phases(job, now, history)) or _from_times(job, now)), *_ahead(job, now)]
     scale = TIMES_WIDTH / (phases[-1].until - begun)
     return {
         "parts": [
@@ -210,7 +210,7 @@ def timeline(job: Told, now: float, history: Iterable[Told] = ()) -> Model | Non
     }
 
 
-def _told(job: Told, now: float, history: Iterable[Told]) -> Iterator[Phase]:
+def _history_phases(job: HeadAnswer, now: float, history: Iterable[HeadAnswer]) -> Iterator[Phase]:
     """Yield the phases that a history tells of."""
     kind, words, since = "", "", 0.0
     for entry in history:
@@ -228,7 +228,7 @@ def _told(job: Told, now: float, history: Iterable[Told]) -> Iterator[Phase]:
         yield Phase(kind, words, since, job["ended"] or now)
 
 
-def _from_times(job: Told, now: float) -> list[Phase]:
+def _from_times(job: HeadAnswer, now: float) -> list[Phase]:
     begun, submitted, started, ended = job["created"], job["submitted"], job["started"], job["ended"]
     last = ended or now
     phases = [
@@ -238,7 +238,7 @@ def _from_times(job: Told, now: float) -> list[Phase]:
     return [*phases, Phase("ran", "running", started, last)] if started else phases
 
 
-def _ahead(job: Told, now: float) -> list[Phase]:
+def _ahead(job: HeadAnswer, now: float) -> list[Phase]:
     """Return what is expected of a job that is not over."""
     if job["ended"]:
         return []

@@ -14,7 +14,7 @@ from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 
 FORM_TABS: Final = ("General", "Processors", "Tasks", "Nodes", "Licences", "Files", "Environment", "Advanced")
 PREVIEWED: Final = 3  # command lines of a sweep
-MOST_TASKS: Final = 100
+MAX_TASKS: Final = 100
 _TAB_OF_HEADING: Final = {
     "what": "General",
     "size": "Processors",
@@ -92,13 +92,13 @@ def form_model(values: Mapping[str, str], *, oversees: bool, more: bool = False)
     for option in OPTIONS_OF_JOBS:
         if option.slash is not None and option.key != "hold":
             tabs[_tab(option)].append(_field(option, "job-", values, priorities))
-    count = min(MOST_TASKS, _rows_in(values) + (1 if more else 0))
+    count = min(MAX_TASKS, _rows_in(values) + (1 if more else 0))
     return {"tabs": tabs, "tasks": [_row(number, values) for number in range(1, count + 1)]}
 
 
 def _rows_in(values: Mapping[str, str]) -> int:
     numbers = [int(found[1]) for key in values if (found := re.fullmatch(r"task-(\d{1,3})-\w+", key))]
-    return max(1, min(MOST_TASKS, max(numbers, default=1)))
+    return max(1, min(MAX_TASKS, max(numbers, default=1)))
 
 
 def _row(number: int, values: Mapping[str, str]) -> Model:

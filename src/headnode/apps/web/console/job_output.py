@@ -12,18 +12,18 @@ from starlette.responses import Response
 
 from headnode.apps.readable_values import size_of_bytes
 from headnode.apps.web.console.ansi import Attributes, StyledText, attributes, styled
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import HeadAnswer, Model, Visit
 from headnode.core.model.errors import HeadnodeError
 from headnode.protocol.rest_routes import PREFIX
 from headnode.protocol.state_names import ENDED_STATES
 
 END_OF_OUTPUT: Final = 16 * 1024  # bytes on the first page of a job
-MOST_IN_PAGE: Final = 256 * 1024  # bytes, at once
-MOST_BEHIND: Final = 1024 * 1024  # bytes that a page catches up with; else it goes on near the end
+MAX_IN_PAGE: Final = 256 * 1024  # bytes, at once
+MAX_BEHIND: Final = 1024 * 1024  # bytes that a page catches up with; else it goes on near the end
 PIECE: Final = 256 * 1024  # bytes that the head is asked for at once
-MOST_SEARCHED: Final = 32 * 1024 * 1024  # bytes of one search; a link searches on
-MOST_LINES: Final = 200  # that a search shows
-LONGEST_LINE: Final = 400  # characters of a line that a search shows
+MAX_SEARCHED: Final = 32 * 1024 * 1024  # bytes of one search; a link searches on
+MAX_LINES: Final = 200  # that a search shows
+MAX_LINE: Final = 400  # characters of a line that a search shows
 STREAMS: Final = {
     "captured": "Output",
     "standard_output": "Standard output",
@@ -114,10 +114,10 @@ async def follow_output(visit: Visit) -> Response:
     output = OutputOf(path["job"], path["task"], visit.number("instance"), stream)
     task = (await visit.ask("task", job=output.job, task=output.task, instance=output.instance))["task"]
     asked = visit.number("from") or 0
-    data, size = await output.read(visit, asked, MOST_IN_PAGE)
+    data, size = await output.read(visit, asked, MAX_IN_PAGE)
     begin = asked
-    if asked > size or size - asked > MOST_BEHIND:
-        data, size = await output.read(visit, -MOST_IN_PAGE, MOST_IN_PAGE)
+    if asked > size or size - asked > MAX_BEHIND:
+        data, size = await output.read(visit, -MAX_IN_PAGE, MAX_IN_PAGE)
         begin = size - len(data)
     on = attributes(visit.query.get("style", "")) if begin == asked else {}
     ended = task["state"] in ENDED_STATES and begin + len(data) >= size
@@ -139,9 +139,9 @@ async def search_output(visit: Visit, output: OutputOf, word: str, begin: int) -
     """Return the lines with a text from an offset on, and where a search goes on that is not at the end."""
     found: list[Model] = []
     at, rest, size = begin, b"", begin + 1
-    problem: Told = {"what": "", "fix": ""}
+    problem: HeadAnswer = {"what": "", "fix": ""}
     try:
-        while at < size and at - begin < MOST_SEARCHED and len(found) < MOST_LINES:
+        while at < size and at - begin < MAX_SEARCHED and len(found) < MAX_LINES:
             data, size = await output.read(visit, at, PIECE)
             if not data:
                 break
@@ -158,8 +158,8 @@ async def search_output(visit: Visit, output: OutputOf, word: str, begin: int) -
     except HeadnodeError as error:
         problem = {"what": error.what, "fix": error.fix}
     return {
-        "lines": found[:MOST_LINES],
-        "next": found[MOST_LINES]["at"] if len(found) > MOST_LINES else at - len(rest) if at < size else None,
+        "lines": found[:MAX_LINES],
+        "next": found[MAX_LINES]["at"] if len(found) > MAX_LINES else at - len(rest) if at < size else None,
         "searched": at - begin,
         "size": size,
         "problem": problem,
@@ -169,7 +169,7 @@ async def search_output(visit: Visit, output: OutputOf, word: str, begin: int) -
 def _around(text: str, word: str) -> str:
     """Return a line without its colours; of a long one the part around the word."""
     clean = "".join(piece.text for piece in styled(text))
-    if len(clean) <= LONGEST_LINE:
+    if len(clean) <= MAX_LINE:
         return clean
-    first = max(0, clean.lower().find(word.lower()) - LONGEST_LINE // 2)
-    return ("…" if first else "") + clean[first : first + LONGEST_LINE] + "…"
+    first = max(0, clean.lower().find(word.lower()) - MAX_LINE // 2)
+    return ("…" if first else "") + clean[first : first + MAX_LINE] + "…"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headnode.apps.cli.screens import job_table
-from headnode.apps.web.console.visit import Model, Told
+from headnode.apps.web.console.visit import HeadAnswer, Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def columns_named(words: Iterable[str]) -> list[dict[str, str]]:
     return [{"word": word, "title": COLUMNS[word].title} for word in words]
 
 
-def job_row(job: Told, now: float) -> Model:
+def job_row(job: HeadAnswer, now: float) -> Model:
     """Return what a row shows of a job; `now` in seconds since 1970."""
     cells = job_table.cells(job, now)
     elapsed, limit = cells["Elapsed"], cells["Limit"]
@@ -100,12 +100,12 @@ def job_row(job: Told, now: float) -> Model:
     }
 
 
-def job_rows(jobs: Iterable[Told], now: float) -> list[dict[str, Any]]:
+def job_rows(jobs: Iterable[HeadAnswer], now: float) -> list[dict[str, Any]]:
     """Return the rows of jobs, in their order."""
     return [job_row(job, now) for job in jobs]
 
 
-def task_actions(task: Told) -> list[str]:
+def task_actions(task: HeadAnswer) -> list[str]:
     """Return what can be done with a task, or an instance, in its state."""
     counts = task.get("instances")
     alive = counts["queued"] + counts["running"] if counts else task["state"] in ("Queued", "Running")
@@ -114,7 +114,7 @@ def task_actions(task: Told) -> list[str]:
     return ["cancel"] * bool(alive) + ["finish"] * bool(running) + ["requeue"] * bool(again)
 
 
-def as_listed(job: Told) -> Told:
+def as_listed(job: HeadAnswer) -> HeadAnswer:
     """Return a job as lists have it."""
     tasks = job["spec"].get("tasks", ())
     nodes = ", ".join(share["node"] for share in job["allocation"][:3])

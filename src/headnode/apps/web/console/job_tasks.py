@@ -4,8 +4,8 @@ from typing import Final
 
 from headnode.apps.cli.screens.job import tasks_in_words
 from headnode.apps.web.console.job import frame, graph_of, may_read
-from headnode.apps.web.console.job_output import MOST_IN_PAGE, STREAMS, OutputOf, output_of, search_output
-from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
+from headnode.apps.web.console.job_output import MAX_IN_PAGE, STREAMS, OutputOf, output_of, search_output
+from headnode.apps.web.console.visit import ConsolePage, HeadAnswer, Model, Visit
 from headnode.protocol.state_names import ENDED_STATES
 
 ROWS: Final = 200
@@ -27,7 +27,7 @@ async def show_tasks(visit: Visit) -> Model:
         else []
     )
     sole = len(shown["job"]["spec"].get("tasks", ())) == 1
-    answer: Told = {"tasks": [], "more": None}
+    answer: HeadAnswer = {"tasks": [], "more": None}
     if not parts:
         answer = await visit.ask(
             "tasks", job=shown["id"], after=after, limit=limit, states=chosen, expand=sweep
@@ -50,7 +50,7 @@ async def show_tasks(visit: Visit) -> Model:
     }
 
 
-def _chips(visit: Visit, state: str, counts: Told) -> list[Model]:
+def _chips(visit: Visit, state: str, counts: HeadAnswer) -> list[Model]:
     """Return the filters by state; with `counts` of the tasks, how many are in it."""
     return [
         {
@@ -79,7 +79,7 @@ async def _parts(visit: Visit, job: int, sweep: int | None) -> list[Model]:
     ]
 
 
-def part_state(counts: Told) -> str:
+def part_state(counts: HeadAnswer) -> str:
     """Return the state that the cell of a part shows: a failure in it, or else what goes on."""
     return next((state for state in ("failed", "running", "queued", "canceled") if counts[state]), "finished")
 
@@ -115,8 +115,8 @@ async def show_output(visit: Visit) -> Model:
         return shown | {
             "found": found | {"lines": lines, "following": following, "first": visit.here(at=None)}
         }
-    part = await output_of(visit, output, MOST_IN_PAGE, at)
-    earlier = max(0, part["begin"] - MOST_IN_PAGE)
+    part = await output_of(visit, output, MAX_IN_PAGE, at)
+    earlier = max(0, part["begin"] - MAX_IN_PAGE)
     return shown | {
         "output": part,
         "earlier": visit.here(at=earlier) if part["begin"] else None,

@@ -22,9 +22,9 @@ from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
     GoTo,
+    HeadAnswer,
     Model,
     PageMessage,
-    Told,
     Visit,
     numbers,
     texts,
@@ -33,7 +33,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.protocol.state_names import ENDED_STATES, JOB_STATES, OPEN_STATES
 
 ROWS: Final = 100
-MOST_AT_ONCE: Final = 1000  # jobs of one action
+MAX_AT_ONCE: Final = 1000  # jobs of one action
 SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "": OPEN_STATES,
     "ended": ENDED_STATES,
@@ -42,7 +42,7 @@ SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The word of the filter -> the states of the jobs that it shows."""
 _NAMES: Final = {"": "Not ended", "ended": "Ended", "all": "All"}
-MOST_SORTED: Final = 10_000  # of the newest jobs that fit
+MAX_SORTED: Final = 10_000  # of the newest jobs that fit
 SORTED_AT_ONCE: Final = 1000
 SORTED_KEPT: Final = 10.0  # seconds
 
@@ -103,7 +103,7 @@ async def show_jobs(visit: Visit) -> Model:
         ],
         "usual_columns_chosen": tuple(columns) == USUAL,
         "cut": answer.get("cut", False),
-        "most_sorted": MOST_SORTED,
+        "most_sorted": MAX_SORTED,
         "total": answer["total"],
         "damage": answer.get("damage") or [],
         "group": answer.get("group"),
@@ -142,28 +142,28 @@ class SortOrder(NamedTuple):
         """Whether the largest is first."""
         return ORDERS[self.word][1] != self.reverse
 
-    def first_of(self, jobs: Iterable[Told], most: int) -> list[Told]:
+    def first_of(self, jobs: Iterable[HeadAnswer], most: int) -> list[HeadAnswer]:
         """Return the first jobs in this order."""
         choose = nlargest if self.downwards else nsmallest
         return choose(most, jobs, key=ORDERS[self.word][0])
 
 
 async def _sorted_page(visit: Visit, asked: dict[str, Any], order: SortOrder) -> Model:
-    """Return a page of all jobs that fit, sorted; of many the newest, see `MOST_SORTED`.
+    """Return a page of all jobs that fit, sorted; of many the newest, see `MAX_SORTED`.
 
     It is kept for some seconds: the head reads all of these jobs for it.
     """
-    skip = min(visit.number("skip") or 0, MOST_SORTED)
+    skip = min(visit.number("skip") or 0, MAX_SORTED)
 
     async def find() -> Model:
-        best: list[Told] = []
+        best: list[HeadAnswer] = []
         before, examined, total, fit = None, 0, 0, 0
         while True:
             answer = await visit.ask("jobs", **asked, before=before, limit=SORTED_AT_ONCE)
             fit += len(answer["jobs"])
             best = order.first_of([*best, *answer["jobs"]], skip + ROWS)
             before, total, examined = answer["more"], answer["total"], examined + SORTED_AT_ONCE
-            if before is None or examined >= MOST_SORTED:
+            if before is None or examined >= MAX_SORTED:
                 break
         page = {"jobs": best[skip:], "more": fit > skip + ROWS, "cut": before is not None}
         return page | {
@@ -240,8 +240,8 @@ async def show_choice(visit: Visit) -> Model:
         "rows": job_rows(fit, visit.now),
         "left_out": job_rows(rest, visit.now),
         "back": _back(visit.request.url.query),
-        "cut": len(jobs) >= MOST_AT_ONCE,
-        "most": MOST_AT_ONCE,
+        "cut": len(jobs) >= MAX_AT_ONCE,
+        "most": MAX_AT_ONCE,
     }
 
 
@@ -251,12 +251,12 @@ def _back(query: str) -> str:
     return "/jobs" + (f"?{urlencode(kept)}" if kept else "")
 
 
-async def _chosen(visit: Visit) -> list[Told]:
+async def _chosen(visit: Visit) -> list[HeadAnswer]:
     """Return the jobs whose boxes are ticked, or with `all` those that fit the address."""
     if visit.query.get("all"):
-        return list((await visit.ask("jobs", **question(visit), limit=MOST_AT_ONCE))["jobs"])
+        return list((await visit.ask("jobs", **question(visit), limit=MAX_AT_ONCE))["jobs"])
     found = []
-    for job in numbers(visit.request.query_params.getlist("job"))[:MOST_AT_ONCE]:
+    for job in numbers(visit.request.query_params.getlist("job"))[:MAX_AT_ONCE]:
         found.append(as_listed((await visit.ask("job", job=job))["job"]))
     return found
 
@@ -271,7 +271,7 @@ async def act_on_jobs(visit: Visit, form: FormData) -> GoTo:
         raise BadRequest(code="action", what="no action was chosen", fix=f"choose {', '.join(ACTIONS)}")
     button, verb, _, _ = ACTIONS[word]
     done, refused = 0, []
-    for job in numbers(form.getlist("job"))[:MOST_AT_ONCE]:
+    for job in numbers(form.getlist("job"))[:MAX_AT_ONCE]:
         try:
             await visit.ask(verb, job=job)
             done += 1

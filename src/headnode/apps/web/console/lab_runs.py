@@ -23,7 +23,7 @@ from headnode.adapters.own_python import module_command
 from headnode.core.model.errors import Unavailable, WrongState
 
 LONGEST: Final = 300.0  # seconds of one process
-MOST_OUTPUT: Final = 1_000_000  # bytes of what a process writes
+MAX_OUTPUT: Final = 1_000_000  # bytes of what a process writes
 RUNS_KEPT: Final = 20
 POINTS: Final = 160  # of a curve
 SHARES: Final = range(0, 101, 2)  # percent of the jobs
@@ -142,7 +142,7 @@ async def _output_of(arguments: Sequence[str], directory: Path) -> bytes:
         stderr=asyncio.subprocess.PIPE,
         env=environment,
         cwd=directory,
-        limit=MOST_OUTPUT,
+        limit=MAX_OUTPUT,
     )
     try:
         async with asyncio.timeout(LONGEST):

@@ -8,17 +8,17 @@ from typing import Final, NamedTuple
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 
-from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.apps.web.console.visit import HeadAnswer, Model, Visit
 from headnode.protocol.state_names import ENDED_STATES
 
-MOST_LANES: Final = 8  # of a row; the last one has the rest, one over another
+MAX_LANES: Final = 8  # of a row; the last one has the rest, one over another
 NO_NODE: Final = "no node yet"
 
 
 class PlannedBar(NamedTuple):
     """A job: from `since` until `until`, and at the latest until `limit` (seconds since 1970)."""
 
-    job: Told
+    job: HeadAnswer
     since: float
     until: float
     limit: float
@@ -32,7 +32,7 @@ class PlannedBar(NamedTuple):
 
 
 def bars_of(
-    running: Iterable[Told], waiting: Iterable[Told], ended: Iterable[Told], now: float
+    running: Iterable[HeadAnswer], waiting: Iterable[HeadAnswer], ended: Iterable[HeadAnswer], now: float
 ) -> list[PlannedBar]:
     """Return the bars of jobs; waiting ones without a known start have none."""
     bars = [
@@ -66,12 +66,12 @@ def node_names(text: str) -> tuple[str, ...]:
         return (text,)
 
 
-def classes_of(nodes: Iterable[Told]) -> dict[str, str]:
+def classes_of(nodes: Iterable[HeadAnswer]) -> dict[str, str]:
     """Return the class of each node: its groups, or else its size."""
     return {node["name"]: ", ".join(node["groups"]) or f"{node['processors']} processors" for node in nodes}
 
 
-def in_rows(bars: Iterable[PlannedBar], by: str, nodes: Sequence[Told]) -> dict[str, list[PlannedBar]]:
+def in_rows(bars: Iterable[PlannedBar], by: str, nodes: Sequence[HeadAnswer]) -> dict[str, list[PlannedBar]]:
     """Return the bars of each row; a row of nodes or classes is there without a bar, too."""
     if by in ("owner", "project"):
         found: dict[str, list[PlannedBar]] = {}
@@ -92,16 +92,16 @@ def in_rows(bars: Iterable[PlannedBar], by: str, nodes: Sequence[Told]) -> dict[
 
 
 def lanes_of(bars: Iterable[PlannedBar]) -> list[list[PlannedBar]]:
-    """Return bars in as few lanes as they need, none over another; at most `MOST_LANES`."""
+    """Return bars in as few lanes as they need, none over another; at most `MAX_LANES`."""
     lanes: list[list[PlannedBar]] = []
     ends: list[float] = []
     for bar in sorted(bars, key=lambda each: each.since):
         free = next((number for number, end in enumerate(ends) if end <= bar.since), None)
-        if free is None and len(lanes) < MOST_LANES:
+        if free is None and len(lanes) < MAX_LANES:
             lanes.append([])
             ends.append(0.0)
             free = len(lanes) - 1
-        number = MOST_LANES - 1 if free is None else free
+        number = MAX_LANES - 1 if free is None else free
         lanes[number].append(bar)
         ends[number] = max(ends[number], bar.end)
     return lanes
@@ -153,7 +153,7 @@ def chart(name: str, x: Sequence[float], lines: Sequence[Series], words: str, **
     }
 
 
-async def load_chart(visit: Visit, running: list[Told], waiting: list[Told], total: int) -> Model:
+async def load_chart(visit: Visit, running: list[HeadAnswer], waiting: list[HeadAnswer], total: int) -> Model:
     """Return the processors in use over the last day, and those that are planned for the next hours."""
     now = visit.now
     past = await visit.kept("past load", KEPT, lambda: _past(visit))
@@ -241,7 +241,7 @@ def _words(values: list[float], ahead: list[float], total: int) -> str:
     )
 
 
-async def node_chart(visit: Visit, node: str, running: Iterable[Told], processors: int) -> Model:
+async def node_chart(visit: Visit, node: str, running: Iterable[HeadAnswer], processors: int) -> Model:
     """Return how many jobs a node had over the last day, and its processors that they use now."""
     newest = await visit.kept(f"newest {visit.you['user']}", KEPT, lambda: _newest_ended(visit))
     began = (visit.now - PAST) // STEP * STEP
@@ -259,7 +259,7 @@ async def node_chart(visit: Visit, node: str, running: Iterable[Told], processor
     return chart("node", x, (Series("Jobs", values, "running", filled=True),), words, now=visit.now)
 
 
-async def _newest_ended(visit: Visit) -> list[Told]:
+async def _newest_ended(visit: Visit) -> list[HeadAnswer]:
     """Return of the newest jobs that have ended when and where they ran."""
     jobs = (await visit.ask("jobs", states=ENDED_STATES, limit=NEWEST))["jobs"]
     names = ("started", "ended", "nodes")

@@ -18,9 +18,9 @@ from headnode.apps.web.console.visit import (
     ConsolePage,
     FormAgain,
     GoTo,
+    HeadAnswer,
     Model,
     PageMessage,
-    Told,
     Visit,
     numbers,
     texts,
@@ -30,7 +30,7 @@ from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
 WAYS: Final = {"": "One command", "form": "Form", "file": "File"}
-LARGEST_UPLOAD: Final = 16 * 1024 * 1024  # bytes
+MAX_UPLOAD: Final = 16 * 1024 * 1024  # bytes
 _SIZES: Final = ("numprocessors", "numgpus")
 _SIMPLE: Final = ("command", "jobname", *_SIZES, "corespergpu", "runtime", "parametric")
 
@@ -65,7 +65,7 @@ def blank(way: str, *, oversees: bool) -> Model:
 # ---------------------------------------------------------------- what was filled in
 
 
-async def described(form: FormData) -> Told:
+async def described(form: FormData) -> HeadAnswer:
     """Return the fields of a submission that a form describes.
 
     Raises:  BadRequest ``empty`` when it describes nothing.
@@ -105,8 +105,8 @@ async def _file_text(form: FormData) -> str:
     chosen = form.get("upload")
     if isinstance(chosen, UploadFile) and chosen.filename:
         await chosen.seek(0)  # it is read to be submitted, and to be shown again
-        data = await chosen.read(LARGEST_UPLOAD + 1)
-        if len(data) > LARGEST_UPLOAD:
+        data = await chosen.read(MAX_UPLOAD + 1)
+        if len(data) > MAX_UPLOAD:
             raise BadRequest(
                 code="large",
                 what="the file is larger than 16 MB",
@@ -156,7 +156,7 @@ async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain | Respons
     return GoTo(f"/jobs/{jobs[-1]}", message)
 
 
-def key_of(once: str, do: str, request: Told) -> dict[str, str]:
+def key_of(once: str, do: str, request: HeadAnswer) -> dict[str, str]:
     """Return the idempotency key of a form with these contents, as a field; none without its own key `once`.
 
     If the form is sent twice, one job is made. With other contents, as after Back in the browser, it makes
@@ -206,7 +206,7 @@ def field_errors(error: HeadnodeError) -> dict[str, str]:
     return {}
 
 
-def _with_lines(report: Iterable[Told], filled: Mapping[str, str]) -> Iterator[Model]:
+def _with_lines(report: Iterable[HeadAnswer], filled: Mapping[str, str]) -> Iterator[Model]:
     """Yield the findings about a file, each with the text of its line; "" for those without a line."""
     lines = filled.get("jobfile", "").splitlines()
     for item in report:
@@ -214,7 +214,7 @@ def _with_lines(report: Iterable[Told], filled: Mapping[str, str]) -> Iterator[M
         yield {**item, "text": lines[number - 1][:200].strip() if 0 < number <= len(lines) else ""}
 
 
-def checked(answer: Told, now: float) -> Model:
+def checked(answer: HeadAnswer, now: float) -> Model:
     """Return what a page shows of a dry run."""
     alone = [{"job": answer["job"], "explanation": answer["explanation"]}] if answer.get("job") else []
     jobs = answer.get("jobs") or alone
@@ -232,7 +232,7 @@ def checked(answer: Told, now: float) -> Model:
     }
 
 
-def flow_of(tasks: Iterable[Told]) -> Model | None:
+def flow_of(tasks: Iterable[HeadAnswer]) -> Model | None:
     """Return the drawing of the tasks of a form; None if none of them waits for another."""
     names = [
         {"name": task.get("name"), "depends_on": [name.strip() for name in task.get("depend", "").split(",")]}
@@ -241,7 +241,7 @@ def flow_of(tasks: Iterable[Told]) -> Model | None:
     return task_graph(names, {})
 
 
-def cost(job: Told) -> str:
+def cost(job: HeadAnswer) -> str:
     """Return what a job takes at most: its processors for its run time limit."""
     least, most, unit = job["minimum"], job["maximum"], unit_word(job["unit"])
     size = f"{least}" if least == most else f"{least} to {most}"
@@ -251,7 +251,7 @@ def cost(job: Told) -> str:
     return f"{size} {unit}s for {duration(job['run_time'])}: at most {hours:,.1f} {unit} hours"
 
 
-def saved(request: Told, dialect: str, now: float) -> Response:
+def saved(request: HeadAnswer, dialect: str, now: float) -> Response:
     """Return the description as a file to keep, from which a job can be submitted again.
 
     Raises:  as `as_file`.
@@ -260,7 +260,7 @@ def saved(request: Told, dialect: str, now: float) -> Response:
     return plain_text(file["text"].encode(), f"job{DIALECTS[file['dialect']].suffix}")
 
 
-def as_file(request: Told, dialect: str, now: float) -> Model:
+def as_file(request: HeadAnswer, dialect: str, now: float) -> Model:
     """Return the description as a file in a job language, with what that language cannot say.
 
     Raises:  BadRequest as the readers and writers of job files.
@@ -274,7 +274,7 @@ def as_file(request: Told, dialect: str, now: float) -> Model:
     return {"dialect": dialect, "text": words, "report": [_item(each) for each in report]}
 
 
-def _item(each: Any) -> Told:
+def _item(each: Any) -> HeadAnswer:
     return {"kind": str(each.kind), "where": each.where, "what": each.what}
 
 

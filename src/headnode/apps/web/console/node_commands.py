@@ -15,8 +15,8 @@ from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
     FormAgain,
+    HeadAnswer,
     Model,
-    Told,
     Visit,
     numbers,
     texts,
@@ -25,9 +25,9 @@ from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.node import folded_names, natural_order
 
 USUAL_TIME: Final = 30  # seconds that a command may run on a node
-MOST_TIME: Final = 300
-MOST_OF_NODE: Final = 64 * 1024  # bytes of what a command says on a node
-MOST_OF_ALL: Final = 1024 * 1024
+MAX_TIME: Final = 300
+MAX_OF_NODE: Final = 64 * 1024  # bytes of what a command says on a node
+MAX_OF_ALL: Final = 1024 * 1024
 
 
 async def show_run(visit: Visit) -> Model:
@@ -35,7 +35,7 @@ async def show_run(visit: Visit) -> Model:
     return await _model(visit, {"nodes": visit.query.get("nodes", ""), "timeout": str(USUAL_TIME)})
 
 
-async def _model(visit: Visit, filled: Told) -> Model:
+async def _model(visit: Visit, filled: HeadAnswer) -> Model:
     nodes = (await visit.ask("nodes"))["nodes"]
     return {
         "title": "Run a command on nodes",
@@ -52,14 +52,14 @@ async def run(visit: Visit, form: FormData) -> FormAgain:
     filled = {name: texts(form, name) for name in ("command", "nodes", "group", "user", "timeout")}
     model = await _model(visit, filled)
     try:
-        said = await _said(visit, _fields(filled))
+        said = await _output_by_node(visit, _fields(filled))
     except HeadnodeError as error:
         return FormAgain("node_commands.html", model | {"error": {"what": error.what, "fix": error.fix}})
     cut = any(one["cut"] for one in said.values())
     return FormAgain("node_commands.html", model | {"results": same_together(said), "cut": cut}, 200)
 
 
-def _fields(filled: Told) -> Told:
+def _fields(filled: HeadAnswer) -> HeadAnswer:
     """Return the fields of the verb that the form describes.
 
     Raises:  BadRequest ``empty``, ``no-nodes``, ``time``.
@@ -71,11 +71,11 @@ def _fields(filled: Told) -> Told:
             code="no-nodes", what="no node is named", fix="name nodes, such as node[1-4], or a group"
         )
     seconds = numbers([filled["timeout"]])
-    if not seconds or not 0 < seconds[0] <= MOST_TIME:
+    if not seconds or not 0 < seconds[0] <= MAX_TIME:
         raise BadRequest(
             code="time",
             what=f"{filled['timeout']!r} is not a time limit for a page",
-            fix=f"write 1 to {MOST_TIME} seconds; for longer commands use hn run",
+            fix=f"write 1 to {MAX_TIME} seconds; for longer commands use hn run",
         )
     return {
         "command": filled["command"],
@@ -86,13 +86,15 @@ def _fields(filled: Told) -> Told:
     }
 
 
-async def _said(visit: Visit, fields: Told) -> dict[str, Told]:
+async def _output_by_node(visit: Visit, fields: HeadAnswer) -> dict[str, HeadAnswer]:
     """Return what the command says on each node, and how it ends there.
 
     Raises:  what refuses it.
     """
-    said: dict[str, Told] = defaultdict(lambda: {"data": b"", "exit": None, "problem": "", "cut": False})
-    left = MOST_OF_ALL
+    said: dict[str, HeadAnswer] = defaultdict(
+        lambda: {"data": b"", "exit": None, "problem": "", "cut": False}
+    )
+    left = MAX_OF_ALL
     async with aclosing(visit.run_on_nodes(fields)) as lines:
         async for line in lines:
             if "node" not in line:
@@ -100,7 +102,7 @@ async def _said(visit: Visit, fields: Told) -> dict[str, Told]:
                 continue
             one = said[line["node"]]
             data = base64.b64decode(line.get("out") or line.get("err") or "")
-            room = max(0, min(MOST_OF_NODE - len(one["data"]), left))
+            room = max(0, min(MAX_OF_NODE - len(one["data"]), left))
             one["data"] += data[:room]
             one["cut"] = one["cut"] or len(data) > room
             left -= min(len(data), room)
@@ -109,7 +111,7 @@ async def _said(visit: Visit, fields: Told) -> dict[str, Told]:
     return said
 
 
-def same_together(said: dict[str, Told]) -> list[Model]:
+def same_together(said: dict[str, HeadAnswer]) -> list[Model]:
     """Return what was said, failures first, nodes with the same output and end as one."""
     together: dict[tuple[bytes, int | None, str], list[str]] = defaultdict(list)
     for node, one in said.items():

@@ -16,9 +16,9 @@ from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
     GoTo,
+    HeadAnswer,
     Model,
     PageMessage,
-    Told,
     Visit,
     texts,
 )
@@ -33,7 +33,7 @@ METRICS: Final[Mapping[str, str]] = {
     "processors": "Processors",
     "memory": "Memory, MB",
 }
-MOST_METRICS: Final = 3
+MAX_METRICS: Final = 3
 STEPS: Final = 9  # of the colours of a heat map
 JOBS_SHOWN: Final = 50
 HISTORY_SHOWN: Final = 50
@@ -46,9 +46,7 @@ async def show_nodes(visit: Visit) -> Model:
     name = visit.query.get("name", "").strip()
     chosen = [node for node in every if _fits(node, state, group, name)]
     tiles = visit.query.get("view") == "map"
-    metrics = [word for word in visit.request.query_params.getlist("metric") if word in METRICS][
-        :MOST_METRICS
-    ]
+    metrics = [word for word in visit.request.query_params.getlist("metric") if word in METRICS][:MAX_METRICS]
     metrics = metrics or ["used"]
     return {
         "title": "Nodes",
@@ -73,7 +71,7 @@ async def show_nodes(visit: Visit) -> Model:
     }
 
 
-def _fits(node: Told, state: str, group: str, name: str) -> bool:
+def _fits(node: HeadAnswer, state: str, group: str, name: str) -> bool:
     if state == "Not-ready":
         fits = node["state"] != "Ready"
     else:
@@ -82,7 +80,7 @@ def _fits(node: Told, state: str, group: str, name: str) -> bool:
     return fits and (not group or group in node["groups"]) and fnmatchcase(node["name"], pattern)
 
 
-def node_row(node: Told) -> Model:
+def node_row(node: HeadAnswer) -> Model:
     """Return what a row shows of a node; the words are those of ``hn node list``."""
     said = node_screen.row(node)
     return {
@@ -94,7 +92,7 @@ def node_row(node: Told) -> Model:
     }
 
 
-def heat_map(nodes: Sequence[Told], metrics: Sequence[str], scale: str) -> list[Model]:
+def heat_map(nodes: Sequence[HeadAnswer], metrics: Sequence[str], scale: str) -> list[Model]:
     """Return a tile for each node with a step of colour, 0 to 9, for each metric.
 
     `scale` is "quantile", or the value of the darkest colour; else the largest value has it.
@@ -131,7 +129,7 @@ def _top(word: str, values: Sequence[float], scale: str) -> float:
     return 100.0 if word == "used" else max([1.0, *values])
 
 
-def _metric(node: Told, word: str) -> float:
+def _metric(node: HeadAnswer, word: str) -> float:
     if word == "used":
         return 100.0 * node["used"] / node["processors"] if node["processors"] else 0.0
     value = node[word]
@@ -168,7 +166,7 @@ async def show_node(visit: Visit) -> Model:
     }
 
 
-def actions_of(node: Told) -> list[str]:
+def actions_of(node: HeadAnswer) -> list[str]:
     """Return what an administrator can do with a node in its state."""
     state = node["state"]
     first = {

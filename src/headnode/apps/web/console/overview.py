@@ -7,13 +7,13 @@ from typing import Final
 from headnode.apps.readable_values import counted, duration, size_of_bytes
 from headnode.apps.web.console.job_rows import job_rows
 from headnode.apps.web.console.load_chart import load_chart
-from headnode.apps.web.console.visit import ConsolePage, GoTo, Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, GoTo, HeadAnswer, Model, Visit
 from headnode.core.model.errors import NotFound
 from headnode.protocol.node_answers import IN_STEP
 from headnode.protocol.state_names import OPEN_STATES
 
 MY_JOBS: Final = 10
-LEAST_DISK: Final = 0.1  # the part of the disk below which it needs an administrator
+MIN_DISK: Final = 0.1  # the part of the disk below which it needs an administrator
 HOUR: Final = 3600.0
 LOOKED_AT: Final = 100  # failed jobs, for those of the last hour
 
@@ -45,7 +45,7 @@ async def show_overview(visit: Visit) -> Model:
     }
 
 
-def _running(cluster: Told, nodes: list[Told]) -> Model:
+def _running(cluster: HeadAnswer, nodes: list[HeadAnswer]) -> Model:
     jobs, busy = cluster["jobs"].get("Running", 0), sum(bool(node["used"]) for node in nodes)
     if not jobs:
         return _link("No job runs.", "/jobs?state=running")
@@ -58,7 +58,7 @@ def _running(cluster: Told, nodes: list[Told]) -> Model:
     )
 
 
-def _waiting(queue: Told, now: float) -> Model:
+def _waiting(queue: HeadAnswer, now: float) -> Model:
     waiting, held = queue["waiting"], queue["held"]
     if not waiting and not held:
         return _link("No job waits.", "/jobs?state=queued")
@@ -74,7 +74,7 @@ def _waiting(queue: Told, now: float) -> Model:
     return _link(f"{waiting:,} {'waits' if waiting == 1 else 'wait'}{soon}{also}.", "/jobs?state=queued")
 
 
-def _needing(nodes: list[Told]) -> Model:
+def _needing(nodes: list[HeadAnswer]) -> Model:
     away = [node for node in nodes if node["state"] != "Ready"]
     if not away:
         return _link("All nodes are ready." if nodes else "There are no nodes.", "/nodes")
@@ -82,7 +82,7 @@ def _needing(nodes: list[Told]) -> Model:
     return _link(f"{counted(len(away), 'node')} {needs} you.", "/nodes?state=not-ready")
 
 
-def _failing(failed: list[Told]) -> Model:
+def _failing(failed: list[HeadAnswer]) -> Model:
     if not failed:
         return _link("Nothing failed in the last hour.", "/jobs?state=failed")
     some = f"{counted(len(failed), 'job')} failed in the last hour."
@@ -93,7 +93,7 @@ def _link(text: str, path: str) -> Model:
     return {"text": text, "path": path}
 
 
-def _free_in(running: list[Told], queue: Told, now: float) -> str:
+def _free_in(running: list[HeadAnswer], queue: HeadAnswer, now: float) -> str:
     """Return when the cluster is empty at the latest, in a sentence; "" when it is empty now."""
     ends = [_end(job["started"], job["run_time"]) for job in running]
     ends += [_end((job["expected"] or {}).get("p90"), job["run_time"]) for job in queue["jobs"]]
@@ -108,7 +108,7 @@ def _end(start: float | None, limit: float | None) -> float:
     return math.inf if start is None or limit is None else start + limit
 
 
-def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
+def to_do(cluster: HeadAnswer, nodes: list[HeadAnswer]) -> list[Model]:
     """Return what needs an administrator, each with where to do it."""
     found = []
     for node in nodes:
@@ -152,7 +152,7 @@ def disk_trouble(directory: str) -> list[str]:
     except OSError:
         return []
     share = found.f_bavail / found.f_blocks if found.f_blocks else 1.0
-    if share >= LEAST_DISK:
+    if share >= MIN_DISK:
         return []
     free = size_of_bytes(found.f_bavail * found.f_frsize)
     return [f"The disk of the head's state has {free} free, {share:.0%}."]

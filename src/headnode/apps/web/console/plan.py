@@ -7,7 +7,7 @@ from zlib import crc32
 
 from headnode.apps.cli.screens.job_table import waits_in_words
 from headnode.apps.web.console.load_chart import PlannedBar, bars_of, classes_of, in_rows, lanes_of
-from headnode.apps.web.console.visit import ConsolePage, Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, HeadAnswer, Model, Visit
 from headnode.core.model.node import natural_order
 from headnode.protocol.state_names import ENDED_STATES
 
@@ -16,10 +16,10 @@ WIDTH: Final = 1000.0
 LABELS: Final = 96.0  # of the width, left of the bars
 LANE: Final = 15.0  # of the height; jobs of a row that overlap are in lanes
 GAP: Final = 5.0  # between two rows
-MOST_ROWS: Final = 100  # on a page
-MOST_BARS: Final = 1500
-LEAST_WIDTH: Final = 3.0  # of a bar; shorter ones side by side are drawn as one
-MOST_RUNNING: Final = 10_000
+MAX_ROWS: Final = 100  # on a page
+MAX_BARS: Final = 1500
+MIN_WIDTH: Final = 3.0  # of a bar; shorter ones side by side are drawn as one
+MAX_RUNNING: Final = 10_000
 PAST_JOBS: Final = 1000
 AT_ONCE: Final = 1000  # jobs of an answer
 WAITING_JOBS: Final = 300
@@ -81,7 +81,7 @@ async def show_plan(visit: Visit) -> Model:
     bars = [bar for bar in bars_of(running, queue["jobs"], ended, visit.now) if window.shows(bar)]
     rows, classes = in_rows(bars, rows_by, nodes), classes_of(nodes)
     first = min(visit.number("row") or 0, max(0, len(rows) - 1))
-    page = dict(list(rows.items())[first : first + MOST_ROWS])
+    page = dict(list(rows.items())[first : first + MAX_ROWS])
     drawn, height, cut = drawn_rows(page, window, by)
     row_of = {node: classes[node] if rows_by == "class" else node for node in classes}
     if rows_by not in ("node", "class"):
@@ -108,7 +108,7 @@ async def show_plan(visit: Visit) -> Model:
     }
 
 
-def _past_from(ended: Sequence[Told], window: PlanWindow) -> float | None:
+def _past_from(ended: Sequence[HeadAnswer], window: PlanWindow) -> float | None:
     """Return the instant before which ended jobs are missing in the window; None if none is."""
     cut = len(ended) >= PAST_JOBS and ended[-1]["ended"] > window.begin
     return float(ended[-1]["ended"]) if cut else None
@@ -120,8 +120,8 @@ def _pages(visit: Visit, first: int, shown: int, total: int) -> Model:
         "row_count": total,
         "first_row": first + 1,
         "last_row": first + shown,
-        "rows_before": visit.here(row=max(0, first - MOST_ROWS) or None) if first else None,
-        "rows_after": visit.here(row=first + MOST_ROWS) if first + MOST_ROWS < total else None,
+        "rows_before": visit.here(row=max(0, first - MAX_ROWS) or None) if first else None,
+        "rows_after": visit.here(row=first + MAX_ROWS) if first + MAX_ROWS < total else None,
     }
 
 
@@ -130,20 +130,20 @@ def _whole_table(bars: Iterable[PlannedBar], now: float) -> Model:
     return {"table": rows[:TABLE_ROWS], "table_total": len(rows)}
 
 
-async def _jobs(visit: Visit) -> tuple[list[Told], list[Told]]:
+async def _jobs(visit: Visit) -> tuple[list[HeadAnswer], list[HeadAnswer]]:
     """Return the running jobs, and the newest that have ended, the latest first."""
 
-    async def running() -> list[Told]:
-        found: list[Told] = []
+    async def running() -> list[HeadAnswer]:
+        found: list[HeadAnswer] = []
         before = None
-        while len(found) < MOST_RUNNING:
+        while len(found) < MAX_RUNNING:
             answer = await visit.ask("jobs", states=["Running"], limit=AT_ONCE, before=before)
             found += map(_drawn_fields, answer["jobs"])
             if (before := answer["more"]) is None:
                 break
         return found
 
-    async def ended() -> list[Told]:
+    async def ended() -> list[HeadAnswer]:
         answer = await visit.ask("jobs", states=ENDED_STATES, limit=PAST_JOBS)
         begun = [_drawn_fields(job) for job in answer["jobs"] if job["started"] is not None]
         return sorted(begun, key=lambda job: -job["ended"])
@@ -154,7 +154,7 @@ async def _jobs(visit: Visit) -> tuple[list[Told], list[Told]]:
     )
 
 
-def _drawn_fields(job: Told) -> Told:
+def _drawn_fields(job: HeadAnswer) -> HeadAnswer:
     """Return what of a job is drawn: answers of 10,000 jobs are not kept whole."""
     names = ("id", "owner", "project", "state", "started", "submitted", "ended", "run_time", "nodes")
     return {name: job[name] for name in names} | {"name": (job["name"] or job["command"])[:60]}
@@ -194,7 +194,7 @@ def drawn_rows(
     rows: Mapping[str, list[PlannedBar]], window: PlanWindow, by: str
 ) -> tuple[list[Model], float, bool]:
     """Return the rows with their bars in units of the drawing, its height, and whether bars are missing."""
-    left, y, shown = MOST_BARS, 0.0, []
+    left, y, shown = MAX_BARS, 0.0, []
     for name, bars in rows.items():
         lanes = lanes_of(bars)
         drawn: list[Model] = []
@@ -223,7 +223,7 @@ def _lane(lane: Sequence[PlannedBar], window: PlanWindow, by: str, y: float) -> 
 
 def _are_one(last: Model, one: Model) -> bool:
     """Whether two bars are too short, and too near to each other, to be drawn apart."""
-    near = one["x"] - (last["x"] + last["whole"]) <= LEAST_WIDTH / 2
+    near = one["x"] - (last["x"] + last["whole"]) <= MIN_WIDTH / 2
     return bool(near and last["narrow"] and one["narrow"] and last["kind"] == one["kind"])
 
 
@@ -242,7 +242,7 @@ def _bar(bar: PlannedBar, window: PlanWindow, by: str, y: float) -> Model:
         "width": round(max(1.0, solid - x), 1) if bar.kind != "planned" else 0,
         "whole": whole,
         "letters": int((whole - 8) / 6.2),
-        "narrow": whole <= LEAST_WIDTH,
+        "narrow": whole <= MIN_WIDTH,
         "many": 1,
         "since": bar.since,
         "limit": None if math.isinf(bar.end) else bar.end,
@@ -277,7 +277,7 @@ def _ticks(window: PlanWindow) -> Iterable[Model]:
 
 
 def _reserved(
-    reservations: Iterable[Told], row_of: Mapping[str, str], rows: Iterable[Model], window: PlanWindow
+    reservations: Iterable[HeadAnswer], row_of: Mapping[str, str], rows: Iterable[Model], window: PlanWindow
 ) -> list[Model]:
     """Return the reservations in the rows of their nodes."""
     drawn = {row["name"]: row for row in rows}

@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 from headnode.apps.readable_values import counted, duration, parameter_text, parameter_unit
 from headnode.apps.web.console.lab_runs import POINTS, SHARES, LabCurves, LabRun, LabVariant
 from headnode.apps.web.console.load_chart import Series, chart
-from headnode.apps.web.console.visit import ConsoleAction, ConsolePage, GoTo, Model, Told, Visit, texts
+from headnode.apps.web.console.visit import ConsoleAction, ConsolePage, GoTo, HeadAnswer, Model, Visit, texts
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 
 SIMULATED: Final = (
@@ -66,7 +66,7 @@ async def show_lab(visit: Visit) -> Model:
     }
 
 
-async def _simulated(visit: Visit) -> dict[str, Told]:
+async def _simulated(visit: Visit) -> dict[str, HeadAnswer]:
     """Return the parameters that a replay heeds, by name, as they are in the cluster."""
     known = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
     return {name: known[name] for name in SIMULATED if name in known}

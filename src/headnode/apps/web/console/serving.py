@@ -46,10 +46,10 @@ from headnode.apps.web.console.visit import (
     ConsolePage,
     FormAgain,
     GoTo,
+    HeadAnswer,
     Model,
     PageMessage,
     SharedByVisits,
-    Told,
     Visit,
     Visitor,
 )
@@ -94,8 +94,8 @@ ACTIONS: Final = (
 MESSAGE_COOKIE: Final = "headnode-message"
 MESSAGES_KEPT: Final = 1000
 MESSAGE_TIME: Final = 60.0  # seconds until a message that was not shown is forgotten
-MOST_FIELDS = 5000  # of a form: a page of 1,000 jobs and their filter
-LARGEST_FIELD = 16 * 1024 * 1024  # bytes: a job file
+MAX_FIELDS = 5000  # of a form: a page of 1,000 jobs and their filter
+MAX_FIELD = 16 * 1024 * 1024  # bytes: a job file
 
 
 class SessionDoor:
@@ -111,9 +111,11 @@ class SessionDoor:
             return _to_log_in(request)
         caller = WebCaller(address_of(request), user=session.user)
 
-        async def ask(question: str, **fields: Any) -> Told:
+        async def ask(question: str, **fields: Any) -> HeadAnswer:
             given = {name: value for name, value in fields.items() if value is not None}
-            told: Told = msgspec.json.decode(await self._gateway.head.ask_fields(caller, question, given))
+            told: HeadAnswer = msgspec.json.decode(
+                await self._gateway.head.ask_fields(caller, question, given)
+            )
             del told["ok"]
             return told
 
@@ -158,11 +160,11 @@ async def read_form(request: Request, body: bytes) -> FormData:
                 request.headers,
                 _in_one_piece(body),
                 max_files=4,
-                max_fields=MOST_FIELDS,
-                max_part_size=LARGEST_FIELD,
+                max_fields=MAX_FIELDS,
+                max_part_size=MAX_FIELD,
             ).parse()
         pairs: list[tuple[str, str | UploadFile]] = []
-        pairs += parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        pairs += parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except (MultiPartException, FormParserError, ValueError, KeyError) as error:
         raise BadRequest(
             code="form", what=f"the form cannot be read: {error}", fix="send it from its page again"

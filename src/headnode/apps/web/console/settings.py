@@ -17,9 +17,9 @@ from headnode.apps.web.console.visit import (
     ConsolePage,
     FormAgain,
     GoTo,
+    HeadAnswer,
     Model,
     PageMessage,
-    Told,
     Visit,
     texts,
 )
@@ -149,7 +149,7 @@ def _fields_named(form: FormData, prefix: str) -> dict[str, str]:
 
 
 async def _ask_again(
-    visit: Visit, changed: Mapping[str, str | None], before: Mapping[str, Told]
+    visit: Visit, changed: Mapping[str, str | None], before: Mapping[str, HeadAnswer]
 ) -> FormAgain:
     """Return the page that says what the policy lab knows of a change, before it is applied."""
     values = {name: value or before[name]["default"] for name, value in changed.items()}

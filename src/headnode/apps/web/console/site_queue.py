@@ -3,7 +3,7 @@
 from typing import Final
 
 from headnode.apps.readable_values import counted, duration
-from headnode.apps.web.console.visit import ConsolePage, HeadQuestions, Model, Told, Visit
+from headnode.apps.web.console.visit import ConsolePage, HeadAnswer, HeadQuestions, Model, Visit
 from headnode.core.batch.slurm_reasons import reason_in_words
 from headnode.core.model.errors import Unavailable
 
@@ -46,14 +46,14 @@ async def show_queue(visit: Visit) -> Model:
     }
 
 
-def site_facts(site: Told) -> Model:
+def site_facts(site: HeadAnswer) -> Model:
     """Return what both pages say of the site."""
     judged = site["judged"]
     learned = f"corrected by {counted(judged, 'start')} seen" if judged else "not corrected by any start yet"
     return {**site, "learned": f"Expected starts are {learned}."}
 
 
-def queue_row(job: Told) -> Model:
+def queue_row(job: HeadAnswer) -> Model:
     """Return what a row shows of a job of the site; `why` is the reason in words."""
     ran = job["ended"] - job["started"] if job["started"] and job["ended"] else None
     waits = job["state"] == "waiting"
@@ -80,7 +80,7 @@ async def show_site_nodes(visit: Visit) -> Model:
     return {**shown, "site": site_facts(told["site"]), "rows": [node_row(node) for node in told["nodes"]]}
 
 
-def node_row(node: Told) -> Model:
+def node_row(node: HeadAnswer) -> Model:
     """Return what a row shows of a node of the site."""
     used, size = node["used"], node["processors"]
     mark = "paused" if node["closed"] else "full" if used >= size > 0 else "busy" if used else "ready"

@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from headnode.apps.web.console.lab_runs import LabRuns
 
-MOST_KEPT = 64  # answers that are kept for all users
-Told = dict[str, Any]  # an answer of the head, as JSON has it
+MAX_KEPT = 64  # answers that are kept for all users
+HeadAnswer = dict[str, Any]  # an answer of the head, as JSON has it
 Model = dict[str, Any]  # what a page shows
 
 
@@ -63,7 +63,7 @@ ADMINISTRATORS: Final = (
 class HeadQuestions(Protocol):
     """The head, asked for one user."""
 
-    async def __call__(self, question: str, **fields: Any) -> Told:
+    async def __call__(self, question: str, **fields: Any) -> HeadAnswer:
         """Return the answer; fields that are None are left out.
 
         Raises:  the head's refusal as the error it is; Unavailable when it is not reached.
@@ -74,7 +74,7 @@ class HeadQuestions(Protocol):
 class CommandRunner(Protocol):
     """A command on many nodes, for one user."""
 
-    def __call__(self, fields: Mapping[str, Any]) -> AsyncGenerator[Told, None]:
+    def __call__(self, fields: Mapping[str, Any]) -> AsyncGenerator[HeadAnswer, None]:
         """Yield what the command says; `fields` are those of the verb run_on_nodes.
 
         Raises:  HeadnodeError.
@@ -88,7 +88,7 @@ class Visitor(NamedTuple):
     ask: HeadQuestions
     run_on_nodes: CommandRunner
     csrf: str
-    redeem: Callable[[str], Awaitable[Told]]  # a login for its token
+    redeem: Callable[[str], Awaitable[HeadAnswer]]  # a login for its token
     began: float  # when the session began, in seconds since 1970
 
 
@@ -114,7 +114,7 @@ class AnswersForAll:
         now = time.monotonic()
         self._kept = {known: each for known, each in self._kept.items() if each.is_fresh(now)}
         if name not in self._kept:
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
                 del self._kept[min(self._kept, key=lambda known: self._kept[known].until)]
             self._kept[name] = _KeptAnswer(now + seconds, asyncio.create_task(find()))
         return await asyncio.shield(self._kept[name].task)

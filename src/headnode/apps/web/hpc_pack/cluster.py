@@ -15,12 +15,12 @@ import msgspec
 
 from headnode.apps.web.console.load_chart import ProcessorSpan, mean_in_use
 from headnode.apps.web.hpc_pack.property_lists import DATE_FORMAT, read_date
-from headnode.apps.web.hpc_pack.requests import MOST_ROWS, HpcReply, HpcRequest, number_in
+from headnode.apps.web.hpc_pack.requests import MAX_ROWS, HpcReply, HpcRequest, number_in
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import NotFound
 
 _ROLES: Final = {"administrator": "Administrator", "operator": "JobOperator"}
-MOST_OPERATIONS: Final = 1000
+MAX_OPERATIONS: Final = 1000
 
 
 async def version(request: HpcRequest) -> HpcReply:
@@ -54,7 +54,7 @@ async def templates(request: HpcRequest) -> HpcReply:
 
 async def operations(request: HpcRequest) -> HpcReply:
     """Show the newest changes of the audit log, the newest first."""
-    return HpcReply((await _operations(request))[: min(number_in(request, "limit", 100), MOST_OPERATIONS)])
+    return HpcReply((await _operations(request))[: min(number_in(request, "limit", 100), MAX_OPERATIONS)])
 
 
 async def first_operation(request: HpcRequest) -> HpcReply:
@@ -76,7 +76,7 @@ async def _operations(request: HpcRequest) -> list[dict[str, Any]]:
     """Return the changes of the audit log that were asked for, the newest first."""
     since, until = request.query.get("fromTime"), request.query.get("toTime")
     nodes = request.names("nodeNames")
-    entries = (await request.ask("audit_log", limit=MOST_OPERATIONS))["entries"]
+    entries = (await request.ask("audit_log", limit=MAX_OPERATIONS))["entries"]
     found = []
     for entry in entries:
         at = read_date(entry["when"])
@@ -112,9 +112,9 @@ DEFINITIONS: Final = (
         "Description": "The number of processors that jobs hold, on average in each step",
     },
 )
-SHORTEST_STEP: Final = 60.0  # seconds
-MOST_VALUES: Final = 1000  # in one history
-MOST_LOOKED_AT: Final = 5_000  # of the newest jobs
+MIN_STEP: Final = 60.0  # seconds
+MAX_VALUES: Final = 1000  # in one history
+MAX_LOOKED_AT: Final = 5_000  # of the newest jobs
 DAY: Final = 86400.0
 WEEK: Final = 7  # days
 COUNTED: Final = {"Finished": "finished", "Canceled": "canceled", "Failed": "failed"}
@@ -137,9 +137,9 @@ async def metric_history(request: HpcRequest) -> HpcReply:
     begin, end = _time(request, "fromTime"), min(_time(request, "toTime"), time.time())
     if begin >= end:
         raise wrong("query", "fromTime is not before toTime and now", "", ("fromTime",))
-    step = max(SHORTEST_STEP, math.ceil((end - begin) / MOST_VALUES))
+    step = max(MIN_STEP, math.ceil((end - begin) / MAX_VALUES))
     steps = math.ceil((end - begin) / step)
-    running = (await request.ask("jobs", states=["Running"], limit=MOST_ROWS))["jobs"]
+    running = (await request.ask("jobs", states=["Running"], limit=MAX_ROWS))["jobs"]
     spans = [ProcessorSpan(job["started"] or end, end, job["allocated"]) for job in running]
     spans += [
         ProcessorSpan(job["started"], job["ended"], job["processors"])
@@ -169,10 +169,10 @@ async def job_counts(request: HpcRequest) -> HpcReply:
 async def _ended(request: HpcRequest, since: float) -> list[dict[str, Any]]:
     """Return those of the newest jobs that ended after an instant."""
     newest = (await request.ask("jobs", limit=1))["jobs"]
-    after: int | None = max(0, newest[0]["id"] - MOST_LOOKED_AT) if newest else None
+    after: int | None = max(0, newest[0]["id"] - MAX_LOOKED_AT) if newest else None
     found: list[dict[str, Any]] = []
     while after is not None:
-        page = await request.ask("ended_jobs", after=after, since=since, limit=MOST_ROWS)
+        page = await request.ask("ended_jobs", after=after, since=since, limit=MAX_ROWS)
         found += page["jobs"]
         after = page["more"]
     return found

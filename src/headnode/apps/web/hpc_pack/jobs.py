@@ -15,7 +15,7 @@ from headnode.apps.web.hpc_pack.property_lists import (
 )
 from headnode.apps.web.hpc_pack.requests import (
     DONE,
-    MOST_ROWS,
+    MAX_ROWS,
     HpcReply,
     HpcRequest,
     filters_of,
@@ -28,8 +28,8 @@ from headnode.core.model.errors import WrongState
 from headnode.protocol.state_names import ENDED_STATES
 
 DEFAULT_NAMES: Final = ("Id", "Owner", "Name", "State", "Priority")
-MOST_SORTED: Final = 5_000  # jobs that one list looks at
-MOST_FILES: Final = 200  # jobs on a page with properties that only their files have
+MAX_SORTED: Final = 5_000  # jobs that one list looks at
+MAX_FILES: Final = 200  # jobs on a page with properties that only their files have
 ENVIRONMENT, TERMS = "EnvironmentVariables", "ExtendedTerms"
 
 
@@ -40,8 +40,8 @@ async def jobs(request: HpcRequest) -> HpcReply:
     chosen, headers = page(request, rows)
     if {name.lower() for name in names} <= {name.lower() for name in _BRIEF}:
         return objects(list(chosen), names, headers)
-    if len(chosen) > MOST_FILES:
-        raise wrong("rows", f"these properties are given of {MOST_FILES} jobs at a time", "use rowsPerRead")
+    if len(chosen) > MAX_FILES:
+        raise wrong("rows", f"these properties are given of {MAX_FILES} jobs at a time", "use rowsPerRead")
     files = [(await request.job_file(int(row["Id"]))).job for row in chosen]
     return objects([row | file for row, file in zip(chosen, files, strict=True)], names, headers)
 
@@ -60,8 +60,8 @@ async def _rows(request: HpcRequest) -> list[Properties]:
     owner = request.query.get("owner", "").rpartition("\\")[2] or None
     found: list[Properties] = []
     before, seen = None, 0
-    while seen < MOST_SORTED:
-        answer = await request.ask("jobs", owner=owner, states=states or None, before=before, limit=MOST_ROWS)
+    while seen < MAX_SORTED:
+        answer = await request.ask("jobs", owner=owner, states=states or None, before=before, limit=MAX_ROWS)
         for job in answer["jobs"]:
             if since is not None and _changed(job) < int(since):
                 continue

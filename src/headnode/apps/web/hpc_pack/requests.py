@@ -155,7 +155,7 @@ def _json(content: bytes) -> Any:
 CONTINUATION: Final = "x-ms-continuation-queryId"
 ROW_COUNT: Final = "x-ms-row-count"
 ROWS: Final = 10
-MOST_ROWS: Final = 1000
+MAX_ROWS: Final = 1000
 _PART: Final = re.compile(r"\s*(\w+)\s+eq\s+(.*?)\s*\Z", re.IGNORECASE | re.DOTALL)
 _AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
 Row = TypeVar("Row")
@@ -191,7 +191,7 @@ def number_in(request: HpcRequest, name: str, default: int) -> int:
 
 def rows_per_read(request: HpcRequest) -> int:
     """Return how many rows an answer has at most."""
-    return min(max(1, number_in(request, "rowsPerRead", ROWS)), MOST_ROWS)
+    return min(max(1, number_in(request, "rowsPerRead", ROWS)), MAX_ROWS)
 
 
 def page(request: HpcRequest, rows: Sequence[Row]) -> tuple[Sequence[Row], Mapping[str, str]]:

@@ -32,7 +32,7 @@ DEFAULT_NAMES: Final = (
     *("TaskId", "Name", "State", "CommandLine"),
     *("ExitCode", "ParentJobId", "JobTaskId", "InstanceId"),
 )
-MOST_INSTANCES: Final = 5_000  # in one list
+MAX_INSTANCES: Final = 5_000  # in one list
 SHOWN_OUTPUT: Final = 4096  # bytes, of what a task has written
 
 
@@ -61,9 +61,9 @@ async def _rows(request: HpcRequest, job: int, *, expand: bool) -> list[Properti
             answer = await request.ask("tasks", job=job, expand=number, after=after)
             found += [_instance(task, job, each) for each in answer["tasks"]]
             after = answer["more"]
-            if len(found) > MOST_INSTANCES:
+            if len(found) > MAX_INSTANCES:
                 raise wrong(
-                    "rows", f"the job has more than {MOST_INSTANCES} tasks", "use expandParametric=false"
+                    "rows", f"the job has more than {MAX_INSTANCES} tasks", "use expandParametric=false"
                 )
     return found
 

@@ -100,14 +100,14 @@ class SessionPages:
         session = self._gateway.identity.session(request)
         response = RedirectResponse("/login", 303)
         if session is not None:
-            async with self._gateway.bodies.body_of(request, _MOST_LOG_OUT) as body:
+            async with self._gateway.bodies.body_of(request, _MAX_LOG_OUT) as body:
                 self._gateway.identity.check_change(request, session, _csrf_in(request, body))
             self._sessions.close(request.cookies.get(self._sessions.cookie))
             self._sessions.remove_cookie(response)
         return response
 
 
-_MOST_LOG_OUT: Final = 4096  # bytes
+_MAX_LOG_OUT: Final = 4096  # bytes
 
 
 def _csrf_in(request: Request, body: bytes) -> str | None:

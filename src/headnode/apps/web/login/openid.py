@@ -32,7 +32,7 @@ ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
 """Signatures that are accepted: none with a shared secret, and never none at all."""
 PATIENCE: Final = 10.0  # seconds for each answer of the provider
 REMEMBERED: Final = 3600.0  # seconds that its places and keys are believed
-LARGEST_ANSWER: Final = 1 << 20  # bytes
+MAX_ANSWER: Final = 1 << 20  # bytes
 LEEWAY: Final = 60  # seconds that clocks may differ
 
 
@@ -133,7 +133,7 @@ class OpenidProvider:
             ):
                 async for piece in answer.aiter_bytes():
                     data += piece
-                    if len(data) > LARGEST_ANSWER:
+                    if len(data) > MAX_ANSWER:
                         raise _unavailable("its answer is too large")
                 status = answer.status_code
             told = msgspec.json.decode(data, type=dict[str, Any])
@@ -193,7 +193,7 @@ log = logging.getLogger("headnode.web")
 
 CALLBACK: Final = "/login/openid"
 LIFETIME: Final = 600.0  # seconds between the way to the provider and the way back
-MOST_BEGUN: Final = 1000  # log-ins under way; then the oldest ends
+MAX_BEGUN: Final = 1000  # log-ins under way; then the oldest ends
 
 
 class BegunLogin(NamedTuple):
@@ -260,7 +260,7 @@ class OpenidPages:
     def _remember(self, state: str, begun: BegunLogin) -> None:
         now = time.time()
         self._begun = {key: each for key, each in self._begun.items() if each.end > now}
-        for key in list(self._begun)[: max(0, len(self._begun) + 1 - MOST_BEGUN)]:
+        for key in list(self._begun)[: max(0, len(self._begun) + 1 - MAX_BEGUN)]:
             del self._begun[key]
         self._begun[state] = begun
 

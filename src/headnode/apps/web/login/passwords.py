@@ -40,7 +40,7 @@ OF_USER_AT_ADDRESS: Final = _Limit(5, 300.0)
 OF_ADDRESS: Final = _Limit(50, 300.0)  # many users may come by one proxy
 OF_USER: Final = _Limit(20, 30.0)  # short: others must not lock a user out
 FORGOTTEN: Final = 3600.0  # seconds without a failure
-MOST_REMEMBERED: Final = 10_000  # users and addresses; then the oldest are forgotten
+MAX_REMEMBERED: Final = 10_000  # users and addresses; then the oldest are forgotten
 
 
 class _Failures(NamedTuple):
@@ -89,7 +89,7 @@ class LoginThrottle:
             before = self._failures.pop(key, _Failures(0, now))
             number = 0 if now - before.last > FORGOTTEN else before.number
             self._failures[key] = _Failures(number + 1, now)
-        for key in list(self._failures)[: max(0, len(self._failures) - MOST_REMEMBERED)]:
+        for key in list(self._failures)[: max(0, len(self._failures) - MAX_REMEMBERED)]:
             del self._failures[key]
 
     def succeeded(self, user: str, address: str) -> None:
@@ -113,10 +113,10 @@ log = logging.getLogger("headnode.web")
 
 SERVICE: Final = "headnode"
 SERVICE_FILES: Final = (Path("/etc/pam.d") / SERVICE, Path("/usr/lib/pam.d") / SERVICE)
-_MOST_FORM: Final = 8192  # bytes
-_LONGEST_PASSWORD: Final = 1024  # characters
+_MAX_FORM: Final = 8192  # bytes
+_MAX_PASSWORD: Final = 1024  # characters
 _THREADS: Final = 4  # a wrong password takes two seconds
-_MOST_WAITING: Final = 32  # log-ins
+_MAX_WAITING: Final = 32  # log-ins
 
 
 class PamPasswords:
@@ -141,7 +141,7 @@ class PamPasswords:
 
         Raises:  Unavailable ``log-in-busy``.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= _MAX_WAITING:
             raise Unavailable(code="log-in-busy", what="many users log in now", fix="try again later")
         self._waiting += 1
         try:
@@ -182,7 +182,7 @@ class PasswordPages:
         """Begin a session with a new key, if the password is right."""
         if not self._gateway.identity.is_from_here(request):
             raise cross_site()
-        async with self._gateway.bodies.body_of(request, _MOST_FORM) as body:
+        async with self._gateway.bodies.body_of(request, _MAX_FORM) as body:
             form = parse_qs(body.decode("latin-1"), max_num_fields=10, encoding="utf-8", errors="replace")
         following = local_path(form.get("next", ["/"])[0])
         try:
@@ -201,7 +201,7 @@ class PasswordPages:
         Raises:  NotAllowed ``log-in``, ``too-many-log-ins``; BadRequest ``field``; Unavailable.
         """
         address = address_of(request)
-        if not 0 < len(user) <= NAME.most or not user.isprintable() or len(password) > _LONGEST_PASSWORD:
+        if not 0 < len(user) <= NAME.most or not user.isprintable() or len(password) > _MAX_PASSWORD:
             raise wrong("field", "user or password is too long, or is missing")
         with self._throttle.attempt(user, address, time.time()):
             is_right = "\0" not in password and await self._passwords.are_right(user, password)

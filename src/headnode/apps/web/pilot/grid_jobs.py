@@ -97,11 +97,11 @@ def task_states(
     A task is pending when its job is in the queue and the tasks that it waits for have finished.  One that
     never started stays new or pending when its job is aborted, as in the service.
     """
-    told = _Told(changes, places)
+    told = _GridTaskHistory(changes, places)
     return {name: told.history(name).entries() for name in chosen}
 
 
-class _Told:
+class _GridTaskHistory:
     """What the changes of a job say of its grid tasks; each history is worked out once."""
 
     def __init__(self, changes: Sequence[StateChange], places: Mapping[str, GridTaskPlace]) -> None:

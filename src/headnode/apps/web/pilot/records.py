@@ -20,7 +20,7 @@ create table if not exists operations (job integer not null, created real not nu
 create table if not exists deleted (job integer not null, created real not null, at real not null,
     primary key (job, created)) without rowid;
 """
-MOST_OPERATIONS: Final = 100  # of one job
+MAX_OPERATIONS: Final = 100  # of one job
 
 
 class GridJobKey(NamedTuple):

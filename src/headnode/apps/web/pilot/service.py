@@ -23,14 +23,14 @@ from headnode.apps.web.pilot.grid_jobs import (
     task_states,
     time_text,
 )
-from headnode.apps.web.pilot.records import MOST_OPERATIONS, GridJobKey, GridOperation
+from headnode.apps.web.pilot.records import MAX_OPERATIONS, GridJobKey, GridOperation
 from headnode.apps.web.pilot.requests import GridReply, GridRequest
 from headnode.apps.web.problems import wrong
 from headnode.core.model.errors import NotFound, Refused, WrongState
 from headnode.protocol.event_answers import StateChange
 from headnode.protocol.state_names import ENDED_STATES
 
-MOST_LISTED: Final = 5_000  # jobs in the list
+MAX_LISTED: Final = 5_000  # jobs in the list
 NEVER: Final = 253402300799.0  # 9999-12-31T23:59:59Z: no job is removed
 _HOLD: Final = "pilot"  # the hold by which a queued job is paused
 _STOPPED: Final = ("Suspended", "Suspending")
@@ -40,7 +40,7 @@ async def jobs(request: GridRequest) -> GridReply:
     """List the jobs of the user, newest first."""
     found: list[GridJobKey] = []
     before = None
-    while len(found) < MOST_LISTED:
+    while len(found) < MAX_LISTED:
         answer = await request.ask("jobs", owner="", before=before, limit=PAGE)
         page = [GridJobKey(job["id"], job["created"]) for job in answer["jobs"]]
         deleted = request.records.deleted_of(page)
@@ -48,7 +48,7 @@ async def jobs(request: GridRequest) -> GridReply:
         before = answer["more"]
         if before is None:
             break
-    return GridReply([listed_job(request, job.id) for job in found[:MOST_LISTED]])
+    return GridReply([listed_job(request, job.id) for job in found[:MAX_LISTED]])
 
 
 async def create_job(request: GridRequest) -> GridReply:
@@ -95,14 +95,14 @@ async def job(request: GridRequest) -> GridReply:
             "vo": shown["project"][:64],
             "definition": definition,
             "state": states,
-            "operation": [_told(each) for each in request.records.operations(found.key)],
+            "operation": [_operation_object(each) for each in request.records.operations(found.key)],
             "tasks": {each["id"]: _task_uri(request, found.id, each["id"]) for each in definition["tasks"]},
             "deleted": bool(request.records.deleted_of([found.key])),
         }
     )
 
 
-def _told(operation: GridOperation) -> Object:
+def _operation_object(operation: GridOperation) -> Object:
     told: Object = {"op": operation.op, "id": operation.id, "created": time_text(operation.asked)}
     if operation.completed is not None:
         told |= {"completed": time_text(operation.completed), "success": operation.success}
@@ -162,8 +162,8 @@ async def _operate_once(request: GridRequest, found: GridJob, op: str, name: str
         raise wrong("operation", f"the operation {name} was to {before.op}", "use a new id")
     if before is not None and before.completed is not None:
         return
-    if before is None and len(known) >= MOST_OPERATIONS:
-        raise wrong("operations", f"job {found.id} has had {MOST_OPERATIONS} operations", "create a new job")
+    if before is None and len(known) >= MAX_OPERATIONS:
+        raise wrong("operations", f"job {found.id} has had {MAX_OPERATIONS} operations", "create a new job")
     request.records.begin(found.key, name, op)
     try:
         await _OPERATIONS[op](request, found)
@@ -269,7 +269,7 @@ async def define_task(request: GridRequest) -> GridReply:
     return GridReply()
 
 
-MOST_ACCOUNTED: Final = 1_000  # jobs in an answer
+MAX_ACCOUNTED: Final = 1_000  # jobs in an answer
 
 
 async def resources(request: GridRequest) -> GridReply:
@@ -300,7 +300,7 @@ def _hosts(item: Object, nodes: list[str]) -> list[str]:
 
 async def last_jobs(request: GridRequest) -> GridReply:
     """Show the use of the last jobs of the user that are over, newest first."""
-    most = min(request.number("count"), MOST_ACCOUNTED)
+    most = min(request.number("count"), MAX_ACCOUNTED)
     answer = await request.ask("jobs", owner="", states=list(ENDED_STATES), limit=most)
     return GridReply([_used(request, job) for job in answer["jobs"]])
 
@@ -310,13 +310,13 @@ async def jobs_of_period(request: GridRequest) -> GridReply:
     since, until = request.number("since"), request.number("until")
     found: list[Object] = []
     before = None
-    while len(found) < MOST_ACCOUNTED:
+    while len(found) < MAX_ACCOUNTED:
         answer = await request.ask("jobs", owner="", states=list(ENDED_STATES), before=before, limit=PAGE)
         found += [_used(request, job) for job in answer["jobs"] if since <= (job["ended"] or 0) <= until]
         before = answer["more"]
         if before is None:
             break
-    return GridReply(found[:MOST_ACCOUNTED])
+    return GridReply(found[:MAX_ACCOUNTED])
 
 
 def _used(request: GridRequest, job: Object) -> Object:

@@ -149,7 +149,7 @@ async def _let_go(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 DEFAULT_PORT: Final = 7112
 _LOOPBACK: Final = "127.0.0.1"
-LARGEST_TABLE: Final = 1024 * 1024  # bytes of the table of actors
+MAX_TABLE: Final = 1024 * 1024  # bytes of the table of actors
 
 
 class RmapOptions(msgspec.Struct, frozen=True):
@@ -204,7 +204,7 @@ def _read_actors(path: Path) -> Mapping[str, str]:
     """
     found: dict[str, str] = {}
     try:
-        text = read_trusted(path, LARGEST_TABLE).decode()
+        text = read_trusted(path, MAX_TABLE).decode()
     except (OSError, UnicodeDecodeError, Unsafe) as error:
         _refuse_actors(path, str(error))
     for number, line in enumerate(text.splitlines(), 1):

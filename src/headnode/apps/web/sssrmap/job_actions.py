@@ -72,14 +72,14 @@ async def _for_each(call: RmapCall, done: str, act: Callable[[int], Awaitable[st
             if not told:
                 raise
             status = RmapStatus(str(StatusCode.PARTLY_DONE), f"job {job}: {error.what}")
-            return _told(call, told, status)
+            return _jobs_response(call, told, status)
         told.append(job)
         notes += [note] if note else []
     message = "; ".join([f"Successfully {done} {len(told)} Job", *notes])
-    return _told(call, told, RmapStatus(message=message[:4096]))
+    return _jobs_response(call, told, RmapStatus(message=message[:4096]))
 
 
-def _told(call: RmapCall, jobs: list[int], status: RmapStatus) -> RmapResponse:
+def _jobs_response(call: RmapCall, jobs: list[int], status: RmapStatus) -> RmapResponse:
     objects = [renamed(XmlElement("Job", {}, [leaf("Id", job)]), call.names) for job in jobs]
     return RmapResponse(status=status, count=len(objects), data=tuple(objects))
 
@@ -112,10 +112,10 @@ async def _make(call: RmapCall, verb: str, done: str) -> RmapResponse:
     if answer.get("repeated"):
         message = f"{message}, by an earlier request with this id"
     if lost:
-        return _told(
+        return _jobs_response(
             call, jobs, RmapStatus(str(StatusCode.NOT_UNDERSTOOD), "; ".join([message, *lost])[:4096])
         )
-    return _told(call, jobs, RmapStatus(message=message))
+    return _jobs_response(call, jobs, RmapStatus(message=message))
 
 
 _LOST: Final = (Fidelity.NOT_SUPPORTED.value, Fidelity.APPROXIMATED.value)
@@ -198,14 +198,14 @@ async def notify(call: RmapCall) -> RmapResponse:
         for one in elements(data)
     }
 
-    async def tell(job: int) -> None:
+    async def report(job: int) -> None:
         if not texts.get(job):
             raise MessageFault(
                 StatusCode.MISSING, f"job {job} has no StatusMessage", "write it into Data/Job"
             )
         await call.ask("set_progress", job=job, message=texts[job])
 
-    return await _for_each(call, "notified", tell)
+    return await _for_each(call, "notified", report)
 
 
 async def cancel_group(call: RmapCall) -> RmapResponse:
@@ -217,7 +217,7 @@ async def cancel_group(call: RmapCall) -> RmapResponse:
         raise MessageFault(StatusCode.MISSING, "the Request names no group, or several", "name one by its Id")
     answer = await call.ask("cancel_group", group=names[0])
     jobs = [one["job"] for one in answer["jobs"]]
-    return _told(call, jobs, RmapStatus(message=f"Successfully canceled {len(jobs)} Job"))
+    return _jobs_response(call, jobs, RmapStatus(message=f"Successfully canceled {len(jobs)} Job"))
 
 
 # ---------------------------------------------------------------- changes

@@ -39,7 +39,7 @@ class SharedObjects(list[XmlElement]):
 
     def keep(self, question: object, rows: list[XmlElement]) -> list[XmlElement]:
         """Return an answer as text; the text is kept for the next equal request."""
-        if len(self.answers) >= MOST_ANSWERS or len(rows) > MOST_KEPT:
+        if len(self.answers) >= MAX_ANSWERS or len(rows) > MAX_KEPT:
             return rows
         told = [XmlElement(row.name, row.attributes, [content_of(row)]) for row in rows]
         self.answers[question] = told
@@ -54,8 +54,8 @@ class Collected(NamedTuple):
     hidden: Sequence[str] = ()  # names, in small letters, that are told only when they are asked for
 
 
-MOST_ANSWERS: Final = 16  # about the same objects that are kept
-MOST_KEPT: Final = 2000  # rows of one of them
+MAX_ANSWERS: Final = 16  # about the same objects that are kept
+MAX_KEPT: Final = 2000  # rows of one of them
 Collector = Callable[[RmapCall], Awaitable[Collected]]
 
 

@@ -38,9 +38,9 @@ ID_TIME: Final = 300.0  # seconds for which an id is good
 ID_AHEAD: Final = 5.0  # seconds by which a peer's clock may be ahead: only so old ids live through a restart
 STALE: Final = 5.0  # seconds for which they are still given while others are made
 SHARE: Final = 20  # an answer is fresh for so many times the time that it took, up to STALE
-MOST_AT_ONCE: Final = 2_000  # objects, or conditions on them, that are worked on without a pause
-MOST_SHARED: Final = 30_000  # rows that are kept
-_MOST_IDS: Final = 100_000
+MAX_AT_ONCE: Final = 2_000  # objects, or conditions on them, that are worked on without a pause
+MAX_SHARED: Final = 30_000  # rows that are kept
+_MAX_IDS: Final = 100_000
 _AT_ONCE: Final = 12  # requests of a user at the head
 _ID: Final = re.compile(r"([0-9]{9,11})-[A-Za-z0-9-]{8,200}\Z")
 
@@ -117,7 +117,7 @@ class SharedAnswers:
     def _keep(self, key: tuple[Any, ...], answer: KnownAnswer) -> None:
         self._known.pop(key, None)
         self._known[key] = answer
-        while sum(each.size for each in self._known.values()) > MOST_SHARED:
+        while sum(each.size for each in self._known.values()) > MAX_SHARED:
             del self._known[next(iter(self._known))]
 
     def tidy(self) -> None:
@@ -163,7 +163,7 @@ class IdGuard:
         name = hashlib.sha256(f"{request.actor} {request.id}".encode()).digest()
         if name in self._seen and request.action.lower() not in REPEATABLE:
             raise MessageFault(StatusCode.NOT_UNIQUE, "a request with this id was carried out before")
-        if len(self._seen) >= _MOST_IDS:
+        if len(self._seen) >= _MAX_IDS:
             raise MessageFault(StatusCode.BUSY, "too many requests", "try again later")
         self._seen.setdefault(name, now)
         return f"sssrmap {request.id}"
@@ -327,7 +327,7 @@ def _written(response: RmapResponse, size: int | None) -> list[bytes]:
 
 async def in_turn(steps: int, work: Callable[[], Found]) -> Found:
     """Return what some work makes; if it has many steps, others are served meanwhile."""
-    return await asyncio.to_thread(work) if steps > MOST_AT_ONCE else work()
+    return await asyncio.to_thread(work) if steps > MAX_AT_ONCE else work()
 
 
 def refusal_of(error: HeadnodeError, said: str = "") -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headnode.core.formats.batch.gpus import AskedProcesses, GpuDraft, GpuSize
 from headnode.core.formats.batch.lines import RULES, BatchSystem
-from headnode.core.formats.batch.option_place import MOST_NUMBER, OptionPlace
+from headnode.core.formats.batch.option_place import MAX_NUMBER, OptionPlace
 from headnode.core.formats.fidelity import Fidelity, ReportItem
 from headnode.core.model.bounds import TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest
@@ -17,7 +17,7 @@ from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.signals import (
-    LONGEST_TIME,
+    MAX_TIME,
     USUAL_TIME,
     LimitSignal,
     read_limit_signal,
@@ -88,11 +88,11 @@ class BatchDraft:
         if self.soft_limit is not None:
             place, soft = self.soft_limit
             before = self.run_time - soft
-            if 1 <= before <= LONGEST_TIME:
+            if 1 <= before <= MAX_TIME:
                 self.job["signal"] = str(LimitSignal(signal_number("USR1"), Seconds(before)))
-                place.tell(Fidelity.TRANSLATED, f"SIGUSR1 comes {before:g} s before the run time limit")
+                place.report(Fidelity.TRANSLATED, f"SIGUSR1 comes {before:g} s before the run time limit")
             else:
-                place.tell(Fidelity.NOT_SUPPORTED, "no signal is sent: h_rt is not a little longer")
+                place.report(Fidelity.NOT_SUPPORTED, "no signal is sent: h_rt is not a little longer")
         if self.notify is not None:
             self._settle_notice(self.notify)
         self._settle_warning()
@@ -104,13 +104,13 @@ class BatchDraft:
         """
         others = "none comes before qdel (SIGTERM) and before a suspension"
         if "signal" in self.job:
-            place.tell(Fidelity.NOT_SUPPORTED, f"the job has another signal: s_rt; {others}")
+            place.report(Fidelity.NOT_SUPPORTED, f"the job has another signal: s_rt; {others}")
         elif USUAL_TIME < self.run_time < FOREVER:
             self.job["signal"] = str(LimitSignal(signal_number("USR2"), USUAL_TIME))
             what = f"SIGUSR2 comes {USUAL_TIME:g} s before the run time limit, not at it; {others}"
-            place.tell(Fidelity.APPROXIMATED, what)
+            place.report(Fidelity.APPROXIMATED, what)
         else:
-            place.tell(Fidelity.NOT_SUPPORTED, f"no signal is sent without h_rt above 60 s; {others}")
+            place.report(Fidelity.NOT_SUPPORTED, f"no signal is sent without h_rt above 60 s; {others}")
 
     def _settle_warning(self) -> None:
         """Settle which signal LSF sends before the run time limit."""
@@ -124,12 +124,12 @@ class BatchDraft:
             else:
                 self.job["signal"] = str(asked)
                 for each in (place, self.warning_time[0]):
-                    each.tell(Fidelity.TRANSLATED, "the signal comes this long before the run time limit")
+                    each.report(Fidelity.TRANSLATED, "the signal comes this long before the run time limit")
         elif self.warning is not None or self.warning_time is not None:
             not_sent = "no signal is sent: -wa and -wt belong together"
         for told in (self.warning, self.warning_time) if not_sent else ():
             if told is not None:
-                told[0].tell(Fidelity.NOT_SUPPORTED, not_sent or "")
+                told[0].report(Fidelity.NOT_SUPPORTED, not_sent or "")
 
     @property
     def processors(self) -> int:
@@ -262,7 +262,7 @@ def job_field(field: str, what: str) -> Reader:
 
     def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         draft.job[field] = text
-        place.tell(Fidelity.TRANSLATED, what)
+        place.report(Fidelity.TRANSLATED, what)
 
     return read
 
@@ -271,7 +271,7 @@ def ignored(why: str, kind: Fidelity = Fidelity.NOT_SUPPORTED) -> Reader:
     """Return the reader of an option that has no effect, and why."""
 
     def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-        place.tell(kind, why)
+        place.report(kind, why)
 
     return read
 
@@ -288,7 +288,7 @@ def refused(what: str, fix: str) -> Reader:
 def read_hold(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     """Hold the job until it is released."""
     draft.job["holds"] = ("user",)
-    place.tell(Fidelity.TRANSLATED, "the job is held until: hn job release ID")
+    place.report(Fidelity.TRANSLATED, "the job is held until: hn job release ID")
 
 
 def add_features(draft: BatchDraft, names: Sequence[str]) -> None:
@@ -313,7 +313,7 @@ def array_ranges(place: OptionPlace, text: str) -> tuple[tuple[int, int, int], .
         if found is None:
             place.refuse(f"{text[:60]!r} is not an array", "write numbers and ranges: 1,3-7:2,9")
         first, last, step = int(found[1][:10]), int((found[2] or found[1])[:10]), int((found[3] or "1")[:10])
-        if last < first or step < 1 or last > MOST_NUMBER:
+        if last < first or step < 1 or last > MAX_NUMBER:
             place.refuse(f"{part[:60]!r} is an empty range", "write FIRST-LAST or FIRST-LAST:STEP")
         ranges.append((first, last, step))
     if (count := sum((last - first) // step + 1 for first, last, step in ranges)) > TASKS_OF_FILE.most:

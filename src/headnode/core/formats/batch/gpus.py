@@ -73,10 +73,10 @@ class GpuDraft:
         count = place.number(number or "1")
         if count:
             self.counts[option] = GpuCount(scope, count, model, place)
-            place.tell(Fidelity.TRANSLATED, f"the job counts GPUs: this many {scope}")
+            place.report(Fidelity.TRANSLATED, f"the job counts GPUs: this many {scope}")
         else:
             self.counts.pop(option, None)
-            place.tell(Fidelity.TRANSLATED, "no GPUs")
+            place.report(Fidelity.TRANSLATED, "no GPUs")
 
     def size(self, asked: AskedProcesses) -> GpuSize | None:
         """Return the size of the job; None if it has no GPUs.
@@ -106,7 +106,7 @@ class GpuDraft:
         processors = self._processors(asked, total, processes)
         memory = self._memory(processors)
         if self._losses:
-            self._last.tell(Fidelity.APPROXIMATED, "; ".join(self._losses))
+            self._last.report(Fidelity.APPROXIMATED, "; ".join(self._losses))
         return GpuSize(total, processors, processes, nodes, node or 0, memory, self._models())
 
     @property
@@ -135,7 +135,7 @@ class GpuDraft:
         if self.memory is not None:
             self.memory[1].refuse("the job asks for no GPUs", "write --gpus=N, or --mem-per-cpu")
         if self.processors is not None:
-            self.processors[1].tell(Fidelity.NOT_SUPPORTED, "the job asks for no GPUs")
+            self.processors[1].report(Fidelity.NOT_SUPPORTED, "the job asks for no GPUs")
 
     def _of_processes(self, asked: AskedProcesses) -> int:
         """Return how many GPUs the processes need that share one."""
@@ -222,7 +222,7 @@ class GpuDraft:
         size, place = self.memory
         each = -(-size // processors)
         if each * processors != size:
-            place.tell(Fidelity.APPROXIMATED, f"{each} MB for each of the {processors} processors of a GPU")
+            place.report(Fidelity.APPROXIMATED, f"{each} MB for each of the {processors} processors of a GPU")
         return each
 
 

@@ -31,7 +31,7 @@ def read_name(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if draft.array and draft.array[0][0] < 1:
         place.refuse("an array begins with 1", "write NAME[1-10]")
     draft.at_once = place.number(limit, 1) if limit else None
-    place.tell(
+    place.report(
         _TRANSLATED if draft.array else _KEPT,
         "an array is a sweep of one job" if draft.array else f"the name of the job is {name!r}",
     )
@@ -41,13 +41,13 @@ def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     least, comma, most = text.partition(",")
     draft.tasks = place.number(least, 1)
     draft.most_tasks = place.number(most, draft.tasks) if comma else None
-    place.tell(_TRANSLATED, "a processor for each task of LSF")
+    place.report(_TRANSLATED, "a processor for each task of LSF")
 
 
 def read_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read a number of whole hosts."""
     draft.nodes, draft.job["exclusive"] = place.number(text, 1), True
-    place.tell(_TRANSLATED, "the job has this many nodes exclusively")
+    place.report(_TRANSLATED, "the job has this many nodes exclusively")
 
 
 def read_run_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -57,18 +57,18 @@ def read_run_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if not draft.run_time:
         place.refuse("a run time limit is at least 1 minute", "write minutes, or HOURS:MINUTES")
     if slash:
-        place.tell(_APPROXIMATED, "it is the run time limit; it is the same on slow and fast nodes")
+        place.report(_APPROXIMATED, "it is the run time limit; it is the same on slow and fast nodes")
     else:
-        place.tell(_TRANSLATED, "it is the run time limit")
+        place.report(_TRANSLATED, "it is the run time limit")
 
 
 def read_queue(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     names = text.split()
     draft.job["template"] = names[0] if names else ""
     if len(names) > 1:
-        place.tell(_APPROXIMATED, f"the job template is {names[0]!r}; the other queues are left out")
+        place.report(_APPROXIMATED, f"the job template is {names[0]!r}; the other queues are left out")
     else:
-        place.tell(_TRANSLATED, "a queue is a job template here")
+        place.report(_TRANSLATED, "a queue is a job template here")
 
 
 def output_file(*, append: bool) -> Reader:
@@ -78,7 +78,7 @@ def output_file(*, append: bool) -> Reader:
         draft.output, draft.task["append_output"] = text, append
         if draft.merged:
             draft.task["append_error"] = append
-        place.tell(_TRANSLATED, "it is the file of standard output")
+        place.report(_TRANSLATED, "it is the file of standard output")
 
     return read
 
@@ -88,7 +88,7 @@ def error_file(*, append: bool) -> Reader:
 
     def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         draft.error, draft.task["append_error"], draft.merged = text, append, False
-        place.tell(_TRANSLATED, "it is the file of standard error")
+        place.report(_TRANSLATED, "it is the file of standard error")
 
     return read
 
@@ -123,14 +123,14 @@ def read_warning_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["standard_input"] = lsf_file(draft, text)
-    place.tell(_KEPT, "it is the file of standard input")
+    place.report(_KEPT, "it is the file of standard input")
 
 
 def read_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if "%" in text:
         place.refuse(f"name patterns such as {text[:60]!r} are not supported", "write a plain path")
     draft.task["work_directory"] = text
-    place.tell(_TRANSLATED, "it is the work directory")
+    place.report(_TRANSLATED, "it is the work directory")
 
 
 def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -147,22 +147,22 @@ def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             draft.variables[name] = value[1:-1] if quoted else value
         elif name != "none":
             draft.named_variables.append(name)
-    place.tell(_TRANSLATED, "these variables are in the environment of the program")
+    place.report(_TRANSLATED, "these variables are in the environment of the program")
 
 
 def read_notice(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.job["notify_on_start" if place.name == "-B" else "notify_on_completion"] = True
-    place.tell(_TRANSLATED, "a message is sent")
+    place.report(_TRANSLATED, "a message is sent")
 
 
 def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.job["exclusive"] = True
-    place.tell(_TRANSLATED, "the job has its nodes exclusively")
+    place.report(_TRANSLATED, "the job has its nodes exclusively")
 
 
 def read_rerunnable(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.task["rerunnable"] = place.name == "-r"
-    place.tell(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
+    place.report(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
 
 
 def read_hosts(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -173,9 +173,9 @@ def read_hosts(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.refuse(f"{text[:60]!r} has no equivalent in Headnode", "write names of nodes")
     draft.job["requested_nodes"] = tuple(names)
     if "+" in text:
-        place.tell(_APPROXIMATED, "the job runs on some of these nodes; none of them is preferred")
+        place.report(_APPROXIMATED, "the job runs on some of these nodes; none of them is preferred")
     else:
-        place.tell(_TRANSLATED, "the job runs on some of these nodes")
+        place.report(_TRANSLATED, "the job runs on some of these nodes")
 
 
 _HOW_GPUS_ARE_USED: Final = ("mode", "mps", "j_exclusive", "aff", "block", "gpack")
@@ -196,17 +196,17 @@ def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     scope = GpuScope.PROCESS if method == "task" else GpuScope.NODE
     draft.gpus.ask("gpu", scope, place, ":".join(filter(None, (model, str(place.number(number))))))
     if told.get("mps", "no") != "no":
-        place.tell(_APPROXIMATED, f"the job counts GPUs, this many {scope}; no other job shares them")
+        place.report(_APPROXIMATED, f"the job counts GPUs, this many {scope}; no other job shares them")
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["hold_until"] = _date(place, text)
-    place.tell(_TRANSLATED, "the job waits until then")
+    place.report(_TRANSLATED, "the job waits until then")
 
 
 def read_end(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["end_by"] = _date(place, text)
-    place.tell(_TRANSLATED, "it is the latest end of the job")
+    place.report(_TRANSLATED, "it is the latest end of the job")
 
 
 def _date(place: OptionPlace, text: str) -> Instant:
@@ -247,7 +247,7 @@ def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             draft.job["named_parents"] = (*draft.job.get("named_parents", ()), named)
         else:
             draft.job[field] = (*draft.job.get(field, ()), place.number(found[2], 1))
-    place.tell(_TRANSLATED, "the job waits for those jobs")
+    place.report(_TRANSLATED, "the job waits for those jobs")
 
 
 _LIMITS: Final = {option: name for name, option in LIMIT_OPTIONS.items()}
@@ -261,4 +261,4 @@ def read_limit(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     size = int(found[1]) * 1024 ** (" KMGT".index(found[2].upper() or "K"))
     limit = ResourceLimit(_LIMITS[place.name], soft=size)
     draft.job["resource_limits"] = (*draft.job.get("resource_limits", ()), limit)
-    place.tell(_TRANSLATED, f"it is the limit {limit.name!r} of every process; a plain number is KB")
+    place.report(_TRANSLATED, f"it is the limit {limit.name!r} of every process; a plain number is KB")

@@ -83,7 +83,7 @@ def _select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         elif found[1] in ("mem", "swp", "tmp"):
             kind = Fidelity.APPROXIMATED
             what = f"the nodes have this in total, free or used; {_UNIT}"
-    place.tell(kind, what)
+    place.report(kind, what)
 
 
 def _compared(draft: BatchDraft, place: OptionPlace, name: str, relation: str, value: str) -> bool:
@@ -117,7 +117,7 @@ def _usage(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             _hold(draft, inner, amount, each_task=method == "task")
         elif name in ("tmp", "swp") and method in ("", "host"):
             draft.needs[_TOTALS[name]] = inner.megabytes(amount)
-            inner.tell(
+            inner.report(
                 Fidelity.APPROXIMATED, f"nodes with this in total; the job does not reserve it; {_UNIT}"
             )
         elif name.startswith("ngpus"):
@@ -128,7 +128,7 @@ def _usage(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 "this resource is not supported", "the supported ones are mem, swp, tmp, ngpus", "resource"
             )
     if not whole:
-        place.tell(Fidelity.APPROXIMATED, "the job holds the resources as long as it runs")
+        place.report(Fidelity.APPROXIMATED, "the job holds the resources as long as it runs")
 
 
 def _hold(draft: BatchDraft, place: OptionPlace, amount: str, *, each_task: bool) -> None:
@@ -140,27 +140,27 @@ def _hold(draft: BatchDraft, place: OptionPlace, amount: str, *, each_task: bool
         draft.memory = size
         what = "the job reserves this memory on each of its nodes"
     if amount.isdigit():
-        place.tell(Fidelity.APPROXIMATED, f"{what}; {_UNIT}")
+        place.report(Fidelity.APPROXIMATED, f"{what}; {_UNIT}")
     else:
-        place.tell(Fidelity.TRANSLATED, what)
+        place.report(Fidelity.TRANSLATED, what)
 
 
 def _span(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     name, _, value = (each.strip() for each in text.partition("="))
     if name == "ptile" and value.isdigit():
         draft.tasks_per_node = place.number(value, 1)
-        place.tell(Fidelity.TRANSLATED, "this many processors of the job are on each node")
+        place.report(Fidelity.TRANSLATED, "this many processors of the job are on each node")
     elif (name, value) == ("hosts", "1"):
         draft.packed = True
-        place.tell(Fidelity.TRANSLATED, "all processors of the job are on one node")
+        place.report(Fidelity.TRANSLATED, "all processors of the job are on one node")
     elif (name, value) == ("hosts", "-1"):
-        place.tell(Fidelity.NOTE, "the processors are on any nodes")
+        place.report(Fidelity.NOTE, "the processors are on any nodes")
     else:
         place.refuse(f"{text[:60]!r} is not supported", "write hosts=1 or ptile=N", "resource")
 
 
 def _no_effect(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-    place.tell(
+    place.report(
         Fidelity.NOT_SUPPORTED, "the order of nodes, and of processors in a node, is that of the cluster"
     )
 

@@ -9,7 +9,7 @@ from headnode.core.model.quantities import Seconds
 
 _UNITS = {"": 1024**2, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
 _AMOUNT = re.compile(r"(\d+)(?:\.(\d+))?([bkmgtp]?)(?:i?b)?\Z", re.IGNORECASE)
-MOST_NUMBER = 2**31 - 1
+MAX_NUMBER = 2**31 - 1
 
 
 class OptionPlace:
@@ -25,7 +25,7 @@ class OptionPlace:
         """
         self._script.refuse(self.start, code, f"{self.name}: {what}", fix, ("options", self.name))
 
-    def tell(self, kind: Fidelity, what: str) -> None:
+    def report(self, kind: Fidelity, what: str) -> None:
         """Add a finding about this option; a later one of the same option replaces it."""
         item = ReportItem(kind, self.name, what, *self._script.place(self.start))
         self._items[:] = [each for each in self._items if each.where != self.name]
@@ -40,7 +40,7 @@ class OptionPlace:
 
         Raises:  BadRequest ``value``.
         """
-        if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= MOST_NUMBER:
+        if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= MAX_NUMBER:
             self.refuse(f"{text[:60]!r} is not a number of at least {least}", "write a whole number")
         return int(text)
 
@@ -55,7 +55,7 @@ class OptionPlace:
         unit = _UNITS[(found[3] or plain).lower()]
         scale = 10 ** len(found[2] or "")
         size = int(found[1] + (found[2] or "")) * unit
-        return int(min(-(-size // (scale * 1024**2)), MOST_NUMBER))
+        return int(min(-(-size // (scale * 1024**2)), MAX_NUMBER))
 
     def clock(self, text: str) -> Seconds:
         """Return a time of ``[[hours:]minutes:]seconds``.

@@ -22,17 +22,17 @@ _TRANSLATED, _APPROXIMATED = Fidelity.TRANSLATED, Fidelity.APPROXIMATED
 
 def read_queue(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["template"] = text.partition("@")[0]
-    place.tell(_TRANSLATED, "a queue is a job template here")
+    place.report(_TRANSLATED, "a queue is a job template here")
 
 
 def read_output(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.output = _without_host(text)
-    place.tell(_TRANSLATED, "it is the file of standard output")
+    place.report(_TRANSLATED, "it is the file of standard output")
 
 
 def read_error(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.error = _without_host(text)
-    place.tell(_TRANSLATED, "it is the file of standard error")
+    place.report(_TRANSLATED, "it is the file of standard error")
 
 
 def _without_host(text: str) -> str:
@@ -45,7 +45,7 @@ def read_join(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if text not in ("oe", "eo", "n", "y", "yes", "no"):
         place.refuse(f"{text[:60]!r} is not known", "write -j oe for PBS, -j y for Grid Engine")
     draft.merged = text in ("oe", "eo", "y", "yes")
-    place.tell(_TRANSLATED, "it sets whether errors go into the file of the output")
+    place.report(_TRANSLATED, "it sets whether errors go into the file of the output")
 
 
 def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -55,18 +55,18 @@ def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             draft.variables[name] = value
         else:
             draft.named_variables.append(name)
-    place.tell(_TRANSLATED, "these variables are in the environment of the program")
+    place.report(_TRANSLATED, "these variables are in the environment of the program")
 
 
 def read_all_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.all_variables = True
-    place.tell(_TRANSLATED, "the variables of the shell are in the environment of the program")
+    place.report(_TRANSLATED, "the variables of the shell are in the environment of the program")
 
 
 def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["notify_on_start"] = "b" in text
     draft.job["notify_on_completion"] = bool(set("ea") & set(text)) and text != "n"
-    place.tell(_TRANSLATED, "messages are sent at the start, at the end, or both")
+    place.report(_TRANSLATED, "messages are sent at the start, at the end, or both")
 
 
 def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -75,17 +75,17 @@ def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if draft.system is BatchSystem.GRID_ENGINE and draft.array[0][0] < 1:
         place.refuse("0 is an invalid task id", "begin with 1")
     draft.at_once = place.number(limit, 1) if limit else draft.at_once
-    place.tell(_TRANSLATED, "an array is a sweep of one job")
+    place.report(_TRANSLATED, "an array is a sweep of one job")
 
 
 def read_at_once(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.at_once = place.number(text, 1)
-    place.tell(_TRANSLATED, "at most this many tasks of the array run at once")
+    place.report(_TRANSLATED, "at most this many tasks of the array run at once")
 
 
 def read_rerunnable(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["rerunnable"] = text.lower() in ("y", "yes")
-    place.tell(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
+    place.report(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -98,14 +98,14 @@ def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     except ValueError:
         place.refuse(f"{text[:60]!r} is not a date with a year", "write CCYYMMDDhhmm")
     draft.job["hold_until"] = Instant(at.timestamp())
-    place.tell(_TRANSLATED, "the job waits until then")
+    place.report(_TRANSLATED, "the job waits until then")
 
 
 def read_priority(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if not re.fullmatch(r"[+-]?\d{1,4}", text):
         place.refuse(f"{text[:60]!r} is not a priority", "write a number from -1024 to 1023")
     draft.job["priority"] = Priority(max(0, min(4000, 2000 + int(text) * 2000 // 1024)))
-    place.tell(_APPROXIMATED, "the priority has 2,000 steps for 1,024 here")
+    place.report(_APPROXIMATED, "the priority has 2,000 steps for 1,024 here")
 
 
 _WHEN: Final = {
@@ -119,7 +119,7 @@ _WHEN: Final = {
 def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     name, _, value = text.partition("=")
     if name == "umask":
-        place.tell(_NOT, "the umask is the node's")
+        place.report(_NOT, "the umask is the node's")
         return
     if name != "depend":
         place.refuse(f"attribute {name[:60]!r} is not supported", "leave it out", "not-supported")
@@ -129,7 +129,7 @@ def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             place.refuse(f"{part[:60]!r} is not supported", f"write one of {', '.join(_WHEN)}: afterok:12")
         ids = tuple(place.number(job.partition(".")[0], 1) for job in jobs.split(":"))
         draft.job[_WHEN[kind]] = (*draft.job.get(_WHEN[kind], ()), *ids)
-    place.tell(_TRANSLATED, "the job waits for those jobs")
+    place.report(_TRANSLATED, "the job waits for those jobs")
 
 
 def read_held_for(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -142,27 +142,27 @@ def read_held_for(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         else:
             names.append(NamedParent(part, condition=Condition.ON_EXIT))
     draft.job["after_exit"], draft.job["named_parents"] = tuple(ids), tuple(names)
-    place.tell(_TRANSLATED, "the job waits for the end of those jobs")
+    place.report(_TRANSLATED, "the job waits for the end of those jobs")
 
 
 def read_shell(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.shell = _without_host(text)
-    place.tell(_TRANSLATED, "it runs the script")
+    place.report(_TRANSLATED, "it runs the script")
 
 
 def read_work_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["work_directory"] = text
-    place.tell(_TRANSLATED, "it is the work directory")
+    place.report(_TRANSLATED, "it is the work directory")
 
 
 def read_submit_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.own_directory = True
-    place.tell(_TRANSLATED, "it runs where it was submitted")
+    place.report(_TRANSLATED, "it runs where it was submitted")
 
 
 def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["standard_input"] = _without_host(text)
-    place.tell(_KEPT, "it is the file of standard input")
+    place.report(_KEPT, "it is the file of standard input")
 
 
 _SHARED_MEMORY: Final = re.compile(r"smp|shared|openmp|omp|thread|serial|multicore|local", re.IGNORECASE)
@@ -178,14 +178,14 @@ def read_parallel(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     else:
         what = f"the slots are processors of any nodes: the parallel environment {name!r} has no equivalent"
     if most and most != least:
-        place.tell(_APPROXIMATED, f"{what}; the job has {least}, and never more")
+        place.report(_APPROXIMATED, f"{what}; the job has {least}, and never more")
     else:
-        place.tell(_TRANSLATED if draft.nodes == 1 else _APPROXIMATED, what)
+        place.report(_TRANSLATED if draft.nodes == 1 else _APPROXIMATED, what)
 
 
 def read_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.run_time = _seconds(draft, place, text)
-    place.tell(_TRANSLATED, "it is the run time limit")
+    place.report(_TRANSLATED, "it is the run time limit")
 
 
 def read_soft_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -206,17 +206,17 @@ def _seconds(draft: BatchDraft, place: OptionPlace, text: str) -> Seconds:
 
 def read_slot_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["process_memory"] = place.megabytes(text, plain="b")
-    place.tell(_TRANSLATED, "the job reserves this memory for each of its processors")
+    place.report(_TRANSLATED, "the job reserves this memory for each of its processors")
 
 
 def read_job_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.total_memory = place.megabytes(text, plain="b")
-    place.tell(_TRANSLATED, "the nodes of the job share it evenly")
+    place.report(_TRANSLATED, "the nodes of the job share it evenly")
 
 
 def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.processors_per_task = place.number(text, 1)
-    place.tell(_TRANSLATED, "they are processors of one node" if place.name == "-l ncpus" else "processors")
+    place.report(_TRANSLATED, "they are processors of one node" if place.name == "-l ncpus" else "processors")
     if place.name == "-l procs":
         draft.tasks, draft.processors_per_task = draft.processors_per_task, 1
 
@@ -245,7 +245,7 @@ def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             place.refuse(f"{part[:60]!r} is not supported", "write ppn=N")
         else:
             add_feature(draft, part)
-    place.tell(_TRANSLATED, "this many nodes, with ppn processors each")
+    place.report(_TRANSLATED, "this many nodes, with ppn processors each")
 
 
 def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -273,7 +273,7 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 add_feature(draft, name)
             case _:
                 place.refuse(f"{part[:60]!r} is not supported", "write ncpus, mem, host or NAME=true")
-    place.tell(_TRANSLATED, "each chunk has its processors, GPUs and memory on a node of its own")
+    place.report(_TRANSLATED, "each chunk has its processors, GPUs and memory on a node of its own")
 
 
 def read_place(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -289,12 +289,12 @@ def read_place(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 pass  # chunks have nodes of their own
             case _:
                 place.refuse(f"{part[:60]!r} is not supported", "write free, pack, scatter, excl")
-    place.tell(_TRANSLATED, "it sets whether chunks share a node, and whether other jobs may use it")
+    place.report(_TRANSLATED, "it sets whether chunks share a node, and whether other jobs may use it")
 
 
 def read_host(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["required_nodes"] = (text,)
-    place.tell(_TRANSLATED, "the job has this node")
+    place.report(_TRANSLATED, "the job has this node")
 
 
 def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -306,12 +306,12 @@ def read_gpus_of_slots(draft: BatchDraft, place: OptionPlace, text: str) -> None
     number = place.number(text)
     draft.gpus.ask("gpu", GpuScope.PROCESS, place, str(number))
     if number:
-        place.tell(_APPROXIMATED, "this many GPUs for each slot, also where a site counts them for the job")
+        place.report(_APPROXIMATED, "this many GPUs for each slot, also where a site counts them for the job")
 
 
 def read_alone(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["exclusive"] = text.lower() in ("true", "1", "t", "")
-    place.tell(_TRANSLATED, "it sets whether the job has its nodes exclusively")
+    place.report(_TRANSLATED, "it sets whether the job has its nodes exclusively")
 
 
 _GRID_ENGINE_NAMES: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")

@@ -31,7 +31,7 @@ ALL_NODES: Final = "all"
 
 def read_name(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["name"] = text
-    place.tell(_KEPT, f"the name of the job is {text!r}")
+    place.report(_KEPT, f"the name of the job is {text!r}")
 
 
 def slurm_time(place: OptionPlace, text: str) -> Seconds:
@@ -58,99 +58,99 @@ def slurm_time(place: OptionPlace, text: str) -> Seconds:
 
 def read_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.run_time = slurm_time(place, text)
-    place.tell(_TRANSLATED, "it is the run time limit")
+    place.report(_TRANSLATED, "it is the run time limit")
 
 
 def read_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     least, _, most = text.partition("-")
     draft.nodes = place.number(least, 1)
     if most and place.number(most, 1) != draft.nodes:
-        place.tell(_APPROXIMATED, f"the job has {least} nodes, and never more")
+        place.report(_APPROXIMATED, f"the job has {least} nodes, and never more")
     else:
-        place.tell(_TRANSLATED, "the processors are on this many nodes")
+        place.report(_TRANSLATED, "the processors are on this many nodes")
 
 
 def read_processes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.tasks = place.number(text, 1)
-    place.tell(_TRANSLATED, "a processor, or --cpus-per-task, for each process")
+    place.report(_TRANSLATED, "a processor, or --cpus-per-task, for each process")
 
 
 def read_per_node(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.tasks_per_node = place.number(text, 1)
-    place.tell(_TRANSLATED, "this many processes run on each node")
+    place.report(_TRANSLATED, "this many processes run on each node")
 
 
 def read_per_task(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.processors_per_task = place.number(text, 1)
-    place.tell(_TRANSLATED, "the processors are counted for the whole job")
+    place.report(_TRANSLATED, "the processors are counted for the whole job")
 
 
 def read_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.memory = place.megabytes(text, whole=True)
     if draft.memory:
-        place.tell(_TRANSLATED, "the job reserves this memory on each of its nodes")
+        place.report(_TRANSLATED, "the job reserves this memory on each of its nodes")
     else:
         draft.job["exclusive"] = True
-        place.tell(_TRANSLATED, "all memory of a node: the job has its nodes exclusively")
+        place.report(_TRANSLATED, "all memory of a node: the job has its nodes exclusively")
 
 
 def read_memory_per_processor(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["process_memory"] = place.megabytes(text, whole=True)
-    place.tell(_TRANSLATED, "the job reserves this memory for each of its processors")
+    place.report(_TRANSLATED, "the job reserves this memory for each of its processors")
 
 
 def read_groups(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     names = [name for name in text.split(",") if name and name != ALL_NODES]
     draft.job["node_groups"] = tuple(names[:1])
     if len(names) > 1:
-        place.tell(_APPROXIMATED, f"the job runs on nodes of group {names[0]!r}; the others are left out")
+        place.report(_APPROXIMATED, f"the job runs on nodes of group {names[0]!r}; the others are left out")
     else:
-        place.tell(_TRANSLATED, "a partition is a node group here")
+        place.report(_TRANSLATED, "a partition is a node group here")
 
 
 def read_project(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["project"] = text
-    place.tell(_TRANSLATED, "it is the project of the job")
+    place.report(_TRANSLATED, "it is the project of the job")
 
 
 def read_template(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["template"] = text
-    place.tell(_TRANSLATED, "a quality of service is a job template here")
+    place.report(_TRANSLATED, "a quality of service is a job template here")
 
 
 def read_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["work_directory"] = text
     draft.own_directory = not text.startswith("/")
-    place.tell(_TRANSLATED, "it is the work directory")
+    place.report(_TRANSLATED, "it is the work directory")
 
 
 def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["standard_input"] = text
-    place.tell(_KEPT, "it is the file of standard input")
+    place.report(_KEPT, "it is the file of standard input")
 
 
 def read_output(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.output = text
-    place.tell(_TRANSLATED, "it is the file of standard output")
+    place.report(_TRANSLATED, "it is the file of standard output")
 
 
 def read_error(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.error, draft.merged = text, False
-    place.tell(_TRANSLATED, "it is the file of standard error")
+    place.report(_TRANSLATED, "it is the file of standard error")
 
 
 def read_open_mode(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if text not in ("append", "truncate"):
         place.refuse(f"{text[:60]!r} is not append or truncate", "write one of them")
     draft.task["append_output"] = draft.task["append_error"] = text == "append"
-    place.tell(_TRANSLATED, "it sets whether output replaces the files or is appended")
+    place.report(_TRANSLATED, "it sets whether output replaces the files or is appended")
 
 
 def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     numbers, _, limit = text.partition("%")
     draft.array = array_ranges(place, numbers)
     draft.at_once = place.number(limit, 1) if limit else None
-    place.tell(_TRANSLATED, "an array is a sweep of one job")
+    place.report(_TRANSLATED, "an array is a sweep of one job")
 
 
 _WHEN: Final = {
@@ -172,17 +172,17 @@ def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             place.refuse(f"{part[:60]!r} is not supported", f"write one of {known}, and ids: afterok:12")
         ids = tuple(place.number(job, 1) for job in jobs.split(":"))
         draft.job[field] = (*draft.job.get(field, ()), *ids)
-    place.tell(_TRANSLATED, "the job waits for those jobs")
+    place.report(_TRANSLATED, "the job waits for those jobs")
 
 
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["hold_until"] = _date(place, text)
-    place.tell(_TRANSLATED, "the job waits until then")
+    place.report(_TRANSLATED, "the job waits until then")
 
 
 def read_deadline(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["end_by"] = _date(place, text)
-    place.tell(_TRANSLATED, "it is the latest end of the job")
+    place.report(_TRANSLATED, "it is the latest end of the job")
 
 
 def _date(place: OptionPlace, text: str) -> Instant:
@@ -199,14 +199,14 @@ def _date(place: OptionPlace, text: str) -> Instant:
 def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["exclusive"] = True
     if text:
-        place.tell(_APPROXIMATED, f"{text[:60]!r}: the job has its nodes exclusively")
+        place.report(_APPROXIMATED, f"{text[:60]!r}: the job has its nodes exclusively")
     else:
-        place.tell(_TRANSLATED, "the job has its nodes exclusively")
+        place.report(_TRANSLATED, "the job has its nodes exclusively")
 
 
 def read_shared(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.job["exclusive"] = False
-    place.tell(_TRANSLATED, "nodes may have other jobs too")
+    place.report(_TRANSLATED, "nodes may have other jobs too")
 
 
 def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -215,7 +215,7 @@ def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             f"{text[:60]!r} has no equivalent in Headnode", "write names with & and |: intel&(no brackets)"
         )
     draft.needs["features"] = tuple(tuple(part.split("|")) for part in re.split("[&,]", text))
-    place.tell(_TRANSLATED, "they are features of the nodes")
+    place.report(_TRANSLATED, "they are features of the nodes")
 
 
 def gpus_of(option: str, scope: GpuScope) -> Reader:
@@ -239,32 +239,32 @@ def read_gres(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         add_feature(draft, name)
     if others:
         told = ", ".join(map(repr, others))
-        place.tell(_APPROXIMATED, f"nodes with the features {told}, which are not counted")
+        place.report(_APPROXIMATED, f"nodes with the features {told}, which are not counted")
 
 
 def read_processors_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.gpus.processors = place.number(text, 1), place
-    place.tell(_TRANSLATED, "each GPU comes with this many processors of its node")
+    place.report(_TRANSLATED, "each GPU comes with this many processors of its node")
 
 
 def read_memory_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.gpus.memory = max(1, place.megabytes(text, whole=True)), place
-    place.tell(_TRANSLATED, "the job reserves this memory for the processors of each GPU")
+    place.report(_TRANSLATED, "the job reserves this memory for the processors of each GPU")
 
 
 def read_processes_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.gpus.processes = place.number(text, 1), place
-    place.tell(_TRANSLATED, "this many processes for each GPU")
+    place.report(_TRANSLATED, "this many processes for each GPU")
 
 
 def read_only(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.task["required_nodes"] = _node_names(place, text)
-    place.tell(_TRANSLATED, "the job has these nodes")
+    place.report(_TRANSLATED, "the job has these nodes")
 
 
 def read_excluded(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["excluded_nodes"] = _node_names(place, text)
-    place.tell(_TRANSLATED, "the job has none of these nodes")
+    place.report(_TRANSLATED, "the job has none of these nodes")
 
 
 def _node_names(place: OptionPlace, text: str) -> tuple[str, ...]:
@@ -280,17 +280,17 @@ def read_licences(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         name, _, amount = part.partition(":")
         found.append(Licence(name.partition("@")[0], place.number(amount, 1) if amount else 1))
     draft.job["licences"] = tuple(found)
-    place.tell(_TRANSLATED, "the job holds these licences")
+    place.report(_TRANSLATED, "the job holds these licences")
 
 
 def read_reservation(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["reservation"] = text
-    place.tell(_TRANSLATED, "the job runs in this reservation")
+    place.report(_TRANSLATED, "the job runs in this reservation")
 
 
 def read_requeue(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.task["rerunnable"] = place.name == "--requeue"
-    place.tell(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
+    place.report(_TRANSLATED, "it sets whether the task may be requeued after a node failure")
 
 
 def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -299,14 +299,14 @@ def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["notify_on_completion"] = bool(kinds & {"END", "FAIL", "ALL"})
     others = sorted(kinds - {"BEGIN", "END", "FAIL", "ALL", "NONE"})
     if others:
-        place.tell(_NOT, f"no message is sent for {', '.join(others)}")
+        place.report(_NOT, f"no message is sent for {', '.join(others)}")
     else:
-        place.tell(_TRANSLATED, "messages are sent at the start, at the end, or both")
+        place.report(_TRANSLATED, "messages are sent at the start, at the end, or both")
 
 
 def read_address(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["email"] = text
-    place.tell(_TRANSLATED, "it is the address for messages")
+    place.report(_TRANSLATED, "it is the address for messages")
 
 
 def read_signal(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -323,18 +323,18 @@ def read_signal(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.refuse(wrong.what, wrong.fix, "signal")
     draft.job["signal"] = str(asked)
     whom = "the script gets it" if letters else "the steps that srun starts get it, and not the script"
-    place.tell(_TRANSLATED, f"{whom}, this long before the run time limit")
+    place.report(_TRANSLATED, f"{whom}, this long before the run time limit")
 
 
 def read_comment(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["description"] = text
-    place.tell(_TRANSLATED, "it is the description of the job")
+    place.report(_TRANSLATED, "it is the description of the job")
 
 
 def read_nice(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     low = text.lstrip("-").isdigit() and text.startswith("-")
     draft.job["priority"] = Priority(2000 if low else 1000)
-    place.tell(_APPROXIMATED, "the priority is Normal" if low else "the priority is BelowNormal")
+    place.report(_APPROXIMATED, "the priority is Normal" if low else "the priority is BelowNormal")
 
 
 def read_distribution(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -342,7 +342,7 @@ def read_distribution(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if first not in ("block", "cyclic", "*"):
         place.refuse(f"{text[:60]!r} has no equivalent in Headnode", "write block or cyclic")
     draft.round_robin = first == "cyclic"
-    place.tell(_TRANSLATED, "it is the order of processes over nodes")
+    place.report(_TRANSLATED, "it is the order of processes over nodes")
 
 
 def read_export(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -355,9 +355,9 @@ def read_export(draft: BatchDraft, place: OptionPlace, text: str) -> None:
             draft.variables[name] = value
         elif name not in ("NONE", "NIL"):
             draft.named_variables.append(name)
-    place.tell(_TRANSLATED, "these variables are in the environment of the program")
+    place.report(_TRANSLATED, "these variables are in the environment of the program")
 
 
 def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.needs["minimum_disk"] = place.megabytes(text)
-    place.tell(_TRANSLATED, "nodes with at least this disk")
+    place.report(_TRANSLATED, "nodes with at least this disk")

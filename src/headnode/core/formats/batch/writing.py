@@ -76,7 +76,7 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
     for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, _PARTS):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
     first, body = _program(task, system, losses)
-    tell_foreign_variables(body if task.script else "", system, losses)
+    report_foreign_variables(body if task.script else "", system, losses)
     variables = {**spec.environment, **task.environment}
     exports = [
         f"export {name}={shlex.quote(value)}" for name, value in own_variables(variables, task).items()
@@ -128,7 +128,7 @@ def _program(task: TaskSpec, system: BatchSystem, losses: LossReport) -> tuple[s
     return "#!/bin/sh", command + "\n"
 
 
-def tell_foreign_variables(body: str, system: BatchSystem | None, losses: LossReport) -> None:
+def report_foreign_variables(body: str, system: BatchSystem | None, losses: LossReport) -> None:
     """Report each variable of another scheduler that a script reads: it is not set there.
 
     system:  where the script will run; None: where there is no variable with the number of an array

@@ -24,7 +24,7 @@ class CommandPlace(OptionPlace):
         super().__init__(source, start, name, [])
         self._found = found
 
-    def tell(self, kind: Fidelity, what: str) -> None:
+    def report(self, kind: Fidelity, what: str) -> None:
         """Add a finding about this command, in place of an earlier one."""
         known = self._found.get(self.name)
         if known is None or (known.kind, known.what) != (kind, what):
@@ -76,7 +76,7 @@ def sets(
 
     def set_field(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         setattr(draft, field, read(place, text))
-        place.tell(kind, what)
+        place.report(kind, what)
 
     return SubmitCommand(set_field, swept, calculated)
 
@@ -98,7 +98,7 @@ def ignored(why: str, kind: Fidelity = _NOT) -> SubmitCommand:
     """Return a command without effect, and why."""
 
     def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-        place.tell(kind, why)
+        place.report(kind, why)
 
     return SubmitCommand(read, swept=True)
 
@@ -118,6 +118,6 @@ def refused_if(what: str, fix: str, *, value: bool = True) -> SubmitCommand:
     def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
         if truth(place, text) is value:
             place.refuse(what, fix, "not-supported")
-        place.tell(_KEPT, "it is so here")
+        place.report(_KEPT, "it is so here")
 
     return SubmitCommand(read)

@@ -30,7 +30,7 @@ _KEPT, _TRANSLATED, _APPROXIMATED = Fidelity.KEPT, Fidelity.TRANSLATED, Fidelity
 def _text_of_job(field: str, what: str) -> SubmitCommand:
     def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         draft.job[field] = unquoted(text)
-        place.tell(_TRANSLATED, what)
+        place.report(_TRANSLATED, what)
 
     return SubmitCommand(read)
 
@@ -38,7 +38,7 @@ def _text_of_job(field: str, what: str) -> SubmitCommand:
 def _stream(field: str, what: str) -> SubmitCommand:
     def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         draft.streams[field] = text
-        place.tell(_KEPT, what)
+        place.report(_KEPT, what)
 
     return SubmitCommand(read, swept=True)
 
@@ -47,9 +47,9 @@ def _universe(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     word = text.lower()
     draft.is_parallel = word in ("parallel", "11")
     if word in ("vanilla", "5"):
-        place.tell(_KEPT, "the program runs on a node")
+        place.report(_KEPT, "the program runs on a node")
     elif draft.is_parallel:
-        place.tell(_TRANSLATED, "the processes of the job start together")
+        place.report(_TRANSLATED, "the processes of the job start together")
     elif word in _UNIVERSES:
         place.refuse(f"the universe {word}: {_UNIVERSES[word]}", "use the vanilla universe", "not-supported")
     else:
@@ -86,19 +86,19 @@ def _log(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.log = text
     if not text.startswith("/") and not draft.directory:
         what = "no event log is written: the head does not know the directory of the submission"
-        place.tell(Fidelity.NOT_SUPPORTED, what)
+        place.report(Fidelity.NOT_SUPPORTED, what)
         return
-    place.tell(_KEPT, "the head writes the events of the job into it, as the owner")
+    place.report(_KEPT, "the head writes the events of the job into it, as the owner")
 
 
 def _leave_in_queue(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.properties[LEAVE_IN_QUEUE] = text
-    place.tell(_APPROXIMATED, "condor_q shows the job after its end if it is named by its id")
+    place.report(_APPROXIMATED, "condor_q shows the job after its end if it is named by its id")
 
 
 def _rank(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.job["order_by"] = read_rank(place, text)
-    place.tell(_TRANSLATED, "nodes with more of it are chosen first")
+    place.report(_TRANSLATED, "nodes with more of it are chosen first")
 
 
 def _getenv(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -113,7 +113,7 @@ def _getenv(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         draft.shell_variables = {
             name: value for name, value in shell.items() if _any(name, wanted) and not _any(name, unwanted)
         }
-    place.tell(_KEPT, "variables of the shell in which the file is submitted")
+    place.report(_KEPT, "variables of the shell in which the file is submitted")
 
 
 def _any(name: str, patterns: list[str]) -> bool:
@@ -127,14 +127,14 @@ def _priority(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.priority = found
     if found:
         what = "it is 2000 more here, from 0 to 4000, and compared with jobs of other users too"
-        place.tell(_APPROXIMATED, what)
+        place.report(_APPROXIMATED, what)
     else:
-        place.tell(_TRANSLATED, "the priority is Normal")
+        place.report(_TRANSLATED, "the priority is Normal")
 
 
 def _nice_user(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.is_nice = truth(place, text)
-    place.tell(_TRANSLATED, "the priority is Lowest" if draft.is_nice else "the priority is as usual")
+    place.report(_TRANSLATED, "the priority is Lowest" if draft.is_nice else "the priority is as usual")
 
 
 def _notification(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -143,9 +143,9 @@ def _notification(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         place.refuse(f"{text[:40]!r} is no notification", "write Never, Complete, Error or Always")
     draft.job["notify_on_completion"] = word != "never"
     if word == "error":
-        place.tell(_APPROXIMATED, "a notification is sent whenever the job ends")
+        place.report(_APPROXIMATED, "a notification is sent whenever the job ends")
     else:
-        place.tell(_TRANSLATED, "notifications of the end of the job")
+        place.report(_TRANSLATED, "notifications of the end of the job")
 
 
 def _concurrency_limits(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -154,7 +154,7 @@ def _concurrency_limits(draft: SubmitDraft, place: OptionPlace, text: str) -> No
         name, colon, amount = word.partition(":")
         if name:
             draft.licences.append((name.lower(), place.number(amount, 1) if colon else 1))
-    place.tell(_TRANSLATED, "they are licences, which the cluster counts: hn cluster params Licences")
+    place.report(_TRANSLATED, "they are licences, which the cluster counts: hn cluster params Licences")
 
 
 _PLACE: Final = "paths are relative to it; it is the work directory if no files are transferred"

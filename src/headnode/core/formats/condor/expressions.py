@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-MOST_TOKENS = 500
+MAX_TOKENS = 500
 _DEEPEST = 30
 _LARGEST = 1e18
 _TOKEN = re.compile(
@@ -121,7 +121,7 @@ def _tokens(text: str) -> list[_Token]:
     text = text.rstrip()
     while at < len(text):
         token = _TOKEN.match(text, at)
-        if token is None or len(found) >= MOST_TOKENS:
+        if token is None or len(found) >= MAX_TOKENS:
             raise NoExpression
         kind = token.lastgroup or ""
         if kind == "unit":

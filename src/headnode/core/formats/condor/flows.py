@@ -16,7 +16,7 @@ from headnode.core.formats.condor.macros import ReadingBudget
 from headnode.core.formats.condor.reading import items_named, read_node
 from headnode.core.formats.condor.statements import PATTERNS
 from headnode.core.formats.fidelity import (
-    MOST_REPORT_ITEMS,
+    MAX_REPORT_ITEMS,
     Awareness,
     Fidelity,
     FidelityReport,
@@ -31,7 +31,7 @@ from headnode.core.model.job import DependencyLink, JobSpec
 from headnode.core.model.quantities import Priority
 from headnode.core.model.task import ScriptOrigin
 
-_MOST_LINKS: Final = 100_000
+_MAX_LINKS: Final = 100_000
 _VARIABLE = re.compile(r'([+A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*')
 _REFUSED: Final = {
     **dict.fromkeys(("SCRIPT", "PRE_SKIP"), "programs beside the scheduler are not run; make them nodes"),
@@ -103,9 +103,9 @@ def read_flow(
 def _listed(items: list[ReportItem]) -> Iterator[ReportItem]:
     """Yield each finding once, and at most as many as a report has."""
     found = list(dict.fromkeys(items))
-    yield from found[:MOST_REPORT_ITEMS]
-    if len(found) > MOST_REPORT_ITEMS:
-        yield unlisted(Fidelity.NOTE, len(found) - MOST_REPORT_ITEMS)
+    yield from found[:MAX_REPORT_ITEMS]
+    if len(found) > MAX_REPORT_ITEMS:
+        yield unlisted(Fidelity.NOTE, len(found) - MAX_REPORT_ITEMS)
 
 
 def _key(node: FlowNode, key: str) -> str:
@@ -279,8 +279,8 @@ class _Flow:
         count = 0
         for above, below, start in self._edges:
             count += len(above) * len(below)
-            if count > _MOST_LINKS:
-                self.refuse(start, f"the flow has more than {_MOST_LINKS:,} dependencies", "divide it")
+            if count > _MAX_LINKS:
+                self.refuse(start, f"the flow has more than {_MAX_LINKS:,} dependencies", "divide it")
             for child in below:
                 parents.setdefault(child, set()).update(above)
         self._refuse_circle(parents)

@@ -95,7 +95,7 @@ class JobMaker:
             asked |= {"minimum": draft.units, "maximum": draft.units * draft.at_once}
         if group[0].gang is not None:
             asked["together"] = True
-            self._tell_gang(draft)
+            self._report_gang(draft)
         elif count == 1:
             asked["single_node"] = True
             if "task_retry_limit" not in asked:  # else it is the limit of each attempt
@@ -120,13 +120,13 @@ class JobMaker:
         if draft.disk:
             needs["minimum_disk"] = max(needs.get("minimum_disk", 0), draft.disk)
             what = "a node has this disk in all: it is not reserved for each process"
-            draft.places["request_disk"].tell(Fidelity.APPROXIMATED, what)
+            draft.places["request_disk"].report(Fidelity.APPROXIMATED, what)
         if not draft.memory:
             return {}
         processors = -(-draft.processors // draft.gpus) * draft.gpus if draft.gpus else draft.processors
         if draft.memory % processors:
             what = f"the memory of a process is rounded up for each of its {processors} processors"
-            draft.places["request_memory"].tell(Fidelity.APPROXIMATED, what)
+            draft.places["request_memory"].report(Fidelity.APPROXIMATED, what)
         return {"process_memory": -(-draft.memory // processors)}
 
     def _licences(self, draft: SubmitDraft, count: int) -> tuple[Licence, ...]:
@@ -142,11 +142,11 @@ class JobMaker:
             draft.places["concurrency_limits"].refuse(what, fix, "not-supported")
         return tuple(Licence(name, None) for name, _ in draft.licences)
 
-    def _tell_gang(self, draft: SubmitDraft) -> None:
+    def _report_gang(self, draft: SubmitDraft) -> None:
         if draft.waits_for_all or (draft.machines or 1) == 1:
             return
         what = "the job ends with the last of its processes; HTCondor ends it with the first one, node 0"
-        draft.places["universe"].tell(Fidelity.APPROXIMATED, what)
+        draft.places["universe"].report(Fidelity.APPROXIMATED, what)
 
 
 def _retries(draft: SubmitDraft) -> int:

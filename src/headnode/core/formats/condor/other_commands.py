@@ -163,10 +163,10 @@ def read_attribute(draft: SubmitDraft, place: OptionPlace, name: str, text: str)
         place.refuse(what, "use the command for it", "not-supported")
     if name.lower() == "parallelshutdownpolicy":
         draft.waits_for_all = text.strip('"').upper() == "WAIT_FOR_ALL"
-        place.tell(Fidelity.KEPT, "when a parallel job ends")
+        place.report(Fidelity.KEPT, "when a parallel job ends")
         return
     draft.properties[name] = unquoted(without_signs(text))
-    place.tell(Fidelity.NOT_SUPPORTED, "it is kept as a property of the job, and nothing here acts on it")
+    place.report(Fidelity.NOT_SUPPORTED, "it is kept as a property of the job, and nothing here acts on it")
 
 
 def refuse_misspelt(place: OptionPlace, name: str) -> None:
@@ -179,4 +179,4 @@ def refuse_misspelt(place: OptionPlace, name: str) -> None:
     if meant:
         fix = f"did you mean {meant[0]!r}?"
         place.refuse("there is no such command, and no macro of that name is used", fix, "command")
-    place.tell(Fidelity.NOTE, "it is no command, and no macro of that name is used")
+    place.report(Fidelity.NOTE, "it is no command, and no macro of that name is used")

@@ -20,7 +20,7 @@ _KEPT, _TRANSLATED, _APPROXIMATED = Fidelity.KEPT, Fidelity.TRANSLATED, Fidelity
 
 def _hold(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     draft.job["holds"] = ("user",) if truth(place, text) else ()
-    place.tell(_TRANSLATED, "whether the job is held until: hn job release ID")
+    place.report(_TRANSLATED, "whether the job is held until: hn job release ID")
 
 
 def _retry_until(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
@@ -30,16 +30,18 @@ def _retry_until(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         fix = "write an exit code: retry_until = 3"
         place.refuse(f"{text[:80]!r} decides whether the job runs again", fix, "not-supported")
     draft.until = code
-    place.tell(_APPROXIMATED, "a task that ends with this code has finished, as with success_exit_code")
+    place.report(_APPROXIMATED, "a task that ends with this code has finished, as with success_exit_code")
 
 
 def _on_exit_hold(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     found = _policy(place, text)
     if found.truth is False:
-        place.tell(_KEPT, "a job is not held when its program ends")
+        place.report(_KEPT, "a job is not held when its program ends")
     elif policies.is_failure(found):
         draft.holds_on_failure = place
-        place.tell(_APPROXIMATED, "a task whose program fails has failed; start it again: hn job requeue ID")
+        place.report(
+            _APPROXIMATED, "a task whose program fails has failed; start it again: hn job requeue ID"
+        )
     else:
         _refuse_policy(place, text)
 
@@ -48,10 +50,10 @@ def _on_exit_remove(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     found = _policy(place, text)
     starts = policies.starts_until(found)
     if found.truth is True:
-        place.tell(_KEPT, "the job ends when its programs have ended")
+        place.report(_KEPT, "the job ends when its programs have ended")
     elif starts is not None:
         draft.starts = starts
-        place.tell(_TRANSLATED, f"a task that fails is started {max(starts, 1)} times at most")
+        place.report(_TRANSLATED, f"a task that fails is started {max(starts, 1)} times at most")
     else:
         _refuse_policy(place, text, "write max_retries = N instead")
 
@@ -59,26 +61,26 @@ def _on_exit_remove(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
 def _periodic_release(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     found = _policy(place, text)
     if found.truth is False:
-        place.tell(_KEPT, "a held job is released by: hn job release ID")
+        place.report(_KEPT, "a held job is released by: hn job release ID")
         return
     starts = policies.starts_below(found)
     if starts is None:
         _refuse_policy(place, text, "write max_retries = N instead of holding and releasing the job")
     draft.released_starts = starts
-    place.tell(_APPROXIMATED, "a task that fails is tried again so often, at once")
+    place.report(_APPROXIMATED, "a task that fails is tried again so often, at once")
 
 
 def _periodic_end(command: str, what: str, kind: Fidelity) -> SubmitCommand:
     def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         found = _policy(place, text)
         if found.truth is False:
-            place.tell(_KEPT, "nothing ends the job")
+            place.report(_KEPT, "nothing ends the job")
             return
         limit = policies.run_time_limit(found)
         if limit is None:
             _refuse_policy(place, text, "write allowed_execute_duration = SECONDS")
         draft.run_times[command] = limit
-        place.tell(kind, what)
+        place.report(kind, what)
 
     return SubmitCommand(read)
 
@@ -95,7 +97,7 @@ def _refuse_policy(place: OptionPlace, text: str, fix: str = "leave it out") -> 
 def _duration(command: str, what: str, kind: Fidelity) -> SubmitCommand:
     def read(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         draft.run_times[command] = float(number(place, text, 1))
-        place.tell(kind, what)
+        place.report(kind, what)
 
     return SubmitCommand(read)
 
@@ -105,7 +107,7 @@ def _deferral_time(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     if at is None or not 0 <= at <= TIME.most:
         place.refuse(f"{text[:60]!r} is not a point of time", "write seconds since 1970")
     draft.job["hold_until"] = Instant(float(at))
-    place.tell(_TRANSLATED, "the job waits until then, and for free processors after that")
+    place.report(_TRANSLATED, "the job waits until then, and for free processors after that")
 
 
 POLICY_COMMANDS: Final[Mapping[str, SubmitCommand]] = {

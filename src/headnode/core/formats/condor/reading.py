@@ -30,7 +30,7 @@ from headnode.core.model.task import ScriptOrigin
 _UNKNOWN = ScriptOrigin()
 _NO_FILES: Final[Mapping[str, bytes]] = {}
 _WORD_COST: Final = 4  # characters that an argument or a variable of a task counts as, beside its own
-_MOST_UNUSED: Final = 100  # values that nothing uses, each compared with the names of commands
+_MAX_UNUSED: Final = 100  # values that nothing uses, each compared with the names of commands
 _JOB_NAMES: Final = dict.fromkeys(("cluster", "clusterid"), JOB_ID)
 _MAY_BE_EMPTY: Final = frozenset({"transfer_input_files", "transfer_output_files", "arguments"})
 
@@ -137,7 +137,7 @@ class _Reader:
         if not self.processes:
             self._source.refuse(0, "queue", "the file queues no process", "end it with a line: queue")
         for text, start in self.statements.warnings:
-            self._place("warning", start).tell(Fidelity.NOTE, text[:200])
+            self._place("warning", start).report(Fidelity.NOTE, text[:200])
         unused = [
             (self._place(spelling, start), name)
             for name, (spelling, _, start) in self.statements.commands.items()
@@ -145,10 +145,10 @@ class _Reader:
             and not name.startswith("+")
             and command_named(name) is None
         ]
-        for place, name in unused[:_MOST_UNUSED]:
+        for place, name in unused[:_MAX_UNUSED]:
             refuse_misspelt(place, name)
-        if len(unused) > _MOST_UNUSED:
-            more = f"{len(unused) - _MOST_UNUSED} more values that nothing uses"
+        if len(unused) > _MAX_UNUSED:
+            more = f"{len(unused) - _MAX_UNUSED} more values that nothing uses"
             self.items["document"] = ReportItem(Fidelity.NOTE, "document", more)
 
     def _items(self, queue: QueueCommand) -> Sequence[str] | None:

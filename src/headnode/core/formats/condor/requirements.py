@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from headnode.core.formats.batch.option_place import MOST_NUMBER, OptionPlace
+from headnode.core.formats.batch.option_place import MAX_NUMBER, OptionPlace
 from headnode.core.formats.condor.expressions import Expression, NoExpression, parse
 from headnode.core.model.job import OrderKey
 
@@ -114,7 +114,7 @@ class _Term:
             left, right = right, left
             operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
         known, number = _AMOUNTS.get(left.name), right.number
-        if known is None or number is None or operator not in (">", ">=") or not 0 <= number < MOST_NUMBER:
+        if known is None or number is None or operator not in (">", ">=") or not 0 <= number < MAX_NUMBER:
             return False
         field, scale = known
         least = int(number) + 1 if operator == ">" else -int(-number // 1)

@@ -118,8 +118,8 @@ class SubmitStatements:
             name, lower = f"+{name[3:]}", f"+{lower[3:]}"
         if lower.startswith("+") and lower not in self.commands:
             self._attributes += 1
-            if self._attributes > _MOST_ATTRIBUTES:
-                what = f"the file sets more than {_MOST_ATTRIBUTES} attributes of the job"
+            if self._attributes > _MAX_ATTRIBUTES:
+                what = f"the file sets more than {_MAX_ATTRIBUTES} attributes of the job"
                 self.refuse(start, "too-large", what, "leave some out")
         self.macros.define(lower.removeprefix("+") if lower.startswith("+") else name, text, start)
         known = self.macros.value(lower.removeprefix("+"))
@@ -223,7 +223,7 @@ class _Branches:
         if rest.startswith("=") or word not in ("if", "elif", "else", "endif"):
             return False
         if word == "if":
-            if len(self._open) >= _MOST_OPEN:
+            if len(self._open) >= _MAX_OPEN:
                 self._refuse(line.start, "conditions are inside each other too deeply", "use elif")
             met = self.active and self._condition(rest, line.start)
             self._open.append((met, met, False, line.start))
@@ -287,8 +287,8 @@ class _Branches:
         }[found[1]]
 
 
-_MOST_OPEN = 30
-_MOST_ATTRIBUTES = 200
+_MAX_OPEN = 30
+_MAX_ATTRIBUTES = 200
 
 
 def spend_tasks(statements: SubmitStatements, budget: ReadingBudget, tasks: int, start: int) -> None:

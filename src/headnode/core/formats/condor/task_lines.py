@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from headnode.core.formats.batch.writing import own_variables, tell_foreign_variables
+from headnode.core.formats.batch.writing import own_variables, report_foreign_variables
 from headnode.core.formats.condor.command_lines import NO_CALL, is_gang
 from headnode.core.formats.condor.draft import USER_LOG
 from headnode.core.formats.condor.words import written_words
@@ -121,7 +121,7 @@ class _TaskLines:
         if task.script:
             what = f"script: its text is not in a submit file: write it into {words[0]!r}"
             self._add(Fidelity.NOT_SUPPORTED, what)
-            tell_foreign_variables(task.script, None, self._losses)
+            report_foreign_variables(task.script, None, self._losses)
         url = program_url(task.command)
         if url:
             words[0] = self._marked(local_path(url) or url, "command")

@@ -22,9 +22,11 @@ def _should_transfer(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
         place.refuse(f"{text[:40]!r} is not understood", "write YES, NO or IF_NEEDED")
     draft.transfers = DOES_TRANSFER[word]
     if word == "IF_NEEDED":
-        place.tell(_TRANSLATED, "files are staged if transfer_input_files or transfer_output_files names any")
+        place.report(
+            _TRANSLATED, "files are staged if transfer_input_files or transfer_output_files names any"
+        )
     else:
-        place.tell(
+        place.report(
             _KEPT, "the program runs in a directory of its own" if draft.transfers else "no files are staged"
         )
 
@@ -32,11 +34,11 @@ def _should_transfer(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
 def _when_to_transfer(draft: SubmitDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     word = text.strip('"').upper()
     if word == "ON_EXIT":
-        place.tell(_KEPT, "files are taken away when the program has ended")
+        place.report(_KEPT, "files are taken away when the program has ended")
     elif word == "ON_SUCCESS":
-        place.tell(_APPROXIMATED, "files are taken away also if the program fails")
+        place.report(_APPROXIMATED, "files are taken away also if the program fails")
     elif word == "ON_EXIT_OR_EVICT":
-        place.tell(_APPROXIMATED, "files are taken away when the program has ended, not if it is preempted")
+        place.report(_APPROXIMATED, "files are taken away when the program has ended, not if it is preempted")
     else:
         place.refuse(f"{text[:40]!r} is not understood", "write ON_EXIT")
 
@@ -49,14 +51,14 @@ def _remaps(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
             place.refuse(f"{part[:60]!r} is not NAME=NEWNAME", 'write "a = b; c = d"')
         if name:
             draft.output_names[name] = target
-    place.tell(_TRANSLATED, "the files get these names where they are taken to")
+    place.report(_TRANSLATED, "the files get these names where they are taken to")
 
 
 def _output_destination(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     if not is_url(text):
         place.refuse(f"{text[:60]!r} is not a URL", "write a URL: https://HOST/PATH/")
     draft.output_base = text
-    place.tell(_TRANSLATED, "files are staged to below this URL")
+    place.report(_TRANSLATED, "files are staged to below this URL")
 
 
 def _listed(place: OptionPlace, text: str) -> list[str]:  # noqa: ARG001

@@ -79,28 +79,28 @@ def _grid(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Writ
     from headnode.core.formats import grid
 
     text, report = grid.write_job(spec, wanted.name)
-    return text, report + _not_told(wanted, live)
+    return text, report + _unwritten_state(wanted, live)
 
 
 def _native(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import native
 
     text, report = native.write_job(spec, wanted.name)
-    return text, report + _not_told(wanted, live)
+    return text, report + _unwritten_state(wanted, live)
 
 
 def _batch(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import batch
 
     text, report = batch.write_script(spec, batch.BatchSystem(wanted.name))
-    return text, report + _not_told(wanted, live)
+    return text, report + _unwritten_state(wanted, live)
 
 
 def _condor(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats.condor.writing import write_submit
 
     text, report = write_submit(spec)
-    return text, report + _not_told(wanted, live)
+    return text, report + _unwritten_state(wanted, live)
 
 
 _WRITERS = {
@@ -116,7 +116,7 @@ WRITTEN = tuple(name for name, dialect in DIALECTS.items() if dialect.language i
 """The dialects that are not only read."""
 
 
-def _not_told(wanted: JobDialect, live: "ExportedJob | None") -> FidelityReport:
+def _unwritten_state(wanted: JobDialect, live: "ExportedJob | None") -> FidelityReport:
     if live is None:
         return ()
     what = f"its state, times and nodes are not written: {wanted.title} describes requests only"

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from headnode.core.formats.grid.keys import MOST_COUNT
+from headnode.core.formats.grid.keys import MAX_COUNT
 from headnode.core.model.task import words_of
 
 SHELL = "/bin/sh"
@@ -48,7 +48,7 @@ def split(command: str, count: int) -> tuple[list[str], bool, str]:
     Only what `join` wrote is taken apart; all else is handed to a shell, which does the same with it.
     """
     words = _words(command)
-    is_mpi = 1 < count <= MOST_COUNT and len(words) > 3 and words[:3] == [*_MPI, str(count)]
+    is_mpi = 1 < count <= MAX_COUNT and len(words) > 3 and words[:3] == [*_MPI, str(count)]
     if is_mpi and "/" in words[3]:
         return words[3:], True, ""
     if words and "/" in words[0]:

@@ -11,8 +11,8 @@ from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.text.key_tables import KeyRow, KeyTable, KeyValue, described_form, json_schema_of
 from headnode.core.model.job import JobSpec
 
-MOST_CODE = 2**32 - 1  # an exit code without sign
-MOST_COUNT = 2**31 - 1
+MAX_CODE = 2**32 - 1  # an exit code without sign
+MAX_COUNT = 2**31 - 1
 ID = re.compile(r"[A-Za-z0-9_-]+")
 _END = r"$(?!\n)"
 """The end of a text: for msgspec, as for Python, ``$`` alone is also before a newline at the end."""
@@ -25,18 +25,18 @@ VERSION = KeyValue("the number 2", Literal[2], "write 2")
 FLAG = KeyValue("true or false", bool, "write true or false")
 INTEGER = KeyValue(
     "a whole number",
-    Annotated[int, Meta(ge=-MOST_COUNT - 1, le=MOST_COUNT)],
+    Annotated[int, Meta(ge=-MAX_COUNT - 1, le=MAX_COUNT)],
     "write a whole number, without quotes",
 )
 AMOUNT = KeyValue(
     "a whole number of at least 0",
-    Annotated[int, Meta(ge=0, le=MOST_COUNT)],
+    Annotated[int, Meta(ge=0, le=MAX_COUNT)],
     "write 0 or more, without quotes",
 )
 EXIT_CODE = KeyValue(
     "an exit code without sign",
-    Annotated[int, Meta(ge=0, le=MOST_CODE)],
-    f"write a number from 0 to {MOST_CODE}, without quotes",
+    Annotated[int, Meta(ge=0, le=MAX_CODE)],
+    f"write a number from 0 to {MAX_CODE}, without quotes",
 )
 JOB_TYPE = KeyValue(
     "one of single, mpi, openmp, hybrid",

@@ -267,12 +267,12 @@ class _GridReader:
         if not together or len(groups) > 1:
             extensions["groups"] = as_extension(groups)
         if together:
-            source.tell(
+            source.report(
                 Fidelity.TRANSLATED, "groups", "all tasks are in one group: the job runs on a single node"
             )
             return {"single_node": True}
         what = "a cluster is one resource: tasks of a group may be on different nodes of it"
-        source.tell(Fidelity.APPROXIMATED, "groups", what)
+        source.report(Fidelity.APPROXIMATED, "groups", what)
         return {}
 
     def _definition(self, item: GridObject) -> GridObject | None:
@@ -338,9 +338,9 @@ def _properties(source: GridObject, extensions: dict[str, str]) -> Found:
     if not meta:
         return {}
     if all(isinstance(value, str) for value in meta.values()):
-        source.tell(Fidelity.TRANSLATED, "meta", "it becomes properties")
+        source.report(Fidelity.TRANSLATED, "meta", "it becomes properties")
         return {"properties": meta}
-    source.tell(Fidelity.KEPT, "meta", "it is kept")
+    source.report(Fidelity.KEPT, "meta", "it is kept")
     extensions["meta"] = as_extension(meta)
     return {}
 

@@ -88,12 +88,12 @@ def merged(job: Needs, task: Needs) -> Needs:
     return {**job, **task}
 
 
-def requirement_fields(job: Needs, tasks: Sequence[Needs | None], tell: Tell) -> RequirementFields:
+def requirement_fields(job: Needs, tasks: Sequence[Needs | None], report: Tell) -> RequirementFields:
     """Put the requirements into fields: of the job, what all its tasks ask for; else of the tasks.
 
     A task whose definition is still to come (None) has no say, unless all are such.
     """
-    folding = _RequirementReader(job, tell)
+    folding = _RequirementReader(job, report)
     needs_found = {
         number: folding.needs_found(number, task) for number, task in enumerate(tasks) if task is not None
     }
@@ -103,8 +103,8 @@ def requirement_fields(job: Needs, tasks: Sequence[Needs | None], tell: Tell) ->
 class _RequirementReader:
     """Folds the requirements of one job."""
 
-    def __init__(self, job: Needs, tell: Tell) -> None:
-        self._job, self._tell = job, tell
+    def __init__(self, job: Needs, report: Tell) -> None:
+        self._job, self._report = job, report
         self._distinct: list[NeedValues] = []
         self._of_job: int | None = None
         self._left: dict[int, Needs] = {}
@@ -126,9 +126,9 @@ class _RequirementReader:
         for key, value in needs.items():
             if value and key in _READERS:
                 _READERS[key](found, value)
-                self._tell(Fidelity.TRANSLATED, number, key, _CHOSEN)
+                self._report(Fidelity.TRANSLATED, number, key, _CHOSEN)
         if "cpu_hz" in needs and needs["cpu_hz"] % HERTZ and needs["cpu_hz"] >= HERTZ:
-            self._tell(Fidelity.NOTE, number, "cpu_hz", "whole MHz, rounded up")
+            self._report(Fidelity.NOTE, number, "cpu_hz", "whole MHz, rounded up")
         self._instruction_set(number, needs, found)
         self._software(number, needs, found)
         return found
@@ -139,10 +139,10 @@ class _RequirementReader:
             return
         platform = found.setdefault("architectures", (wanted,))
         if platform == (wanted,):
-            self._tell(Fidelity.TRANSLATED, number, "cpu_instruction_set", _CHOSEN)
+            self._report(Fidelity.TRANSLATED, number, "cpu_instruction_set", _CHOSEN)
             return
         what = f"nodes are of platform {platform[0]!r}: these instructions are not checked"
-        self._tell(Fidelity.APPROXIMATED, number, "cpu_instruction_set", what)
+        self._report(Fidelity.APPROXIMATED, number, "cpu_instruction_set", what)
         self._keep(number, "cpu_instruction_set", wanted)
 
     def _software(self, number: int, needs: Needs, found: NeedValues) -> None:
@@ -152,17 +152,17 @@ class _RequirementReader:
         understood = packages(software)
         if understood is None:
             what = "it is kept, but it is not a list of packages: it does not select nodes"
-            self._tell(Fidelity.NOT_SUPPORTED, number, "software", what)
+            self._report(Fidelity.NOT_SUPPORTED, number, "software", what)
             self._keep(number, "software", software)
             return
         features, versions = understood
         found["features"] = features
         if versions:
             what = "nodes have a feature of each name; versions are kept, but not compared"
-            self._tell(Fidelity.APPROXIMATED, number, "software", what)
+            self._report(Fidelity.APPROXIMATED, number, "software", what)
             self._keep(number, "software", software)
         else:
-            self._tell(Fidelity.TRANSLATED, number, "software", "nodes have a feature of each name")
+            self._report(Fidelity.TRANSLATED, number, "software", "nodes have a feature of each name")
 
     def _keep(self, number: int, key: str, value: str) -> None:
         """Keep what a job says with the job, and what a task says itself with the task."""
@@ -256,7 +256,7 @@ def with_tasks(
 ) -> JobSpec:
     """Return the job with its `tasks`; what they require is in typed fields, or in extensions."""
     wanted = [_needs(source) if source else None for source in definitions]
-    folded = requirement_fields(_needs(job), wanted, _RequirementReport(job, definitions).tell)
+    folded = requirement_fields(_needs(job), wanted, _RequirementReport(job, definitions).report)
     kept = _kept(job, JOB_PREFIX) | _extensions(folded.left.get(OF_JOB, {}), JOB_PREFIX)
     queue = _queue(job, definitions, wanted)
     kept |= _batch(job, JOB_PREFIX, queue)
@@ -288,9 +288,9 @@ def _queue(job: GridObject, definitions: Sequence[GridObject | None], wanted: Se
     if where:
         inside = where._replace(path=(*where.path, KEY))
         if queue:
-            inside.tell(Fidelity.TRANSLATED, "queue", "it becomes the job template; there are no queues")
+            inside.report(Fidelity.TRANSLATED, "queue", "it becomes the job template; there are no queues")
         else:
-            inside.tell(Fidelity.NOT_SUPPORTED, "queue", "it is kept; all tasks of a job are in one queue")
+            inside.report(Fidelity.NOT_SUPPORTED, "queue", "it is kept; all tasks of a job are in one queue")
     return queue
 
 
@@ -304,9 +304,9 @@ def _batch(source: GridObject, prefix: str, queue: str) -> dict[str, str]:
         found[f"{prefix}lrms"] = needs["lrms"]
         inside = GridObject(source.page, (*source.path, KEY), source.whose, needs, source.findings)
         if needs["lrms"] == FORK:
-            inside.tell(Fidelity.KEPT, "lrms", "Headnode itself starts the tasks, as Fork does")
+            inside.report(Fidelity.KEPT, "lrms", "Headnode itself starts the tasks, as Fork does")
         else:
-            inside.tell(
+            inside.report(
                 Fidelity.NOT_SUPPORTED, "lrms", "own nodes do not run it: only a resource of that kind does"
             )
     return found
@@ -336,7 +336,7 @@ class _RequirementReport:
     def __init__(self, job: GridObject, definitions: Sequence[GridObject | None]) -> None:
         self._job, self._definitions = job, definitions
 
-    def tell(self, kind: Fidelity, number: int, key: str, what: str) -> None:
+    def report(self, kind: Fidelity, number: int, key: str, what: str) -> None:
         """Add a finding about a requirement of task `number` (from 0), or of the job (-1)."""
         findings, alike = self._job.findings, (kind, key, what)
         if findings.again(alike):

@@ -152,7 +152,7 @@ class GridObject(NamedTuple):
     found: dict[str, Any]
     findings: GridFindings
 
-    def tell(self, kind: Fidelity, key: str, what: str, same: str = "") -> None:
+    def report(self, kind: Fidelity, key: str, what: str, same: str = "") -> None:
         """Say what became of a key; `same` is all that it shares with others like it."""
         alike = kind, key, same or what  # not the sentence itself: most are only counted
         if not self.findings.again(alike):

@@ -7,7 +7,7 @@ from typing import Any
 
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.command_lines import join, mpi, with_directory
-from headnode.core.formats.grid.keys import MOST_CODE, MOST_COUNT, TASK_ROWS
+from headnode.core.formats.grid.keys import MAX_CODE, MAX_COUNT, TASK_ROWS
 from headnode.core.formats.grid.source import ATTEMPTS, BASE, Behaviour, GridObject, as_extension
 from headnode.core.model.staging import SCHEMES, STREAMS, StorageBase, is_url, local_path, scheme_of
 from headnode.core.model.task import Distribution, StagedFile
@@ -56,7 +56,7 @@ class GridTaskReader:
         spelled = {own: name for own, name in zip(environment, written, strict=True) if own != name}
         if spelled:
             extensions[f"{PREFIX}environment"] = as_extension(spelled)
-        self._tell_environment(source, bool(spelled), environment)
+        self._report_environment(source, bool(spelled), environment)
         return environment
 
     def _refuse_same(self, source: GridObject, names: Iterable[str]) -> None:
@@ -69,11 +69,11 @@ class GridTaskReader:
                 source.refuse("environment", "given-twice", what, "write it once, in upper case")
             before.add(own)
 
-    def _tell_environment(self, source: GridObject, upper: bool, read: Mapping[str, str]) -> None:
+    def _report_environment(self, source: GridObject, upper: bool, read: Mapping[str, str]) -> None:
         what = "names are in upper case" if upper else "it is the environment of the task"
-        source.tell(Fidelity.TRANSLATED if upper else Fidelity.KEPT, "environment", what)
+        source.report(Fidelity.TRANSLATED if upper else Fidelity.KEPT, "environment", what)
         if not all(read.values()):
-            source.tell(Fidelity.APPROXIMATED, "environment", "a variable without a value is not set")
+            source.report(Fidelity.APPROXIMATED, "environment", "a variable without a value is not set")
 
     def _streams(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> Fields:
         fields: Fields = {}
@@ -85,34 +85,34 @@ class GridTaskReader:
             if url:
                 fields[field] = url
                 extensions[PREFIX + key] = reference
-                self._tell_transfer(source, key, scheme_of(url))
+                self._report_transfer(source, key, scheme_of(url))
                 continue
             url = base.resolve(reference)
             path = local_path(url)
             if path:
                 fields[field] = path
-                self._tell_path(source, key, path)
+                self._report_path(source, key, path)
                 continue
             if is_url(url):
                 fields[field] = url
-                self._tell_transfer(source, key, scheme_of(url))
+                self._report_transfer(source, key, scheme_of(url))
             else:
                 self._ignore(source, key, reference)
             if url != reference or not is_url(url):
                 extensions[PREFIX + key] = reference
         return fields
 
-    def _tell_transfer(self, source: GridObject, key: str, scheme: str) -> None:
+    def _report_transfer(self, source: GridObject, key: str, scheme: str) -> None:
         if scheme in SCHEMES:
-            source.tell(Fidelity.KEPT, key, "files are transferred")
+            source.report(Fidelity.KEPT, key, "files are transferred")
         else:
-            source.tell(Fidelity.NOT_SUPPORTED, key, f"files cannot be transferred by {scheme[:20]!r}")
+            source.report(Fidelity.NOT_SUPPORTED, key, f"files cannot be transferred by {scheme[:20]!r}")
 
-    def _tell_path(self, source: GridObject, key: str, path: str) -> None:
+    def _report_path(self, source: GridObject, key: str, path: str) -> None:
         if _EXPANDED.search(path):
-            source.tell(Fidelity.APPROXIMATED, key, "variables in the path are replaced by their values")
+            source.report(Fidelity.APPROXIMATED, key, "variables in the path are replaced by their values")
         else:
-            source.tell(Fidelity.TRANSLATED, key, "a file:// URL is a path on the node")
+            source.report(Fidelity.TRANSLATED, key, "a file:// URL is a path on the node")
 
     def _ignore(self, source: GridObject, key: str, reference: str) -> None:
         """Say that a path means nothing without a storage base; the Pilot service refused it."""
@@ -120,7 +120,7 @@ class GridTaskReader:
             what = f"{key}: path {reference!r} is not below any {BASE}"
             source.refuse(key, "no-storage-base", what, f"write a URL, or add {BASE!r}")
         what = f"a path without {BASE} is ignored, as the specification says"
-        source.tell(Fidelity.NOT_SUPPORTED, key, what)
+        source.report(Fidelity.NOT_SUPPORTED, key, what)
 
     def _files(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> Fields:
         """Return what is staged; paths that no base makes URLs of are kept, and ignored."""
@@ -135,7 +135,7 @@ class GridTaskReader:
             if moved:
                 fields[field] = tuple(starmap(StagedFile, moved.items()))
                 first = next(iter(moved.values()))
-                self._tell_transfer(source, key, scheme_of(first if is_url(first) else base.url))
+                self._report_transfer(source, key, scheme_of(first if is_url(first) else base.url))
             if len(moved) < len(files):
                 ignored = {path: url for path, url in files.items() if path not in moved}
                 extensions[PREFIX + key] = as_extension(ignored)
@@ -154,7 +154,7 @@ def check_base(source: GridObject, base: str) -> None:
         what = f"{BASE} {base[:80]!r} is not a URL"
         source.refuse(BASE, "storage-base", what, "write its scheme, for example gsiftp://host/directory/")
     if not base.endswith("/"):
-        source.tell(
+        source.report(
             Fidelity.NOTE, BASE, "it has no slash at its end: its last part is replaced, not followed"
         )
 
@@ -164,16 +164,18 @@ def _program(source: GridObject, extensions: dict[str, str]) -> Fields:
     found = source.found
     executable = with_directory(found["executable"])
     if executable != found["executable"]:
-        source.tell(Fidelity.TRANSLATED, "executable", "a path without a slash is one in the work directory")
+        source.report(
+            Fidelity.TRANSLATED, "executable", "a path without a slash is one in the work directory"
+        )
     words = [executable, *found.get("arguments", ())]
     if _SIZES.isdisjoint(found):
         return {"command": join(words), "minimum": 1, "maximum": 1, "distribution": None}
     count, parallel = _count(source, extensions)
     if parallel:
         words = mpi(count, words)
-        source.tell(Fidelity.TRANSLATED, "count", "more than 1: an MPI program, started with mpiexec")
+        source.report(Fidelity.TRANSLATED, "count", "more than 1: an MPI program, started with mpiexec")
     elif count > 1:
-        source.tell(Fidelity.KEPT, "count", "processors for one process, as jobtype says")
+        source.report(Fidelity.KEPT, "count", "processors for one process, as jobtype says")
     distribution = _distribution(source, count, parallel, extensions)
     return {"command": join(words), "minimum": count, "maximum": count, "distribution": distribution}
 
@@ -185,11 +187,11 @@ def _count(source: GridObject, extensions: dict[str, str]) -> tuple[int, bool]:
     count = max(found.get("count", 1), 1)
     if "count" not in found and kind in ("mpi", "hybrid"):
         count = max(found.get("nodes", 1), 1) * max(found.get("ppn", 1), 1)
-        if count > MOST_COUNT:
-            source.refuse("nodes", "value", f"{count} processes", f"ask for at most {MOST_COUNT}")
+        if count > MAX_COUNT:
+            source.refuse("nodes", "value", f"{count} processes", f"ask for at most {MAX_COUNT}")
     if kind:
         extensions[PREFIX + "jobtype"] = kind
-        _tell_kind(source, kind, count)
+        _report_kind(source, kind, count)
     return count, count > 1 and kind not in ONE_PROCESS
 
 
@@ -204,7 +206,7 @@ def _distribution(
         is_threads = source.found.get("jobtype") == "openmp" and count > 1
         return Distribution(nodes=1) if is_threads else None
     if per_node:
-        source.tell(Fidelity.TRANSLATED, "ppn", "this is the number of processes on each node")
+        source.report(Fidelity.TRANSLATED, "ppn", "this is the number of processes on each node")
         fits = nodes * per_node == count
         kind = Fidelity.KEPT if fits else Fidelity.APPROXIMATED
         _keep(source, ("nodes",), kind, "the number of nodes follows from count and ppn", extensions)
@@ -215,7 +217,7 @@ def _distribution(
         what = f"it is kept: {count} processes are on fewer nodes"
         _keep(source, ("nodes",), Fidelity.APPROXIMATED, what, extensions)
         return None
-    source.tell(Fidelity.TRANSLATED, "nodes", "the processes are spread evenly over this number of nodes")
+    source.report(Fidelity.TRANSLATED, "nodes", "the processes are spread evenly over this number of nodes")
     return Distribution(nodes=nodes)
 
 
@@ -225,17 +227,17 @@ def _keep(
     for key in keys:
         if source.found.get(key):
             extensions[PREFIX + key] = as_extension(source.found[key])
-            source.tell(kind, key, what)
+            source.report(kind, key, what)
 
 
-def _tell_kind(source: GridObject, kind: str, count: int) -> None:
+def _report_kind(source: GridObject, kind: str, count: int) -> None:
     if kind == "hybrid":
         what = "every processor runs one process: threads are not counted"
-        source.tell(Fidelity.APPROXIMATED, "jobtype", what)
+        source.report(Fidelity.APPROXIMATED, "jobtype", what)
     elif kind == "mpi" and count == 1:
-        source.tell(Fidelity.NOTE, "jobtype", "without a count above 1 the task is not an MPI program")
+        source.report(Fidelity.NOTE, "jobtype", "without a count above 1 the task is not an MPI program")
     else:
-        source.tell(Fidelity.KEPT, "jobtype", "it defines the meaning of count")
+        source.report(Fidelity.KEPT, "jobtype", "it defines the meaning of count")
 
 
 def _exit_codes(found: Mapping[str, Any]) -> Fields:
@@ -243,9 +245,9 @@ def _exit_codes(found: Mapping[str, Any]) -> Fields:
     most = found.get("max_success_code", 0)
     if not most:
         return {}
-    if most <= MOST_COUNT:
+    if most <= MAX_COUNT:
         return {"valid_exit_codes": ((0, most),)}
-    return {"valid_exit_codes": ((-MOST_COUNT - 1, most - MOST_CODE - 1), (0, MOST_COUNT))}
+    return {"valid_exit_codes": ((-MAX_COUNT - 1, most - MAX_CODE - 1), (0, MAX_COUNT))}
 
 
 def max_success_code(codes: tuple[tuple[int, int], ...]) -> int | None:
@@ -257,6 +259,6 @@ def max_success_code(codes: tuple[tuple[int, int], ...]) -> int | None:
     match codes:
         case ((0, most),):
             return most
-        case ((least, most), (0, all_of_them)) if (least, all_of_them) == (-MOST_COUNT - 1, MOST_COUNT):
-            return most + MOST_CODE + 1 if most < 0 else None
+        case ((least, most), (0, all_of_them)) if (least, all_of_them) == (-MAX_COUNT - 1, MAX_COUNT):
+            return most + MAX_CODE + 1 if most < 0 else None
     return None

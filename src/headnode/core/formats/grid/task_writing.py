@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Fidelity, LossReport, WrittenParts, lost_fields
 from headnode.core.formats.grid.command_lines import SHELL, split
-from headnode.core.formats.grid.keys import MOST_COUNT, REQUIREMENT_ROWS, TASK_ROWS, GridRole, GridTable
+from headnode.core.formats.grid.keys import MAX_COUNT, REQUIREMENT_ROWS, TASK_ROWS, GridRole, GridTable
 from headnode.core.formats.grid.requirement_reading import (
     AMOUNTS,
     HERTZ,
@@ -55,7 +55,7 @@ class RequirementWriter:
 
     def __init__(self, spec: JobSpec, losses: LossReport) -> None:
         self._losses = losses
-        self._tell_unsaid(spec.needs, "job")
+        self._report_unwritten(spec.needs, "job")
         kept, self.used = extended(spec.extensions, JOB_PREFIX, REQUIREMENT_ROWS)
         self._lists = [kept["software"]] if "software" in kept else []
         fields = NodeNeeds(
@@ -71,7 +71,7 @@ class RequirementWriter:
     def task(self, task: TaskSpec, where: str) -> tuple[Needs, set[str]]:
         """Return what a task requires beside its job, and the extensions that say it."""
         kept, used = extended(task.extensions, TASK_PREFIX, REQUIREMENT_ROWS)
-        self._tell_unsaid(task.needs, where)
+        self._report_unwritten(task.needs, where)
         demanded = self._joined(self._demanded, task.needs, where)
         if len(task.required_nodes) == 1:
             self._losses.add(Fidelity.TRANSLATED, where, "required_nodes: the one node is a requirement")
@@ -92,7 +92,7 @@ class RequirementWriter:
         """Take the extensions that something else stands for from those that are written."""
         used -= {prefix + key for key, value in kept.items() if written.get(key) != value}
 
-    def _tell_unsaid(self, needs: NodeNeeds, where: str) -> None:
+    def _report_unwritten(self, needs: NodeNeeds, where: str) -> None:
         for field in unwritten_needs(needs):
             if field in _WRITTEN_NEEDS:
                 self._losses.add(Fidelity.TRANSLATED, where, f"needs.{field}: it is a requirement")
@@ -132,13 +132,13 @@ class RequirementWriter:
         for key, field in AMOUNTS.items():
             found[key] = self._amount(getattr(needs, field), key, where)
         speed = needs.minimum_speed * HERTZ
-        found["cpu_hz"] = speed if speed <= MOST_COUNT else self._amount(needs.minimum_speed, "cpu_hz", where)
+        found["cpu_hz"] = speed if speed <= MAX_COUNT else self._amount(needs.minimum_speed, "cpu_hz", where)
         if needs.features:
             found["software"] = self._software(needs, lists, where)
         return {key: value for key, value in found.items() if value}
 
     def _amount(self, amount: int, key: str, where: str) -> int:
-        most = MOST_COUNT if key != "cpu_hz" else HERTZ - 1
+        most = MAX_COUNT if key != "cpu_hz" else HERTZ - 1
         if amount > most:
             self._losses.add(Fidelity.APPROXIMATED, where, f"{key}: {most} is the most that can be written")
         return min(amount, most)
@@ -175,17 +175,17 @@ class DefinitionWriter:
 
     def write(self, task: TaskSpec, where: str) -> tuple[Found, set[str]]:
         """Return the definition, and the extensions that are in it; empty for a task without a command."""
-        self._tell_unsaid(task, where)
+        self._report_unwritten(task, where)
         needs, needs_used = self._needs.task(task, where)
         values, used = extended(task.extensions, PREFIX, TASK_ROWS)
         if not task.command:
             if needs or values or task.private_directory:
                 what = "it has no command, so it has no definition: its options are left out"
-                self._tell(Fidelity.NOT_SUPPORTED, where, what)
+                self._report(Fidelity.NOT_SUPPORTED, where, what)
             return {}, set()
         if not task.private_directory:
             what = "private_directory: a grid task always runs in a directory of its own"
-            self._tell(Fidelity.APPROXIMATED, where, what)
+            self._report(Fidelity.APPROXIMATED, where, what)
         values |= self._program(task, values, where) | self._streams(task, values, where)
         values |= self._staging(task, values, where)
         values |= {
@@ -196,25 +196,25 @@ class DefinitionWriter:
         }
         return in_order(values, TASK_ROWS), used | needs_used
 
-    def _tell(self, kind: Fidelity, where: str, what: str) -> None:
+    def _report(self, kind: Fidelity, where: str, what: str) -> None:
         self._losses.add(kind, where, what)
 
-    def _tell_unsaid(self, task: TaskSpec, where: str) -> None:
+    def _report_unwritten(self, task: TaskSpec, where: str) -> None:
         for field in lost_fields(task, _DEFAULTS, _WRITTEN_FIELDS, _WRITTEN_INSIDE):
-            self._tell(Fidelity.NOT_SUPPORTED, where, f"{field}: a grid task has no such property")
+            self._report(Fidelity.NOT_SUPPORTED, where, f"{field}: a grid task has no such property")
 
     def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
         words, parallel, lost = split(task.command, task.minimum)
         if words[0] == SHELL and words[1:] == ["-c", task.command]:
             what = f"command: it is run with {SHELL}, because an executable must be a path"
-            self._tell(Fidelity.TRANSLATED, where, what)
+            self._report(Fidelity.TRANSLATED, where, what)
         if lost:
-            self._tell(Fidelity.APPROXIMATED, where, f"command: {lost}")
+            self._report(Fidelity.APPROXIMATED, where, f"command: {lost}")
         values: Found = {"executable": words[0], "arguments": words[1:]}
         kind = _job_type(task, parallel, kept.get("jobtype", ""))
         if parallel or kind in ("mpi", "hybrid") or (kind and task.minimum > 1):
             values["count"] = task.minimum
-        self._tell_size(task, "count" in values, where)
+        self._report_size(task, "count" in values, where)
         return values | {"jobtype": kind} | self._layout(task, parallel, kept, where)
 
     def _layout(self, task: TaskSpec, parallel: bool, kept: Found, where: str) -> Found:
@@ -222,7 +222,7 @@ class DefinitionWriter:
         layout = task.distribution
         if not parallel:
             if layout is not None and not (layout == _ONE_NODE and task.minimum > 1):
-                self._tell(Fidelity.NOT_SUPPORTED, where, "distribution: there is one process")
+                self._report(Fidelity.NOT_SUPPORTED, where, "distribution: there is one process")
             return {}
         if layout in (None, Distribution()):
             nodes = kept.get("nodes")
@@ -232,25 +232,25 @@ class DefinitionWriter:
         if layout == Distribution(nodes=layout.nodes) and layout.nodes <= task.minimum:
             return {"ppn": None, "nodes": layout.nodes}
         what = "distribution: only per node, or evenly over a number of nodes, can be written"
-        self._tell(Fidelity.NOT_SUPPORTED, where, what)
+        self._report(Fidelity.NOT_SUPPORTED, where, what)
         return {"ppn": None, "nodes": None}
 
-    def _tell_size(self, task: TaskSpec, counted: bool, where: str) -> None:
+    def _report_size(self, task: TaskSpec, counted: bool, where: str) -> None:
         if self._spec.unit is UnitType.GPU:
             what = "minimum: a grid task has no GPUs: the number is kept, and counts processors"
-            self._tell(Fidelity.NOT_SUPPORTED, where, what)
+            self._report(Fidelity.NOT_SUPPORTED, where, what)
             return
         if task.minimum > 1 and not counted:
             what = "minimum: a count above 1 means an MPI program: this program gets one processor"
-            self._tell(Fidelity.APPROXIMATED, where, what)
+            self._report(Fidelity.APPROXIMATED, where, what)
             return
         if task.maximum != task.minimum:
-            self._tell(
+            self._report(
                 Fidelity.APPROXIMATED, where, "maximum: a grid task has one size, which is its minimum"
             )
         if self._spec.unit is not UnitType.PROCESSOR:
             what = f"minimum: a grid task counts processors, not {self._spec.unit.word}s: the number is kept"
-            self._tell(Fidelity.APPROXIMATED, where, what)
+            self._report(Fidelity.APPROXIMATED, where, what)
 
     def _environment(self, task: TaskSpec, spelled: Found, where: str) -> Found:
         """Return the variables; one that was read in another spelling, by `spelled`, is written in that."""
@@ -258,15 +258,15 @@ class DefinitionWriter:
         for name, value in {**self._spec.environment, **task.environment}.items():
             upper = name.upper()
             if upper in environment and name != upper:
-                self._tell(
+                self._report(
                     Fidelity.NOT_SUPPORTED, where, f"environment: {name!r} beside {upper!r} is left out"
                 )
                 continue
             environment[upper] = value
             if upper != name and spelled.get(upper) != name:
-                self._tell(Fidelity.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
+                self._report(Fidelity.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
             if not value:
-                self._tell(
+                self._report(
                     Fidelity.APPROXIMATED,
                     where,
                     f"environment: {name!r} is set to an empty value, not removed",
@@ -284,18 +284,18 @@ class DefinitionWriter:
                 continue
             path = joined_path(task.work_directory, getattr(task, field)) if getattr(task, field) else ""
             if path.startswith("/") and local_path(file_url(path)) != path:
-                self._tell(
+                self._report(
                     Fidelity.NOT_SUPPORTED, where, f"{field}: {path[:80]!r} cannot be the URL of a file"
                 )
             elif path.startswith("/"):
                 values[key] = file_url(path)
                 if _EXPANDED.search(path):
-                    self._tell(
+                    self._report(
                         Fidelity.APPROXIMATED, where, f"{field}: variables in a path are not replaced there"
                     )
             elif path:
                 what = f"{field}: it is below the home directory, so it has no URL"
-                self._tell(Fidelity.NOT_SUPPORTED, where, what)
+                self._report(Fidelity.NOT_SUPPORTED, where, what)
         return values
 
     def _staging(self, task: TaskSpec, kept: Found, where: str) -> Found:
@@ -305,7 +305,7 @@ class DefinitionWriter:
             values[key] = kept.get(key, {}) | {one.path: one.url for one in files}
             if len({one.path for one in files}) < len(files):
                 what = f"{key}: one file can go to one place only: the last is written"
-                self._tell(Fidelity.NOT_SUPPORTED, where, what)
+                self._report(Fidelity.NOT_SUPPORTED, where, what)
         return values
 
     def _exit_code(self, task: TaskSpec, where: str) -> int:
@@ -316,7 +316,7 @@ class DefinitionWriter:
             return most
         most = _contiguous(codes)
         what = f"valid_exit_codes: only those from 0 to {most} can be written"
-        self._tell(Fidelity.APPROXIMATED, where, what)
+        self._report(Fidelity.APPROXIMATED, where, what)
         return most
 
 

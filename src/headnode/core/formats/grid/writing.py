@@ -16,8 +16,8 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType, substitute
 
-MOST_EXPANDED = 10_000  # tasks written for one sweep
-MOST_CHILDREN = 200_000  # in one job
+MAX_EXPANDED = 10_000  # tasks written for one sweep
+MAX_CHILDREN = 200_000  # in one job
 _NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
 _SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
 _SHORT = 60  # characters of a name that become an id
@@ -105,7 +105,7 @@ def _instances(number: int, task: TaskSpec, losses: LossReport) -> Iterator[Task
     if task.kind is not TaskType.SWEEP:
         yield task
         return
-    if task.instances > MOST_EXPANDED:
+    if task.instances > MAX_EXPANDED:
         _refuse(f"task {number} has {task.instances} instances, which would each be written")
     losses.add(Fidelity.APPROXIMATED, called(number, task), "each instance of a sweep is written as a task")
     if task.distribution is not None:
@@ -142,8 +142,8 @@ def _add_children(spec: JobSpec, found: Sequence[tuple[TaskSpec, list[GridTask]]
         groups = awaited.get(task.group, ()) if task.group is not None else ()
         parents += [parent for group in groups for parent in by_group.get(group, ())]
         total += len(parents) * len(instances)
-        if total > MOST_CHILDREN:
-            _refuse(f"more than {MOST_CHILDREN} dependencies between single instances")
+        if total > MAX_CHILDREN:
+            _refuse(f"more than {MAX_CHILDREN} dependencies between single instances")
         for parent in {parent.id: parent for parent in parents}.values():
             parent.children = [*parent.children, *(one.id for one in instances)]
 
@@ -205,7 +205,7 @@ class _GridWriter:
 
     def job(self) -> Found:
         """Return the job as a grid job."""
-        self._tell_unsaid()
+        self._report_unwritten()
         tasks = grid_tasks(self._spec, self.losses)
         if not tasks:
             raise BadRequest(
@@ -221,7 +221,7 @@ class _GridWriter:
             "requirements": self._needs.job,
             "meta": {**self._spec.properties, **values.get("meta", {})},
         }
-        self._tell_extensions("job", self._spec.extensions, self._used)
+        self._report_extensions("job", self._spec.extensions, self._used)
         return in_order(values, JOB_ROWS)
 
     def task(self) -> Found:
@@ -232,7 +232,7 @@ class _GridWriter:
                 what=f"the job has {len(self._spec.tasks)} tasks, and one task is to be written",
                 fix=f"write it as {JOB!r}",
             )
-        self._tell_unsaid()
+        self._report_unwritten()
         task = self._spec.tasks[0]
         found, used = self._definitions.write(task, "task")
         needs = merged(self._needs.job, found.get("requirements", {}))
@@ -246,8 +246,8 @@ class _GridWriter:
                 what="the task has no command",
                 fix="write a command line, or write a grid job",
             )
-        self._tell_extensions("task", task.extensions, used)
-        self._tell_extensions("job", self._spec.extensions, self._used)
+        self._report_extensions("task", task.extensions, used)
+        self._report_extensions("job", self._spec.extensions, self._used)
         return in_order(found, TASK_ROWS)
 
     def _meta(self, task: TaskSpec, kept: Found) -> Found:
@@ -269,7 +269,7 @@ class _GridWriter:
             self.losses.add(Fidelity.APPROXIMATED, "task", "name: it is written as the description")
         return name
 
-    def _tell_unsaid(self) -> None:
+    def _report_unwritten(self) -> None:
         for field in lost_fields(self._spec, _DEFAULTS, _SAID, _SAID_INSIDE):
             self.losses.add(Fidelity.NOT_SUPPORTED, "job", f"{field}: a grid job has no such property")
         for field, how in _IN_TASKS.items():
@@ -306,10 +306,10 @@ class _GridWriter:
             values.setdefault("description", one.task.name)
         values |= {"id": one.id, "children": one.children, "definition": definition}
         values["meta"] = {**one.task.properties, **values.get("meta", {})}
-        self._tell_extensions(where, one.task.extensions, used | own)
+        self._report_extensions(where, one.task.extensions, used | own)
         return in_order(values, ITEM_ROWS)
 
-    def _tell_extensions(self, where: str, extensions: Mapping[str, str], used: set[str]) -> None:
+    def _report_extensions(self, where: str, extensions: Mapping[str, str], used: set[str]) -> None:
         for name in extensions:
             if name not in used:
                 what = f"extension {name[:80]!r}: a grid description has no place for it"

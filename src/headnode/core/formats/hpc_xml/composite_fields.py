@@ -33,10 +33,10 @@ def size_attribute(unit: UnitType) -> UnitType:
     return UnitType.SOCKET if unit is UnitType.GPU else unit
 
 
-def gpus_if_marked(unit: UnitType, properties: Mapping[str, str], tell: Report) -> UnitType:
+def gpus_if_marked(unit: UnitType, properties: Mapping[str, str], report: Report) -> UnitType:
     """Return GPUs for sockets of a job with the property by which HPC Pack 2016 marks jobs of GPUs."""
     if unit is UnitType.SOCKET and properties.get(_GPU_PROPERTY, "").strip().lower() == "true":
-        tell(Fidelity.TRANSLATED, f"UnitType Socket with the property {_GPU_PROPERTY}: the job counts GPUs")
+        report(Fidelity.TRANSLATED, f"UnitType Socket with the property {_GPU_PROPERTY}: the job counts GPUs")
         return UnitType.GPU
     return unit
 
@@ -51,7 +51,7 @@ def _units_of(written: tuple[str, ...]) -> tuple[UnitType, ...]:
     return tuple(unit for unit, (least, most) in _SIZES.items() if least in written or most in written)
 
 
-def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Report) -> UnitType:
+def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], report: Report) -> UnitType:
     """Return what the job counts: as written, or as its sizes, or those of its tasks, leave no doubt."""
     written = values.get("size.unit")
     if isinstance(written, UnitType):
@@ -61,12 +61,12 @@ def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Report) -
     if len(task_units) == 1:
         return UnitType(task_units.pop())
     if len(named) == 1 and named[0] is not UnitType.PROCESSOR:
-        tell(Fidelity.TRANSLATED, f"UnitType is missing: the job counts {named[0].word}s, as its sizes do")
+        report(Fidelity.TRANSLATED, f"UnitType is missing: the job counts {named[0].word}s, as its sizes do")
         return named[0]
     return UnitType.PROCESSOR
 
 
-def ccs_job_size_fields(values: Values, tell: Report) -> Values:
+def ccs_job_size_fields(values: Values, report: Report) -> Values:
     """Return the size of a job of CCS: 1 where nothing is written, and at most as much as the minimum.
 
     Source:  CCS, job.xsd: MinimumNumberOfProcessors and MaximumNumberOfProcessors default to 1.
@@ -75,13 +75,13 @@ def ccs_job_size_fields(values: Values, tell: Report) -> Values:
     minimum = 1 if low is None else low
     maximum = minimum if high is None else high
     if high is None and minimum > 1:
-        tell(Fidelity.APPROXIMATED, f"no MaximumNumberOfProcessors is given: the minimum {minimum} is used")
+        report(Fidelity.APPROXIMATED, f"no MaximumNumberOfProcessors is given: the minimum {minimum} is used")
     if low is None and high is None:
-        tell(Fidelity.NOTE, "no number of processors is given: CCS uses 1")
+        report(Fidelity.NOTE, "no number of processors is given: CCS uses 1")
     return {"unit": UnitType.PROCESSOR, "minimum": minimum, "maximum": maximum}
 
 
-def job_size_fields(values: Values, unit: UnitType, tell: Report, *, least: bool) -> Values:
+def job_size_fields(values: Values, unit: UnitType, report: Report, *, least: bool) -> Values:
     """Return the fields that the attributes of size mean; `least` is whether none is below 1.
 
     A size whose auto flag is true is ignored; without a flag it is calculated when it is not written.
@@ -94,18 +94,18 @@ def job_size_fields(values: Values, unit: UnitType, tell: Report, *, least: bool
         calculated = values.get(auto, not written)
         fields[end] = None if calculated else written.get(attribute, 1)
         if written and calculated:
-            tell(Fidelity.NOTE, f"the given {end} is ignored: it is calculated")
+            report(Fidelity.NOTE, f"the given {end} is ignored: it is calculated")
         elif not calculated and attribute not in written:
-            tell(Fidelity.APPROXIMATED, f"no {end} in {unit.word}s is given: 1 is used")
+            report(Fidelity.APPROXIMATED, f"no {end} in {unit.word}s is given: 1 is used")
     others = [one.value for one in named if one is not attribute]
     if others:
-        tell(Fidelity.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.word}s")
+        report(Fidelity.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.word}s")
     if least:
         fields = {**fields, "minimum": fields["minimum"] or 1, "maximum": fields["maximum"] or 1}
     return fields
 
 
-def task_size_fields(values: Values, unit: UnitType, tell: Report) -> Values:
+def task_size_fields(values: Values, unit: UnitType, report: Report) -> Values:
     """Return the fields that the attributes of size mean, counted in the job's `unit`.
 
     Raises:  BadRequest ``unit-mismatch`` when the task counts something else.
@@ -121,12 +121,12 @@ def task_size_fields(values: Values, unit: UnitType, tell: Report) -> Values:
         )
     low, high = map(values.get, _SIZES[attribute])
     if low is not None and high is None and low > 1:
-        tell(Fidelity.APPROXIMATED, f"no maximum is given: the minimum {low} is used")
+        report(Fidelity.APPROXIMATED, f"no maximum is given: the minimum {low} is used")
         high = low
     return {"minimum": 1 if low is None else low, "maximum": 1 if high is None else high}
 
 
-def sweep_fields(values: Values, tell: Report) -> Values:
+def sweep_fields(values: Values, report: Report) -> Values:
     """Return the kind of task that Type and IsParametric mean.
 
     Raises:  BadRequest ``task-type`` when they contradict each other.
@@ -142,12 +142,12 @@ def sweep_fields(values: Values, tell: Report) -> Values:
             fix="write Type alone: ParametricSweep for a sweep",
         )
     if kind is None and parametric:
-        tell(Fidelity.TRANSLATED, "IsParametric is read as Type ParametricSweep")
+        report(Fidelity.TRANSLATED, "IsParametric is read as Type ParametricSweep")
     found = kind or (TaskType.SWEEP if parametric else TaskType.BASIC)
     return {"kind": found}
 
 
-def critical_fields(values: Values, tell: Report) -> Values:
+def critical_fields(values: Values, report: Report) -> Values:
     """Return the fields that the two attributes of a critical task mean; a count alone implies the flag.
 
     Source:  HPC Pack FailJobOnFailure and FailJobOnFailureCount.
@@ -157,12 +157,12 @@ def critical_fields(values: Values, tell: Report) -> Values:
         return {}
     if flag is False:
         if count not in (None, 0, 1):
-            tell(Fidelity.NOTE, f"FailJobOnFailureCount {count} has no effect: FailJobOnFailure is false")
+            report(Fidelity.NOTE, f"FailJobOnFailureCount {count} has no effect: FailJobOnFailure is false")
         return {}
     if flag is None:
         if count == 0:
             return {}
-        tell(Fidelity.TRANSLATED, "FailJobOnFailureCount alone is read as FailJobOnFailure too")
+        report(Fidelity.TRANSLATED, "FailJobOnFailureCount alone is read as FailJobOnFailure too")
     return {"fail_job_on_failure": True, "fail_job_count": 1 if count is None else count}
 
 

@@ -19,8 +19,8 @@ from headnode.core.model.job import GroupEdge
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 _NIL = f"{{{XSI}}}nil"
-_MOST_ENVIRONMENT = 2048  # characters of all variables of a task
-_MOST_TERM_NAME, _MOST_TERM_VALUE = 80, 1024
+_MAX_ENVIRONMENT = 2048  # characters of all variables of a task
+_MAX_TERM_NAME, _MAX_TERM_VALUE = 80, 1024
 
 
 def local(element: etree._Element) -> str:
@@ -112,12 +112,12 @@ def _check_widths(
     item: str, pairs: dict[str, str], where: str, recorder: FindingRecorder, parent: etree._Element
 ) -> None:
     total = sum(width(f"{name}={value};") for name, value in pairs.items()) - 1
-    if item == "Variable" and total > _MOST_ENVIRONMENT:
-        rule = f"all variables together may have {_MOST_ENVIRONMENT} characters; or read without strict"
+    if item == "Variable" and total > _MAX_ENVIRONMENT:
+        rule = f"all variables together may have {_MAX_ENVIRONMENT} characters; or read without strict"
         recorder.violate("too-long", where, f"the variables have {total} characters", rule, parent)
     for name, value in pairs.items() if item == "Term" else ():
-        if width(name) > _MOST_TERM_NAME or width(value) > _MOST_TERM_VALUE:
-            rule = f"a name may have {_MOST_TERM_NAME} characters and a value {_MOST_TERM_VALUE}"
+        if width(name) > _MAX_TERM_NAME or width(value) > _MAX_TERM_VALUE:
+            rule = f"a name may have {_MAX_TERM_NAME} characters and a value {_MAX_TERM_VALUE}"
             recorder.violate("too-long", where, f"term {name[:80]!r} is too long", rule, parent)
 
 
@@ -205,7 +205,7 @@ def report_stray_text(element: etree._Element, where: str, recorder: FindingReco
         recorder.add_once(Fidelity.NOT_SUPPORTED, where, what, element)
 
 
-_MOST_HINTS = 100
+_MAX_HINTS = 100
 _UNPLAIN = ("order_by", "fixed.job_type")  # what they say depends on the text
 Plain = tuple[str, Callable[[str], Any], bool]
 """A field, how its values are read, and whether it is a piece of one."""
@@ -222,7 +222,7 @@ class ElementValues:
         self.pieces: Values = {}  # of what is folded from several attributes: names with a dot
         self.strangers: dict[str, int] | None = None  # how many unknown elements there are of each name
 
-    def said(self, field: str) -> Values:
+    def values_with(self, field: str) -> Values:
         """Return the values among which that of a row's field is."""
         return self.pieces if is_composite(field) else self.values
 
@@ -314,7 +314,7 @@ class HpcAttributeReader:
             value = row.value.read(text)
         except BadRequest as wrong:
             self._refuse_value(found, attribute, wrong)
-        said = found.said(row.field)
+        said = found.values_with(row.field)
         if row.field in said:
             self._take_second(found, row.field, attribute, value, text, spellings)
         else:
@@ -334,7 +334,7 @@ class HpcAttributeReader:
         spellings: Mapping[str, HpcRow],
     ) -> None:
         """Accept another value for a field; two spellings of one thing must agree, unless one is empty."""
-        if found.said(field)[field] == value or not text.strip():
+        if found.values_with(field)[field] == value or not text.strip():
             return
         before = takewhile(lambda item: item[0] != attribute, _written(found.element))
         said = [
@@ -344,7 +344,7 @@ class HpcAttributeReader:
             what = f"{said[-1]!r} and {local_name(attribute)!r} have one meaning but different values"
             fix = "write one of them"
             self._recorder.refuse("given-twice", found.where, what, fix, found.element, attribute)
-        found.said(field)[field] = value
+        found.values_with(field)[field] = value
 
     def _fills(self, attribute: str, field: str, spellings: Mapping[str, HpcRow]) -> bool:
         namespace, name = split_name(attribute)
@@ -360,7 +360,7 @@ class HpcAttributeReader:
 
     def _nearest(self, name: str, spellings: Mapping[str, HpcRow]) -> str:
         """Return the right name that looks most like `name`, for the first names: looking is slow."""
-        if name not in self._meant and len(self._meant) < _MOST_HINTS:
+        if name not in self._meant and len(self._meant) < _MAX_HINTS:
             names = (spelled for row in spellings.values() for spelled in (row.hpc, row.ccs) if spelled)
             self._meant[name] = nearest_name(name, names)
         return self._meant.get(name, "")

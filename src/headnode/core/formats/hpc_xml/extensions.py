@@ -86,7 +86,7 @@ def write_extensions(
     extensions: Mapping[str, str],
     spellings: Mapping[str, HpcRow],
     dialect: str,
-    tell: Callable[[Fidelity, str], None],
+    report: Callable[[Fidelity, str], None],
 ) -> None:
     """Write what was kept: attributes that the schema of the dialect has, all else as custom properties.
 
@@ -98,15 +98,15 @@ def write_extensions(
         if key.startswith("<"):
             text = checked_element(value)
             if text is None:
-                tell(Fidelity.NOT_SUPPORTED, f"{key} does not contain an XML element: it is left out")
+                report(Fidelity.NOT_SUPPORTED, f"{key} does not contain an XML element: it is left out")
             else:
                 terms[MARK + key] = _quoted(text)
         elif not _may_stand(key, spellings):
-            tell(Fidelity.NOT_SUPPORTED, f"{key!r} cannot be an attribute here: it is left out")
+            report(Fidelity.NOT_SUPPORTED, f"{key!r} cannot be an attribute here: it is left out")
         elif _in_schema(key, spellings, dialect):
             element.attributes[key] = value
             if possible(value) != value:
-                tell(Fidelity.APPROXIMATED, f"{key}: control characters are lost")
+                report(Fidelity.APPROXIMATED, f"{key}: control characters are lost")
         else:
             terms[MARK + key] = _quoted(value)
     if terms:

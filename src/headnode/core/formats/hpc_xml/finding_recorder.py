@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from lxml import etree
 
-from headnode.core.formats.fidelity import MOST_ERRORS, CountedItems, Fidelity, FileErrors, ReportItem
+from headnode.core.formats.fidelity import MAX_ERRORS, CountedItems, Fidelity, FileErrors, ReportItem
 from headnode.core.formats.text.xml_text import XmlDocument, local_name
 from headnode.core.model.errors import BadRequest
 
@@ -86,7 +86,7 @@ class FindingRecorder:
         self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""
     ) -> None:
         """Keep what `strict` forbids and reading does not need: all of it is told together."""
-        if len(self._violations) < MOST_ERRORS:
+        if len(self._violations) < MAX_ERRORS:
             self._violations.append(self._wrong(code, where, what, fix, element, attribute))
         else:
             self._more_violations += 1

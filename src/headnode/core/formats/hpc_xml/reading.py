@@ -218,38 +218,38 @@ class _HpcReader:
         return DIALECTS[HPC], CCS if ccs else HPC
 
     def _job(self, job: ElementValues, defaults: HpcDialect, dialect: str) -> JobSpec:
-        def tell(kind: Fidelity, what: str) -> None:
+        def report(kind: Fidelity, what: str) -> None:
             self._recorder.add_once(kind, "Job", what, job.element)
 
-        unit = job_unit(job.pieces, [task.pieces for task in self._tasks], tell)
-        unit = gpus_if_marked(unit, job.values.get("properties", {}), tell)
+        unit = job_unit(job.pieces, [task.pieces for task in self._tasks], report)
+        unit = gpus_if_marked(unit, job.values.get("properties", {}), report)
         fields: Values = {"exclusive": defaults.exclusive}
         if defaults.name == CCS and unit is UnitType.PROCESSOR and not _LATER_SIZES & set(job.pieces):
-            fields |= ccs_job_size_fields(job.pieces, tell)
+            fields |= ccs_job_size_fields(job.pieces, report)
         else:
             least = dialect == CCS and bool(job.values.get("run_until_canceled"))
-            fields |= job_size_fields(job.pieces, unit, tell, least=least)
+            fields |= job_size_fields(job.pieces, unit, report, least=least)
         tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
         environment = job.values.get("environment", {})
         for found, task in zip(self._tasks, tasks, strict=True):
             if may_have_findings(task):
-                self._tell_windows(found, task, environment)
+                self._report_windows(found, task, environment)
         return JobSpec(**(fields | job.values), tasks=tasks, group_edges=self._edges, dialect=dialect)
 
     def _task_spec(self, task: ElementValues, unit: UnitType, defaults: HpcDialect) -> TaskSpec:
-        def tell(kind: Fidelity, what: str) -> None:
+        def report(kind: Fidelity, what: str) -> None:
             self._recorder.add(kind, task.where, what, task.element)
 
         fields: Values = {"rerunnable": defaults.rerunnable}
         try:
-            fields |= task_size_fields(task.pieces, unit, tell)
-            fields |= sweep_fields(task.pieces, tell)
-            fields |= critical_fields(task.pieces, tell)
+            fields |= task_size_fields(task.pieces, unit, report)
+            fields |= sweep_fields(task.pieces, report)
+            fields |= critical_fields(task.pieces, report)
         except BadRequest as wrong:
             self._recorder.refuse(wrong.code, task.where, wrong.what, wrong.fix, task.element)
         return TaskSpec(**(fields | task.values))
 
-    def _tell_windows(self, found: ElementValues, task: TaskSpec, environment: Mapping[str, str]) -> None:
+    def _report_windows(self, found: ElementValues, task: TaskSpec, environment: Mapping[str, str]) -> None:
         """Report what the task means on Windows only, where it is written."""
         if self._recorder.is_full and (paths := paths_alone(task)):
             self._recorder.count(Fidelity.NOT_SUPPORTED, paths)

@@ -53,7 +53,7 @@ from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import TaskSpec, TaskType, substitute
 
-MOST_EXPANDED = 10_000  # tasks written into a CCS file for one sweep
+MAX_EXPANDED = 10_000  # tasks written into a CCS file for one sweep
 _FOLDED = ("minimum", "maximum", "unit", "kind", "fail_job_on_failure", "fail_job_count")
 _CHILDREN = ("tasks", "group_edges", "environment", "properties", "extensions", "dialect", "needs")
 _SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory", "name")
@@ -97,10 +97,10 @@ class _HpcWriter:
 
     def write(self, spec: JobSpec) -> tuple[bytes, FidelityReport]:
         """Return the document and what it does not say."""
-        spec = job_with_needs_as_fields(spec, lambda kind, what: self._tell(kind, "Job", what))
+        spec = job_with_needs_as_fields(spec, lambda kind, what: self._report(kind, "Job", what))
         if spec.unit is UnitType.GPU:
             spec = self._with_gpus(spec)
-        self._tell_needs(spec.needs, "Job")
+        self._report_needs(spec.needs, "Job")
         root = XmlElement("Job", self._job_attributes(spec), self._job_children(spec))
         self._extend(root, spec.extensions, JOB_SPELLINGS, "Job")
         root.attributes["xmlns"] = self._dialect.namespace
@@ -109,27 +109,27 @@ class _HpcWriter:
     def _with_gpus(self, spec: JobSpec) -> JobSpec:
         """Return a job that counts GPUs as the dialect can count it."""
         if self._dialect.name == HPC:
-            self._tell(Fidelity.NOTE, "Job", "UnitType: Gpu is known to HPC Pack 2016 and later")
+            self._report(Fidelity.NOTE, "Job", "UnitType: Gpu is known to HPC Pack 2016 and later")
             return spec
         unit = UnitType.PROCESSOR if self._dialect.name == CCS else UnitType.SOCKET
         what = f"unit: {self._dialect.title} has no GPUs: the numbers are kept, and count {unit.word}s"
-        self._tell(Fidelity.NOT_SUPPORTED, "Job", what)
+        self._report(Fidelity.NOT_SUPPORTED, "Job", what)
         return msgspec.structs.replace(spec, unit=unit)
 
-    def _tell(self, kind: Fidelity, where: str, what: str) -> None:
+    def _report(self, kind: Fidelity, where: str, what: str) -> None:
         self._items.append(ReportItem(kind, where, what))
 
-    def _tell_needs(self, needs: NodeNeeds, where: str) -> None:
+    def _report_needs(self, needs: NodeNeeds, where: str) -> None:
         for field in unwritten_needs(needs):
             what = f"needs.{field}: {self._dialect.title} has no such requirement on nodes"
-            self._tell(Fidelity.NOT_SUPPORTED, where, what)
+            self._report(Fidelity.NOT_SUPPORTED, where, what)
 
     def _extend(
         self, element: XmlElement, extensions: Mapping[str, str], spellings: Mapping[str, HpcRow], where: str
     ) -> None:
         name = self._dialect.name
         write_extensions(
-            element, extensions, spellings, name, lambda kind, what: self._tell(kind, where, what)
+            element, extensions, spellings, name, lambda kind, what: self._report(kind, where, what)
         )
 
     def _job_attributes(self, spec: JobSpec) -> dict[str, str]:
@@ -140,7 +140,7 @@ class _HpcWriter:
             | scheduler_job_values(self._live, name, self._dialect.version)
         )
         if name == CCS:
-            self._tell_ccs_size(spec)
+            self._report_ccs_size(spec)
             minimum, maximum = current_size(spec)
             values[f"size.minimum.{UnitType.PROCESSOR}"] = minimum
             values[f"size.maximum.{UnitType.PROCESSOR}"] = maximum
@@ -148,13 +148,13 @@ class _HpcWriter:
             values |= filter_job_values(spec, self._for_filter)
         return self._attributes(values, JOB_ATTRIBUTES, "Job", _JOB_DEFAULTS, JOB_FIELDS)
 
-    def _tell_ccs_size(self, spec: JobSpec) -> None:
+    def _report_ccs_size(self, spec: JobSpec) -> None:
         if spec.unit is not UnitType.PROCESSOR:
             what = f"sizes count {spec.unit.word}s; CCS counts processors: the numbers are kept"
-            self._tell(Fidelity.APPROXIMATED, "Job", what)
+            self._report(Fidelity.APPROXIMATED, "Job", what)
         if spec.minimum is None or spec.maximum is None:
             what = "CCS cannot say that the size is calculated from the tasks: the calculated size is written"
-            self._tell(Fidelity.APPROXIMATED, "Job", what)
+            self._report(Fidelity.APPROXIMATED, "Job", what)
 
     def _attributes(
         self, values: Values, rows: Sequence[HpcRow], where: str, defaults: Any, for_filters: Set[str]
@@ -181,22 +181,22 @@ class _HpcWriter:
                 continue
             said.add(row.field)
             if value != getattr(defaults, row.field, _NOTHING):
-                self._tell_unsaid(row.hpc or row.ccs, where)
+                self._report_unwritten(row.hpc or row.ccs, where)
         for field, value in values.items():
             unsaid = "." not in field and field not in said
             if unsaid and value != getattr(defaults, field, None):
-                self._tell_unsaid(field, where)
+                self._report_unwritten(field, where)
         return attributes
 
-    def _tell_unsaid(self, name: str, where: str) -> None:
-        self._tell(Fidelity.NOT_SUPPORTED, where, f"{name}: {self._dialect.title} has no such property")
+    def _report_unwritten(self, name: str, where: str) -> None:
+        self._report(Fidelity.NOT_SUPPORTED, where, f"{name}: {self._dialect.title} has no such property")
 
     def _text(self, row: HpcRow, name: str, value: Any, where: str) -> str:
         """Write one value; say so when it will not be read back the same."""
         words = row.words_in(self._dialect.name)
         text = possible(words.write(value))
         if not row.field.startswith("live.") and not _reads_back(words.read, text, value):
-            self._tell(Fidelity.APPROXIMATED, where, f"{name}: {text!r} is the nearest that can be written")
+            self._report(Fidelity.APPROXIMATED, where, f"{name}: {text!r} is the nearest that can be written")
         return text
 
     def _job_children(self, spec: JobSpec) -> list[XmlElement | str]:
@@ -204,7 +204,7 @@ class _HpcWriter:
         inherited = spec.environment if self._dialect.name != HPC else {}
         if inherited:
             what = f"{self._dialect.title} has no environment of jobs: it is written into every task"
-            self._tell(Fidelity.APPROXIMATED, "Job", what)
+            self._report(Fidelity.APPROXIMATED, "Job", what)
         children: list[XmlElement | str] = []
         if spec.environment and not inherited:
             children.append(self._pairs("EnvironmentVariables", "Variable", spec.environment, "Job"))
@@ -213,9 +213,9 @@ class _HpcWriter:
         if not ccs:
             children.append(XmlElement("Dependencies", {}, list(_edges(spec.group_edges))))
             for field in lost_fields(spec, _JOB_DEFAULTS, {*spec.__struct_fields__}, _EDGE_FIELDS):
-                self._tell_unsaid(field, "Job")
+                self._report_unwritten(field, "Job")
         elif spec.group_edges:
-            self._tell(Fidelity.NOT_SUPPORTED, "Job", "Dependencies: CCS has no groups of tasks")
+            self._report(Fidelity.NOT_SUPPORTED, "Job", "Dependencies: CCS has no groups of tasks")
         tasks: list[XmlElement | str] = []
         for number, task in enumerate(spec.tasks, 1):
             tasks += self._task(spec, number, self._with_plain_fields(task, f"Task {number}"), inherited)
@@ -223,8 +223,8 @@ class _HpcWriter:
         return children
 
     def _with_plain_fields(self, task: TaskSpec, where: str) -> TaskSpec:
-        plain = task_with_needs_as_fields(task, lambda kind, what: self._tell(kind, where, what))
-        self._tell_needs(plain.needs, where)
+        plain = task_with_needs_as_fields(task, lambda kind, what: self._report(kind, where, what))
+        self._report_needs(plain.needs, where)
         return plain
 
     def _task(
@@ -233,7 +233,7 @@ class _HpcWriter:
         where = f"Task {number}"
         if task.kind not in (TaskType.BASIC, TaskType.SWEEP) and self._dialect.name != HPC:
             what = f"{self._dialect.title} has no {task.kind.value} tasks: it is left out"
-            self._tell(Fidelity.NOT_SUPPORTED, where, what)
+            self._report(Fidelity.NOT_SUPPORTED, where, what)
             return
         if task.kind is TaskType.SWEEP and self._dialect.name == CCS:
             yield from self._expanded(spec, number, task, inherited)
@@ -248,7 +248,7 @@ class _HpcWriter:
         attributes = self._attributes(values, TASK_ATTRIBUTES, where, _TASK_DEFAULTS, TASK_FIELDS)
         if sign := shell_quoting(task.command):
             what = f"CommandLine: {sign} is for /bin/sh, which Headnode uses; cmd.exe reads it literally"
-            self._tell(Fidelity.NOTE, where, what)
+            self._report(Fidelity.NOTE, where, what)
         element = XmlElement("Task", attributes, self._task_children(task, inherited, where))
         self._extend(element, task.extensions, TASK_SPELLINGS, where)
         yield element
@@ -257,14 +257,14 @@ class _HpcWriter:
         self, spec: JobSpec, number: int, sweep: TaskSpec, inherited: Mapping[str, str]
     ) -> Iterator[XmlElement]:
         """Write a sweep as tasks of one name, as the job manager of CCS did."""
-        if sweep.instances > MOST_EXPANDED:
+        if sweep.instances > MAX_EXPANDED:
             raise BadRequest(
                 code="too-large",
                 what=f"task {number} has {sweep.instances} instances, and CCS has no sweeps",
                 fix="export it as hpcpack",
             )
         what = f"CCS has no sweeps: it is written as {sweep.instances} tasks of one name"
-        self._tell(Fidelity.APPROXIMATED, f"Task {number}", what)
+        self._report(Fidelity.APPROXIMATED, f"Task {number}", what)
         for instance in range(1, sweep.instances + 1):
             value = sweep.value(instance)
             swept = {field: substitute(getattr(sweep, field), value) for field in _SWEPT if field != "name"}
@@ -287,7 +287,7 @@ class _HpcWriter:
         for name, value in pairs.items():
             if possible(name).strip() != name or possible(value).strip() != value or not name:
                 what = f"{item} {name!r}: blanks at the ends and control characters are lost"
-                self._tell(Fidelity.APPROXIMATED, where, what)
+                self._report(Fidelity.APPROXIMATED, where, what)
             if name.strip():
                 children.append(
                     XmlElement(item, {}, [XmlElement("Name", text=name), XmlElement("Value", text=value)])

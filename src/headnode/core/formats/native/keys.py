@@ -28,7 +28,7 @@ from headnode.core.model.task import Distribution, ResourceLimit, StagedFile
 
 _SPEED = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([mg])hz\s*\Z", re.IGNORECASE)
 _MEGABYTE = 2**20
-MOST_INTEGER = 2**63 - 1  # that TOML has
+MAX_INTEGER = 2**63 - 1  # that TOML has
 Features = tuple[tuple[str, ...], ...]
 Limits = tuple[ResourceLimit, ...]
 
@@ -150,7 +150,7 @@ def _write_limits(limits: Limits) -> dict[str, int | str] | list[str]:
 
 def _write_limit(limit: ResourceLimit) -> int | str:
     if limit.soft == limit.hard and limit.soft is not None:
-        return limit.soft if abs(limit.soft) <= MOST_INTEGER else str(limit.soft)
+        return limit.soft if abs(limit.soft) <= MAX_INTEGER else str(limit.soft)
     return f"{'' if limit.soft is None else limit.soft}:{'' if limit.hard is None else limit.hard}"
 
 

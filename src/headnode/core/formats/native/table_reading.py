@@ -181,10 +181,10 @@ def _is_sized(one: Alternative) -> bool:
 def alternative_table(one: Alternative, spec: JobSpec, *, alone: bool) -> dict[str, Any]:
     """Return the keys and values of an alternative, only what it says."""
     unit = one.unit or spec.unit
-    found = _said(one, ALTERNATIVE_ROWS, unit)
+    found = _stated_fields(one, ALTERNATIVE_ROWS, unit)
     if one.unit not in (None, spec.unit) and not _is_sized(one) and not any(key in found for key in SIZES):
         found = {_size_key(unit): "*"} | found
-    tasks = [_said(task, TASK_ALTERNATIVE_ROWS, unit) for task in one.tasks]
+    tasks = [_stated_fields(task, TASK_ALTERNATIVE_ROWS, unit) for task in one.tasks]
     if alone and one.tasks and _is_flat(one.tasks[0], tasks[0]):
         return tasks[0] | found
     return found | ({TASKS: tasks} if tasks else {})
@@ -196,7 +196,7 @@ def _is_flat(task: TaskAlternative, keys: Mapping[str, Any]) -> bool:
     return closed and bool(keys) and keys.keys() <= OF_THE_TASK
 
 
-def _said(
+def _stated_fields(
     one: Alternative | TaskAlternative, rows: Mapping[str, NativeRow], unit: UnitType
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}

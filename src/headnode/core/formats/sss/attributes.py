@@ -284,7 +284,7 @@ class SssAttributeReader:
         written, policy = self.policy(element, inherited)
         kept = tuple((str(name), str(text)) for name, text in element.attrib.items() if name != _POLICY)
         for name, _ in kept:
-            self._tell_unknown(element, name, policy, (_POLICY,))
+            self._report_unknown(element, name, policy, (_POLICY,))
         return {"awareness": written, "kept": kept}, policy
 
     def named(self, element: etree._Element, inherited: Awareness, name: str) -> tuple[str, Fields]:
@@ -298,7 +298,7 @@ class SssAttributeReader:
         )
         if local(element) != "File":  # which may have its owner, mode and more
             for key, _ in kept:
-                self._tell_unknown(element, key, policy, (name, _POLICY))
+                self._report_unknown(element, key, policy, (name, _POLICY))
         return called, {"awareness": written, "kept": kept}
 
     def of_property(
@@ -314,7 +314,7 @@ class SssAttributeReader:
             name = self._spelled(element, key, rows)
             attribute = rows.get(name)
             if attribute is None:
-                self._tell_unknown(element, name, policy, rows)
+                self._report_unknown(element, name, policy, rows)
                 kept.append((key, text))
                 continue
             self._check_place(element, attribute, place, row, text)
@@ -386,7 +386,7 @@ class SssAttributeReader:
             "missing", element, f"attribute {name!r} is missing", f'write {name}="..." in the tag'
         )
 
-    def _tell_unknown(self, element: etree._Element, name: str, policy: Awareness, names: Any) -> None:
+    def _report_unknown(self, element: etree._Element, name: str, policy: Awareness, names: Any) -> None:
         if name.startswith(_SILENT):
             return
         hint = self._findings.hint(name, [*names])

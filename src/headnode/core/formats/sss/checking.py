@@ -14,7 +14,7 @@ from headnode.core.formats.sss.property_rows import SssRow
 from headnode.core.formats.sss.source_text import SssFindings, local
 from headnode.core.model.value_checks import find_cycle
 
-MOST_PARENTHESES = 100  # open at a time
+MAX_PARENTHESES = 100  # open at a time
 Found = Sequence[tuple[etree._Element, Any]]
 
 
@@ -116,7 +116,7 @@ def _in_order(signs: Sequence[int]) -> bool:
     depth = 0
     for sign in signs:
         depth += sign
-        if not 0 <= depth <= MOST_PARENTHESES:
+        if not 0 <= depth <= MAX_PARENTHESES:
             return False
     return depth == 0
 

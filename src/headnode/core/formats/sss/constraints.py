@@ -26,7 +26,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
 from headnode.core.model.patterns import matching
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.value_checks import MOST_CODE
+from headnode.core.model.value_checks import MAX_CODE
 
 Subject = tuple[str, ...]
 """What is constrained: the name of the property; of a Resource also its name and type."""
@@ -211,7 +211,7 @@ def _strict(one: Constraint) -> tuple[Number, int]:
     return value, {Comparison.GT: 1, Comparison.LT: -1}.get(one.comparison, 0)
 
 
-MOST_PROPERTIES = 5000  # in one request: joining them takes time by the square of their number
+MAX_PROPERTIES = 5000  # in one request: joining them takes time by the square of their number
 
 _COMPARISONS = {
     None: Comparison.EQ,
@@ -230,11 +230,11 @@ def refuse_many(properties: Sequence[SssProperty]) -> None:
 
     Raises:  BadRequest ``request``.
     """
-    if len(properties) > MOST_PROPERTIES:
+    if len(properties) > MAX_PROPERTIES:
         raise BadRequest(
             code="request",
             what=f"the request has {len(properties)} properties",
-            fix=f"write at most {MOST_PROPERTIES}",
+            fix=f"write at most {MAX_PROPERTIES}",
         )
 
 
@@ -327,10 +327,10 @@ def bounds_in(found: Found) -> Bounds:
     name = found[0].subject[0]
     least, most = whole_range(found, name)
     least = max(least, 1)
-    if least > MOST_CODE:
+    if least > MAX_CODE:
         what = f"{name} {least} is more than any cluster has"
-        raise BadRequest(code="size", what=what, fix=f"ask for {MOST_CODE} or less", path=(name,))
-    high = least if math.isinf(most) else min(int(most), MOST_CODE)
+        raise BadRequest(code="size", what=what, fix=f"ask for {MAX_CODE} or less", path=(name,))
+    high = least if math.isinf(most) else min(int(most), MAX_CODE)
     if high < 1:
         what = f"{name} {high}: a job needs at least one"
         raise BadRequest(code="size", what=what, fix=f"ask for 1 or more, or leave {name} out", path=(name,))

@@ -67,7 +67,7 @@ class PlainName(msgspec.Struct):
     shape: type[SssProperty]
     read: Callable[[str], Any] | None
     is_program: bool
-    heard: int = 0
+    received: int = 0
     known: dict[str | None, SssProperty] = {}
 
 
@@ -106,7 +106,7 @@ _CHILDREN_IN_LOWER = {
 }
 _RANGE = re.compile(r"\[(?:[0-9]{2,5}-[0-9]{1,5}|[0-9]-[0-9]{2,5})\]")
 _WRAPPING = {place for place, names in SPELLINGS.items() if "Node" in names}
-_MOST_KNOWN = 256  # values of one name that are kept while a document is read
+_MAX_KNOWN = 256  # values of one name that are kept while a document is read
 _ANYWHERE = {name for names in SPELLINGS.values() for name in names}
 
 
@@ -136,10 +136,10 @@ class SssElementReader:
         if child is None and name not in SPELLINGS[place]:
             child = _CHILDREN_IN_LOWER[place].get(name.lower())
             if child:
-                self._tell_case(element, name, child.name)
+                self._report_case(element, name, child.name)
         return child
 
-    def _tell_case(self, element: etree._Element, name: str, meant: str) -> None:
+    def _report_case(self, element: etree._Element, name: str, meant: str) -> None:
         what = f"element {name!r} is read as {meant!r}: letter case does not matter"
         self._findings.add(Fidelity.TRANSLATED, element, what)
 
@@ -163,9 +163,9 @@ class SssElementReader:
 
         Raises:  BadRequest when its content is not of its type.
         """
-        if not name.heard and name.version is not None:
+        if not name.received and name.version is not None:
             self._note(name.version, name.name, element, name.row)
-        name.heard += 1
+        name.received += 1
         written = element.text
         found = name.known.get(written)
         if found is not None:
@@ -181,7 +181,7 @@ class SssElementReader:
             self.fragments.append((text[1:], element))
             return name.shape(name=name.called, value=value)
         found = name.shape(name=name.called, value=value)
-        if len(name.known) < _MOST_KNOWN:
+        if len(name.known) < _MAX_KNOWN:
             name.known[written] = found
         return found
 
@@ -194,7 +194,7 @@ class SssElementReader:
     def times(self, version: SssVersion) -> int:
         """Return how many names were read that are of `version` alone."""
         plain = (one for names in self._plain.values() for one in names.values() if one.version is version)
-        return self._spoken[version] + sum(one.heard for one in plain)
+        return self._spoken[version] + sum(one.received for one in plain)
 
     def read(
         self, element: etree._Element, place: ElementPlace, inherited: Awareness
@@ -210,7 +210,7 @@ class SssElementReader:
         if spelling is None:
             yield self._stranger(element, name, place, inherited), None
             return
-        self._hear(element, name, spelling)
+        self._note_version(element, name, spelling)
         row = self._row(element, spelling.row)
         yield self.property(element, row, place, inherited), row
 
@@ -358,7 +358,7 @@ class SssElementReader:
     ) -> tuple[str, Spelling | None]:
         meant = _IN_LOWER[place].get(name.lower(), name)
         if meant != name:
-            self._tell_case(element, name, meant)
+            self._report_case(element, name, meant)
         return meant, SPELLINGS[place].get(meant)
 
     def _stranger(
@@ -385,7 +385,7 @@ class SssElementReader:
         self._findings.unknown(policy, element, f"{what}: kept, without effect; it may stand in {places}")
         return self.kept(element)
 
-    def _hear(self, element: etree._Element, name: str, spelling: Spelling) -> None:
+    def _note_version(self, element: etree._Element, name: str, spelling: Spelling) -> None:
         """Note which version the name is of."""
         if spelling.version:
             self._spoken[spelling.version] += 1

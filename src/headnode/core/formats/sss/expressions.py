@@ -6,7 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from headnode.core.formats.sss.constraints import (
-    MOST_PROPERTIES,
+    MAX_PROPERTIES,
     Comparison,
     Constraint,
     Subject,
@@ -20,7 +20,7 @@ from headnode.core.formats.sss.property_rows import SPELLINGS, ElementPlace
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.patterns import literal
 
-MOST_DENIALS = 50  # of Nand, Nor, AndNot and OrNot in one request
+MAX_DENIALS = 50  # of Nand, Nor, AndNot and OrNot in one request
 
 
 class ConstraintLeaf(msgspec.Struct, frozen=True):
@@ -65,11 +65,11 @@ def expression_of(properties: Sequence[SssProperty]) -> Expression:
     """
     refuse_many(properties)
     denials = sum(one.conj in _DENYING for one in properties)
-    if denials > MOST_DENIALS:
+    if denials > MAX_DENIALS:
         raise BadRequest(
             code="request",
             what=f"the request has {denials} of Nand, Nor, AndNot and OrNot",
-            fix=f"write at most {MOST_DENIALS}",
+            fix=f"write at most {MAX_DENIALS}",
         )
     frames = [_Parenthesis(Conj.AND)]
     for run in _runs(properties):
@@ -252,7 +252,7 @@ def _names(one: SssProperty) -> tuple[str, ...]:
     return one.names if isinstance(one, Selection) else ()
 
 
-MOST_ALTERNATIVES = 1_000
+MAX_ALTERNATIVES = 1_000
 _ABLE = SPELLINGS[ElementPlace.REQUESTED]
 _Conjunction = tuple[tuple[Constraint, ...], int]
 
@@ -299,14 +299,14 @@ def _all(parts: Sequence[Expression], *, denied: bool) -> list[_Conjunction]:
     ways: list[_Conjunction] = [((), 0)]
     for part in parts:
         more = _normal(part, denied=denied)
-        if len(ways) * len(more) > MOST_ALTERNATIVES:
+        if len(ways) * len(more) > MAX_ALTERNATIVES:
             _refuse()
         ways = [(left + right, one + other) for left, one in ways for right, other in more]
     return ways
 
 
 def _bounded(ways: list[_Conjunction]) -> list[_Conjunction]:
-    if len(ways) > MOST_ALTERNATIVES:
+    if len(ways) > MAX_ALTERNATIVES:
         _refuse()
     return ways
 
@@ -314,7 +314,7 @@ def _bounded(ways: list[_Conjunction]) -> list[_Conjunction]:
 def _refuse() -> None:
     raise BadRequest(
         code="too-many-alternatives",
-        what=f"the request can be met in more than {MOST_ALTERNATIVES} ways",
+        what=f"the request can be met in more than {MAX_ALTERNATIVES} ways",
         fix="write fewer preferences and conjunctions with Or",
     )
 
@@ -361,7 +361,7 @@ def ways_of(found: RequestProperties) -> tuple[ConstraintSet, ...]:
     What only lists what it asks for is its own normal form, and needs no algebra.
     """
     every = (*found.outside, *found.inside)
-    if len(every) > MOST_PROPERTIES or not (_is_list(found.outside) and _is_list(found.inside)):
+    if len(every) > MAX_PROPERTIES or not (_is_list(found.outside) and _is_list(found.inside)):
         return alternatives_of(AllOf((expression_of(found.outside), expression_of(found.inside))))
     listed = tuple(dict.fromkeys(constraint for one in every for constraint in constraint_of(one) or ()))
     return (ConstraintSet(listed),) if can_hold(listed) else ()

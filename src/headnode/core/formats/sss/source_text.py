@@ -9,7 +9,7 @@ import msgspec
 from lxml import etree
 
 from headnode.core.formats.fidelity import (
-    MOST_REPORT_ITEMS,
+    MAX_REPORT_ITEMS,
     Awareness,
     CountedItems,
     Fidelity,
@@ -191,7 +191,7 @@ class _OpenElements:
 
 
 _NUMBERED = ("Job", "TaskGroup", "Task")
-_MOST_HINTS = 200  # looking for the nearest name is slow
+_MAX_HINTS = 200  # looking for the nearest name is slow
 
 
 class SssFindings:
@@ -214,7 +214,7 @@ class SssFindings:
         """Add something that is not understood, or refuse it, or say nothing, as `policy` has it."""
         if policy is Awareness.WARN:
             self.add(Fidelity.NOT_SUPPORTED, element, what, attribute)
-        elif policy is Awareness.REJECT and len(self._rejected) < MOST_REPORT_ITEMS:
+        elif policy is Awareness.REJECT and len(self._rejected) < MAX_REPORT_ITEMS:
             self._rejected.append(self._item(Fidelity.NOT_SUPPORTED, element, what, attribute))
 
     def report(self) -> tuple[ReportItem, ...]:
@@ -250,7 +250,7 @@ class SssFindings:
 
     def hint(self, name: str, names: Iterable[str]) -> str:
         """Return the question for the name that was probably meant; "" when none looks like it."""
-        if name not in self._hints and len(self._hints) < _MOST_HINTS:
+        if name not in self._hints and len(self._hints) < _MAX_HINTS:
             meant = nearest_name(name, names)
             self._hints[name] = f"; did you mean {meant!r}?" if meant and meant != name else ""
         return self._hints.get(name, "")

@@ -26,8 +26,8 @@ class SssVersion(StrEnum):
     V3_0 = "3.0.3"
 
 
-MOST_SECONDS = 2**32 - 1  # DateTime and Duration are unsigned 32-bit numbers
-MOST_INTEGER = 2**63 - 1
+MAX_SECONDS = 2**32 - 1  # DateTime and Duration are unsigned 32-bit numbers
+MAX_INTEGER = 2**63 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?\Z")
 _DIGITS = re.compile(r"[0-9]{1,10}\Z")
@@ -48,7 +48,7 @@ def parse_integer(text: str) -> int:
 
     Raises:  BadRequest ``number``.
     """
-    if not _INTEGER.match(text) or abs(int(text)) > MOST_INTEGER:
+    if not _INTEGER.match(text) or abs(int(text)) > MAX_INTEGER:
         _refuse("number", text, "a whole number", "write digits, with a sign if need be")
     return int(text)
 
@@ -58,7 +58,7 @@ def parse_count(text: str) -> int:
 
     Raises:  BadRequest ``number``.
     """
-    if not _INTEGER.match(text) or not 0 <= int(text) <= MOST_INTEGER:
+    if not _INTEGER.match(text) or not 0 <= int(text) <= MAX_INTEGER:
         _refuse("number", text, "a count", "write a whole number that is not negative")
     return int(text)
 
@@ -116,7 +116,7 @@ def parse_moment(text: str) -> Instant:
         moment = float(text)
     elif _ISO.match(text):
         moment = float(math.floor(parse_date_time(text)))
-    if not 0 <= moment <= MOST_SECONDS:
+    if not 0 <= moment <= MAX_SECONDS:
         fix = (
             "write the seconds since 1970 in UTC, or 2030-01-31T18:00:00Z; at most 2106-02-07 can be written"
         )
@@ -129,8 +129,8 @@ def parse_span(text: str) -> Seconds:
 
     Raises:  BadRequest ``duration``.
     """
-    if not _DIGITS.match(text) or int(text) > MOST_SECONDS:
-        _refuse("duration", text, "a Duration", f"write whole seconds, at most {MOST_SECONDS}")
+    if not _DIGITS.match(text) or int(text) > MAX_SECONDS:
+        _refuse("duration", text, "a Duration", f"write whole seconds, at most {MAX_SECONDS}")
     return Seconds(float(text))
 
 

@@ -123,7 +123,7 @@ class _DocumentWriter:
         if isinstance(found, Environment):
             return XmlElement(name, attributes, [self._variable(one) for one in found.variables])
         if reads_back_otherwise(found):
-            self._tell(name, f"{found.value!r} will be read as an amount")
+            self._report(name, f"{found.value!r} will be read as an amount")
         text = "" if found.value is None else row.type.write(found.value)
         return XmlElement(name, attributes, text=self._text(text, name))
 
@@ -171,15 +171,15 @@ class _DocumentWriter:
     def _kept(self, found: UnknownElement) -> XmlElement | str:
         text = checked_element(found.xml)
         if text is None:
-            self._tell(found.name, "a kept element is not XML: it is left out")
+            self._report(found.name, "a kept element is not XML: it is left out")
             return ""
         return text
 
     def _text(self, text: str, where: str) -> str:
         held = possible(text)
         if held != text:
-            self._tell(where, "control characters cannot be written in XML: they are replaced")
+            self._report(where, "control characters cannot be written in XML: they are replaced")
         return held
 
-    def _tell(self, where: str, what: str) -> None:
+    def _report(self, where: str, what: str) -> None:
         self._items.append(ReportItem(Fidelity.APPROXIMATED, where, what))

@@ -13,8 +13,8 @@ import msgspec
 from headnode.core.formats.text.source_text import SourceText, decode, refuse_many_parts
 from headnode.core.model.errors import BadRequest, Path, Step, TextPosition
 
-MOST_DEPTH = 64
-MOST_VALUES = 2_000_000
+MAX_DEPTH = 64
+MAX_VALUES = 2_000_000
 
 _STRING = r'"(?:[^"\\]++|\\.)*+"?'  # one without its end too: trying again at every quote would take for ever
 _MARK = re.compile(rf"{_STRING}|([{{\[])|([}}\]])", re.DOTALL)
@@ -23,7 +23,7 @@ _NUMBER = re.compile(rf"{_STRING}|(-?[0-9][0-9.eE+-]*+)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u([dD][c-fC-F])|.)")
 _BYTE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 _WORD = re.compile(r'"[^"]*"?|[\w.+-]+')
-_MOST_DIGITS = 300
+_MAX_DIGITS = 300
 _SHOWN = 40
 _FIX = "correct the JSON there: names and texts in double quotes, a comma between two, none after the last"
 
@@ -55,7 +55,7 @@ def refuse_size() -> NoReturn:
     """Refuse a text for its number of values."""
     raise BadRequest(
         code="too-large",
-        what=f"the text contains more than {MOST_VALUES} values, more than a job may have",
+        what=f"the text contains more than {MAX_VALUES} values, more than a job may have",
         fix="divide it into several jobs, or write repetitions as a sweep",
     )
 
@@ -66,7 +66,7 @@ def count_values(text: str) -> int:
     Cost:  quick for what is clearly small enough.
     """
     marks = sum(text.count(mark) for mark in ",[{")
-    if marks <= MOST_VALUES:
+    if marks <= MAX_VALUES:
         return marks
     bare = re.sub(_STRING, "", text, flags=re.DOTALL)
     return sum(bare.count(mark) for mark in ",[{")
@@ -76,8 +76,8 @@ def _refuse_depth(found: SourceText) -> None:
     depth = 0
     for mark in _MARK.finditer(found.text):
         depth += bool(mark[1]) - bool(mark[2])
-        if depth > MOST_DEPTH:
-            found.refuse(mark.start(), "too-deep", f"more than {MOST_DEPTH} levels of nesting", "use fewer")
+        if depth > MAX_DEPTH:
+            found.refuse(mark.start(), "too-deep", f"more than {MAX_DEPTH} levels of nesting", "use fewer")
 
 
 def _refuse_syntax(found: SourceText, said: str, byte: int) -> NoReturn:
@@ -96,7 +96,7 @@ def _refuse_syntax(found: SourceText, said: str, byte: int) -> NoReturn:
 def _refuse_number(found: SourceText) -> None:
     for number in _NUMBER.finditer(found.text):
         digits = number[1] or "0"
-        if len(digits) > _MOST_DIGITS or (digits.count("e") + digits.count("E") and _is_endless(digits)):
+        if len(digits) > _MAX_DIGITS or (digits.count("e") + digits.count("E") and _is_endless(digits)):
             found.refuse(
                 number.start(),
                 "number",
@@ -291,7 +291,7 @@ def read_json(data: bytes | str) -> JsonText:
     """
     text = decode(data)
     _refuse_many_values(text)
-    if count_values(text) > MOST_VALUES:
+    if count_values(text) > MAX_VALUES:
         refuse_size()
     try:
         value = msgspec.json.decode(
@@ -301,7 +301,7 @@ def read_json(data: bytes | str) -> JsonText:
         refuse_json(text, wrong)
         raise  # never: what made it fail has been found
     keys, depth = _measure(value)
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         refuse_json(text, RecursionError())
     if keys != text.count('":') + len(_COLON_AFTER_BLANKS.findall(text)):
         refuse_json(text, None)  # a key is there twice, or only a text that looks like one

@@ -290,7 +290,7 @@ def one_of(what: str, value: Any, words: Mapping[str, Any]) -> Any:
     refuse(what.replace(" ", "-"), f"{shown(value)} is not a valid {what}", f"{hint}write {', '.join(words)}")
 
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 _TOKEN = re.compile(r"\\(.)|\[([^\[\]]*)\]|([\s,]+)|([^\\\[\],\s]+)|(.)", re.DOTALL)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?\Z")
 _FIX = 'write names and sets of them, for example "node1, node[3-5,8]" or ["node1", "node[3-5,8]"]'
@@ -310,8 +310,8 @@ def parse_nodes(value: Any) -> tuple[str, ...]:
     names: list[str] = []
     for text in texts:
         for pieces in _sets(text, split=isinstance(value, str)):
-            if _combinations(pieces) > MOST_NODES - len(names):
-                refuse("nodes", f"{shown(value)} names more than {MOST_NODES} nodes", "name fewer")
+            if _combinations(pieces) > MAX_NODES - len(names):
+                refuse("nodes", f"{shown(value)} names more than {MAX_NODES} nodes", "name fewer")
             names += ("".join(choice) for choice in product(*pieces))
     return tuple(names)
 
@@ -321,7 +321,7 @@ def _combinations(pieces: Iterable[Sequence[str]]) -> int:
     count = 1
     for choices in pieces:
         count *= len(choices)
-        if count > MOST_NODES:
+        if count > MAX_NODES:
             break
     return count
 
@@ -352,7 +352,7 @@ def _numbers(text: str, whole: str) -> Sequence[str]:
         if found is None:
             refuse("nodes", f"{shown(part)} in {shown(whole)} is not a number or range", _FIX)
         first, last = found[1], found[2] or found[1]
-        if int(last) < int(first) or int(last) - int(first) >= MOST_NODES:
+        if int(last) < int(first) or int(last) - int(first) >= MAX_NODES:
             refuse("nodes", f"range {part.strip()!r} in {shown(whole)} is empty or too long", _FIX)
         width = len(first) if first.startswith("0") else 0
         numbers += (str(number).zfill(width) for number in range(int(first), int(last) + 1))

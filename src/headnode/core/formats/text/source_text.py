@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 
-MOST_BYTES = 32_000_000
+MAX_BYTES = 32_000_000
 _BLOCK = 4096
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
@@ -63,10 +63,10 @@ def refuse_size(data: bytes | str) -> None:
 
     Raises:  BadRequest ``too-large``.
     """
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         raise BadRequest(
             code="too-large",
-            what=f"the text has {len(data)} bytes, more than the {MOST_BYTES} a job may have",
+            what=f"the text has {len(data)} bytes, more than the {MAX_BYTES} a job may have",
             fix="divide it into several jobs, or write repetitions as a sweep",
         )
 

@@ -7,11 +7,11 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
-from headnode.core.formats.text.json_text import MOST_DEPTH, read_json
+from headnode.core.formats.text.json_text import MAX_DEPTH, read_json
 from headnode.core.formats.text.source_text import SourceText, decode, refuse_many_parts
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 
-MOST_CHARACTERS = 4_000_000  # of a TOML text
+MAX_CHARACTERS = 4_000_000  # of a TOML text
 _EACH_KEY, _EACH_VALUE, _EACH_TABLE = 450, 200, 900  # bytes that one takes at most while TOML is read
 _SAID = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _LONG_NUMBER = re.compile(r"[=\[,][ \t\r\n]*+[-+]?+[0-9][0-9A-Fa-fxob_.+-]{5000}")
@@ -64,10 +64,10 @@ def read_toml_or_json(data: bytes | str) -> PlacedValues:
 
 
 def _read_toml(text: str) -> TomlText:
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise BadRequest(
             code="too-large",
-            what=f"the text has {len(text)} characters, more than the {MOST_CHARACTERS} of a TOML file",
+            what=f"the text has {len(text)} characters, more than the {MAX_CHARACTERS} of a TOML file",
             fix="write repetitions as a sweep, or write it as JSON",
         )
     things = {
@@ -111,7 +111,7 @@ def _refuse_syntax(found: SourceText, said: str) -> NoReturn:
 
 def _is_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for part in level

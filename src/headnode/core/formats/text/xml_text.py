@@ -46,7 +46,7 @@ _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _MARKUP = re.compile(r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<([^\s!?/>][^\s/>]*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"\s+([^\s=>/]+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 
-MOST_ATTRIBUTES = 500  # of one element
+MAX_ATTRIBUTES = 500  # of one element
 _LONG_TAG = 5000  # characters: a tag that may have more than those attributes
 _TASKS = ("<Task ", "<Task/", "<Task>", ":Task")
 _LIGHT = ("<Name>", "<Value>", "<Variable")
@@ -186,12 +186,12 @@ def _refuse_long_tag(text: str, start: int) -> None:
     number, at = 0, tag.end() if tag else 0
     while tag and tag[1] and (found := _ATTRIBUTE.match(text, at)):
         number, at = number + 1, found.end()
-    if number > MOST_ATTRIBUTES:
+    if number > MAX_ATTRIBUTES:
         raise BadRequest(
             code="too-large",
             what=f"an element has {number} attributes",
             place=position_of(text, start),
-            fix=f"an element has at most {MOST_ATTRIBUTES}",
+            fix=f"an element has at most {MAX_ATTRIBUTES}",
         )
 
 

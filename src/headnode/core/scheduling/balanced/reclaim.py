@@ -15,7 +15,7 @@ from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.placement import find_placement
 from headnode.core.scheduling.request import ResolvedRequest
 
-MOST_CLAIMED = 32  # pieces that are gone through in vain, and a part of all, before they are taken out
+MAX_CLAIMED = 32  # pieces that are gone through in vain, and a part of all, before they are taken out
 
 
 class ReclaimRequest:
@@ -72,7 +72,7 @@ class ReclaimState:
 
     def left(self, hardest: Ease) -> Iterator[Spare]:
         """Return the unclaimed spares up to this ease, in the order in which they are reclaimed."""
-        if len(self._claimed) > MOST_CLAIMED + len(self._spares) // MOST_CLAIMED:
+        if len(self._claimed) > MAX_CLAIMED + len(self._spares) // MAX_CLAIMED:
             self._spares = [spare for spare in self._spares if spare.number not in self._claimed]
             self._claimed.clear()
         return (each for each in self._spares if each.ease <= hardest and each.number not in self._claimed)

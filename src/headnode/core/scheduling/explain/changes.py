@@ -115,7 +115,7 @@ def _has(waiting: WaitingClass, turn: QueuePosition) -> bool:
     return place < len(waiting.turns) and waiting.turns[place] == turn
 
 
-LONGEST_LIMIT = 366 * 1440  # minutes; the longest run time limit proposed to a job that has none
+MAX_LIMIT = 366 * 1440  # minutes; the longest run time limit proposed to a job that has none
 NO_BOUND = 0  # for a bound of a node's memory or processors: any will do
 REMOVED = 0  # for what a job has or has not: it has it no more
 MINUTE = 60.0
@@ -204,7 +204,7 @@ def _asking(subject: Subject, **fields: object) -> Subject:
 
 def _run_time(subject: Subject, view: View, plan: Plan, room: ChangeLimits) -> Iterator[ChangeAxis]:
     asked = subject.request.run_time
-    longest = LONGEST_LIMIT if asked == FOREVER else ceil(asked / MINUTE) - 1
+    longest = MAX_LIMIT if asked == FOREVER else ceil(asked / MINUTE) - 1
     least = max(1, ceil(room.shortest / MINUTE))
     reserved = instants_of(node.reserved for node in view.nodes.values())
     due = {edge // MINUTE for edge in reserved} | {

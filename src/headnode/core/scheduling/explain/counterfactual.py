@@ -74,8 +74,8 @@ class WhatIfPlanner:
         return known
 
 
-MOST_PLANS = 20
-MOST_PAIRS = 3  # changes of two things at once that are told
+MAX_PLANS = 20
+MAX_PAIRS = 3  # changes of two things at once that are told
 GOES_WITH_ANY = frozenset({ChangeKind.RUN_TIME, ChangeKind.SIZE, ChangeKind.SIZE_AGAIN})
 """What is changed together with something else when no single change helps."""
 
@@ -111,7 +111,7 @@ class _Mildest(NamedTuple):
 
 
 def search_changes(
-    view: View, plan: Plan, subject: Subject, room: ChangeLimits, *, most: int = MOST_PLANS
+    view: View, plan: Plan, subject: Subject, room: ChangeLimits, *, most: int = MAX_PLANS
 ) -> Probing[Suggestions]:
     """Search step by step: the caller makes each plan, and may do other work between two plans.
 
@@ -152,7 +152,7 @@ def _together(
             continue
         found: list[Suggestion] = []
         for first, second in ((one, other), (other, one)):
-            if len(offers) + len(found) == MOST_PAIRS:
+            if len(offers) + len(found) == MAX_PAIRS:
                 return offers + found
             offer = yield from _pair(asking, subject, first, second)
             if offer is None:

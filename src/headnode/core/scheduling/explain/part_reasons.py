@@ -15,7 +15,7 @@ from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.scheduling.request import ResolvedPart, ResolvedRequest
 from headnode.core.scheduling.task_cover import cover_tasks, is_bounded
 
-MOST_TASKS_NAMED = 5
+MAX_TASKS_NAMED = 5
 
 
 def parts_short(
@@ -29,11 +29,11 @@ def parts_short(
         key=lambda field: sum(field.there.values()),
     )
     alone = [n for n, part in enumerate(need.parts) if part.lumps and lay_parts((part,), field) is None]
-    for number in alone[:MOST_TASKS_NAMED]:
+    for number in alone[:MAX_TASKS_NAMED]:
         room = _room(need, need.parts[number], field, now=now)
         yield Reason(Why.PROCESSORS, f"{_demand(need, request, number)}; {room}")
-    if len(alone) > MOST_TASKS_NAMED:
-        yield Reason(Why.PROCESSORS, f"{len(alone) - MOST_TASKS_NAMED} more tasks do not fit")
+    if len(alone) > MAX_TASKS_NAMED:
+        yield Reason(Why.PROCESSORS, f"{len(alone) - MAX_TASKS_NAMED} more tasks do not fit")
     if not alone:
         yield from _beside_others(need, request, resources, field)
 
@@ -149,5 +149,5 @@ def _those_asking(need: ResolvedRequest, request: JobRequest, places: Sequence[i
 def _tasks(places: Sequence[int]) -> str:
     if len(places) == 1:
         return f"task {places[0]}"
-    shown = ", ".join(map(str, places[:MOST_TASKS_NAMED]))
-    return f"tasks {shown}" + (" and more" if len(places) > MOST_TASKS_NAMED else "")
+    shown = ", ".join(map(str, places[:MAX_TASKS_NAMED]))
+    return f"tasks {shown}" + (" and more" if len(places) > MAX_TASKS_NAMED else "")

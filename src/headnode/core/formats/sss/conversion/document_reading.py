@@ -108,14 +108,14 @@ class _DocumentConverter:
             if isinstance(job, JobRef):
                 self._elsewhere(job)
         found = [job for job in jobs if isinstance(job, EffectiveJob)]
-        return _JobSet(found, policy, self._told(group))
+        return _JobSet(found, policy, self._group_fields(group))
 
     def _elsewhere(self, entry: SssReference) -> None:
         """Tell of what is defined elsewhere."""
         what = f"{ENTRY_NAMES[type(entry)]} {entry.id!r} is defined elsewhere: it is not submitted"
         self.findings.at("document").unsupported(entry.awareness or self._policy, what)
 
-    def _told(self, group: JobGroup) -> GroupFields:
+    def _group_fields(self, group: JobGroup) -> GroupFields:
         """Return what a group says of each of its jobs."""
         findings = self.findings.at(f"job group {group.id!r}")
         for one in group.properties:

@@ -108,7 +108,7 @@ def _groups(
 GROUP = "steps"
 """The name of the group of a job that has no name."""
 
-MOST_LINKS = 200_000  # dependencies between the steps of one job
+MAX_LINKS = 200_000  # dependencies between the steps of one job
 _DEFAULTS = JobSpec()
 _WHOLE = {
     "minimum": "each step requests what its task needs",
@@ -145,7 +145,7 @@ def steps_of(spec: JobSpec) -> JobSteps | None:
         return None
     name = spec.job_group or spec.name.strip() or GROUP
     jobs = tuple(_step(spec, task, number, name) for number, task in enumerate(spec.tasks, 1))
-    return JobSteps(jobs, links, tuple(_told_of_steps(spec, name)))
+    return JobSteps(jobs, links, tuple(_step_losses(spec, name)))
 
 
 def _is_divisible(spec: JobSpec) -> bool:
@@ -161,12 +161,12 @@ def _step(spec: JobSpec, task: TaskSpec, number: int, group: str) -> JobSpec:
 
 
 def _links(spec: JobSpec) -> tuple[DependencyLink, ...] | None:
-    """Return which step waits for which; None if there are more than `MOST_LINKS`."""
+    """Return which step waits for which; None if there are more than `MAX_LINKS`."""
     by_name: dict[str, list[int]] = {}
     for number, task in enumerate(spec.tasks):
         by_name.setdefault(task.name, []).append(number)
     waits = [[by_name.get(name, []) for name in task.depends_on] for task in spec.tasks]
-    if sum(len(parents) for some in waits for parents in some) > MOST_LINKS:
+    if sum(len(parents) for some in waits for parents in some) > MAX_LINKS:
         return None
     strict = spec.fail_on_task_failure or spec.fail_dependent_tasks
     condition = Condition.ON_SUCCESS if strict else Condition.ON_EXIT
@@ -179,7 +179,7 @@ def _flat(some: Sequence[Sequence[int]]) -> dict[int, None]:
     return {parent: None for parents in some for parent in parents}
 
 
-def _told_of_steps(spec: JobSpec, name: str) -> Iterator[ReportItem]:
+def _step_losses(spec: JobSpec, name: str) -> Iterator[ReportItem]:
     what = f"depends_on: each task is a job of the group {name!r} with its dependencies"
     yield ReportItem(Fidelity.TRANSLATED, "job", what)
     lost = lost_fields(spec, _DEFAULTS, set(spec.__struct_fields__) - _WHOLE.keys())
@@ -242,7 +242,7 @@ def _of_group(live: "ExportedJob") -> Iterator[SssProperty]:
 
 
 def _job(job: SssJob, live: "ExportedJob", spec: JobSpec) -> SssJob:
-    told = list(_told(live))
+    told = list(_live_properties(live))
     if live.machine and live.started is not None and not job.value("Machine"):
         told.append(SssProperty(name="Machine", value=live.machine))
     if live.submit_host and not job.value("SubmitHost"):
@@ -307,7 +307,7 @@ def _ran(one: "ExportedTask | ExportedInstance") -> Iterator[SssProperty]:
         yield Selection(name="Node", value=node)
 
 
-def _told(live: "ExportedJob") -> Iterator[SssProperty]:
+def _live_properties(live: "ExportedJob") -> Iterator[SssProperty]:
     held = bool(live.holds) and live.state in _WAITING
     yield SssProperty(name="State", value="Hold" if held else _WORDS[live.state])
     yield from holds_back(live.holds or (), ConversionFindings())

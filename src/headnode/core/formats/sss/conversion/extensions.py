@@ -166,14 +166,14 @@ _INSTEAD: Mapping[str, str] = {
 _JOB, _TASK = JobSpec(), TaskSpec()
 
 
-def tell_losses(spec: JobSpec, findings: ConversionFindings) -> None:
+def report_losses(spec: JobSpec, findings: ConversionFindings) -> None:
     """Tell of the fields of a job and of its tasks that are not written."""
-    _tell("job", spec, _JOB, WRITTEN_OF_JOB, findings)
+    _report("job", spec, _JOB, WRITTEN_OF_JOB, findings)
     for number, task in enumerate(spec.tasks, 1):
-        _tell(f"task {number}", task, _TASK, WRITTEN_OF_TASK, findings)
+        _report(f"task {number}", task, _TASK, WRITTEN_OF_TASK, findings)
 
 
-def _tell(
+def _report(
     where: str,
     spec: JobSpec | TaskSpec,
     defaults: JobSpec | TaskSpec,
@@ -191,20 +191,20 @@ class TextLosses:
     def __init__(self, findings: ConversionFindings) -> None:
         self._findings = findings
 
-    def tell(self, field: str, texts: Iterable[str]) -> None:
+    def report(self, field: str, texts: Iterable[str]) -> None:
         """Tell when one of `texts` has blanks at its ends."""
         if any(text != text.strip() for text in texts):
             self._findings.approximated(f"{field}: blanks at the ends of a text are lost")
 
     def names(self, field: str, names: tuple[str, ...]) -> None:
         """Tell when a list of names comes back otherwise."""
-        self.tell(field, names)
+        self.report(field, names)
         if len(set(names)) < len(names):
             self._findings.translated(f"{field}: each name is written once")
 
     def path(self, field: str, path: str) -> None:
         """Tell when a path comes back otherwise."""
-        self.tell(field, [path])
+        self.report(field, [path])
         if path == "~" or path.startswith("~/"):
             self._findings.approximated(f"{field}: ~ is the home directory there, and a file called ~ here")
 

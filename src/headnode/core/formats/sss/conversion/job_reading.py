@@ -47,7 +47,7 @@ from headnode.core.model.job import (
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import TaskSpec
 
-_MOST_ID = 2**31 - 1
+_MAX_ID = 2**31 - 1
 _OF_DEPENDENCY = ("condition", "designator")
 
 
@@ -140,7 +140,7 @@ def _refuse(where: str, what: str) -> NoReturn:
 
 
 def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 11 and 1 <= int(text) <= _MOST_ID
+    return text.isascii() and text.isdigit() and len(text) < 11 and 1 <= int(text) <= _MAX_ID
 
 
 def dependency(other: str, condition: Condition, designator: Designator = Designator.JOB_ID) -> Dependency:
@@ -198,7 +198,7 @@ class JobReader:
         resource = resource_of(taken, scope.asker, self._where)
         self._ways.append(taken.options)
         tasks = list(self._tasks(self._document.scripts))
-        fields = self._asked(tasks) | self._told() | waits.fields
+        fields = self._asked(tasks) | self._simple_fields() | waits.fields
         owned = self._owned(taken)
         kept = (*scope.kept, *taken.outside, *owned)
         ours = own_extensions(scope.structured.get(Extension, ()))
@@ -301,7 +301,7 @@ class JobReader:
                 amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
         return tuple([Licence(feature, amount) for feature, amount in amounts.items()])
 
-    def _told(self) -> Fields:
+    def _simple_fields(self) -> Fields:
         """Return the fields that follow from the job's own simple properties."""
         scope = self._scope
         return {

@@ -16,7 +16,7 @@ from headnode.core.formats.sss.conversion.extensions import (
     TextLosses,
     kept_group,
     kept_job,
-    tell_losses,
+    report_losses,
 )
 from headnode.core.formats.sss.conversion.job_reading import dependency
 from headnode.core.formats.sss.conversion.programs import SWEPT, limits_back, run_of
@@ -44,13 +44,13 @@ from headnode.core.formats.sss.properties import (
     SssProperty,
 )
 from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS, ElementPlace
-from headnode.core.formats.sss.value_types import MOST_SECONDS, SssVersion
+from headnode.core.formats.sss.value_types import MAX_SECONDS, SssVersion
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, dependencies, with_option
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType, substitute
 
-MOST_WRITTEN_OUT = 1_000  # instances of a sweep whose texts differ
+MAX_WRITTEN_OUT = 1_000  # instances of a sweep whose texts differ
 
 _ESCAPED = re.compile(r"[*^]")
 
@@ -67,7 +67,7 @@ def task_group(
     written_out = _is_written_out(task, findings)
     found = written_layout(spec, task, findings)
     counted = task.kind is TaskType.SWEEP or (found and found.geometry)
-    TextLosses(findings).tell("name", [task.name])
+    TextLosses(findings).report("name", [task.name])
     own = [
         *([SssProperty(name="Name", value=task.name)] if task.name else []),
         *([SssProperty(name="TaskCount", value=task.instances)] if counted else []),
@@ -107,8 +107,8 @@ def _is_written_out(task: TaskSpec, findings: ConversionFindings) -> bool:
             findings.approximated(f"{field}: {what}")
     if same:
         return False
-    if task.instances > MOST_WRITTEN_OUT:
-        what = f"kind: more than {MOST_WRITTEN_OUT} instances with different texts are not written"
+    if task.instances > MAX_WRITTEN_OUT:
+        what = f"kind: more than {MAX_WRITTEN_OUT} instances with different texts are not written"
         findings.lost(what)
         return False
     what = f"kind: the sweep is written out, with a Task for each of its {task.instances} instances"
@@ -170,7 +170,7 @@ def written_job(spec: JobSpec, identifier: str, findings: ConversionFindings, *,
     writer = _JobObjectWriter(spec, findings)
     job = writer.job(identifier)
     if spec.alternatives and not writer.told:
-        _tell_alternatives(spec, job, findings)
+        _report_alternatives(spec, job, findings)
     if described or not spec.description:
         return job
     said = Extension(name="Extension", type=FIELD, called=DESCRIPTION, value=spec.description)
@@ -191,7 +191,7 @@ def group_of_jobs(
     return JobGroup(properties=ordered(properties), jobs=tuple(jobs))
 
 
-def _tell_alternatives(spec: JobSpec, job: SssJob, findings: ConversionFindings) -> None:
+def _report_alternatives(spec: JobSpec, job: SssJob, findings: ConversionFindings) -> None:
     """Tell when the alternatives of a job do not come back from its document as they are."""
     back = _back(job)
     number = len(back.alternatives)
@@ -243,7 +243,7 @@ class _JobObjectWriter:
     def job(self, identifier: str) -> SssJob:
         """Return the job."""
         spec, findings = self._spec, self.findings
-        tell_losses(spec, findings)
+        report_losses(spec, findings)
         tasks = tuple(self._runnable())
         kept = kept_job(_own_extensions(spec), findings)
         variants = [spec, *(_variant(spec, option) for option in range(1, len(spec.alternatives) + 1))]
@@ -253,10 +253,10 @@ class _JobObjectWriter:
             variants, alone = sized, True
             for field in ("minimum", "maximum"):
                 findings.translated(f"{field}: it is written, because alternatives have other values")
-        self._tell_together(tasks, alone=alone)
+        self._report_together(tasks, alone=alone)
         scopes = self._scopes(variants, alone=alone)
         asked = written_request(scopes[0], kept, ElementPlace.JOB, findings)
-        derived = [*self._told(tasks), *(self._run(tasks[0]) if alone else ())]
+        derived = [*self._simple_properties(tasks), *(self._run(tasks[0]) if alone else ())]
         properties = self._joined(derived, list(asked.properties), identifier)
         groups = () if alone else tuple(self._groups(scopes[1:]))
         return SssJob(
@@ -277,7 +277,7 @@ class _JobObjectWriter:
         self.told = True
         return [[each] for each in first]
 
-    def _tell_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:
+    def _report_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:
         several = not alone and sum(task.instances for task in tasks) > 1
         if several and not self._spec.together:
             self.findings.approximated("together: all tasks start together")
@@ -302,12 +302,12 @@ class _JobObjectWriter:
         for (number, task), options in zip(found, scopes, strict=True):
             yield task_group(self._spec, task, options, self.findings.at(f"task {number}"))
 
-    def _told(self, tasks: tuple[TaskSpec, ...]) -> Iterator[SssProperty]:
+    def _simple_properties(self, tasks: tuple[TaskSpec, ...]) -> Iterator[SssProperty]:
         """Yield the job's own simple properties."""
         spec = self._spec
         texts = TextLosses(self.findings)
         for field in _TEXTS:
-            texts.tell(field, [getattr(spec, field)])
+            texts.report(field, [getattr(spec, field)])
         for name, field in {**TEXT_FIELDS, **FLAG_FIELDS}.items():
             value = getattr(spec, field)
             if value:
@@ -326,7 +326,7 @@ class _JobObjectWriter:
             yield dependency(str(other), condition)
         for parent in spec.named_parents:
             designator = Designator.JOB_ID if parent.by_id else Designator.JOB_NAME
-            texts.tell("named_parents", [parent.name])
+            texts.report("named_parents", [parent.name])
             yield dependency(parent.name, parent.condition, designator)
         yield from own_words(spec.properties, self.findings)
 
@@ -336,12 +336,12 @@ class _JobObjectWriter:
         if at is None:
             return
         second = whole(at)
-        if not 0 <= second <= MOST_SECONDS:
+        if not 0 <= second <= MAX_SECONDS:
             what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be written"
             self.findings.approximated(what)
         elif float(second) != float(at):
             self.findings.approximated(f"{field}: it is written in whole seconds")
-        yield SssProperty(name=name, value=float(min(max(second, 0), MOST_SECONDS)))
+        yield SssProperty(name=name, value=float(min(max(second, 0), MAX_SECONDS)))
 
     def _notifications(self) -> Iterator[SssProperty]:
         spec = self._spec

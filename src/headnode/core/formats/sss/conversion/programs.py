@@ -31,7 +31,7 @@ from headnode.core.model.task import (
 ENV = "/usr/bin/env"
 """The program that looks for another one in PATH, as Headnode does for a command without a slash."""
 
-LONGEST_SCRIPT = 100_000  # characters; a system takes 128 KB in one argument
+MAX_SCRIPT = 100_000  # characters; a system takes 128 KB in one argument
 _VARIABLE = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 _PLAIN_PROGRAM = re.compile(r"[\w+.,@][\w+.,:@-]*", re.ASCII)  # neither an option nor a variable
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:[ \t]+(\S+))?")
@@ -125,7 +125,7 @@ def _script(name: str, body: str | None, words: list[str], shell: str) -> Progra
         path, option = option, None
     path, option = (shell, None) if shell else (path, option)
     way = _TAKES_SCRIPT.get(path.rpartition("/")[2])
-    if body is None or way is None or option or len(body) > LONGEST_SCRIPT:
+    if body is None or way is None or option or len(body) > MAX_SCRIPT:
         why = "there is no such File" if body is None else "scripts of this kind or length are not included"
         return ProgramCommand("", lost=f"Executable '#{name}': {why}; there is no command")
     flag, before = way

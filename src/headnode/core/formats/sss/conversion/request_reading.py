@@ -204,7 +204,7 @@ def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedReques
     options: dict[frozenset[Any] | None, RequestOption] = {}
     unsaid: dict[Constraint, None] = {}
     for way, lost in used:
-        request, approximations = resources_of(_heard(way.constraints, lost))
+        request, approximations = resources_of(_received(way.constraints, lost))
         key = frozenset(request.items()) if len(used) > 1 else None
         if key in options:
             unused.append(way)
@@ -215,10 +215,10 @@ def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedReques
             asking.findings.approximated(what)
     names = {one.subject[0] for one in unsaid}
     if unsaid:
-        _tell_unsaid(asking, every, unsaid)
+        _report_unwritten(asking, every, unsaid)
     if unused:
-        _tell_others(asking, used[0][0], unused)
-    _tell_elsewhere(asking, elsewhere)
+        _report_others(asking, used[0][0], unused)
+    _report_elsewhere(asking, elsewhere)
     names.update(_marked(asking, every))
     left = _of_one_asker(asking, tuple(options.values()))
     whole = bool(unused or elsewhere) or len(left) < len(options)
@@ -265,14 +265,16 @@ def _by_loss(
     return [(way, lost) for way, lost in each if len(lost) == fewest] if unused else each, unused
 
 
-def _heard(constraints: Sequence[Constraint], lost: Sequence[Constraint]) -> Sequence[Constraint]:
+def _received(constraints: Sequence[Constraint], lost: Sequence[Constraint]) -> Sequence[Constraint]:
     return [one for one in constraints if one not in lost] if lost else constraints
 
 
-def _tell_unsaid(asking: SortedScope, every: Sequence[SssProperty], unsaid: Iterable[Constraint]) -> None:
+def _report_unwritten(
+    asking: SortedScope, every: Sequence[SssProperty], unsaid: Iterable[Constraint]
+) -> None:
     policies = _policies(asking, every)
     for one in unsaid:
-        _tell(asking, policies.get(one.subject[0], asking.policy), one)
+        _report(asking, policies.get(one.subject[0], asking.policy), one)
 
 
 def _without_amounts(
@@ -300,7 +302,7 @@ def _policies(asking: SortedScope, every: Sequence[SssProperty]) -> dict[str, Aw
     return named
 
 
-def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
+def _report(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
     meaning = meaning_of(one.subject[0], asking.place)
     if one.subject[0] == "Reservation":  # without it the job would run when and where it must not
         raise BadRequest(
@@ -322,7 +324,7 @@ def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
         asking.findings.unsupported(policy, f"{one}: {meaning.becomes}", one.subject[0])
 
 
-def _tell_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
+def _report_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
     for one in others[:_SHOWN]:
         different = [str(each) for each in one.constraints if each not in way.constraints]
         said = " and ".join(different) or "the same with fewer requirements"
@@ -333,7 +335,7 @@ def _tell_others(asking: SortedScope, way: ConstraintSet, others: Sequence[Const
         asking.findings.approximated(what)
 
 
-def _tell_elsewhere(asking: SortedScope, others: Sequence[ConstraintSet]) -> None:
+def _report_elsewhere(asking: SortedScope, others: Sequence[ConstraintSet]) -> None:
     for one in others:
         said = " and ".join(map(str, one.constraints))
         asking.findings.note(f"alternative not used: {said}: this cluster is {asking.asker.machine!r}")

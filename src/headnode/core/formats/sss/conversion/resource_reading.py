@@ -17,9 +17,9 @@ from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, TaskAlter
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution
 from headnode.core.model.task import Distribution as Placed
-from headnode.core.model.value_checks import MOST_CODE
+from headnode.core.model.value_checks import MAX_CODE
 
-MOST_OPTIONS = 16
+MAX_OPTIONS = 16
 """Alternatives of one job, with what it asks for first."""
 
 Fields = Mapping[str, Any]
@@ -45,7 +45,7 @@ def combined_alternatives(weights: Sequence[Sequence[int]]) -> AlternativeChoice
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for ways in weights:
         more = [((*one, n), sum_ + weight) for one, sum_ in found for n, weight in enumerate(ways)]
-        found = sorted(more, key=lambda each: -each[1])[:MOST_OPTIONS]
+        found = sorted(more, key=lambda each: -each[1])[:MAX_OPTIONS]
     cut = math.prod(len(ways) for ways in weights) - len(found)
     choices = [one for one, _ in found]
     last = tuple(len(ways) - 1 for ways in weights)
@@ -68,7 +68,7 @@ NO_MEMORY = 1
 
 _NEUTRAL_VALUES = {
     "minimum_memory": NO_MEMORY,
-    "maximum_memory": MOST_CODE,
+    "maximum_memory": MAX_CODE,
     "needs": ANY_NODE,
     "distribution": Placed(),
 }

@@ -53,10 +53,10 @@ from headnode.core.formats.sss.properties import (
     Unit,
 )
 from headnode.core.formats.sss.property_rows import ElementPlace, meaning_of
-from headnode.core.formats.sss.value_types import MOST_SECONDS
+from headnode.core.formats.sss.value_types import MAX_SECONDS
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.value_checks import MOST_CODE
+from headnode.core.model.value_checks import MAX_CODE
 
 Request = Mapping[str, Any]
 """What is requested, by field."""
@@ -68,7 +68,7 @@ Item = TypeVar("Item")
 
 
 def _write_run_time(name: str, limit: Seconds) -> Iterator[Clause]:
-    if limit <= MOST_SECONDS:
+    if limit <= MAX_SECONDS:
         yield (SssProperty(name=name, value=Seconds(float(math.ceil(limit)))),)
 
 
@@ -179,7 +179,7 @@ class ResourceRow(NamedTuple):
 
 
 def _exact_bounds(number: int | float) -> Bounds | None:
-    return (int(number), int(number)) if 1 <= number <= MOST_CODE and not number % 1 else None
+    return (int(number), int(number)) if 1 <= number <= MAX_CODE and not number % 1 else None
 
 
 def _exact_amount(size: int | Fraction | None) -> int:

@@ -129,19 +129,19 @@ def _bounds(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFind
     single = not tasks or (len(tasks) == 1 and tasks[0].instances == 1)
     if spec.minimum is None and spec.maximum is None:
         if not single:
-            _tell(findings, "minimum", f"its tasks start together, on {least} or more")
-            _tell(findings, "maximum", f"it is what all tasks can use, {most}")
+            _report(findings, "minimum", f"its tasks start together, on {least} or more")
+            _report(findings, "maximum", f"it is what all tasks can use, {most}")
         return None
     low = spec.minimum if spec.minimum is not None else max((task.minimum for task in tasks), default=1)
     high = spec.maximum if spec.maximum is not None else max(most, low)
     if spec.minimum is None or low < least:
-        _tell(findings, "minimum", f"its tasks start together, on {max(low, least)} or more")
+        _report(findings, "minimum", f"its tasks start together, on {max(low, least)} or more")
     if spec.maximum is None or high < max(low, least):
-        _tell(findings, "maximum", f"it is {max(high, low, least)}")
+        _report(findings, "maximum", f"it is {max(high, low, least)}")
     return low, high
 
 
-def _tell(findings: ConversionFindings, field: str, what: str) -> None:
+def _report(findings: ConversionFindings, field: str, what: str) -> None:
     findings.approximated(f"{field}: {what}")
 
 
@@ -162,7 +162,7 @@ def requested_of_job(
                     f"{field}: requests of job and tasks for {name} are written for each task"
                 )
     found = (job, *(_possible(one, findings.at(f"task {number}")) for number, one in enumerate(own, 1)))
-    _tell_held(spec, found, findings)
+    _report_held(spec, found, findings)
     return found
 
 
@@ -180,7 +180,7 @@ def _with_held(spec: JobSpec, job: Request, tasks: Sequence[Request]) -> Request
     return {**job, **more}
 
 
-def _tell_held(spec: JobSpec, requests: Sequence[Request], findings: ConversionFindings) -> None:
+def _report_held(spec: JobSpec, requests: Sequence[Request], findings: ConversionFindings) -> None:
     """Tell what is held otherwise: in SSS all that is asked for of a node is held."""
     most = {name: max(one.get(field, 0) for one in requests) for name, field in _HELD.items()}
     if HeldAmounts(**most) != spec.held:
@@ -225,7 +225,7 @@ def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Reques
     texts = TextLosses(findings)
     for field in ("requested_nodes", "excluded_nodes", "node_groups"):
         texts.names(field, getattr(spec, field))
-    texts.tell("licences", [licence.feature for licence in spec.licences])
+    texts.report("licences", [licence.feature for licence in spec.licences])
     if any(licence.amount is None for licence in spec.licences):
         findings.lost("licences: SSS cannot request one for each processor: left out")
     needs = _of_needs(spec.needs, findings)
@@ -247,10 +247,10 @@ def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Reques
         "template": spec.template,
     }
     most = {} if spec.maximum_memory is None else {"maximum_memory": spec.maximum_memory}
-    return {**needs, **size, **_said(own), **most}
+    return {**needs, **size, **_stated(own), **most}
 
 
-def _said(fields: Fields) -> Request:
+def _stated(fields: Fields) -> Request:
     """Return the fields in which anything is said."""
     return {field: value for field, value in fields.items() if value and value != FOREVER}
 
@@ -259,7 +259,7 @@ def _groups(spec: JobSpec, findings: ConversionFindings) -> tuple[str, tuple[Wor
     """Return the one node group as a partition, or several as features."""
     names = tuple(dict.fromkeys(spec.node_groups))
     if spec.node_group_op is not NodeGroupOp.INTERSECT:
-        _tell_group_op(spec, findings)
+        _report_group_op(spec, findings)
     if len(names) < 2:
         return "".join(names), ()
     for field in ("node_groups", "needs"):
@@ -268,7 +268,7 @@ def _groups(spec: JobSpec, findings: ConversionFindings) -> tuple[str, tuple[Wor
     return "", (names,) if either else tuple((name,) for name in names)
 
 
-def _tell_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
+def _report_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
     if spec.node_group_op is NodeGroupOp.UNION and spec.node_groups:
         findings.translated("node_group_op: written as a request for one of several features")
     else:
@@ -290,14 +290,14 @@ def _of_needs(needs: NodeNeeds, findings: ConversionFindings) -> Request:
         findings.lost("needs: one of no features cannot be written: any node may be selected")
     fields = {field: getattr(needs, field) for field in needs.__struct_fields__ if field in RELATED}
     once = {field: _once(words) for field, words in fields.items() if isinstance(words, tuple)}
-    return _said({**fields, **once, "features": _once(_once(words) for words in needs.features if words)})
+    return _stated({**fields, **once, "features": _once(_once(words) for words in needs.features if words)})
 
 
 def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFindings) -> Request:
     findings = findings.at(f"task {number}")
     texts = TextLosses(findings)
-    texts.tell("required_nodes", task.required_nodes)
-    texts.tell("node_group", [task.node_group])
+    texts.report("required_nodes", task.required_nodes)
+    texts.report("node_group", [task.node_group])
     if len(task.required_nodes) > 1:
         findings.lost("required_nodes: an SSS task group requests one of several nodes, not all of them")
     required = task.required_nodes if len(task.required_nodes) == 1 else ()
@@ -312,7 +312,7 @@ def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFin
         "names": _narrowed(required, needs.get("names"), "required_nodes", findings),
         "features": _once(group + needs.get("features", ())),
     }
-    return {**needs, **_said(own)}
+    return {**needs, **_stated(own)}
 
 
 def _both(

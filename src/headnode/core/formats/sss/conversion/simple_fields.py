@@ -34,7 +34,7 @@ from headnode.core.formats.sss.property_rows import (
     PropertyRole,
     meaning_of,
 )
-from headnode.core.formats.sss.value_types import MOST_SECONDS
+from headnode.core.formats.sss.value_types import MAX_SECONDS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import FOREVER, HIGHEST, LOWEST, Instant, Priority, Seconds
 from headnode.core.model.task import Distribution as Placed
@@ -102,7 +102,7 @@ class SortedScope:
         """Keep a property, and say that it has no effect."""
         self.kept.append(one)
         policy = one.awareness or self.policy
-        self.findings.unsupported(policy, f"{_told(one)}: {why}", one.name)
+        self.findings.unsupported(policy, f"{_as_text(one)}: {why}", one.name)
 
     def _one(self, one: SssProperty) -> None:
         if isinstance(one, UnknownElement):
@@ -151,13 +151,13 @@ def _refuse_in_part(one: SssProperty, where: str) -> NoReturn:
     """
     raise BadRequest(
         code="part",
-        what=f"{where}: {_told(one)}: it applies to whole jobs, and all tasks of a job start together",
+        what=f"{where}: {_as_text(one)}: it applies to whole jobs, and all tasks of a job start together",
         fix=f"write {one.name} in the Job, or write the tasks as a job of their own",
         path=(one.name,),
     )
 
 
-def _told(one: SssProperty) -> str:
+def _as_text(one: SssProperty) -> str:
     if isinstance(one, SssDistribution):
         return f"{one.name} {one.kind} {one.value}"
     called = getattr(one, "called", "")
@@ -167,7 +167,7 @@ def _told(one: SssProperty) -> str:
 ROUND_ROBIN = "RoundRobin"
 
 
-_MOST_PER_NODE = 1_000_000
+_MAX_PER_NODE = 1_000_000
 
 
 def is_understood(one: SssDistribution) -> bool:
@@ -198,7 +198,7 @@ def distribution_of(properties: Iterable[SssProperty]) -> Placed | None:
         return None
     if one.kind is DistributionKind.RULE:
         return Placed(round_robin=True)
-    return Placed(per_node=min(one.number, _MOST_PER_NODE), geometry=one.geometry)
+    return Placed(per_node=min(one.number, _MAX_PER_NODE), geometry=one.geometry)
 
 
 def distribution_back(placed: Placed | None, findings: ConversionFindings) -> Iterator[SssProperty]:
@@ -310,7 +310,7 @@ def own_words(properties: Mapping[str, str], findings: ConversionFindings) -> It
     """Yield the user's own properties as Extensions."""
     if properties:
         findings.translated(f"properties: they are Extensions of type {PROPERTY}")
-    TextLosses(findings).tell("properties", [*properties, *properties.values()])
+    TextLosses(findings).report("properties", [*properties, *properties.values()])
     for name, value in properties.items():
         if not name.strip() or name.startswith("<"):
             findings.lost(f"properties: {name!r} is not a name of an Extension: it is left out")
@@ -323,8 +323,8 @@ def span(field: str, limit: Seconds, findings: ConversionFindings) -> Seconds:
     if limit == FOREVER:
         return limit
     whole = Seconds(float(math.ceil(limit)))
-    if whole > MOST_SECONDS:
-        findings.lost(f"{field}: more than {MOST_SECONDS} s cannot be written: no limit is written")
+    if whole > MAX_SECONDS:
+        findings.lost(f"{field}: more than {MAX_SECONDS} s cannot be written: no limit is written")
         return FOREVER
     if whole != limit:
         findings.approximated(f"{field}: whole seconds, rounded up")

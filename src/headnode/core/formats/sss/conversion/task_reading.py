@@ -36,7 +36,7 @@ from headnode.core.formats.sss.properties import (
 )
 from headnode.core.formats.sss.property_rows import OUTCOMES, ROWS, ElementPlace, meaning_of
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.task import MOST_INSTANCES, ResourceLimit, TaskType
+from headnode.core.model.task import MAX_INSTANCES, ResourceLimit, TaskType
 from headnode.core.model.task import Distribution as Placed
 
 Fields = dict[str, Any]
@@ -156,18 +156,18 @@ class SssTaskReader:
         """Return the tasks that differ in more than where they ran, with the number of each."""
         tasks = [task for task in group.tasks if isinstance(task, Task)]
         if len(tasks) < len(group.tasks):
-            self._tell_elsewhere(group.tasks, findings)
+            self._report_elsewhere(group.tasks, findings)
         written = said.get("TaskCount")
         count = written if isinstance(written, int) else len(group.tasks)
         if len(tasks) < len(group.tasks):
             count = min(count, len(tasks))
         if written is None and group.written and len(group.tasks) == 1:
             count = numbered(group.within.properties) or count
-        if count > MOST_INSTANCES:
+        if count > MAX_INSTANCES:
             raise BadRequest(
                 code="too-many-instances",
                 what=f"{findings.where}: TaskCount {count} is more than a task may have instances",
-                fix=f"write {MOST_INSTANCES} or less",
+                fix=f"write {MAX_INSTANCES} or less",
                 path=("TaskCount",),
             )
         if count == 0:
@@ -182,7 +182,7 @@ class SssTaskReader:
             found.append((others, count - len(tasks)))
         return found
 
-    def _tell_elsewhere(self, tasks: Iterable[Task | TaskRef], findings: ConversionFindings) -> None:
+    def _report_elsewhere(self, tasks: Iterable[Task | TaskRef], findings: ConversionFindings) -> None:
         for task in tasks:
             if isinstance(task, TaskRef):
                 what = f"task {task.id!r} is defined elsewhere: it is not run"

@@ -95,7 +95,7 @@ def _both(
     asking: tuple[SssProperty, ...],
 ) -> WrittenRequest | None:
     """Return what says both; None when together they would say something else than options."""
-    said = _said(kept, place)
+    said = _accepted_options(kept, place)
     if said is None or not _all_agree(said, options):
         return None
     pairs = zip(said if len(said) > 1 else [*said] * len(options), options, strict=True)
@@ -109,7 +109,7 @@ def _both(
         known = kept.requested.properties
         envelope = replace(kept.requested, properties=(*more, *_together(known)) if more else known)
         found = WrittenRequest((*others, *asking, *_outside_of(left[0])), envelope)
-    again = _said(replace(kept, properties=found.properties, requested=found.requested), place)
+    again = _accepted_options(replace(kept, properties=found.properties, requested=found.requested), place)
     return found if again and len(again) == len(options) and _all_agree(again, options) else None
 
 
@@ -142,7 +142,7 @@ def _outside_of(request: Request) -> tuple[SssProperty, ...]:
     return tuple(one for clause in clauses_of(request, outside=True) for one in clause)
 
 
-def _said(kept: SssScope, place: ElementPlace) -> Options | None:
+def _accepted_options(kept: SssScope, place: ElementPlace) -> Options | None:
     try:
         taken = accept_request(SortedScope(kept, place, Awareness.IGNORE, ConversionFindings()))
     except BadRequest:

@@ -15,7 +15,7 @@ from headnode.core.formats.sss.sssrmap.messages import elements
 from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode
 from headnode.core.formats.text.xml_text import XmlElement
 
-MOST_STEPS: Final = 16
+MAX_STEPS: Final = 16
 _STEP: Final = re.compile(r"(\*|@?[A-Za-z_][\w.-]{0,127})((?:\[[^\]]{1,300}\])*)\Z")
 _TEST: Final = re.compile(r"(@?)([A-Za-z_][\w.-]{0,127})\s*=\s*(?:'([^']*)'|\"([^\"]*)\")\Z")
 _INDEX: Final = re.compile(r"[1-9][0-9]{0,5}\Z")
@@ -86,7 +86,7 @@ def read_path(name: str) -> ObjectPath:
     """
     anchored = name.startswith("/")
     written = _split(name.lstrip("/") if anchored else name)
-    if not 0 < len(written) <= MOST_STEPS:
+    if not 0 < len(written) <= MAX_STEPS:
         raise _wrong(name)
     steps = tuple(_step(name, part) for part in written)
     if any(step.is_attribute for step in steps[:-1]):

@@ -37,7 +37,7 @@ class AskedColumn(NamedTuple):
     place: int = 0  # of the object in a row
 
 
-MOST_KINDS: Final = 4  # that one query joins
+MAX_KINDS: Final = 4  # that one query joins
 _PLAIN, _SORT, _TROS, _GROUP = "", "sort", "tros", "groupby"
 _TRUE: Final = ("true", "1", "yes")
 _KNOWN_OPTIONS: Final = frozenset(("showhidden", "unique", "limit", "offset"))
@@ -69,7 +69,7 @@ def answer_rows(request: RmapRequest, found: list[Row], columns: Sequence[AskedC
         for column in reversed(columns):
             if _op(column.get) in (_SORT, _TROS):
                 found.sort(key=partial(_rank, column), reverse=_op(column.get) == _TROS)
-        rows = [_told(request, one, columns) for one in found]
+        rows = [_answer_object(request, one, columns) for one in found]
     if options_of(request).get("unique", "").lower() in _TRUE:
         rows = list({canonical(row): row for row in rows}.values())
     return _some(request, rows)
@@ -84,7 +84,7 @@ def row_name(request: RmapRequest) -> str:
     return "_".join(request.objects)
 
 
-def _told(request: RmapRequest, row: Row, columns: Sequence[AskedColumn]) -> XmlElement:
+def _answer_object(request: RmapRequest, row: Row, columns: Sequence[AskedColumn]) -> XmlElement:
     """Return the object of an answer: what was asked of a row, in the order of the request."""
     if len(row) == 1:
         return _picked(row[0], columns) if columns else row[0]
@@ -105,9 +105,9 @@ def refuse_many(request: RmapRequest) -> None:
         raise MessageFault(
             StatusCode.TOO_LARGE, f"the request has more than {RMAP_CONDITIONS} of Get and Where"
         )
-    if len(request.objects) > MOST_KINDS:
+    if len(request.objects) > MAX_KINDS:
         raise MessageFault(
-            StatusCode.TOO_LARGE, f"the request has more than {MOST_KINDS} Objects", "ask several times"
+            StatusCode.TOO_LARGE, f"the request has more than {MAX_KINDS} Objects", "ask several times"
         )
 
 
