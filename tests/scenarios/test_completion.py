@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import Script, ScriptedHead, hn, job, node, task
 
-from headnode.apps.cli.options import STATES
+from headnode.protocol.state_names import JOB_STATES
 
 JOBS = [job(31, "Running", name="solve\nheat"), job(4, "Failed", command="test 1")]
 SCRIPT: Script = {
@@ -45,7 +45,7 @@ def offered(line: str, state: Path) -> list[str]:
         ("hn job submit /reservation:", ["/reservation:course"]),
         ("hn job submit --parentjobids ", ["31", "4"]),
         ("hn job list --state ru", ["Running"]),
-        ("hn job list -t ", list(STATES)),
+        ("hn job list -t ", list(JOB_STATES)),
         ("hn node list /state:D", ["/state:Draining", "/state:Drained"]),
         ("hn job submit /priority:a", ["/priority:AboveNormal"]),
         ("hn job submit --exclu", ["--exclusive", "--excludednodes"]),

@@ -242,6 +242,6 @@ def test_job_numbers_of_any_length_are_kept() -> None:
 
 
 def test_seconds_are_said_of_a_log_that_is_over_within_an_hour() -> None:
-    assert calendar(KTH, 50, 3649).said(9) == "Mon 23 Sep 1996, 14:00:40"
-    assert calendar({}, 50, 3649).said(61) == "day 0, 00:01:01"
-    assert calendar({}, 50, 3650).said(61) == "day 0, 00:01"
+    assert calendar(KTH, 50, 3649).time_text(9) == "Mon 23 Sep 1996, 14:00:40"
+    assert calendar({}, 50, 3649).time_text(61) == "day 0, 00:01:01"
+    assert calendar({}, 50, 3650).time_text(61) == "day 0, 00:01"

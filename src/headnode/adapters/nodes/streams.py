@@ -186,7 +186,7 @@ class Sessions:
     """All conversations of the head."""
 
     def __init__(self, send: Callable[[str, FromHead], None]) -> None:
-        """`say` sends a message to a node, if it is there."""
+        """`send` sends a message to a node, if it is there."""
         self._send = send
         self._streams: dict[str, LaunchStream] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -266,7 +266,7 @@ class Relay:
     """Passes on what may pass, and ends what attempts that are over have launched."""
 
     def __init__(self, send: Callable[[str, FromHead], None], sessions: Sessions) -> None:
-        """`say` sends a message to a node, if it is there; `sessions` are the conversations of the head."""
+        """`send` sends a message to a node, if it is there; `sessions` are the conversations of the head."""
         self._send, self._sessions = send, sessions
         self._launched: dict[
             JobId, dict[_RelayedAttempt, set[str]]

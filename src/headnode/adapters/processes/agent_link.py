@@ -111,7 +111,7 @@ class AgentLink:
             self._unsaid += frame(_encode(message).encode())
 
     def send_encoded(self, message: str) -> None:
-        """Send a message that is JSON already; else as `say`."""
+        """Send a message that is JSON already; else as `send`."""
         if self._socket is None:
             return
         self._unsaid += frame(message.encode())

@@ -115,7 +115,7 @@ class RemoteCommands:
         watch: Callable[[RemoteStep], None],
         report: Callable[[list[Any]], None],
     ) -> None:
-        """`watch` is given outposts of attempts, whose memory is to be looked at; `tell` tells the agent."""
+        """`watch` gets steps whose memory is to be checked; `report` sends a message to the agent."""
         self._run, self._groups, self._watch, self._report = run_directory, groups, watch, report
         self._outposts: dict[str, RemoteStep] = {}
         self._settled: dict[

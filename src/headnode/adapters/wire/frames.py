@@ -115,12 +115,12 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def deliver_frames(streams: Streams, largest: int, received: Callable[[bytes], bool]) -> None:
-    """Call `heard` with each message until the stream ends, or until it returns False.
+    """Call `received` with each message until the stream ends, or until it returns False.
 
     It is called in the turn of the event loop in which the message arrives.  What it says by a `FrameWriter`
     goes at the end of that turn.  To wake a task up with each message takes two turns more.
     Raises:  BadRequest ``frame`` when a message is larger than `largest`, or the stream ended inside one;
-             what `heard` raises.
+             what `received` raises.
     """
     reader, writer = streams
     transport = writer.transport

@@ -55,7 +55,7 @@ _PLAIN_SHAPES = (SssProperty, Charge, Consumable, Selection, SssStream, Notifica
 class PlainName(msgspec.Struct):
     """A name of a property: its row, the version it is of, and what may stand only once; None: any number.
 
-    `called` is its name in 3.1.0; `read` is None where the text is the value; `heard` is how often the
+    `called` is its name in 3.1.0; `read` is None where the text is the value; `received` is how often the
     document has it.  `known` are the properties of some texts: most values of a document are repeated.
     """
 

@@ -102,7 +102,7 @@ const WAITS = [ // up to so many seconds, in this colour
   [0, "no wait", "#5f8fd6"], [600, "up to 10 min", "#37a6a0"], [3600, "up to 1 h", "#76b35a"],
   [21600, "up to 6 h", "#d9ab2c"], [DAY, "up to a day", "#e07b39"], [Infinity, "over a day", "#d2455f"],
 ];
-const MOST_BARS = 8000;
+const MAX_BARS = 8000;
 const STEPS = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, DAY, 2 * DAY, 7 * DAY]; // between marks, in seconds
 
 class Gantt {
@@ -172,9 +172,9 @@ class Gantt {
       if (start < end && start + runTimes[job] > this.begin) found.push(job);
     }
     const all = found.length;
-    if (found.reduce((bars, job) => bars + this.policy.stripCounts[job], 0) > MOST_BARS) {
+    if (found.reduce((bars, job) => bars + this.policy.stripCounts[job], 0) > MAX_BARS) {
       const area = (job) => Math.min(runTimes[job], this.length) * processors[job];
-      let room = MOST_BARS;
+      let room = MAX_BARS;
       found = found.sort((one, other) => area(other) - area(one)).filter((job) => (room -= this.policy.stripCounts[job]) >= 0);
     }
     return { found, all };

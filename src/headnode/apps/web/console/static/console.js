@@ -6,7 +6,7 @@ const NOT_SOONER = 1500; // milliseconds between two fetches of a page
 const AT_LEAST_EVERY = 30000; // milliseconds: what changes without an event, such as elapsed times
 const PATIENCE = 20000; // milliseconds until an answer counts as lost
 const FOLLOW_EVERY = [1000, 5000]; // milliseconds between two looks at output that grows, and that is silent
-const MOST_OUTPUT = 1000000; // characters of output that a page keeps
+const MAX_OUTPUT = 1000000; // characters of output that a page keeps
 const content = () => document.getElementById("content");
 const live = document.getElementById("live");
 const lost = document.getElementById("lost");
@@ -201,7 +201,7 @@ async function more(box) {
   box.dataset.style = part.style;
   silent = part.html ? FOLLOW_EVERY[0] : Math.min(FOLLOW_EVERY[1], silent * 1.5);
   let size = box.textContent.length;
-  while (size > MOST_OUTPUT && box.firstChild !== box.lastChild) {
+  while (size > MAX_OUTPUT && box.firstChild !== box.lastChild) {
     size -= box.firstChild.textContent.length;
     box.firstChild.remove();
   }

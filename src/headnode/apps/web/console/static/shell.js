@@ -5,8 +5,8 @@ import { FitAddon } from "./vendor/addon-fit-0.11.0/addon-fit.mjs";
 const place = document.getElementById("terminal");
 const said = document.getElementById("said");
 const keys = document.getElementById("keys");
-const MOST_UNREAD = 8 * 1024 * 1024; // bytes of output that are not drawn yet; what comes then is left out
-const MOST_AHEAD = 32 * 1024; // bytes of input that the head has not taken yet
+const MAX_UNREAD = 8 * 1024 * 1024; // bytes of output that are not drawn yet; what comes then is left out
+const MAX_AHEAD = 32 * 1024; // bytes of input that the head has not taken yet
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // they would turn what follows around
 const decoder = new TextDecoder();
 const bytesOf = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
@@ -53,8 +53,8 @@ function type(bytes) {
 }
 
 function sendInput() {
-  while (input.length && ahead < MOST_AHEAD) {
-    const part = input.slice(0, MOST_AHEAD - ahead);
+  while (input.length && ahead < MAX_AHEAD) {
+    const part = input.slice(0, MAX_AHEAD - ahead);
     input = input.slice(part.length);
     ahead += part.length;
     send({ in: encode(part) });
@@ -62,7 +62,7 @@ function sendInput() {
 }
 
 function draw(bytes) {
-  if (unread > MOST_UNREAD) { leftOut = true; return; }
+  if (unread > MAX_UNREAD) { leftOut = true; return; }
   unread += bytes.length;
   terminal.write(decoder.decode(bytes, { stream: true }).replace(BIDI, "\ufffd"), () => { unread -= bytes.length; });
   if (leftOut) { leftOut = false; terminal.write("\x1b[m\r\n[output was left out: it came faster than it is drawn]\r\n"); }
