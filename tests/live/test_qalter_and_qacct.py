@@ -65,6 +65,8 @@ def test_qalter_of_pbs_changes_a_job_and_says_nothing(head: RealHead, pbs: Progr
     [
         ("gridengine", "-o file 999999", 1, "-o is not supported here for a job that was submitted"),
         ("gridengine", "-hold_jid 3 999999", 1, "-hold_jid is not supported here"),
+        ("gridengine", "-V 999999", 1, "-V is not supported here for a job that was submitted"),
+        ("gridengine", "-cwd 999999", 1, "-cwd is not supported here"),
         ("gridengine", "-pe smp 2 999999", 1, "-pe is not supported here"),
         ("gridengine", "-p 2000 999999", 7, 'invalid priority "2000"'),
         ("gridengine", "-N x 999999", 1, 'denied: job "999999" does not exist'),
@@ -72,6 +74,7 @@ def test_qalter_of_pbs_changes_a_job_and_says_nothing(head: RealHead, pbs: Progr
         ("gridengine", "-nosuch", 2, 'invalid option argument "-nosuch"'),
         ("pbs", "-l select=2 999999", 1, "-l is not supported here"),
         ("pbs", "-l walltime=x 999999", 1, "Illegal attribute or resource value"),
+        ("pbs", "-V 999999", 1, "-V is not supported here"),
         ("pbs", "-W depend=afterok:1 999999", 1, "-W is not supported here"),
         ("pbs", "-p 2000 999999", 2, 'invalid priority "2000"'),
         ("pbs", "-N x 999999", 153, "Unknown Job Id 999999"),

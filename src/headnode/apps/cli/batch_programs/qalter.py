@@ -85,6 +85,8 @@ def _read(words: "Sequence[str]", system: str) -> "tuple[list[JobChange], list[s
             changes.append(_hold(value, system))
         else:
             name, values = option_of(word, left, system)
+            if name not in OPTIONS[system]:
+                raise _not_here(name)
             changes.append(_read_option(name, " ".join(values), system))
     changes.sort(key=lambda change: "priority" not in change.terms)  # it is told first
     return changes, targets, users
