@@ -70,12 +70,11 @@ def test_root_keeps_state_where_the_whole_machine_finds_it() -> None:
     assert head_to_ask({"XDG_STATE_HOME": "/elsewhere"}, 0) == SYSTEM_STATE
 
 
-def test_a_relative_state_home_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_a_relative_state_home_is_ignored(tmp_path: Path) -> None:
     own = tmp_path / ".local" / "state" / "headnode"
     own.mkdir(parents=True)
     (own / "head.sock").touch()
-    assert head_to_ask({"XDG_STATE_HOME": "relative"}, 1000) == str(own)
+    assert head_to_ask({"XDG_STATE_HOME": "relative", "HOME": str(tmp_path)}, 1000) == str(own)
 
 
 def test_the_head_of_the_whole_machine_is_asked_when_there_is_no_own_one(

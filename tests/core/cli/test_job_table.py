@@ -117,9 +117,9 @@ def test_a_record_on_a_terminal_breaks_no_word_and_fits() -> None:
 def test_a_sentence_on_a_terminal_breaks_no_word(capsys: pytest.CaptureFixture[str]) -> None:
     sentence = "Job 126 'mixed' failed: 2 tasks finished, 4 tasks failed, in 4.1 s; task 1 failed"
     write = sys.stdout.write
-    TableOutput(write, write, lambda _: None, 80).said(sentence, {})
+    TableOutput(write, write, lambda _: None, 80).outcome(sentence, {})
     assert capsys.readouterr().out == sentence.replace("1 failed", "1\nfailed") + "\n"
-    TableOutput(write, write, lambda _: None).said(sentence, {})
+    TableOutput(write, write, lambda _: None).outcome(sentence, {})
     assert capsys.readouterr().out == sentence + "\n"
 
 

@@ -52,10 +52,11 @@ def test_the_head_may_be_named_before_the_command() -> None:
     ],
 )
 def test_what_is_typed_wrongly_says_every_form_that_is_taken(
-    words: str, fix: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    words: str, fix: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HEADNODE_STATE", str(tmp_path))
     with pytest.raises((HeadnodeError, SystemExit)) as refused:
-        obey(["--state", str(tmp_path), *words.split()])
+        obey(words.split())
     said = refused.value.fix if isinstance(refused.value, HeadnodeError) else capfd.readouterr().err
     assert fix in said
 

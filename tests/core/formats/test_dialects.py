@@ -451,6 +451,16 @@ def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other
             assert told(report)
 
 
+@pytest.mark.parametrize("dialect", JOB_FILES)
+def test_what_a_task_needs_of_nodes_is_not_taken_for_the_needs_of_its_job_in_silence(dialect: str) -> None:
+    base = plain_job(dialect)
+    for needs in (NodeNeeds(excluded=("n1",)), NodeNeeds(names=("n1",)), NodeNeeds(minimum_processors=2)):
+        spec = replace(base, tasks=(replace(base.tasks[0], needs=needs),))
+        text, report = written(spec, dialect)
+        if text and meaning(read(text).only_job()) != meaning(spec):
+            assert told(report), needs
+
+
 def test_a_hold_until_the_beginning_of_1970_is_not_lost_silently() -> None:
     """Its moment is the number 0, which is false."""
     spec = replace(plain_job("hpcpack-2008"), hold_until=Instant(0.0))

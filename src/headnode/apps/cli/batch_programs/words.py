@@ -328,7 +328,7 @@ def moment(text: str, now: float, *, ahead: bool = False) -> float:
 def utc_time(at: float) -> str:
     """Return a time as the head is told it: with its time zone, for the head may be in another.
 
-    >>> as_told(0.0)
+    >>> utc_time(0.0)
     '1970-01-01T00:00:00Z'
     """
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -109,6 +109,9 @@ class _JobLines:
             yield "request_cpus", str(self._processors)
         self._sizes()
         yield from self._amounts()
+        if task.needs not in (NodeNeeds(), spec.needs):
+            what = "needs: they are requirements of the whole job"
+            self._losses.add(Fidelity.TRANSLATED, "task", what)
         if requirements := requirements_of(spec, list(dict.fromkeys((spec.needs, task.needs))), self._losses):
             yield "requirements", requirements
         if rank := rank_of(spec, self._losses):
