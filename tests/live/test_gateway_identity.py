@@ -248,7 +248,7 @@ def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, 
         told = {name: (answer.status_code, answer.json()["class"]) for name, answer in answers.items()}
         assert set(told.values()) == {(403, "not-allowed")}, told
         with Shell(gateway, job["job"], page(other, gateway)) as shell:
-            shell.send(csrf=other.headers["X-CSRF-Token"], command="id")
+            shell.say(csrf=other.headers["X-CSRF-Token"], command="id")
             assert shell.end()[0]["problem"]["status"] == 403
         changing = {
             route.path.format(job=job["job"], task=1)

@@ -19,7 +19,7 @@ PARENT = """
 import os, socket, sys
 from headnode.adapters.processes import launcher, piped, terminal
 from headnode.adapters.wire import frame_codec
-from headnode.adapters.processes.launcher import Frames, say_exit
+from headnode.adapters.processes.launcher import Frames, send_exit
 
 piped._LINGER = terminal._LINGER = 0.0
 launcher._MAX_WAITING, frame_codec.CHUNK, frame_codec.CHUNK = 1, 1024, 1024
@@ -29,7 +29,7 @@ if sys.argv[2] == "terminal":
     command = terminal.Terminal(frames, argv, os.environ, b"24 80 dumb")
 else:
     command = piped.Piped(frames, argv, os.environ)
-say_exit(frames, command.run(), "")
+send_exit(frames, command.run(), "")
 """
 
 

@@ -124,10 +124,12 @@ def middle_of(outbox: sqlite3.Connection) -> int:
 
 
 def rows(standby: Standby, question: str, file: str = "notices.db") -> list[tuple[Any, ...]]:
-    """Return what a standby has in a file; nothing if it is not there yet."""
+    """Return what a standby has in a file; nothing if it is not there yet, or has no tables yet."""
     if not (standby.state / file).exists():
         return []
     with closing(sqlite3.connect(standby.state / file)) as database:
+        if not database.execute("select 1 from sqlite_master where type = 'table'").fetchall():
+            return []
         return database.execute(question).fetchall()
 
 
@@ -264,11 +266,11 @@ SLOW = """
 import sys, time
 from headnode.apps.standby import following, main
 
-def slowly(self, *events, real=following.Following._follow):
+def slowly(self, *events, real=following.HeadReplica._follow):
     time.sleep(0.1)
     real(self, *events)
 
-following.Following._follow = slowly
+following.HeadReplica._follow = slowly
 sys.exit(main.main(sys.argv[1:]))
 """
 

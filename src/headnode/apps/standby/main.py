@@ -79,7 +79,7 @@ class StandbyStatus(msgspec.Struct, frozen=True):
     listen: str
     head: str
     connected: bool
-    received: float | None
+    heard: float | None
     number: int
     jobs: int
     problem: str
