@@ -61,7 +61,7 @@ class LaunchStream:
     def launch(self, message: Launch) -> None:
         """Say the first message of all."""
         self._unheard.append((0, message))
-        self._report(message)
+        self._transmit(message)
 
     async def send(self, kind: str, data: bytes = b"", code: int = 0) -> None:
         """Send a piece once there is room, and the receiver knows the launch."""
@@ -70,7 +70,7 @@ class LaunchStream:
         self._said += 1
         piece = LaunchData(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
         self._unheard.append((self._said, piece))
-        self._report(piece)
+        self._transmit(piece)
 
     def _must_wait(self) -> bool:
         """Whether too much is unacknowledged, or the first message is: an unknown launch is ended."""
@@ -94,7 +94,7 @@ class LaunchStream:
 
     def acknowledge(self) -> None:
         """Say what was dealt with."""
-        self._report(LaunchAck(self.route, self.back, self._taken))
+        self._transmit(LaunchAck(self.route, self.back, self._taken))
 
     async def all_received(self) -> None:
         """Wait until the other side has taken all, or never will."""
@@ -118,7 +118,7 @@ class LaunchStream:
                 await self.send("gone")
                 await self.all_received()
         if self._unheard and not self.failed:
-            self._report(LaunchData(self.route, self.back, 0, "failed", _GONE.encode()))
+            self._transmit(LaunchData(self.route, self.back, 0, "failed", _GONE.encode()))
         self.fail(_GONE)
 
     def receive(self, message: LaunchData | LaunchAck) -> None:
@@ -143,11 +143,11 @@ class LaunchStream:
         """Repeat what was not taken, and show that we live."""
         if self._unheard and now - self._spoke >= REPEAT:
             for _, message in self._unheard:
-                self._report(message)
+                self._transmit(message)
         elif now - self._spoke >= SHOW_LIFE:
             self.acknowledge()
 
-    def _report(self, message: Launching) -> None:
+    def _transmit(self, message: Launching) -> None:
         self._spoke = asyncio.get_running_loop().time()
         self._send(message)
 

@@ -172,9 +172,9 @@ class ShepherdFactory:
         if not data:
             self._lost()
             return
-        self._report(json.loads(data), files)
+        self._dispatch(json.loads(data), files)
 
-    def _report(self, message: list[Any], files: list[int]) -> None:
+    def _dispatch(self, message: list[Any], files: list[int]) -> None:
         match message:
             case ["opened", number]:
                 self._opened(number, files)
