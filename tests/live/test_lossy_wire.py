@@ -219,6 +219,20 @@ def test_of_one_kind_every_message_is_lost_for_a_while_and_nothing_is_stuck(scen
     scene.until(lambda: not list((scene.state / "jobs").iterdir()), "nothing of them is kept")
 
 
+def test_without_a_health_check_no_node_stays_drained_by_one_though_its_last_report_is_lost(
+    scene: Scene,
+) -> None:
+    scene.head.ask("set_parameters", values={"HealthCheckProgram": "/bin/false"})
+    job = once(scene, "true")
+    scene.until(lambda: [n["state"] for n in scene.head.ask("nodes")["nodes"]] == ["Draining"], "it drains")
+    scene.only, scene.fates, scene.harm = ("Health",), ("lost",), 1.0
+    scene.head.ask("set_parameters", values={"HealthCheckProgram": ""})
+    scene.until(lambda: scene.wire.harmed["Health", "lost"], "the report is lost")
+    again = once(scene, "true")
+    scene.until(lambda: scene.is_over(job) and scene.is_over(again), "both are over")
+    assert (scene.job(job)["state"], scene.job(again)["state"]) == ("Finished", "Finished")
+
+
 def launches(scene: Scene, number: int) -> int:
     """Submit a task that sends something through a command that it launches, and leaves another behind."""
     left = "sleep 600 < /dev/null > /dev/null 2>&1 &"

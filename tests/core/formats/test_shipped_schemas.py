@@ -1,26 +1,16 @@
 """The schemas that are shipped are those of the code, in the package and beside the documents."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headnode.apps.cli.schemas import MADE, file_name, schema_of, text_of
+from headnode.apps.cli.schemas import schema_of
 from headnode.core.formats.dialects import DIALECTS, JobLanguage
 from headnode.core.model.errors import BadRequest
 
-DOCS = Path(__file__).parents[3] / "docs" / "reference"
 GOLDEN = Path(__file__).parents[2] / "golden"
-RUN = "run: make bless"
-
-
-@pytest.mark.parametrize("dialect", MADE)
-def test_the_file_is_what_the_code_makes(dialect: str) -> None:
-    text = text_of(dialect)
-    assert (files("headnode.core.formats") / "schemas" / file_name(dialect)).read_text() == text, RUN
-    assert (DOCS / file_name(dialect)).read_text() == text, RUN
 
 
 @pytest.mark.parametrize(

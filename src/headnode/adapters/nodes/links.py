@@ -30,6 +30,7 @@ from headnode.adapters.nodes.reconcile import (
     health_check,
     orders_to_repeat,
     suspensions_to_repeat,
+    unchecked,
 )
 from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report, staging_report
 from headnode.adapters.nodes.streams import Relay, Sessions
@@ -61,13 +62,7 @@ from headnode.adapters.wire.agent_messages import (
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import deliver_frames, keep_alive
 from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
-from headnode.adapters.wire.messages import (
-    FromHead,
-    Goodbye,
-    HeartbeatAck,
-    HookFailureAck,
-    Welcome,
-)
+from headnode.adapters.wire.messages import FromHead, Goodbye, HeartbeatAck, HookFailureAck, Welcome
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId
@@ -336,6 +331,8 @@ class NodeLinks:
             or awaits_report(cluster, link.node, known)
         ):
             link.ask_for_table()
+        if unchecked(cluster, link.node):  # its last report of health was lost, or came late
+            self._report(ReportHealth(node=link.node, well=True), link)
         self._learn_launched(link, _of_tasks(heartbeat.launched))
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)

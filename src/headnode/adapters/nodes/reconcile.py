@@ -213,6 +213,13 @@ def health_check(cluster: ClusterState, node: str) -> CheckHealth:
     return CheckHealth(program=program, interval=Seconds(settings.number("HealthCheckInterval")))
 
 
+def unchecked(cluster: ClusterState, node: str) -> bool:
+    """Return whether a health check has drained a node that runs none any more."""
+    record = cluster.nodes.get(node)
+    drained = record is not None and any(drain.cause == "health" for drain in record.drains)
+    return drained and not health_check(cluster, node).program
+
+
 def expected_digest(
     cluster: ClusterState, node: str, known: Iterable[ExpectedAttempt], opened: Iterable[tuple[JobId, int]]
 ) -> bytes:
