@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 
+from headnode.apps.readable_values import parameter_text
 from headnode.apps.server.api.job_briefs import Brief, brief_of
 from headnode.core.model.bounds import GROUP_BYTES
 from headnode.core.model.errors import BadRequest, NotFound
@@ -71,7 +72,8 @@ class JobLookup:
 
     def _not_found(self, job: int) -> NotFound:
         days = self._engine.settings.number(PURGE_JOBS_AFTER)
-        purged = f"; records are removed {days:g} days after the end of a job" if days else ""
+        after = parameter_text(str(days), "days")
+        purged = f"; records are removed {after} after the end of a job" if days else ""
         return NotFound(
             code="no-such-job", what=f"there is no job {job}", fix=f"see `hn job list /all`{purged}"
         )

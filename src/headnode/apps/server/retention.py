@@ -20,7 +20,9 @@ from headnode.engine.ports import Archive, EndedJob
 
 log = logging.getLogger("headnode.server")
 
-BETWEEN_CLEANUPS = 3600.0  # seconds from the end of one round to the next
+MAX_PAUSE: Final = 3600.0  # seconds from the end of one round to the next
+MIN_PAUSE: Final = 5.0
+ROUNDS: Final = 10  # while something gets old, if the pauses allow it
 BETWEEN_PARAMETER_LOOKS = 1.0  # seconds between two looks whether another number of days is wished
 JOBS_AT_ONCE = 500  # jobs that a node is asked for: looking them up must not make the head late
 PURGED_AT_ONCE: Final = 200  # jobs in one step
@@ -38,13 +40,13 @@ class _Round(Protocol):
 
 
 async def keep_cleaning(one: _Round) -> None:
-    """Begin a round each hour, for ever, and at once when another number of days is wished."""
+    """Begin rounds for ever: each hour, or more often for a short time, and at once for another one."""
     loop = asyncio.get_running_loop()
     while True:
         days = one.days()
         if days:
             await one.clean(Instant(time.time() - days * _DAY))
-        until = loop.time() + BETWEEN_CLEANUPS
+        until = loop.time() + min(MAX_PAUSE, max(MIN_PAUSE, days * _DAY / ROUNDS))
         while loop.time() < until and one.days() == days:
             await asyncio.sleep(BETWEEN_PARAMETER_LOOKS)
 
