@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs job_batches job_control"),
     "job_view_verbs": (
         "JobViewVerbs", "Verbs that show jobs and limits",
-        "job_views job_efficiency queue watch events limits shares",
+        "job_views job_efficiency job_usage queue watch events limits shares",
     ),
     "task_verbs": ("TaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
     "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic standby"),

@@ -153,6 +153,30 @@ class EfficiencyAnswer(VerbAnswer, frozen=True):
     more: int | None  # the id to pass as `before`; null: there are no more
 
 
+class TaskUsageNow(VerbAnswer, frozen=True):
+    """What a running instance uses now on a node, or what it launched there."""
+
+    task: int
+    instance: int
+    node: str
+    processors: int  # that it holds there
+    run_time: float | None  # seconds since its start; null: not known
+    user_time: float  # seconds of its processes
+    system_time: float  # seconds of its processes
+    memory: int  # kB, resident; pages that processes share count for each
+    peak_memory: int  # kB
+    requested_memory: int | None  # kB, for its processors there
+    processes: int
+
+
+class JobUsageAnswer(VerbAnswer, frozen=True):
+    """job_usage."""
+
+    job: int
+    tasks: list[TaskUsageNow]  # by task, instance and node
+    silent: list[str]  # nodes that did not answer
+
+
 class TasksAnswer(VerbAnswer, frozen=True):
     """tasks."""
 

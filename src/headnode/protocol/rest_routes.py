@@ -152,6 +152,7 @@ _JOBS: Final = (
     _post(f"{_JOB}/hold", "hold_job", s.HoldJobRequest, s.HoldsAnswer, "Hold a job"),
     _post(f"{_JOB}/release", "release_job", s.ReleaseJobRequest, s.HoldsAnswer, "Release holds"),
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
+    _get(f"{_JOB}/usage", "job_usage", r.JobIdRequest, e.JobUsageAnswer, "Measure its running tasks"),
     _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
     _get(f"{_JOB}/states", "job_states", v.JobStatesRequest, v.JobStatesAnswer, "Show each state and why"),
     _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, w.Explanation, "Show why and when"),

@@ -22,6 +22,7 @@ from headnode.apps.cli.batch_programs import (
     squeue,
     srun,
     sshare,
+    sstat,
 )
 from headnode.apps.cli.batch_programs.changes import terms_of
 from headnode.apps.cli.batch_programs.columns import letters, lines, named
@@ -68,6 +69,7 @@ TABLES = {
     "sprio": sprio.OPTIONS,
     "sshare": sshare.OPTIONS,
     "srun": srun.OPTIONS,
+    "sstat": sstat.OPTIONS,
 }
 
 

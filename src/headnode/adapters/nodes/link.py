@@ -21,7 +21,9 @@ from headnode.adapters.wire.agent_messages import (
     OLDEST,
     PROTOCOL,
     AttemptTransfers,
+    AttemptUsage,
     Hello,
+    JobMeasured,
     Join,
     OutputListed,
     OutputRead,
@@ -40,6 +42,7 @@ from headnode.adapters.wire.messages import (
     FromHead,
     GetTable,
     ListOutput,
+    MeasureJob,
     ReadFile,
     ReadOutput,
     RemoveOutput,
@@ -73,8 +76,8 @@ TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
 MAX_UNREAD = 2 * MAX_MESSAGE  # bytes that wait for a node that does not read
 
-Question = ReadOutput | ReadFile | ListOutput | CheckProgram | SendSignal
-Answer = OutputRead | OutputListed | ProgramChecked | SignalSent
+Question = ReadOutput | ReadFile | ListOutput | CheckProgram | SendSignal | MeasureJob
+Answer = OutputRead | OutputListed | ProgramChecked | SignalSent | JobMeasured
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -249,6 +252,15 @@ class NodeLink:
         self._asked += 1
         answer = await self._answer_to(SendSignal(self._asked, job, attempts, signal, target))
         return answer.processes if isinstance(answer, SignalSent) else 0
+
+    async def measure(self, job: JobId) -> tuple[AttemptUsage, ...]:
+        """Return what attempts of a job use now on the node.
+
+        Raises:  Unavailable ``node-away`` when the node does not answer.
+        """
+        self._asked += 1
+        answer = await self._answer_to(MeasureJob(self._asked, job))
+        return answer.usage if isinstance(answer, JobMeasured) else ()
 
     async def _answer_to(self, question: Question, patience: float = PATIENCE) -> Answer:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

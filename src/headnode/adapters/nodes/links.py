@@ -42,6 +42,7 @@ from headnode.adapters.wire.agent_messages import (
     Holdings,
     HookFailed,
     JobClosed,
+    JobMeasured,
     JobReady,
     Launch,
     LaunchAck,
@@ -308,7 +309,7 @@ class NodeLinks:
                 self._hook_failed(message, link)
             case Suspended(job=job, number=number):
                 self._report(ReportSuspended(node=link.node, job=job, number=number), link)
-            case OutputRead() | OutputListed() | ProgramChecked() | SignalSent():
+            case OutputRead() | OutputListed() | ProgramChecked() | SignalSent() | JobMeasured():
                 link.answered(message.number, message)
             case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                 self._relay.pass_on(link.node, message, self._cluster())

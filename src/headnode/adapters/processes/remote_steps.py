@@ -42,6 +42,15 @@ class RemoteStep:
         self._tells: dict[int, int] = {}  # process of ours: a descriptor that tells what its command used
 
     @property
+    def attempt(self) -> Key | None:
+        """Task, instance and attempt that launched it; None: it belongs to none."""
+        owner, _, attempt = self.name.partition("=")
+        if owner != TASK:
+            return None
+        task, instance, number = map(int, attempt.split(".")[1:])
+        return task, instance, number
+
+    @property
     def parents(self) -> Mapping[int, int]:
         """Our processes that are not reaped."""
         return self._tells
@@ -221,10 +230,15 @@ class RemoteCommands:
         """All that there are."""
         return self._outposts.values()
 
+    @property
+    def steps(self) -> Iterable[RemoteStep]:
+        """What is here."""
+        return self._outposts.values()
+
     def of_attempts(self, job: int, keys: Iterable[Key] | None) -> list[RemoteStep]:
         """Return what attempts of a job have launched here from other nodes; None: all that is here."""
         if keys is None:
-            return list(self._outposts.values())
+            return list(self.steps)
         names = {step_name(".".join(map(str, (job, *key)))) for key in keys}
         return [step for name, step in self._outposts.items() if name in names]
 

@@ -20,6 +20,7 @@ from headnode.adapters.processes.attempts import (
     read_counters,
     usage_of,
 )
+from headnode.adapters.processes.current_usage import current_usage
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.process_control import (
     AttemptEndings,
@@ -160,20 +161,19 @@ class Shepherd:
             case ["stop", keys, grace]:
                 for key in keys:
                     self._stop(tuple(key), self._lease.grace(grace))
-            case ["deadline", deadline, grace]:
+            case ["deadline" | "continue" as word, deadline, grace]:
                 self._limits.move(deadline)
                 self._grace = grace
+                if word == "continue":
+                    self._go_on()
             case ["signal", question, keys, number, target]:
-                these = None if keys is None else list(map(tuple, keys))
-                self._link.send(["signaled", question, self._signal(these, number, target)])
+                self._link.send(["signaled", question, self._signal(keys, number, target)])
+            case ["measure", question]:
+                self._link.send(["measured", question, current_usage(self._lanes, self._launches)])
             case ["suspend", number]:
                 self._suspension.begin(number)
                 if self._suspension.still:  # the agent has missed the report
                     self._link.send(["suspended", number])
-            case ["continue", deadline, grace]:
-                self._limits.move(deadline)
-                self._grace = grace
-                self._go_on()
             case ["acknowledged", first, last]:
                 self._reports.acknowledged(first, last)
             case ["lease", until]:
@@ -209,7 +209,7 @@ class Shepherd:
 
     def _signal(self, keys: list[Key] | None, number: int, target: str) -> int:
         """Send a signal to attempts, and to what they launched here; None: to all of the job."""
-        running = self._lanes.running
+        running, keys = self._lanes.running, None if keys is None else [(t, i, a) for t, i, a in keys]
         attempts = running.values() if keys is None else [running[key] for key in keys if key in running]
         return send_signal(attempts, self._launches.of_attempts(self._job, keys), number, target)
 

@@ -9,8 +9,8 @@ from headnode.adapters.processes.attempts import Parent
 from headnode.adapters.processes.factory import ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
-from headnode.adapters.wire.agent_messages import AttemptTransfers
-from headnode.core.model.bounds import UNREADABLE
+from headnode.adapters.wire.agent_messages import AttemptTransfers, AttemptUsage, JobMeasured, SignalSent
+from headnode.core.model.bounds import ATTEMPTS, UNREADABLE
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.task import ResourceLimit
@@ -70,6 +70,23 @@ class ShepherdSignaled(
     question: int
     processes: int
 
+    def answer(self) -> SignalSent:
+        """Return what the head is told."""
+        return SignalSent(number=self.question, processes=self.processes)
+
+
+class ShepherdMeasured(
+    msgspec.Struct, frozen=True, array_like=True, tag="measured", forbid_unknown_fields=True
+):
+    """What attempts use now, for the question with this number."""
+
+    question: int
+    usage: list[AttemptUsage]
+
+    def answer(self) -> JobMeasured:
+        """Return what the head is told."""
+        return JobMeasured(number=self.question, usage=tuple(self.usage[: ATTEMPTS.most]))
+
 
 class ShepherdNotLaunched(
     msgspec.Struct, frozen=True, array_like=True, tag="launch-failed", forbid_unknown_fields=True
@@ -100,6 +117,7 @@ ShepherdMessage = (
     | ShepherdEnded
     | ShepherdSuspended
     | ShepherdSignaled
+    | ShepherdMeasured
     | ShepherdNotLaunched
     | ShepherdLaunchesEnded
     | ShepherdVacant
@@ -160,6 +178,11 @@ def signal_message(question: int, keys: Sequence[Key] | None, number: int, targe
     target:  which of their processes get it, see `core.model.signals`
     """
     return _encode(["signal", question, keys, number, target])
+
+
+def measure_message(question: int) -> bytes:
+    """Ask what the attempts use now; answered with `ShepherdMeasured`."""
+    return _encode(["measure", question])
 
 
 def deadline_message(deadline: float | None, grace: float) -> bytes:

@@ -204,6 +204,30 @@ class SignalSent(Message, frozen=True, tag="SignalSent"):
     processes: int
 
 
+_Measured = Annotated[float, Meta(ge=0, le=bounds.INTEGER.most)]  # no infinity, no NaN
+_Counted = Annotated[int, Meta(ge=0, le=bounds.INTEGER.most)]
+
+
+class AttemptUsage(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What an attempt uses now on the node.  Times in seconds since its start, memory in kB."""
+
+    task: int
+    instance: int
+    attempt: int
+    user_time: _Measured
+    system_time: _Measured
+    memory: _Counted
+    peak_memory: _Counted
+    processes: _Counted
+
+
+class JobMeasured(Message, frozen=True, tag="JobMeasured"):
+    """Agent: what attempts of the job of the `MeasureJob` with this number use now on the node."""
+
+    number: int
+    usage: Annotated[tuple[AttemptUsage, ...], Meta(max_length=bounds.ATTEMPTS.most)] = ()
+
+
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """The nodes between which messages of a launched command pass, and its attempt; `number` is unique.
 

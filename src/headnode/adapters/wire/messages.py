@@ -10,6 +10,7 @@ from headnode.adapters.wire.agent_messages import (
     Hello,
     HookFailed,
     JobClosed,
+    JobMeasured,
     JobReady,
     Join,
     JoinStandby,
@@ -218,6 +219,13 @@ class SendSignal(Message, frozen=True, tag="SendSignal"):
     target: str
 
 
+class MeasureJob(Message, frozen=True, tag="MeasureJob"):
+    """Head: say what the attempts of a job use now, and what they launched here; answered `JobMeasured`."""
+
+    number: int
+    job: JobId
+
+
 class ReadOutput(Message, frozen=True, tag="ReadOutput"):
     """Head: read captured output of an instance; a negative offset counts from the end."""
 
@@ -313,6 +321,7 @@ FromAgent = (
     | OutputListed
     | ProgramChecked
     | SignalSent
+    | JobMeasured
     | Launching
     | JobReady
     | HookFailed
@@ -332,6 +341,7 @@ FromHead = (
     | Suspend
     | Continue
     | SendSignal
+    | MeasureJob
     | ReadOutput
     | ReadFile
     | ListOutput

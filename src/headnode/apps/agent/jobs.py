@@ -9,6 +9,7 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import (
     PROTOCOL,
     Hello,
+    JobMeasured,
     ReportedAttempt,
     SignalSent,
     Suspended,
@@ -22,6 +23,7 @@ from headnode.adapters.wire.messages import (
     HookFailureAck,
     KillLaunches,
     Launching,
+    MeasureJob,
     OpenJob,
     ResultsAck,
     Run,
@@ -43,6 +45,7 @@ JobOrder = (
     OpenJob
     | Stop
     | SendSignal
+    | MeasureJob
     | Suspend
     | Continue
     | CloseJob
@@ -175,7 +178,10 @@ class Jobs:
             case Stop():
                 self._stop(message)
             case SendSignal():
-                self._signal(message)
+                asked = message.number, message.attempts, message.signal, message.target
+                self._ask(message, shepherd_protocol.signal_message(*asked), SignalSent(message.number, 0))
+            case MeasureJob(number=number):
+                self._ask(message, shepherd_protocol.measure_message(number), JobMeasured(number))
             case Suspend():
                 self._suspend(message)
             case Continue():
@@ -209,18 +215,15 @@ class Jobs:
         for marker, keys in by_owner.items():
             job.herd[marker].send(shepherd_protocol.stop_message(keys, grace))
 
-    def _signal(self, message: SendSignal) -> None:
-        """Let the shepherd of a job send a signal; where none is, nothing of the job runs."""
+    def _ask(self, message: SendSignal | MeasureJob, question: bytes, none: SignalSent | JobMeasured) -> None:
+        """Pass a question on to the shepherd of a job; answer `none` if nothing of the job runs here."""
         job = self._table.jobs.get(message.job)
-        tended = job.at_work if job is not None else None
-        if tended is None or tended.phase is not ShepherdPhase.HERE:
-            self._parts.send(SignalSent(number=message.number, processes=0))
+        shepherd = job.at_work if job is not None else None
+        if shepherd is None or shepherd.phase is not ShepherdPhase.HERE:
+            self._parts.send(none)
             return
-        tended.questions.add(message.number)
-        said = shepherd_protocol.signal_message(
-            message.number, message.attempts, message.signal, message.target
-        )
-        tended.send(said)
+        shepherd.questions.add(message.number)
+        shepherd.send(question)
 
     def _suspend(self, message: Suspend) -> None:
         """Stop all processes of a job."""

@@ -12,7 +12,6 @@ from headnode.adapters.processes import cgroups, job_journal, shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
 from headnode.adapters.processes.job_journal import JournalContent
 from headnode.adapters.wire import messages as m
-from headnode.adapters.wire.agent_messages import SignalSent
 from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, listen
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.leftovers import remove_leftovers
@@ -329,10 +328,10 @@ class Shepherds:
                 self._services.ended(tended, ended)
             case shepherd_protocol.ShepherdSuspended(number=number):
                 self._services.stands_still(tended, number)
-            case shepherd_protocol.ShepherdSignaled(question=question, processes=processes):
-                if question in tended.questions:
-                    tended.questions.discard(question)
-                    self._services.send(SignalSent(number=question, processes=processes))
+            case shepherd_protocol.ShepherdSignaled() | shepherd_protocol.ShepherdMeasured():
+                if said.question in tended.questions:
+                    tended.questions.discard(said.question)
+                    self._services.send(said.answer())
             case shepherd_protocol.ShepherdNotLaunched(number=number, message=why):
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():

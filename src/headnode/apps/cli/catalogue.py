@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SLURM = (
     *("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sprio", "seff"),
-    *("sacctmgr", "sshare"),
+    *("sacctmgr", "sshare", "sstat"),
 )
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
@@ -87,6 +87,7 @@ _WORDS = {
         ("view", "job_view"),
         ("explain", "job_explain"),
         ("efficiency", "job_efficiency"),
+        ("usage", "job_usage"),
         ("wait", "job_wait"),
         ("cancel finish requeue suspend resume signal hold release clone refund", "job_control"),
         ("export", "job_edit"),

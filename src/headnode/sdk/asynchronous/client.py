@@ -22,7 +22,7 @@ from headnode.protocol.answers import (
 )
 from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.explanations import CheckAnswer, Explanation
-from headnode.protocol.job_answers import EfficiencyObject, SubmissionRefusal
+from headnode.protocol.job_answers import EfficiencyObject, JobUsageAnswer, SubmissionRefusal
 from headnode.protocol.job_control import SignalJobAnswer
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.asynchronous.session import AsyncSession, job_number
@@ -144,6 +144,13 @@ class AsyncJobHandle:
     async def efficiency(self) -> EfficiencyObject:
         """Return what the job used of what it held and requested, and a smaller request."""
         return (await self.session.verbs.job_efficiency(job=self.id)).jobs[0]
+
+    async def usage(self) -> JobUsageAnswer:
+        """Measure what the running tasks of the job use now.
+
+        Raises:  WrongState ``not-running``; Unavailable ``node-away``.
+        """
+        return await self.session.verbs.job_usage(self.id)
 
     async def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.

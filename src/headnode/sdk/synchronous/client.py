@@ -25,7 +25,7 @@ from headnode.protocol.answers import (
 )
 from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.explanations import CheckAnswer, Explanation
-from headnode.protocol.job_answers import EfficiencyObject, SubmissionRefusal
+from headnode.protocol.job_answers import EfficiencyObject, JobUsageAnswer, SubmissionRefusal
 from headnode.protocol.job_control import SignalJobAnswer
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.description import (
@@ -147,6 +147,13 @@ class JobHandle:
     def efficiency(self) -> EfficiencyObject:
         """Return what the job used of what it held and requested, and a smaller request."""
         return (self.session.verbs.job_efficiency(job=self.id)).jobs[0]
+
+    def usage(self) -> JobUsageAnswer:
+        """Measure what the running tasks of the job use now.
+
+        Raises:  WrongState ``not-running``; Unavailable ``node-away``.
+        """
+        return self.session.verbs.job_usage(self.id)
 
     def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.

@@ -9,7 +9,7 @@ from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
 from headnode.protocol.cluster_answers import QueueAnswer, QueueRequest
 from headnode.protocol.event_answers import EventsAnswer, EventsRequest, JobStatesAnswer, JobStatesRequest
 from headnode.protocol.explanations import CheckAnswer, Explanation
-from headnode.protocol.job_answers import EfficiencyAnswer, EfficiencyRequest
+from headnode.protocol.job_answers import EfficiencyAnswer, EfficiencyRequest, JobUsageAnswer
 from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,
@@ -97,6 +97,13 @@ class JobViewVerbs:
         name: a pattern with `*` and `?`; for a job without a name: for its command
         since: of creation
         until: of creation
+        """
+
+    @verb_of(JobIdRequest)
+    def job_usage(self, job: int) -> JobUsageAnswer:
+        """Measure what the running tasks of a job use now.
+
+        For everybody.
         """
 
     @verb_of(QueueRequest)

@@ -115,6 +115,7 @@ _WHOLE_LINE = (
     "sprio",
     "seff",
     "sshare",
+    "sstat",
 )  # every word is an option or a name
 
 
@@ -124,7 +125,7 @@ def wants_help(program: str, words: "Sequence[str]") -> bool:
     >>> wants_help("sbatch", ["-h"]), wants_help("squeue", ["-h"]), wants_help("sbatch", ["x.sh", "--help"])
     (True, False, False)
     """
-    if program in ("sbatch", "srun", "salloc", "sacct", "scontrol") and list(words[:1]) == ["-h"]:
+    if program in ("sbatch", "srun", "salloc", "sacct", "scontrol", "sstat") and list(words[:1]) == ["-h"]:
         return True
     if program not in SLURM:
         asks = (

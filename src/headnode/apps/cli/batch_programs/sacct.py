@@ -10,7 +10,7 @@ import time
 from headnode.apps.cli.batch_programs.columns import TableField, field_names, fields_of, table
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, refuse_other_clusters, rows_of
 from headnode.apps.cli.batch_programs.squeue import is_chosen, job_numbers, means, own_user, states_asked
-from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code, resources
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code, processor_time, resources
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
@@ -123,15 +123,7 @@ def _usage(key: str) -> "Callable[[AccountRow], float | None]":
 def _processor_time(key: str) -> "Callable[[AccountRow], str]":
     value = _usage(key)
 
-    def show(line: AccountRow) -> str:
-        seconds = value(line) or 0.0
-        if not seconds:
-            return "00:00:00"
-        if seconds >= 3600:
-            return clock(seconds, hours=True)
-        return f"{int(seconds // 60):02}:{int(seconds % 60):02}.{int(seconds * 1000 % 1000):03}"
-
-    return show
+    return lambda line: processor_time(value(line) or 0.0)
 
 
 def _of_step(key: str, unit: str) -> "Callable[[AccountRow], str]":

@@ -29,6 +29,19 @@ def date(at: float | None) -> str | None:
     return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
+def processor_time(seconds: float) -> str:
+    """Return a processor time as Slurm's accounting writes it.
+
+    >>> processor_time(0), processor_time(65.25), processor_time(3700)
+    ('00:00:00', '01:05.250', '01:01:40')
+    """
+    if not seconds:
+        return "00:00:00"
+    if seconds >= 3600:
+        return clock(seconds, hours=True)
+    return f"{int(seconds // 60):02}:{int(seconds % 60):02}.{int(seconds * 1000 % 1000):03}"
+
+
 def clock(seconds: float, *, hours: bool = False) -> str:
     """Return a time as Slurm writes it: ``D-HH:MM:SS``; without `hours` ``M:SS`` where it is short.
 

@@ -41,6 +41,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "tasks",
         "job_batches",
         "job_efficiency",
+        "job_usage",
         "queue",
         "events",
         "filters_templates",
