@@ -118,6 +118,26 @@ def test_the_programs_show_what_a_job_and_an_element_of_an_array_use(
     assert (refused.returncode, refused.stderr) == (1, f"sstat: error: No steps running for job {job}\n")
 
 
+def test_qstat_shows_what_a_job_that_is_named_uses_and_has_used(cluster: Cluster, tmp_path: Path) -> None:
+    pbs = Programs(cluster, tmp_path / "pbs", "--only", "qsub", "--qsub", "pbs")
+    engine = Programs(cluster, tmp_path / "engine", "--only", "qsub", "--qsub", "gridengine")
+    work = Work(cluster, tmp_path)
+    work.until_busy(1)
+
+    def used(option: str) -> dict[str, Any]:
+        (job,) = json.loads(pbs.said(f"qstat {option} -f -F json {work.job}", tmp_path))["Jobs"].values()
+        return dict(job["resources_used"])
+
+    while_it_runs = used("")
+    assert int(while_it_runs["mem"].removesuffix("kb")) >= MEGABYTES * 1024
+    assert while_it_runs["cput"] == "00:00:00"
+    (usage,) = (x for x in engine.said(f"qstat -j {work.job}", tmp_path).splitlines() if "usage" in x)
+    assert usage.startswith("usage         1:            cpu=00:00:00, mem=N/A, io=N/A, vmem=")
+    assert float(usage.rpartition("maxvmem=")[2].removesuffix("M")) >= MEGABYTES
+    work.finish()
+    assert int(used("-x")["mem"].removesuffix("kb")) >= MEGABYTES * 1024
+
+
 def test_a_node_that_is_away_is_named_and_the_rest_is_shown(cluster: Cluster, tmp_path: Path) -> None:
     work = Work(cluster, tmp_path, processors=4, task={"sweep": "1-2", "processors": 2})
     work.until_busy(2)

@@ -22,7 +22,7 @@ from headnode.apps.cli.batch_programs.gridengine_rows import (
 from headnode.apps.cli.batch_programs.qsub import spans
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.squeue import own_user
-from headnode.apps.cli.batch_programs.values import FIELDS
+from headnode.apps.cli.batch_programs.values import FIELDS, clock
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, ignored, number_of
 from headnode.apps.client.client import Client
 from headnode.protocol.state_names import ENDED_STATES
@@ -30,6 +30,7 @@ from headnode.protocol.state_names import ENDED_STATES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 OPTIONS = {
     **acted_on("f! ne! u s j g xml!"),
@@ -104,7 +105,8 @@ def _show(source: JobSource, words: "Sequence[str]", *, xml: bool) -> int:
         raise ProgramRefusal("Following jobs do not exist: ", *missing, prefix="bare")
     for job in jobs:
         row = rows_of(source, job, expand=False)[0]
-        print("=" * 62 + "\n" + "".join(f"{name + ':':<27} {value}\n" for name, value in _facts(row)), end="")
+        facts = [*_facts(row), *_usage(row)]
+        print("=" * 62 + "\n" + "".join(f"{name + ':':<27} {value}\n" for name, value in facts), end="")
     return 0
 
 
@@ -126,6 +128,24 @@ def _facts(row: BatchRow) -> "list[tuple[str, str]]":
         ("job-array tasks", spans(row.job["array"]) if row.job["array"] else None),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _usage(row: BatchRow) -> "list[tuple[str, str]]":
+    """Return what each running task of a job uses; nothing where that is not known."""
+    from headnode.core.model.errors import Unavailable, WrongState
+
+    try:
+        rows = rows_of(row.source, row.job, expand=True) if row.job["array"] else [row]
+        measured = [(one.number or 1, tasks) for one in rows if (tasks := one.usage())]
+    except (Unavailable, WrongState):  # it waits, its nodes are away, or it is elsewhere
+        return []
+    return [(f"{'usage':<12}{number:>3}", _used(tasks)) for number, tasks in measured]
+
+
+def _used(tasks: "Sequence[dict[str, Any]]") -> str:
+    time = clock(sum(task["user_time"] + task["system_time"] for task in tasks), hours=True)
+    now, peak = (sum(task[key] for task in tasks) / 1024 for key in ("memory", "peak_memory"))
+    return f"cpu={time}, mem=N/A, io=N/A, vmem={now:.3f}M, maxvmem={peak:.3f}M"
 
 
 def _unknown_xml(missing: "Sequence[str]") -> str:

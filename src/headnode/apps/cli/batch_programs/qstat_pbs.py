@@ -24,7 +24,7 @@ from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 OPTIONS = {
@@ -51,7 +51,8 @@ def run(words: "Sequence[str]", client: Client) -> int:
     rows, status = _rows(source, asked)
     name = server(client)
     if asked.has("f"):
-        sys.stdout.write(_json(rows, name) if asked.text("F") == "json" else _full(rows, name))
+        shown = {id_of(row, name): attributes(row, name, measured=bool(asked.words)) for row in rows}
+        sys.stdout.write(_json(shown, name) if asked.text("F") == "json" else _full(shown))
     elif asked.has_any("auirnsGMH"):
         sys.stdout.write(_wide(rows, name, asked))
     else:
@@ -147,8 +148,11 @@ def _hours(seconds: float) -> str:
     return f"{int(seconds // 3600):02}:{int(seconds % 3600 // 60):02}"
 
 
-def attributes(row: BatchRow, name: str) -> "dict[str, Any]":
-    """Return the attributes of a job; groups of them are dictionaries."""
+def attributes(row: BatchRow, name: str, *, measured: bool = False) -> "dict[str, Any]":
+    """Return the attributes of a job; groups of them are dictionaries.
+
+    measured:  with the processor time and memory that it uses or has used
+    """
     found: dict[str, Any] = {
         "Job_Name": FIELDS["name"](row),
         "Job_Owner": f"{row.job['owner']}@{name}",
@@ -170,13 +174,31 @@ def attributes(row: BatchRow, name: str) -> "dict[str, Any]":
         "comment": local_times(row.job["pending_reason"] or "") or None,
     }
     if row.started is not None:
-        found["resources_used"] = {
-            "walltime": clock(elapsed(row), hours=True),
+        found["resources_used"] = (_measured(row) if measured else {}) | {
             "ncpus": int(FIELDS["cpus"](row) or 1),
+            "walltime": clock(elapsed(row), hours=True),
         }
     if row.ended is not None:
         found["Exit_status"] = exit_status(row)
     return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _measured(row: BatchRow) -> "dict[str, Any]":
+    """Return the processor time and memory of a job; empty where they are not known."""
+    from headnode.core.model.errors import Unavailable, WrongState
+
+    if row.ended is not None:
+        tasks = row.source.tasks(row.id) if row.task is None else [row.task]
+        tasks = [task for task in tasks if task["user_time"] is not None]
+        memory = max((task["peak_memory"] for task in tasks), default=0)
+    else:
+        try:
+            tasks = row.usage()
+        except (Unavailable, WrongState):  # its nodes are away, it is elsewhere, or it has ended meanwhile
+            return {}
+        memory = sum(task["peak_memory"] for task in tasks)
+    time = sum(task["user_time"] + task["system_time"] for task in tasks)
+    return {"cput": clock(time, hours=True), "mem": f"{memory}kb"} if tasks else {}
 
 
 def exit_status(row: BatchRow) -> int:
@@ -217,11 +239,11 @@ def _hosts(row: BatchRow) -> "str | None":
     return "+".join(f"{node}/0" for node in names) or None
 
 
-def _full(rows: "Sequence[BatchRow]", name: str) -> str:
+def _full(shown: "Mapping[str, dict[str, Any]]") -> str:
     text = ""
-    for row in rows:
-        text += f"Job Id: {id_of(row, name)}\n"
-        for key, value in attributes(row, name).items():
+    for job, facts in shown.items():
+        text += f"Job Id: {job}\n"
+        for key, value in facts.items():
             pairs = (
                 [(f"{key}.{inner}", told) for inner, told in value.items()]
                 if isinstance(value, dict)
@@ -232,11 +254,11 @@ def _full(rows: "Sequence[BatchRow]", name: str) -> str:
     return text
 
 
-def _json(rows: "Sequence[BatchRow]", name: str) -> str:
+def _json(shown: "Mapping[str, dict[str, Any]]", name: str) -> str:
     answer = {
         "timestamp": int(time.time()),
         "pbs_version": VERSION,
         "pbs_server": name,
-        "Jobs": {id_of(row, name): attributes(row, name) for row in rows},
+        "Jobs": shown,
     }
     return write_json(answer) + "\n"

@@ -108,6 +108,7 @@ class JobSource:
         self.client = client
         self._details: dict[int, Answer] = {}
         self._tasks: dict[int, list[Answer]] = {}
+        self._usage: dict[int, list[Answer]] = {}
 
     def detail(self, job: int) -> "Answer":
         """Return everything about a job."""
@@ -123,6 +124,15 @@ class JobSource:
                 found += self._pages(job, task["task"]) if task.get("instances") else [task]
             self._tasks[job] = found
         return self._tasks[job]
+
+    def usage(self, job: int) -> "list[Answer]":
+        """Return what the tasks of a job use now.
+
+        Raises:  WrongState if it does not run; Unavailable if no node answers.
+        """
+        if job not in self._usage:
+            self._usage[job] = self.client.ask("job_usage", job=job)["tasks"]
+        return self._usage[job]
 
     def _pages(self, job: int, expand: int | None) -> "Iterator[Answer]":
         after: int | None = 0
@@ -242,6 +252,14 @@ class BatchRow:
             return "None"
         limit = ",".join(job.get("pending_limit", "").split(",")[:2])
         return _LIMITS.get(limit) or _REASONS.get(job["pending_kind"], "None")
+
+    def usage(self) -> "list[Answer]":
+        """Return what its tasks use now on their nodes; raises as `JobSource.usage` does."""
+        measured = self.source.usage(self.id)
+        if self.task is None:
+            return measured
+        own = self.task["task"], self.task["instance"] or 1
+        return [task for task in measured if (task["task"], task["instance"]) == own]
 
     @property
     def started(self) -> float | None:

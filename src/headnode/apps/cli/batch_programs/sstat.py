@@ -4,6 +4,7 @@ Source:  Slurm 22.05, sstat(1).
 """
 
 import sys
+from contextlib import suppress
 
 from headnode.apps.cli.batch_programs.columns import TableField, field_names, fields_of, table
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
@@ -140,18 +141,9 @@ def _steps(name: str, source: JobSource) -> "Iterator[StepUsage]":
     found = source.listed(job_numbers([job]))
     rows = [row for one in found for row in rows_of(source, one, expand=True) if means(job, row)]
     running = [row for row in rows if row.state in ("RUNNING", "SUSPENDED")]
-    try:
-        measured = source.client.ask("job_usage", job=running[0].id)["tasks"] if running else []
-    except WrongState:  # it has ended meanwhile
-        measured = []
-    steps = [StepUsage(row, [task for task in measured if _is_of(task, row)]) for row in running]
-    if not any(step.tasks for step in steps):
-        raise ProgramRefusal(f"No steps running for job {job}")
-    yield from (step for step in steps if step.tasks)
-
-
-def _is_of(task: "dict[str, Any]", row: BatchRow) -> bool:
-    """Return whether a measured task is that of an element; all are of a job that is no array."""
-    if row.task is None:
-        return True
-    return (task["task"], task["instance"]) == (row.task["task"], row.task["instance"] or 1)
+    with suppress(WrongState):  # it has ended meanwhile
+        steps = [StepUsage(row, tasks) for row in running if (tasks := row.usage())]
+        if steps:
+            yield from steps
+            return
+    raise ProgramRefusal(f"No steps running for job {job}")
