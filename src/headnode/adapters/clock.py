@@ -51,8 +51,8 @@ class VirtualClock:
 
     def set_by(self) -> Seconds:
         """Return by how much it was set since this was asked before."""
-        told, self._set_by = self._set_by, Seconds(0.0)
-        return told
+        earlier, self._set_by = self._set_by, Seconds(0.0)
+        return earlier
 
 
 LEAST = 2.0  # seconds; less is a clock that is kept right

@@ -83,10 +83,10 @@ class TypedCommands:
 
         Raises:  Unavailable ``demo``.
         """
-        said = self.hn("job", "submit", f"/jobfile:{job_file}")
-        found = _JOB.search(said)
+        output = self.hn("job", "submit", f"/jobfile:{job_file}")
+        found = _JOB.search(output)
         if found is None:
-            raise Unavailable(code="demo", what=f"hn job submit said {said!r}", fix="please report this")
+            raise Unavailable(code="demo", what=f"hn job submit said {output!r}", fix="please report this")
         return int(found[1])
 
     def _run(self, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
@@ -117,10 +117,10 @@ def follow(state: Path, jobs: list[int]) -> list[Job]:
     known: dict[int, Job] = {}
     client = Client(str(state))
     try:
-        with bars() if sys.stderr.isatty() else lines() as shown:
+        with bars() if sys.stderr.isatty() else lines() as display:
             for answer in client.follow("watch_jobs", job=jobs):
                 known.update((job["id"], job) for job in answer["jobs"])
-                shown([known[job] for job in jobs if job in known])
+                display([known[job] for job in jobs if job in known])
     finally:
         client.close()
     return [known[job] for job in jobs]

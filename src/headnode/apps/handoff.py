@@ -102,8 +102,8 @@ class HandOffProcess:
         dialect = DIALECTS[resource.system]
         self._workers[resource.key] = ResourceWorker(resource, dialect, self._report, self._transfers)
 
-    def _report(self, news: Sequence[HandOffReport], status: ResourceStatus | None) -> None:
-        for one in news:
+    def _report(self, reports: Sequence[HandOffReport], status: ResourceStatus | None) -> None:
+        for one in reports:
             self._news.put(one)
         if status is not None:
             self._news.put(status)
@@ -130,10 +130,10 @@ class HandOffProcess:
                 found.append(self._news.get_nowait())
         except queue.Empty:
             pass
-        news = tuple(each for each in found if isinstance(each, HandOffReport))
+        reports = tuple(each for each in found if isinstance(each, HandOffReport))
         statuses = tuple(each for each in found if isinstance(each, ResourceStatus))
         site = next((each for each in found if isinstance(each, SiteSnapshot)), None)
-        return HandOffAnswer(number, news, statuses, site)
+        return HandOffAnswer(number, reports, statuses, site)
 
 
 def main() -> None:

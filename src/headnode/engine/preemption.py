@@ -98,9 +98,9 @@ def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kin
         both = dict(run.recalled)
         for node, count in shares:
             both[node] = both.get(node, 0) + count
-        wish = c.RecallProcessors(job=job, shares=tuple(both.items()), immediate=True)
+        command = c.RecallProcessors(job=job, shares=tuple(both.items()), immediate=True)
         try:
-            recall(cluster, wish, view.now)
+            recall(cluster, command, view.now)
         except Refused:
             return False
         return True

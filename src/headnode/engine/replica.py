@@ -107,13 +107,13 @@ class Replica:
         ended = {job: ended_job(record) for job, record in over.items() if job not in alive}
         self._pending.ended.update(ended)
         agenda = self.cluster.agenda
-        for wishes in (
+        for commands in (
             agenda.dirty_jobs,
             agenda.dirty_job_views,
             agenda.dirty_node_views,
             agenda.dirty_reservations,
         ):  # of an engine, which is not here: they would grow for ever
-            wishes.clear()
+            commands.clear()
         over.clear()
 
     def _store(self) -> None:

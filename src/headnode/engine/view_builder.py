@@ -306,8 +306,8 @@ def _closed(node: NodeRecord, now: Instant) -> str:
         return f"drained: {drain.reason}"
     if drain.cause == "fault":
         return f"drained for a fault of its own: {drain.reason}"
-    who = f"drained by {drain.by}" if drain.cause == "request" else "drained: its health check failed"
-    return f"{who}: {drain.reason}" if drain.reason else who
+    cause = f"drained by {drain.by}" if drain.cause == "request" else "drained: its health check failed"
+    return f"{cause}: {drain.reason}" if drain.reason else cause
 
 
 def _counted(cluster: ClusterState, job: JobId, node: str, numbers: tuple[int, ...]) -> int:
@@ -393,8 +393,8 @@ def licences_of(cluster: ClusterState) -> dict[str, tuple[int, int]]:
     for job in cluster.running if total else ():
         record = cluster.jobs[job]
         held = cluster.graph(job).run.allocation
-        for wish in cluster.request(record).licences:
-            if wish.feature in free:
-                amount = sum(map(len, held.values())) if wish.amount is None else wish.amount
-                free[wish.feature] -= amount
+        for licence in cluster.request(record).licences:
+            if licence.feature in free:
+                amount = sum(map(len, held.values())) if licence.amount is None else licence.amount
+                free[licence.feature] -= amount
     return {feature: (number, free[feature]) for feature, number in total.items()}

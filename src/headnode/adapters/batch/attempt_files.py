@@ -71,14 +71,14 @@ def read_words(path: str, offset: int, limit: int) -> list[str]:
     return ["sh", "-c", _READ, "sh", path, str(offset), str(limit)]
 
 
-def bytes_read(said: CommandResult) -> tuple[bytes, int]:
+def bytes_read(result: CommandResult) -> tuple[bytes, int]:
     """Return what was read and the size of the file.
 
     Raises:  ValueError when nothing was, with the reason.
     """
-    size, _, data = said.out.partition("\n")
-    if said.status != 0 or not size.isdigit():
-        raise ValueError(said.complaint)
+    size, _, data = result.out.partition("\n")
+    if result.status != 0 or not size.isdigit():
+        raise ValueError(result.complaint)
     return b64decode(data), int(size)
 
 
@@ -106,12 +106,12 @@ def submit_input(
     return "\n".join([_SUBMIT, *lines, "m=end; say 0 ''\n"]).encode()
 
 
-def submission_answers(said: CommandResult, token: str, markers: Iterable[str]) -> dict[str, CommandResult]:
+def submission_answers(result: CommandResult, token: str, markers: Iterable[str]) -> dict[str, CommandResult]:
     """Return what each submission answered: both its streams as one text.  A line with `token` ends it."""
-    if said.status == NO_DIRECTORY:
-        return dict.fromkeys(markers, said)
-    found = dict.fromkeys(markers, CommandResult(None, "", said.err))  # also after NOT_NOW
-    text, *rest = said.out.split(f"\n{token} ")
+    if result.status == NO_DIRECTORY:
+        return dict.fromkeys(markers, result)
+    found = dict.fromkeys(markers, CommandResult(None, "", result.err))  # also after NOT_NOW
+    text, *rest = result.out.split(f"\n{token} ")
     for part in rest[:-1]:  # what was cut on its way there shows in nothing that follows
         head, _, following = part.partition("\n")
         marker, _, status = head.partition(" ")
@@ -121,12 +121,12 @@ def submission_answers(said: CommandResult, token: str, markers: Iterable[str]) 
     return found
 
 
-def not_written(said: CommandResult) -> SubmissionResult | None:
+def not_written(result: CommandResult) -> SubmissionResult | None:
     """Return what follows if the directory could not be made: nothing was submitted."""
-    if said.status != NO_DIRECTORY:
+    if result.status != NO_DIRECTORY:
         return None
     return SubmissionResult(
-        "refused", message=f"its directory is not its user's, or cannot be written: {said.complaint}"
+        "refused", message=f"its directory is not its user's, or cannot be written: {result.complaint}"
     )
 
 
@@ -135,12 +135,12 @@ def look_words(base: str, markers: Sequence[str]) -> list[str]:
     return ["sh", "-c", _LOOK, "sh", base, *markers]
 
 
-def files_found(said: CommandResult, markers: Sequence[str]) -> dict[str, Files | None]:
+def files_found(result: CommandResult, markers: Sequence[str]) -> dict[str, Files | None]:
     """Return what is in each directory; None for all if the command did not do its work."""
-    if said.status != 0:
+    if result.status != 0:
         return dict.fromkeys(markers)
     found: dict[str, Files | None] = dict.fromkeys(markers)
-    for line in said.out.splitlines():
+    for line in result.out.splitlines():
         marker, _, rest = line.partition(" ")
         if marker in found and found[marker] is None and rest[:2] in ("S ", "- "):
             found[marker] = Files(rest[0] == "S", rest[2:])

@@ -27,8 +27,8 @@ class AttemptDesk(NamedTuple):
     def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
         """Read a file as the user of a job."""
         try:
-            said = self._run(asked, read_words(asked.path, asked.offset, asked.limit), MAX_READ)
-            data, size = bytes_read(said)
+            result = self._run(asked, read_words(asked.path, asked.offset, asked.limit), MAX_READ)
+            data, size = bytes_read(result)
         except (LookupError, PermissionError, ValueError) as error:
             return AttemptFileAnswer(asked.number, problem=str(error))
         return AttemptFileAnswer(asked.number, data, size)
@@ -39,10 +39,10 @@ class AttemptDesk(NamedTuple):
         if not words:
             return AttemptSignalAnswer(asked.number, impossible=True)
         try:
-            said = self._run(asked, words, MAX_SIGNAL)
+            result = self._run(asked, words, MAX_SIGNAL)
         except (LookupError, PermissionError) as error:
             return AttemptSignalAnswer(asked.number, problem=str(error))
-        return AttemptSignalAnswer(asked.number, problem="" if said.status == 0 else said.complaint)
+        return AttemptSignalAnswer(asked.number, problem="" if result.status == 0 else result.complaint)
 
     def _run(
         self, asked: AttemptFileQuestion | AttemptSignal, words: Sequence[str], seconds: float

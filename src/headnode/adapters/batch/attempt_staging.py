@@ -60,8 +60,8 @@ class AttemptStaging:
             return
         one.staged.under_way = True
 
-        def progress(said: TransferProgress) -> None:
-            self._report([hand_off_report(one, "staging", progress=said)])
+        def progress(progress: TransferProgress) -> None:
+            self._report([hand_off_report(one, "staging", progress=progress)])
 
         def waits(why: str) -> None:
             self._post(lambda _now: self._report(self._table.waits_for_files(key, why)))
@@ -76,8 +76,8 @@ class AttemptStaging:
         except (LookupError, PermissionError) as error:
             over(TransferResult("failed", str(error)))
             return
-        news = TransferCallbacks(progress, waits, over)
-        self._running[key] = ForeignTransfer(key, account, direction, order.staged, news)
+        callbacks = TransferCallbacks(progress, waits, over)
+        self._running[key] = ForeignTransfer(key, account, direction, order.staged, callbacks)
         self._transfers.begin(self._running[key])
 
     def _over(self, key: AttemptPlace, direction: Direction, result: TransferResult, now: Instant) -> None:

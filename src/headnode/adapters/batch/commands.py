@@ -41,9 +41,9 @@ def own_account() -> CommandUser:
 
 def home_of(user: pwd.struct_passwd) -> str:
     """Return the home of a user: for this process, that of its environment unless it is root."""
-    said = os.environ.get("HOME", "")
-    own = user.pw_uid == os.geteuid() != 0 and said.startswith("/")
-    return said if own else user.pw_dir
+    home = os.environ.get("HOME", "")
+    own = user.pw_uid == os.geteuid() != 0 and home.startswith("/")
+    return home if own else user.pw_dir
 
 
 def account_of(name: str, uid: int, gid: int) -> CommandUser:
@@ -175,10 +175,10 @@ def _result(
     except subprocess.TimeoutExpired:
         _kill(process)
         status, whole = process.wait(), False
-    said, complaint = (pipe.said.decode("utf-8", "replace") for pipe in (out, err))
+    output, complaint = (pipe.said.decode("utf-8", "replace") for pipe in (out, err))
     if not whole or status is None or status < 0 or status == KILLED_BY_TIMEOUT:
-        return CommandResult(None, said, complaint)
-    return CommandResult(status, said, complaint)
+        return CommandResult(None, output, complaint)
+    return CommandResult(status, output, complaint)
 
 
 def _read_all(pipes: Sequence[_OutputPipe], until: float) -> bool:

@@ -67,9 +67,9 @@ class ResourceWorker:
     """A thread for one resource, and some that submit."""
 
     def __init__(
-        self, resource: BatchResource, dialect: Dialect, news: News, transfers: TransferQueue
+        self, resource: BatchResource, dialect: Dialect, on_reports: News, transfers: TransferQueue
     ) -> None:
-        self._resource, self._dialect, self._news = resource, dialect, news
+        self._resource, self._dialect, self._news = resource, dialect, on_reports
         self.system = dialect.system
         self._table = HandOffTable(dialect.system.full_name, _patience(resource))
         self._orders: dict[AttemptPlace, HandOffOrder] = {}
@@ -207,9 +207,9 @@ class ResourceWorker:
         began = max(self._submitting.get(owner, ()), default=-GATHERS)
         return count >= self._together or time.monotonic() >= began + GATHERS
 
-    def _report(self, news: Sequence[HandOffReport]) -> None:
-        if news:
-            self._news(news, None)
+    def _report(self, reports: Sequence[HandOffReport]) -> None:
+        if reports:
+            self._news(reports, None)
 
     def _run(
         self, account: CommandUser, words: Sequence[str], stdin: bytes = b"", seconds: float = 0.0
@@ -262,12 +262,12 @@ class ResourceWorker:
             quick = time.monotonic() - began < QUICK
             clear = all(answer.kind != "doubtful" for answer in answers.values())
             self._together = MAX_TOGETHER if quick and clear else 1
-            news: list[HandOffReport] = []
+            reports: list[HandOffReport] = []
             for marker, order in orders.items():
                 if answers[marker].kind == "queued" and order.key in self._orders:  # nobody needs it again
                     self._orders[order.key] = order.without_input()
-                news += self._table.submitted(order.key, answers[marker], now)
-            self._report(news)
+                reports += self._table.submitted(order.key, answers[marker], now)
+            self._report(reports)
 
         self._beside(owner, lambda: self._submitted(orders), answered)
 
@@ -289,8 +289,10 @@ class ResourceWorker:
         hidden = {marker: one.secret for marker, one in wanted.items() if one.secret}
         commands = {m: (one.script, self._dialect.submit(one.wanted)) for m, one in wanted.items()}
         seconds = min(MAX_COMMAND, self._resource.settle * 2 / 3)
-        said = self._run(account, submit_words(base, token, wanted), submit_input(commands, hidden), seconds)
-        for marker, one in submission_answers(said, token, wanted).items():
+        result = self._run(
+            account, submit_words(base, token, wanted), submit_input(commands, hidden), seconds
+        )
+        for marker, one in submission_answers(result, token, wanted).items():
             found[marker] = not_written(one) or self._dialect.submitted(one)
         return found
 
@@ -303,9 +305,9 @@ class ResourceWorker:
         words = self._dialect.act(action, [one.id for one in attempts], order.wanted)
         self._table.begun(action, attempts, now)
 
-        def acted(said: CommandResult | None, now: Instant) -> None:
-            if said is not None:
-                self._report(self._table.acted(action, keys, said, now))
+        def acted(result: CommandResult | None, now: Instant) -> None:
+            if result is not None:
+                self._report(self._table.acted(action, keys, result, now))
             self._poll_soon()
 
         self._beside(owner, lambda: self._run_as_owner(order, words), acted)
@@ -317,12 +319,12 @@ class ResourceWorker:
         clock, words = time.monotonic(), self._dialect.poll(owners)
         self._polling = True
 
-        def polled(said: CommandResult, now: Instant) -> None:
-            took, rows = time.monotonic() - clock, self._dialect.polled(said)
+        def polled(result: CommandResult, now: Instant) -> None:
+            took, rows = time.monotonic() - clock, self._dialect.polled(result)
             began = Instant(now - took)
             self._polling = False
             self._next_poll = time.monotonic() + max(self._resource.poll, SLOW * took)
-            problem = "" if rows is not None else said.complaint
+            problem = "" if rows is not None else result.complaint
             status = ResourceStatus(self._resource.key, began, took, len(rows or ()), problem)
             self._news(self._table.polled(rows, began, now), status)
             self._look()
@@ -345,12 +347,12 @@ class ResourceWorker:
             self._beside(owner, partial(self._run_as_owner, order, words), looked)
 
     def _looked(
-        self, owner: str, markers: Sequence[str], clock: float, said: CommandResult | None, now: Instant
+        self, owner: str, markers: Sequence[str], clock: float, result: CommandResult | None, now: Instant
     ) -> None:
         self._looking.discard(owner)
-        if said is not None:
+        if result is not None:
             began = Instant(now - (time.monotonic() - clock))
-            self._report(self._table.looked(files_found(said, markers), began, now))
+            self._report(self._table.looked(files_found(result, markers), began, now))
         self._next_history = 0.0
 
     def _remember(self) -> None:
@@ -366,9 +368,9 @@ class ResourceWorker:
         known = [each.id for each in asked if each.id]
         words = self._dialect.history([each.marker for each in asked], known)
 
-        def remembered(said: CommandResult, now: Instant) -> None:
+        def remembered(result: CommandResult, now: Instant) -> None:
             self._remembering = False
-            rows, took = self._dialect.remembered(said), time.monotonic() - clock
+            rows, took = self._dialect.remembered(result), time.monotonic() - clock
             if rows is None or took > SLOW_ACCOUNTING:
                 self._rests_until = time.monotonic() + REST_OF_ACCOUNTING
             self._report(self._table.remembered(rows, now))

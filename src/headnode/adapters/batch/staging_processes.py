@@ -49,10 +49,10 @@ class ForeignTransfer:
 
     def __init__(
         self, key: AttemptPlace, account: CommandUser, direction: Direction, staged: FilesToStage,
-        news: TransferCallbacks,
+        callbacks: TransferCallbacks,
     ) -> None:  # fmt: skip
         self.key, self.account, self.direction, self.staged = key, account, direction, staged
-        self.news = news
+        self.news = callbacks
         files = self._files()
         self.count, self.hosts = len(files), {host_of(file["url"]) for file in files} - {""}
         self.began = Instant(time.time())
@@ -85,8 +85,8 @@ class ForeignTransfer:
         """Say that it waits for others."""
         if self.direction and self.count and self._told != what:
             self._told = what
-            said = TransferProgress(self.direction, self.began, 0, self.count, waits_for=what)
-            self.news.progress(said)
+            progress = TransferProgress(self.direction, self.began, 0, self.count, waits_for=what)
+            self.news.progress(progress)
 
     def failed(self, why: str) -> None:
         """Its files cannot be transferred."""
@@ -125,9 +125,9 @@ class ForeignTransfer:
             with contextlib.suppress(ValueError):
                 self._receive(json.loads(line))
 
-    def _receive(self, said: Any) -> None:
+    def _receive(self, message: Any) -> None:
         """Take in a line of a process that its user may have replaced."""
-        match said:
+        match message:
             case ["moved", int(files), int(of_files), int(size), int(of_size), str(waits_for)]:
                 self._moved((_count(files), _count(of_files), _count(size), _count(of_size), waits_for[:256]))
             case ["done", float(took_in), int(size_in), float(took_out), int(size_out)]:
@@ -146,12 +146,12 @@ class ForeignTransfer:
             self.news.progress(TransferProgress(self.direction, self.began, *how_far))
 
 
-def _count(said: int) -> int:
-    return min(max(0, said), _LARGEST)
+def _count(number: int) -> int:
+    return min(max(0, number), _LARGEST)
 
 
-def _seconds(said: float) -> float:
-    return said if 0.0 <= said < _LARGEST else 0.0  # also not a number
+def _seconds(number: float) -> float:
+    return number if 0.0 <= number < _LARGEST else 0.0  # also not a number
 
 
 def _start(account: CommandUser, state: str, order: int) -> "subprocess.Popen[bytes]":

@@ -196,8 +196,8 @@ def cluster_name(state: Path, wished: str) -> str:
     remembered = state / "name"
     if wished:
         remembered.write_text(wished + "\n", encoding="utf-8")
-    said = remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
-    return said or socket.gethostname()
+    name = remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
+    return name or socket.gethostname()
 
 
 def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[int, int | None]:
@@ -221,14 +221,14 @@ def nodes_as_before(state: Path) -> tuple[int, int | None]:
     remembered = state / _NODES_HERE
     if not remembered.exists():
         return 1, None
-    said = remembered.read_text(encoding="ascii", errors="replace").split()
-    if len(said) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in said):
+    names = remembered.read_text(encoding="ascii", errors="replace").split()
+    if len(names) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in names):
         raise BadRequest(
             code="nodes-here",
             what=f"the file {str(remembered)!r} does not have the number of nodes",
             fix="give it again: hn up --nodes N --processors N",
         )
-    return int(said[0]), int(said[1]) if len(said) == 2 else None
+    return int(names[0]), int(names[1]) if len(names) == 2 else None
 
 
 def host_name() -> str:

@@ -120,12 +120,12 @@ def _check_path(path: str, *, shared: bool = False) -> str:
         if step == "..":
             walked = walked.rpartition("/")[0]
             continue
-        here = f"{walked}/{step}"
-        if not stat.S_ISLNK(_check_step(here, path).st_mode):
-            walked = here
+        directory = f"{walked}/{step}"
+        if not stat.S_ISLNK(_check_step(directory, path).st_mode):
+            walked = directory
             continue
         links -= 1
-        target = os.readlink(here)  # noqa: PTH115
+        target = os.readlink(directory)  # noqa: PTH115
         if links < 0:
             raise Unsafe(f"{path!r} contains too many symbolic links")
         steps.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
@@ -136,36 +136,36 @@ def _check_path(path: str, *, shared: bool = False) -> str:
     return walked or "/"
 
 
-def _check_step(here: str, path: str) -> os.stat_result:
+def _check_step(directory: str, path: str) -> os.stat_result:
     """Return what is there, if nobody else can change it.
 
     Raises:  Unsafe.
     """
     try:
-        found = os.lstat(here)
+        found = os.lstat(directory)
     except FileNotFoundError:
-        part = "" if here == path else f", a part of the path {path!r}"
-        raise Unsafe(f"{here!r} does not exist{part}; create it, or correct the path") from None
+        part = "" if directory == path else f", a part of the path {path!r}"
+        raise Unsafe(f"{directory!r} does not exist{part}; create it, or correct the path") from None
     except OSError as error:
-        missing = "" if here == path else f" ({path!r} leads there)"
-        raise Unsafe(f"{here!r} cannot be checked: {(error.strerror or '').lower()}{missing}") from None
+        missing = "" if directory == path else f" ({path!r} leads there)"
+        raise Unsafe(f"{directory!r} cannot be checked: {(error.strerror or '').lower()}{missing}") from None
     what = "directory" if stat.S_ISDIR(found.st_mode) else "file"
     if found.st_uid not in (0, os.geteuid()):
         raise Unsafe(
-            f"{what} {here!r} belongs to user {_name(found.st_uid)}, who could change what "
-            f"{_name(os.geteuid())} runs or reads; chown {_name(os.geteuid())} {here}"
+            f"{what} {directory!r} belongs to user {_name(found.st_uid)}, who could change what "
+            f"{_name(os.geteuid())} runs or reads; chown {_name(os.geteuid())} {directory}"
         )
     if stat.S_ISLNK(found.st_mode) or (what == "directory" and found.st_mode & stat.S_ISVTX):
         return found  # nobody can rename or remove what is another's in a sticky directory
-    _refuse_writers(here, found)
+    _refuse_writers(directory, found)
     return found
 
 
-def _refuse_writers(here: str, found: os.stat_result) -> None:
+def _refuse_writers(directory: str, found: os.stat_result) -> None:
     """Raise Unsafe if the mode of a file or directory lets others write."""
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)):
-        who = "everybody" if found.st_mode & stat.S_IWOTH else f"group {_group(found.st_gid)}"
-        raise Unsafe(f"{here!r} can be changed by {who}; chmod go-w {here}")
+        writers = "everybody" if found.st_mode & stat.S_IWOTH else f"group {_group(found.st_gid)}"
+        raise Unsafe(f"{directory!r} can be changed by {writers}; chmod go-w {directory}")
 
 
 def _is_own_group(number: int) -> bool:

@@ -63,13 +63,13 @@ class PlugIn:
                         return FilterReturn(FilterAnswer(CallOutcome.MISSING, words=why))
                     ahead = await self._service.ask(number, question)
                 async with asyncio.timeout(call.seconds):
-                    said = await ahead
+                    message = await ahead
             except TimeoutError:
                 await self._end()
                 return FilterReturn(FilterAnswer(CallOutcome.TIMED_OUT))
             except OSError:
                 return FilterReturn(await self._died())
-        return _returned(said, call)
+        return _returned(message, call)
 
     async def _load(self) -> str:
         """Start the worker if there is none; return why the plug-in cannot be used, or an empty string."""
@@ -108,8 +108,8 @@ class PlugIn:
 
 
 def _read_answer(message: bytes) -> tuple[int, dict[str, Any]]:
-    said: dict[str, Any] = msgspec.msgpack.decode(message)
-    return said["number"], said
+    answer: dict[str, Any] = msgspec.msgpack.decode(message)
+    return answer["number"], answer
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -133,14 +133,14 @@ def _request(number: int, call: FilterRequest) -> dict[str, Any]:
     }
 
 
-def _returned(said: dict[str, Any], call: FilterRequest) -> FilterReturn:
+def _returned(reply: dict[str, Any], call: FilterRequest) -> FilterReturn:
     """Return what a worker said, as any filter's answer."""
-    if "error" in said:
-        return FilterReturn(FilterAnswer(CallOutcome.BROKEN, words=last_words(str(said["error"]))))
-    answer = FilterAnswer(exit_code=said["code"] % 256, words=last_words(said.get("words", "")))
+    if "error" in reply:
+        return FilterReturn(FilterAnswer(CallOutcome.BROKEN, words=last_words(str(reply["error"]))))
+    answer = FilterAnswer(exit_code=reply["code"] % 256, words=last_words(reply.get("words", "")))
     if answer.exit_code != 1 or call.kind != "submission":
         return FilterReturn(answer, call.paper)
-    job = said.get("job")
+    job = reply.get("job")
     if isinstance(job, str):
         return FilterReturn(answer, job.encode(errors="replace"))
     if isinstance(job, bytes):

@@ -72,8 +72,8 @@ class RunnerLink:
 
 
 def _read_message(message: bytes) -> tuple[int, ProgramMessage]:
-    said: ProgramMessage = json.loads(message)
-    return said["number"], said
+    decoded: ProgramMessage = json.loads(message)
+    return decoded["number"], decoded
 
 
 def _end_with_filters(marker: bytes, process: "subprocess.Popen[bytes]") -> None:
@@ -110,12 +110,12 @@ class Programs:
         paper = f"{self._papers}/job-{call.job}-{next(self._numbers)}.{'json' if as_json else 'xml'}"
         try:
             _write(paper, call.paper)
-            said = await self._runner.run(_request(call, paper, as_json=as_json), call.seconds)
-            answer = _answer(said, as_json)
+            result = await self._runner.run(_request(call, paper, as_json=as_json), call.seconds)
+            answer = _answer(result, as_json)
             if answer.exit_code != 1 or call.kind != "submission":
                 return FilterReturn(answer, call.paper)
-            if as_json and said["output"].strip():
-                return _from_output(said, answer)
+            if as_json and result["output"].strip():
+                return _from_output(result, answer)
             return FilterReturn(answer, _read_back(paper))
         finally:
             _remove(paper)
@@ -159,23 +159,23 @@ def _remove(paper: str) -> None:
         shutil.rmtree(paper, ignore_errors=True)
 
 
-def _answer(said: dict[str, Any], as_json: bool) -> FilterAnswer:
+def _answer(result: dict[str, Any], as_json: bool) -> FilterAnswer:
     """Return how a run ended; the words of a filter whose output is an answer are on standard error."""
-    words = last_words(said.get("errors", "")) or ("" if as_json else last_words(said.get("output", "")))
-    if said["how"] != "ended":
+    words = last_words(result.get("errors", "")) or ("" if as_json else last_words(result.get("output", "")))
+    if result["how"] != "ended":
         how = {"timed-out": CallOutcome.TIMED_OUT, "missing": CallOutcome.MISSING}.get(
-            said["how"], CallOutcome.BROKEN
+            result["how"], CallOutcome.BROKEN
         )
         return FilterAnswer(how, words=words)
-    if said["status"] < 0:
-        return FilterAnswer(CallOutcome.SIGNALLED, BY_SIGNAL, words or f"signal {-said['status']}")
-    return FilterAnswer(exit_code=said["status"], words=words)
+    if result["status"] < 0:
+        return FilterAnswer(CallOutcome.SIGNALLED, BY_SIGNAL, words or f"signal {-result['status']}")
+    return FilterAnswer(exit_code=result["status"], words=words)
 
 
-def _from_output(said: dict[str, Any], answer: FilterAnswer) -> FilterReturn:
-    if said["too_much"]:
+def _from_output(result: dict[str, Any], answer: FilterAnswer) -> FilterReturn:
+    if result["too_much"]:
         return FilterReturn(FilterAnswer(CallOutcome.BROKEN, words=f"it wrote more than {MAX_ANSWER} bytes"))
-    return FilterReturn(answer, said["output"].encode())
+    return FilterReturn(answer, result["output"].encode())
 
 
 def _read_back(paper: str) -> bytes | None:

@@ -108,26 +108,26 @@ class Runner:
             self._finish(run, "timed-out")
         return True
 
-    def _obey(self, wish: dict[str, Any]) -> None:
-        if "number" in wish:
-            self._start(wish)
+    def _obey(self, request: dict[str, Any]) -> None:
+        if "number" in request:
+            self._start(request)
         else:
-            self._environment = wish["environment"]
+            self._environment = request["environment"]
 
-    def _start(self, wish: dict[str, Any]) -> None:
+    def _start(self, request: dict[str, Any]) -> None:
         """Start a filter in a session of its own; its paper is standard input, too, where that is wanted."""
         opened: list[int] = []
-        environment = self._environment | wish["environment"] | {MARKER: str(wish["number"])}
+        environment = self._environment | request["environment"] | {MARKER: str(request["number"])}
         try:
             for _ in range(2):
                 opened += os.pipe2(os.O_CLOEXEC)
             output, output_end, errors, errors_end = opened
             process = os.posix_spawn(
-                wish["program"][0],
-                wish["program"],
+                request["program"][0],
+                request["program"],
                 environment,
                 file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, wish["input"] or os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 0, request["input"] or os.devnull, os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, output_end, 1),
                     (os.POSIX_SPAWN_DUP2, errors_end, 2),
                 ],
@@ -137,13 +137,17 @@ class Runner:
             )
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            self._send({"number": wish["number"], "how": "missing", "errors": f"{wish['program'][0]}: {why}"})
+            self._send(
+                {"number": request["number"], "how": "missing", "errors": f"{request['program'][0]}: {why}"}
+            )
             for end in opened:
                 os.close(end)
             return
-        until = time.monotonic() + wish["seconds"]
+        until = time.monotonic() + request["seconds"]
         pipes, ends = (output, errors), (output_end, errors_end)
-        run = self._runs[process] = FilterRun(wish["number"], process, until, pipes, ends, wish["whole"])
+        run = self._runs[process] = FilterRun(
+            request["number"], process, until, pipes, ends, request["whole"]
+        )
         for pipe in pipes:
             os.set_blocking(pipe, False)
             self._poll.register(pipe, select.EPOLLIN)

@@ -68,14 +68,14 @@ _METHODS = {
 
 def _guarded(what: Any) -> dict[str, Any]:
     """Return what a call gives, with what it printed; what it raises is an answer, too."""
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             answer: dict[str, Any] = what()
     except (Exception, SystemExit) as error:  # noqa: BLE001  (a stranger's code may raise anything)
         traceback.print_exc(file=sys.__stderr__)
         return {"error": f"{type(error).__name__}: {error}".rstrip(": ")}
-    return answer | {"words": said.getvalue()[-65536:]}
+    return answer | {"words": output.getvalue()[-65536:]}
 
 
 def main() -> None:

@@ -180,10 +180,10 @@ def examine(database: sqlite3.Connection, path: Path, table: CheckedTable, until
     undecodable: list[UnreadableRow] = []
     cursor = database.execute(table.query)
     try:
-        for key, summed, body, said in _whole(cursor):
+        for key, summed, body, stored_sum in _whole(cursor):
             rows += 1
             name = table.row.format(key)
-            if not isinstance(summed, int) or not is_intact(body, JobId(summed), said):
+            if not isinstance(summed, int) or not is_intact(body, JobId(summed), stored_sum):
                 bad.append(name)
             elif (error := _trouble(table, body)) is not None:
                 undecodable.append(undecodable_row(path, name, error, _written_by(database)))

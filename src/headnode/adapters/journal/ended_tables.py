@@ -288,17 +288,17 @@ class EndedTables:
             rows,
         )
 
-    def _read_job(self, job: JobId, body: bytes, said: int) -> EndedJob:
-        if not is_intact(body, job, said):
+    def _read_job(self, job: JobId, body: bytes, checksum: int) -> EndedJob:
+        if not is_intact(body, job, checksum):
             raise changed_row(self._path, f"ended job {job}")
         try:
             return decode_ended_job(body)
         except (msgspec.DecodeError, UnknownDescription) as error:
             raise undecodable_row(self._path, f"ended job {job}", error, self._written_by()) from None
 
-    def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceEnd:
+    def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, checksum: int) -> InstanceEnd:
         name = f"ended instance {job}.{task}.{instance}"
-        if not is_intact(body, job, said):
+        if not is_intact(body, job, checksum):
             raise changed_row(self._path, name)
         try:
             ended = decode_instance(body)

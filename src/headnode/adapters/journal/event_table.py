@@ -153,9 +153,9 @@ def checksum(body: bytes, key: int) -> int:
     return crc32(body, key & 0xFFFFFFFF)
 
 
-def is_intact(body: object, key: int, said: object) -> TypeGuard[bytes]:
+def is_intact(body: object, key: int, stored: object) -> TypeGuard[bytes]:
     """Return whether a row holds what was written; damage can change even the type of a value."""
-    return isinstance(body, bytes) and checksum(body, key) == said
+    return isinstance(body, bytes) and checksum(body, key) == stored
 
 
 _OF_JOB: Final = "select number, body, sum from events where kind = {kind} and job = ? and number > ?"
@@ -196,8 +196,8 @@ class EventTable:
             "select number, body, sum from events where number > ? order by number limit ?", (after, limit)
         )
         rows = first_bytes(found, PAGE_BYTES.most)
-        for expected, (number, body, said) in enumerate(rows, after + 1):
-            if number != expected or not is_intact(body, number, said):
+        for expected, (number, body, checksum) in enumerate(rows, after + 1):
+            if number != expected or not is_intact(body, number, checksum):
                 raise damaged(self._path, f"event {expected} is missing or has changed")
         return [(number, body) for number, body, _ in rows]
 
@@ -309,8 +309,8 @@ class EventTable:
         found = self._damage.readable(self._read, rows)
         return [event for event in found if isinstance(event, ALLOCATION_EVENTS)]
 
-    def _read(self, number: int, body: bytes, said: int) -> Event:
-        if not is_intact(body, number, said):
+    def _read(self, number: int, body: bytes, checksum: int) -> Event:
+        if not is_intact(body, number, checksum):
             raise changed_row(self._path, f"event {number}")
         try:
             return decode(body)
@@ -380,17 +380,18 @@ class PredictionTable:
         """Note when a job started; a prediction that cannot be read keeps no job from starting."""
         rows = self._database.execute(f"{_SELECT} where job = ? and started is null", (job,)).fetchall()
         for prediction in self._damage.readable(self._read, rows):
-            _, body, said = self._row(msgspec.structs.replace(prediction, started=at))
+            _, body, checksum = self._row(msgspec.structs.replace(prediction, started=at))
             self._database.execute(
-                "update predictions set body = ?, sum = ?, started = ? where job = ?", (body, said, at, job)
+                "update predictions set body = ?, sum = ?, started = ? where job = ?",
+                (body, checksum, at, job),
             )
 
     def _row(self, prediction: Prediction) -> tuple[JobId, bytes, int]:
         body = _encoder.encode(prediction)
         return prediction.job, body, checksum(body, prediction.job)
 
-    def _read(self, job: JobId, body: bytes, said: int) -> Prediction:
-        if not is_intact(body, job, said):
+    def _read(self, job: JobId, body: bytes, checksum: int) -> Prediction:
+        if not is_intact(body, job, checksum):
             raise changed_row(self._path, f"the prediction of job {job}")
         try:
             return decode_prediction(body)

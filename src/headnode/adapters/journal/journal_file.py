@@ -214,10 +214,10 @@ class SingleProcess:
         self._file.close()
         if error.errno != errno.EWOULDBLOCK:
             return from_system(path, error)
-        who = f"process {holder}" if holder else "another process"
+        holder_name = f"process {holder}" if holder else "another process"
         return Unavailable(
             code="already-running",
-            what=f"{who} already uses the state directory {str(path.parent)!r}",
+            what=f"{holder_name} already uses the state directory {str(path.parent)!r}",
             fix="use that head, stop it with `hn down`, or give this one another state directory",
         )
 
@@ -286,12 +286,12 @@ def _first_bad_frame(log: _Log) -> int:
     """Return where the first frame begins that SQLite will not believe."""
     sums = log.sums
     for at in range(0, len(log.frames) - log.step + 1, log.step):
-        _, _, salt1, salt2, *said = _FRAME.unpack_from(log.frames, at)
+        _, _, salt1, salt2, *checksums = _FRAME.unpack_from(log.frames, at)
         if (salt1, salt2) != log.salts:
             return at
         sums = _add(sums, log.frames[at : at + 8], log.big_endian)
         sums = _add(sums, log.frames[at + _FRAME.size : at + log.step], log.big_endian)
-        if sums != tuple(said):
+        if sums != tuple(checksums):
             return at
     return len(log.frames)
 

@@ -142,8 +142,8 @@ class SqliteJournal:
         """
         with self._access:
             rows = self._database.execute("select number, state, sum from snapshots order by id desc")
-            for number, state, said in rows:
-                if is_intact(state, number, said):
+            for number, state, checksum in rows:
+                if is_intact(state, number, checksum):
                     return number, state
                 log.warning(
                     "the snapshot after event %d in %s cannot be read; an older one is used",

@@ -156,9 +156,9 @@ class EventDispatch:
                     for job in sorted(cluster.running):
                         self.open_job(cluster, job)
                 case JobEnded(job=job):
-                    told = self.open_jobs.pop(job, set())
-                    self._close(job, told)
-                    self._acknowledge(job, told)
+                    names = self.open_jobs.pop(job, set())
+                    self._close(job, names)
+                    self._acknowledge(job, names)
                 case JobRequeued() | JobAutoRequeued():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
                 case NodeRemoved(node=node) if node in self._links:
@@ -322,10 +322,10 @@ def _spec_of(cluster: ClusterState, record: JobRecord) -> bytes:
 
     The release of a node takes no longer than the cluster allows it.
     """
-    given = record.run is not None and record.run.alternative
+    chosen = record.run is not None and record.run.alternative
     graph = cluster.graphs.get(record.id)
     if graph is None or graph.release is None:
-        return encode_spec(cluster.spec(record)) if given else record.spec
+        return encode_spec(cluster.spec(record)) if chosen else record.spec
     spec, limit = graph.spec, Seconds(Settings(cluster.parameters).number("NodeReleaseTaskTimeout"))
     tasks = list(spec.tasks)
     tasks[graph.release] = replace(tasks[graph.release], run_time=min(tasks[graph.release].run_time, limit))

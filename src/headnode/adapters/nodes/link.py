@@ -114,8 +114,8 @@ class NodeLink:
 
     def greet(self, welcome: Welcome, now: Instant) -> None:
         """Send the welcome, first of all or again; `now` is what time the head has."""
-        told = welcome if self.knows_standbys else replace(welcome, heads=(), term=0, mark=0)
-        self.send(replace(told, now=now))
+        message = welcome if self.knows_standbys else replace(welcome, heads=(), term=0, mark=0)
+        self.send(replace(message, now=now))
 
     def send(self, message: FromHead) -> None:
         """Send a message; a connection that is going down loses it, and reconciling sends it again."""
@@ -149,7 +149,7 @@ class NodeLink:
 
     def hand_over(self, message: Run) -> None:
         """Let the node run something."""
-        self._note(*((message.job, message.task, *who) for who in message.attempts))
+        self._note(*((message.job, message.task, *attempt) for attempt in message.attempts))
         self.send(message)
 
     def reports(self, message: Results) -> None:
@@ -210,8 +210,8 @@ class NodeLink:
         Raises:  Unavailable ``node-away`` when the node does not answer.
         """
         self._asked += 1
-        who = user.name, user.uid, user.gid
-        answer = await self._answer_to(ReadFile(self._asked, path, *who, same_numbers, *span))
+        account = user.name, user.uid, user.gid
+        answer = await self._answer_to(ReadFile(self._asked, path, *account, same_numbers, *span))
         if not isinstance(answer, OutputRead):
             raise node_away(self.node)
         return answer
@@ -274,17 +274,20 @@ class NodeLink:
         finally:
             del self._answers[question.number]
 
-    def transferring(self, said: Staging) -> Staging:
+    def transferring(self, report: Staging) -> Staging:
         """Note how far transfers are; return those that were not said before on this connection."""
-        fresh = tuple(one for one in said.transfers if self._begins(said.job, one))
-        if len(self.transfers) + len(said.transfers) > MAX_TRANSFERS:
+        fresh = tuple(one for one in report.transfers if self._begins(report.job, one))
+        if len(self.transfers) + len(report.transfers) > MAX_TRANSFERS:
             self.transfers.clear()  # what goes on is told again
-        self.transfers.update({(said.job, one.task, one.instance): one for one in said.transfers})
-        return replace(said, transfers=fresh)
+        self.transfers.update({(report.job, one.task, one.instance): one for one in report.transfers})
+        return replace(report, transfers=fresh)
 
-    def _begins(self, job: JobId, said: AttemptTransfers) -> bool:
-        before = self.transfers.get((job, said.task, said.instance))
-        return before is None or (before.attempt, before.direction) != (said.attempt, said.direction)
+    def _begins(self, job: JobId, transfers: AttemptTransfers) -> bool:
+        before = self.transfers.get((job, transfers.task, transfers.instance))
+        return before is None or (before.attempt, before.direction) != (
+            transfers.attempt,
+            transfers.direction,
+        )
 
     def answered(self, number: int, message: Answer) -> None:
         """Complete the question with this number with its answer."""
@@ -325,27 +328,27 @@ class Handshake:
         self._arriving: dict[str, asyncio.StreamWriter] = {}
 
     async def first_message(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, shown: PeerCredentials | None
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: PeerCredentials | None
     ) -> bytes | None:
         """Return the first message of a connection; each certificate may have one that has said nothing yet.
 
         Who shows a certificate and is no node of ours, or not yet, may only say little.
         """
-        if shown is None:
+        if peer is None:
             async with asyncio.timeout(PATIENCE):
                 return await read_frame(reader, MAX_REPORT)
-        before = self._arriving.get(shown.node)
+        before = self._arriving.get(peer.node)
         if before is not None:
             before.transport.abort()
-        self._arriving[shown.node] = writer
-        node = self._cluster().nodes.get(shown.node)
-        is_in = node is not None and node.key == shown.key and node.state is not NodeState.PENDING
+        self._arriving[peer.node] = writer
+        node = self._cluster().nodes.get(peer.node)
+        is_in = node is not None and node.key == peer.key and node.state is not NodeState.PENDING
         try:
             async with asyncio.timeout(PATIENCE):
                 return await read_frame(reader, MAX_REPORT if is_in else MAX_GREETING)
         finally:
-            if self._arriving.get(shown.node) is writer:
-                del self._arriving[shown.node]
+            if self._arriving.get(peer.node) is writer:
+                del self._arriving[peer.node]
 
 
 def misunderstanding(protocol: int) -> str:
@@ -380,12 +383,12 @@ def of_peers(welcome: Welcome) -> Welcome:
     return replace(welcome, state_directory="", remote=True)
 
 
-def refusal(hello: Hello, shown: PeerCredentials | None) -> str:
+def refusal(hello: Hello, peer: PeerCredentials | None) -> str:
     """Return why the peer may not be this node, whatever the cluster state; empty if it may."""
     if why_not := misunderstanding(hello.protocol):
         return why_not
-    if shown is not None and shown.node != hello.facts.name:
-        return f"the certificate is that of node {shown.node!r}"
+    if peer is not None and peer.node != hello.facts.name:
+        return f"the certificate is that of node {peer.node!r}"
     return ""
 
 

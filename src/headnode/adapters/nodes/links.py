@@ -165,12 +165,12 @@ class NodeLinks:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        shown: PeerCredentials | None = None,
+        peer: PeerCredentials | None = None,
     ) -> None:
         link: NodeLink | None = None
         keep_alive(writer)
         try:
-            link = await self._greet(reader, writer, shown)
+            link = await self._greet(reader, writer, peer)
             if link is not None:
                 await deliver_frames((reader, writer), MAX_REPORT, partial(self._receive, link))
         except TimeoutError:
@@ -180,7 +180,7 @@ class NodeLinks:
                 writer.write(frame(_goodbye(f"the head refused a message of this machine: {error}")))
             else:
                 link.send(NotUnderstood(message=str(error)))
-            await self._doubt(shown, link, str(error))
+            await self._doubt(peer, link, str(error))
         except HeadnodeError as error:
             strangers.warning("a node's connection was dropped: %s", error)
         finally:
@@ -190,12 +190,12 @@ class NodeLinks:
                 self._vanished(link.node)
             writer.close()
 
-    async def _doubt(self, shown: PeerCredentials | None, link: NodeLink | None, problem: str) -> None:
+    async def _doubt(self, peer: PeerCredentials | None, link: NodeLink | None, problem: str) -> None:
         """Note what a node has said that cannot be; a node that we know takes no more jobs."""
-        name = link.node if link is not None else shown.node if shown is not None else ""
+        name = link.node if link is not None else peer.node if peer is not None else ""
         strangers.warning("the connection of node %s was dropped: %s", name or "?", problem)
         known = self._cluster().nodes.get(name)
-        if known is None or (shown is not None and known.key != shown.key):
+        if known is None or (peer is not None and known.key != peer.key):
             return
         try:
             await self._ask(ReportNonsense(node=name, reason=problem))
@@ -210,9 +210,9 @@ class NodeLinks:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        shown: PeerCredentials | None,
+        peer: PeerCredentials | None,
     ) -> NodeLink | None:
-        first = await self._arrivals.first_message(reader, writer, shown)
+        first = await self._arrivals.first_message(reader, writer, peer)
         if why_not := misunderstanding_in(first):
             writer.write(frame(_goodbye(why_not)))
             return None
@@ -220,15 +220,15 @@ class NodeLinks:
         if not isinstance(hello, Hello):
             return None
         link = NodeLink(hello.facts.name, writer, hello.protocol)
-        if why_not := refusal(hello, shown):
+        if why_not := refusal(hello, peer):
             link.send(Goodbye(reason=why_not))
             return None
         try:
-            key = "" if shown is None else shown.key
+            key = "" if peer is None else peer.key
             kept = tuple((x.job, x.task, x.instance, x.attempt) for x in (*hello.live, *hello.ended))
             facts = facts_of(hello, address_of(writer))
             boot = self._boot_of(facts.name)
-            known = RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)
+            known = RegisterNode(facts=facts, approved=peer is None, key=key, kept=kept)
             await self._reports.recorded(known)
             if boot not in ("", facts.boot_id):
                 log.warning("node %s has rebooted: its tasks are lost", facts.name)
@@ -241,7 +241,7 @@ class NodeLinks:
         self.links[link.node] = link
         self.contacts[link.node] = Contact(time_for_nodes())
         welcome = self._welcome()  # not before: it may change until the link is known
-        link.greet(welcome if shown is None else of_peers(welcome), time_for_nodes())
+        link.greet(welcome if peer is None else of_peers(welcome), time_for_nodes())
         self._telling.order_check(link, self._cluster())
         self._put_right(link, hello)
         log.info("node %s is connected: %d live tasks", link.node, len(hello.live))
@@ -297,8 +297,8 @@ class NodeLinks:
                 self._compare(link, message)
             case Started(job=job, started=begun):
                 link.began(message)
-                said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
-                self._report(ReportStarted(node=link.node, job=job, begun=said), link)
+                starts = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
+                self._report(ReportStarted(node=link.node, job=job, begun=starts), link)
             case Staging() if (fresh := link.transferring(message)).transfers:
                 self._report(staging_report(link.node, fresh), link)
             case JobReady(job=job):
@@ -317,8 +317,8 @@ class NodeLinks:
                 self._report(ReportHealth(node=link.node, well=ok, reason=why[: WORDS.most]), link)
             case Results():
                 self._take(message, link)
-            case NotUnderstood(message=said):
-                words = said[: WORDS.most]
+            case NotUnderstood(message=complaint):
+                words = complaint[: WORDS.most]
                 strangers.warning("node %s refused a message of this head: %s", link.node, words)
         return True
 
@@ -367,8 +367,8 @@ class NodeLinks:
     def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
         """Note that a prolog or an epilog failed; the node is told when this is on the disk."""
         job, hook, of_node = message.job, message.hook, message.node_at_fault
-        said = message.message[: WORDS.most]
-        command = ReportHook(node=link.node, job=job, hook=hook, reason=said, of_node=of_node)
+        output = message.message[: WORDS.most]
+        command = ReportHook(node=link.node, job=job, hook=hook, reason=output, of_node=of_node)
 
         def received(error: BaseException | None) -> None:
             _close_if_refused(error, link)

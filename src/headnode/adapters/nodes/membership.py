@@ -95,13 +95,13 @@ MAX_HEADS = 8  # addresses that a head may name for others that may become the h
 MAX_ADDRESS = 300  # characters
 
 
-def usable_addresses(said: Sequence[str]) -> list[Address]:
+def usable_addresses(texts: Sequence[str]) -> list[Address]:
     """Return those of the addresses that are some, each once, at most `MAX_HEADS`.
 
     What is wrong in a message or a file must not keep a node from the heads that it can reach.
     """
     found: dict[Address, None] = {}
-    for text in said[:MAX_HEADS]:
+    for text in texts[:MAX_HEADS]:
         if len(text) <= MAX_ADDRESS:
             with contextlib.suppress(BadRequest):
                 found[read_address(text, "heads")] = None
@@ -189,9 +189,9 @@ class NodeIdentity:
 
     async def _ask_to_join(self, invitation: Invitation, facts: NodeFacts, request: bytes) -> Joined:
         context = node_side(self._authority)
-        wish = Join(protocol=PROTOCOL, secret=invitation.secret, facts=facts, certificate_request=request)
+        join = Join(protocol=PROTOCOL, secret=invitation.secret, facts=facts, certificate_request=request)
         async with _conversation(await dial(invitation.host, invitation.port, context)) as streams:
-            answer = await _ask(streams, wish)
+            answer = await _ask(streams, join)
         if isinstance(answer, Joined):
             return answer
         reason = answer.reason if isinstance(answer, Goodbye) else "its answer was not understood"
@@ -239,14 +239,14 @@ async def learn_authority(invitation: Invitation) -> bytes:
             f"{answer.reason[:_MAX_REASON]}",
             fix="name the address of the head",
         )
-    told = answer.certificate if isinstance(answer, AuthorityCertificate) else b""
-    if not told or fingerprint_of(told) != invitation.fingerprint:
+    certificate = answer.certificate if isinstance(answer, AuthorityCertificate) else b""
+    if not certificate or fingerprint_of(certificate) != invitation.fingerprint:
         raise NotAllowed(
             code="wrong-head",
             what=f"{invitation.host}:{invitation.port} is not the head that made this invitation",
             fix="check the address, and whether the head's state directory was created again since",
         )
-    return told
+    return certificate
 
 
 async def ask_to_be_standby(invitation: Invitation, authority: Path, question: JoinStandby) -> StandbyJoined:

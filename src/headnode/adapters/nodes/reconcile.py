@@ -50,8 +50,8 @@ class AttemptsByNode:
         """Take in what has happened."""
         for event in events:
             if isinstance(event, InstancesDispatched):
-                here = self._of(event.placement[0][0])
-                here.update((event.job, event.task, instance) for instance, _ in event.attempts)
+                attempts = self._of(event.placement[0][0])
+                attempts.update((event.job, event.task, instance) for instance, _ in event.attempts)
             elif isinstance(event, InstancesEnded):
                 for how in event.ended:
                     self._of(how.node).discard((event.job, how.task, how.instance))

@@ -138,10 +138,10 @@ class ReportQueue:
             self._since = 0.0
 
 
-def staging_report(node: str, said: m.Staging) -> ReportStaging:
+def staging_report(node: str, message: m.Staging) -> ReportStaging:
     """Return what a node says of the transfers of attempts, as the head keeps it."""
-    stages = [InstanceStage(x.task, x.instance, x.attempt, x.direction, x.at) for x in said.transfers]
-    return ReportStaging(node=node, job=said.job, staging=tuple(stages))
+    stages = [InstanceStage(x.task, x.instance, x.attempt, x.direction, x.at) for x in message.transfers]
+    return ReportStaging(node=node, job=message.job, staging=tuple(stages))
 
 
 def attempt_report(node: str, message: m.Results) -> ReportEnded:

@@ -73,8 +73,8 @@ def _lines(notice: Notice) -> list[str]:
         ("Exit code", "" if notice.exit_code is None else str(notice.exit_code)),
         ("Message", notice.message),
     ]
-    shown = [f"{word + ':':<12} {value}" for word, value in facts if value]
-    return [*shown, "", f"Details: hn job view {notice.job}"]
+    lines = [f"{word + ':':<12} {value}" for word, value in facts if value]
+    return [*lines, "", f"Details: hn job view {notice.job}"]
 
 
 def _time(at: Instant | None) -> str:

@@ -202,11 +202,11 @@ def transfer(order: AttemptFilesOrder, log: TransferLog) -> None:
     finally:
         os.close(scratch)
     done = log.done[way]
-    told = TransferOrder(
+    transfer_order = TransferOrder(
         way, ".", order.marker, order.home, order.files, order.attempts, order.timeout, order.networks,
         order.at_once, done, order.notes,
     )  # fmt: skip
-    transfers = guarded(told)
+    transfers = guarded(transfer_order)
     transfers.progress.add(sum(_size_of(path) for path in done))
     transfers.progress.note = lambda path: log.note(way, path)
     transfers.run()

@@ -34,8 +34,8 @@ class ChangedOnTheWay(TransferFailed):
 
 def of_error(error: OSError, where: str) -> TransferFailed:
     """Return what an error of a file or a connection means; `where` says what was read or written."""
-    said = (error.strerror or str(error) or type(error).__name__).lower()
-    what = f"{where}: {said}"
+    message = (error.strerror or str(error) or type(error).__name__).lower()
+    what = f"{where}: {message}"
     if error.errno in _NO_SPACE:
         return NeverTransferred(what, "free some space there, or take another place")
     if isinstance(error, FileNotFoundError):

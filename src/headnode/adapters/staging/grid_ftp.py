@@ -85,16 +85,16 @@ class GridFtp:
         )
         if done.returncode == 0:
             return
-        said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
-        if "checksum verification failure" in said.lower():
-            raise ChangedOnTheWay(f"{PROGRAM}: {said}", CHECK_SERVER)
-        if self._verifies and " cksm" in f" {said.lower()}":
+        message = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+        if "checksum verification failure" in message.lower():
+            raise ChangedOnTheWay(f"{PROGRAM}: {message}", CHECK_SERVER)
+        if self._verifies and " cksm" in f" {message.lower()}":
             self._verifies = False
             self._copy(source, target)
             return
-        if is_lasting(said):
-            raise NeverTransferred(f"{PROGRAM}: {said}", "correct the URL, or renew your proxy")
-        raise TransferFailed(f"{PROGRAM}: {said}")
+        if is_lasting(message):
+            raise NeverTransferred(f"{PROGRAM}: {message}", "correct the URL, or renew your proxy")
+        raise TransferFailed(f"{PROGRAM}: {message}")
 
     def forget(self, url: str, token: str) -> None:
         """Nothing is written beside a name."""
@@ -122,7 +122,7 @@ class GridFtp:
             self._proxy = None
 
 
-def is_lasting(said: str) -> bool:
+def is_lasting(message: str) -> bool:
     """Return whether a reason stays the same when the transfer is tried again.
 
     Paths and ports are left out: one may have the number of a reply in it.
@@ -132,6 +132,6 @@ def is_lasting(said: str) -> bool:
     >>> is_lasting("connect to localhost:35507: refused"), is_lasting("/data/expired 421 timeout")
     (False, False)
     """
-    words = [word for word in said.lower().split() if "/" not in word and ":" not in word.rstrip(":")]
+    words = [word for word in message.lower().split() if "/" not in word and ":" not in word.rstrip(":")]
     coded = any(word.startswith(_LASTING_CODES) and not word[3:4].isalnum() for word in words)
     return coded or any(reason in " ".join(words) for reason in _LASTING)

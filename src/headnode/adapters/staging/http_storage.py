@@ -265,14 +265,14 @@ class HttpStorage:
     def _once(self, method: str, url: str, headers: Headers, body: object) -> urllib3.BaseHTTPResponse:
         host = urlsplit(url).hostname or ""
         mine = self._credential is not NOBODY and self._credential.serves(host)
-        said = {"Accept-Encoding": "identity", "User-Agent": "headnode", **headers}
+        fields = {"Accept-Encoding": "identity", "User-Agent": "headnode", **headers}
         if mine:
-            said |= _login(self._credential)
+            fields |= _login(self._credential)
         wait = urllib3.Timeout(connect=self._timeout, read=self._timeout)
         data = body() if callable(body) else None
         try:
             return self._manager(url, mine).request(
-                method, url, headers=said, body=data, redirect=False, preload_content=False, timeout=wait
+                method, url, headers=fields, body=data, redirect=False, preload_content=False, timeout=wait
             )
         except HTTPError as error:
             raise TransferFailed(f"{host}: {_words(error)}") from error
@@ -328,16 +328,16 @@ def _refused(method: str, url: str, answer: urllib3.BaseHTTPResponse) -> Transfe
     return NeverTransferred(what.strip(), _REMEDIES.get(answer.status, "correct the URL"))
 
 
-def _wait(said: str) -> float:
+def _wait(text: str) -> float:
     """Return the seconds that a server asks to be left alone for, a number or a date.
 
     >>> _wait("120"), _wait("soon"), _wait("99999999")
     (120.0, 0.0, 3600.0)
     """
-    if said.isascii() and said.isdigit():
-        return min(float(said), MAX_WAIT)
+    if text.isascii() and text.isdigit():
+        return min(float(text), MAX_WAIT)
     try:
-        until = email.utils.parsedate_to_datetime(said).timestamp()
+        until = email.utils.parsedate_to_datetime(text).timestamp()
     except ValueError:
         return 0.0
     return min(max(until - time.time(), 0.0), MAX_WAIT)
@@ -355,9 +355,9 @@ def _origin(answer: urllib3.BaseHTTPResponse) -> str:
 
 
 def _length(answer: urllib3.BaseHTTPResponse) -> int | None:
-    said = answer.headers.get("Content-Length", "")
+    length = answer.headers.get("Content-Length", "")
     encoded = answer.headers.get("Content-Encoding", "identity") not in ("", "identity")
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 19 and not encoded else None
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 19 and not encoded else None
 
 
 def _first(answer: urllib3.BaseHTTPResponse) -> int:
@@ -369,5 +369,5 @@ def _first(answer: urllib3.BaseHTTPResponse) -> int:
 
 def _words(error: Exception) -> str:
     """Return what went wrong with a connection, in few words and without a URL."""
-    said = str(getattr(error, "reason", "") or error)
-    return said.rpartition(": ")[2][:200] or type(error).__name__
+    message = str(getattr(error, "reason", "") or error)
+    return message.rpartition(": ")[2][:200] or type(error).__name__

@@ -295,8 +295,8 @@ class FtpStorage:
         return size
 
     def _size(self, path: str) -> int | None:
-        said = self._reply("SIZE", path)
-        return int(said) if said.isascii() and said.isdigit() and len(said) < _MAX_SIZE else None
+        reply = self._reply("SIZE", path)
+        return int(reply) if reply.isascii() and reply.isdigit() and len(reply) < _MAX_SIZE else None
 
     def _reply(self, command: str, path: str) -> str:
         """Return what the server says of a file; "" when it does not."""
@@ -393,8 +393,8 @@ def _ftp_failures(where: str) -> Iterator[None]:
     try:
         yield
     except ftplib.Error as error:
-        said = f"{where}: {str(error)[:200]}"
+        message = f"{where}: {str(error)[:200]}"
         if isinstance(error, ftplib.error_perm):
             fix = "correct the URL, or name a credential that may do it"
-            raise NeverTransferred(said, fix) from None
-        raise TransferFailed(said) from None
+            raise NeverTransferred(message, fix) from None
+        raise TransferFailed(message) from None

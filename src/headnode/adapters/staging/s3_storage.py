@@ -251,8 +251,8 @@ def _failures(url: str) -> Iterator[None]:
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         about = error.response.get("Error", {})
         code = str(about.get("Code", ""))
-        said = f"{code[:60]}: {str(about.get('Message', ''))[:200]}"
-        what = f"{urlsplit(url).netloc} answers {error.operation_name} with {said}"
+        message = f"{code[:60]}: {str(about.get('Message', ''))[:200]}"
+        what = f"{urlsplit(url).netloc} answers {error.operation_name} with {message}"
         if code == "BadDigest" or status in _CHANGED:
             raise ChangedOnTheWay(what, "see the storage") from None
         if status in _TO_CORRECT and code not in _PASSING:

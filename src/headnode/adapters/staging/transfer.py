@@ -100,10 +100,10 @@ class Progress:
         with self._lock:
             waits_for = next(iter(self.waiting), "")
             of_size = sum(self.sizes.copy().values()) if len(self.sizes) == self.of_files else 0
-            said = [self.files, self.of_files, self.size, of_size, waits_for]
-            if said != self._told:
-                self._told = said
-                send("moved", *said)
+            values = [self.files, self.of_files, self.size, of_size, waits_for]
+            if values != self._told:
+                self._told = values
+                send("moved", *values)
 
 
 class Pace:
@@ -297,8 +297,8 @@ class Transfers:
         way = f"from {shown(file.url)}" if self._order.direction == "in" else f"to {shown(file.url)}"
         times = f"attempt {attempt} of {self._order.attempts}"
         fix = f"; {failure.fix}" if failure.fix else ""
-        said = f"{file.path!r} was not transferred {way} ({times}): {failure.what}{fix}"
-        return NeverTransferred(said[:_MAX_WORDS])
+        message = f"{file.path!r} was not transferred {way} ({times}): {failure.what}{fix}"
+        return NeverTransferred(message[:_MAX_WORDS])
 
     def _pause(self, file: FileOrder, failure: TransferFailed, attempt: int) -> None:
         host = urlsplit(file.url).hostname or "this node"
@@ -320,8 +320,8 @@ class Transfers:
         arrival = ArrivingFile(self._path(file.path), self._order.token)
         try:
             with self._paced(file) as pace:
-                told = self._storage(file).fetch(file.url, arrival, pace)
-                arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
+                size = self._storage(file).fetch(file.url, arrival, pace)
+                arrival.finish(size if file.size is None else file.size, file.checksum, file.mode)
         finally:
             arrival.close()
 

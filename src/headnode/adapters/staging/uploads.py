@@ -50,46 +50,53 @@ _DIGEST = re.compile(r"\s*([A-Za-z0-9-]+)\s*=\s*:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)
 _MD5 = re.compile(r'"[0-9a-f]{32}"')
 
 
-def compare_upload(said: Mapping[str, str], file: int, size: int) -> None:
+def compare_upload(headers: Mapping[str, str], file: int, size: int) -> None:
     """Compare what a server says of a file, asked by HEAD, with the file that was sent.
 
     A length counts only beside a time or a tag: servers that make up their answers have neither.
     Raises:  ChangedOnTheWay.
     """
-    length = said.get("Content-Length", "") if "ETag" in said or "Last-Modified" in said else ""
-    if length.isascii() and length.isdigit() and int(length[:19]) != size and "Content-Encoding" not in said:
+    length = headers.get("Content-Length", "") if "ETag" in headers or "Last-Modified" in headers else ""
+    if (
+        length.isascii()
+        and length.isdigit()
+        and int(length[:19]) != size
+        and "Content-Encoding" not in headers
+    ):
         raise ChangedOnTheWay(f"the server has {length[:19]} bytes of it, and should have {size}", _FIX)
-    _compare_first({**_digests_in_headers(said), **_digest_of_s3(said)}, file, size)
+    _compare_first({**_digests_in_headers(headers), **_digest_of_s3(headers)}, file, size)
 
 
-def compare_tag(said: Mapping[str, str], file: int, size: int) -> None:
+def compare_tag(headers: Mapping[str, str], file: int, size: int) -> None:
     """Compare the tag with which object storage answers a PUT; nothing else there is about the file.
 
     Raises:  ChangedOnTheWay.
     """
-    _compare_first(_digest_of_s3(said), file, size)
+    _compare_first(_digest_of_s3(headers), file, size)
 
 
-def _compare_first(told: dict[str, bytes], file: int, size: int) -> None:
+def _compare_first(digests: dict[str, bytes], file: int, size: int) -> None:
     """Compare the checksum that says most."""
-    kind = next((kind for kind in _KINDS.values() if kind in told), "")
-    if kind and told[kind] != (digest := _digest(kind, file, size)):
-        what = f"the server has the checksum {kind}:{told[kind].hex()[:128]}, and should have {digest.hex()}"
+    kind = next((kind for kind in _KINDS.values() if kind in digests), "")
+    if kind and digests[kind] != (digest := _digest(kind, file, size)):
+        what = (
+            f"the server has the checksum {kind}:{digests[kind].hex()[:128]}, and should have {digest.hex()}"
+        )
         raise ChangedOnTheWay(what, _FIX)
 
 
-def _digests_in_headers(said: Mapping[str, str]) -> dict[str, bytes]:
-    pairs = _DIGEST.findall(said.get("Repr-Digest", "")) + _DIGEST.findall(said.get("Digest", ""))
+def _digests_in_headers(headers: Mapping[str, str]) -> dict[str, bytes]:
+    pairs = _DIGEST.findall(headers.get("Repr-Digest", "")) + _DIGEST.findall(headers.get("Digest", ""))
     known = [(_KINDS[name.lower()], text) for name, text in pairs if name.lower() in _KINDS]
-    if said.get("Content-MD5"):
-        known.append(("md5", said["Content-MD5"]))
-    return {kind: told for kind, text in known if (told := _bytes(kind, text))}
+    if headers.get("Content-MD5"):
+        known.append(("md5", headers["Content-MD5"]))
+    return {kind: digest for kind, text in known if (digest := _bytes(kind, text))}
 
 
-def _digest_of_s3(said: Mapping[str, str]) -> dict[str, bytes]:
-    tag = said.get("ETag", "")
-    encrypted = said.get("x-amz-server-side-encryption", "").startswith("aws:kms")
-    if "x-amz-request-id" not in said or encrypted or not _MD5.fullmatch(tag):
+def _digest_of_s3(headers: Mapping[str, str]) -> dict[str, bytes]:
+    tag = headers.get("ETag", "")
+    encrypted = headers.get("x-amz-server-side-encryption", "").startswith("aws:kms")
+    if "x-amz-request-id" not in headers or encrypted or not _MD5.fullmatch(tag):
         return {}
     return {"md5": bytes.fromhex(tag[1:-1])}
 

@@ -41,9 +41,9 @@ class _Change(NamedTuple):
 class RowCopy:
     """The rows for one standby.  `changed` is called in the thread of the head, the rest in the sender's."""
 
-    def __init__(self, state: Path, news: threading.Condition) -> None:
-        """`news` is notified of changes, and guards what both threads use."""
-        self._state, self._news = state, news
+    def __init__(self, state: Path, changed: threading.Condition) -> None:
+        """`changed` is notified of changes, and guards what both threads use."""
+        self._state, self._news = state, changed
         self._pending: dict[tuple[str, Row], _Change] = {}  # by table and key; the oldest change first
         self._bytes = 0
         self.noted = self.copied = 0  # changes: how many there were, how many the standby has

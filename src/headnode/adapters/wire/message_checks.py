@@ -94,13 +94,16 @@ def _objection(message: FromAgent, now: float) -> str:
     return ""
 
 
-def _transfer_objection(said: AttemptTransfers, now: float) -> str:
+def _transfer_objection(transfers: AttemptTransfers, now: float) -> str:
     most = b.BYTES_MOVED.most
-    if not all(0 <= number <= most for number in (said.files, said.of_files, said.size, said.of_size)):
-        return f"transfers of {said.size} bytes"
-    if len(said.waits_for) > b.NAME.most:
-        return f"a host of {len(said.waits_for):,} characters"
-    return time_objection(said.at, now)
+    if not all(
+        0 <= number <= most
+        for number in (transfers.files, transfers.of_files, transfers.size, transfers.of_size)
+    ):
+        return f"transfers of {transfers.size} bytes"
+    if len(transfers.waits_for) > b.NAME.most:
+        return f"a host of {len(transfers.waits_for):,} characters"
+    return time_objection(transfers.at, now)
 
 
 def _holdings_objection(holdings: Holdings, now: float) -> str:
@@ -135,12 +138,12 @@ def _lost(result: AttemptResult, problem: str) -> AttemptResult:
 
 
 def _cut(result: AttemptResult) -> AttemptResult:
-    said = result.outcome
-    known = said.fault in FAULTS or not said.fault
-    if len(said.message) <= b.WORDS.most and known:
+    outcome = result.outcome
+    known = outcome.fault in FAULTS or not outcome.fault
+    if len(outcome.message) <= b.WORDS.most and known:
         return result
-    message, trouble = said.message[: b.WORDS.most], said.fault if known else ""
-    return replace(result, outcome=said._replace(message=message, fault=trouble))
+    message, trouble = outcome.message[: b.WORDS.most], outcome.fault if known else ""
+    return replace(result, outcome=outcome._replace(message=message, fault=trouble))
 
 
 Piece = tuple[JobId, int, int, int, bool]

@@ -120,9 +120,13 @@ def check_transfer(head: RmapHead) -> None:
 
     Raises:  FramingFault 412.
     """
-    said = head.headers.get("transfer-encoding", "").rstrip("; \t").lower()
+    encoding = head.headers.get("transfer-encoding", "").rstrip("; \t").lower()
     has_length = "content-length" in head.headers
-    if said not in ("chunked", "") or bool(said) is has_length or (has_length and head.length is None):
+    if (
+        encoding not in ("chunked", "")
+        or bool(encoding) is has_length
+        or (has_length and head.length is None)
+    ):
         raise FramingFault(
             412, StatusCode.FRAMING, "neither chunks nor a length", "send Transfer-Encoding: chunked"
         )

@@ -89,8 +89,8 @@ class Authority:
         Raises:  BadRequest ``certificate-request``.
         """
         try:
-            wish = x509.load_pem_x509_csr(request)
-            signed = wish.is_signature_valid
+            certificate_request = x509.load_pem_x509_csr(request)
+            signed = certificate_request.is_signature_valid
         except (ValueError, InvalidSignature):
             signed = False
         if not signed:
@@ -100,8 +100,10 @@ class Authority:
                 fix="start its agent again with a new invitation",
             )
         use = ExtendedKeyUsageOID.CLIENT_AUTH
-        certificate = _certified(node, wish.public_key(), use, self._own.subject, self._key)
-        return certificate.public_bytes(serialization.Encoding.PEM), key_digest(wish.public_key())
+        certificate = _certified(node, certificate_request.public_key(), use, self._own.subject, self._key)
+        return certificate.public_bytes(serialization.Encoding.PEM), key_digest(
+            certificate_request.public_key()
+        )
 
 
 def fingerprint_of(certificate: bytes) -> str:
@@ -281,8 +283,8 @@ def peer_of(writer: asyncio.StreamWriter) -> tuple[str, str] | None:
     Raises:  BadRequest ``certificate``.
     """
     tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
-    shown = tls.getpeercert(binary_form=True) if tls is not None else None
-    return named_in(shown) if shown else None
+    certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+    return named_in(certificate) if certificate else None
 
 
 def protocol_of(writer: asyncio.StreamWriter) -> str:

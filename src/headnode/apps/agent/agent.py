@@ -103,10 +103,10 @@ class HeldLease:
 
     def received(self, number: int, length: Seconds) -> None:
         """The head has answered a heartbeat."""
-        said = self._said.pop(number, None)
-        if said is not None:  # else it comes a second time
+        sent_at = self._said.pop(number, None)
+        if sent_at is not None:  # else it comes a second time
             self.length = length
-            self._is_over_at(said + length if length else math.inf)
+            self._is_over_at(sent_at + length if length else math.inf)
 
     def head_is_off(self, dialed: float) -> None:
         """Nothing listened at the head's address when it was dialed, so many seconds after the boot."""
@@ -278,15 +278,15 @@ class Agent:
                 self._trials.start(message)
             case CheckHealth(program=program, interval=every):
                 self._health.order(program, every)
-            case NotUnderstood(message=said):
-                log.warning("the head refused a message of this node: %s", said)
+            case NotUnderstood(message=complaint):
+                log.warning("the head refused a message of this node: %s", complaint)
             case Goodbye(reason=reason):
                 self._goodbye(reason)
             case _:
                 self._jobs.obey(message)
 
-    def _report_health(self, well: bool, said: str) -> None:
-        self._head.send(Health(healthy=well, message=said))
+    def _report_health(self, well: bool, message: str) -> None:
+        self._head.send(Health(healthy=well, message=message))
 
     def _welcomed(self, message: Welcome) -> None:
         self._unmet, self._alone_since, self._ended_since = None, None, None

@@ -136,11 +136,11 @@ class AgentClientDoor:
         Raises:  Unavailable ``head-away``.
         """
         why, streams = "it does not answer", None
-        wish = {"verb": "act_for_task", "job": job, "task": key[0], "instance": key[1], "attempt": key[2]}
+        request = {"verb": "act_for_task", "job": job, "task": key[0], "instance": key[1], "attempt": key[2]}
         try:
             async with asyncio.timeout(PATIENCE):
                 streams = await self._dial()
-                streams[1].write(frame(msgspec.json.encode(wish)))
+                streams[1].write(frame(msgspec.json.encode(request)))
                 answer = await read_frame(streams[0], MAX_GREETING)
             if answer is not None:
                 return streams, answer

@@ -68,9 +68,10 @@ def reason_of(error: Exception) -> str:
                 f"that this node joined; restore authority/ on the head node (hn restore), or {JOIN_AGAIN}"
             )
         case ssl.SSLError():
-            said = (error.reason or str(error)).lower().replace("_", " ")
+            message = (error.reason or str(error)).lower().replace("_", " ")
             return (
-                f"the encrypted connection failed ({said}); if the head does not know this node, {JOIN_AGAIN}"
+                f"the encrypted connection failed ({message}); "
+                f"if the head does not know this node, {JOIN_AGAIN}"
             )
         case ConnectionRefusedError():
             return "nothing listens there"

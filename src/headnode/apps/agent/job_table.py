@@ -172,9 +172,9 @@ class JobTable:
         """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
         self._lease = until
         for job in self.jobs.values():
-            said = shepherd_protocol.lease_message(until if job.may_run_elsewhere else None)
+            message = shepherd_protocol.lease_message(until if job.may_run_elsewhere else None)
             for tended in job.herd.values():
-                tended.send(said)
+                tended.send(message)
 
     def send_lease(self, job: NodeJob, tended: ShepherdHandle) -> None:
         """Tell a new shepherd until when its tasks may go on without the head, if that is limited."""
@@ -206,20 +206,22 @@ class NodeParts:
     access: TaskAccess
     gpus: GpuAssignments
 
-    def uses_gpus(self, table: JobTable, given: GpuAssignment) -> bool:
+    def uses_gpus(self, table: JobTable, assignment: GpuAssignment) -> bool:
         """Tell whether something of the owner of GPUs waits or runs here, or may do so."""
-        job, key = table.jobs.get(given.job), given.key
+        job, key = table.jobs.get(assignment.job), assignment.key
         if job is None:
             return False
-        shepherd = job.herd.get(given.lane.partition(":")[0])
+        shepherd = job.herd.get(assignment.lane.partition(":")[0])
         if shepherd is not None and shepherd.phase is ShepherdPhase.AWAITED:
             # It may have been told of an attempt that its journal does not have yet.
-            return key not in self.results.ledger.over(given.job)
+            return key not in self.results.ledger.over(assignment.job)
         owner = job.owner_of(key)
-        if owner is not None or key in self.filters.waiting(given.job):
+        if owner is not None or key in self.filters.waiting(assignment.job):
             return owner is None or key not in owner.leaving
         launched = self.launching.launched()
-        return (given.job, *key) in ((each.job, each.task, each.instance, each.attempt) for each in launched)
+        return (assignment.job, *key) in (
+            (each.job, each.task, each.instance, each.attempt) for each in launched
+        )
 
 
 class JobEndings:

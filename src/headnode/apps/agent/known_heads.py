@@ -191,8 +191,8 @@ class KnownHeads(Transport):
         self._order.missed(self._dialed, self._now(), answered=answered)
         self._why[self._dialed] = why[:TOLD]
         first, *others = self._order.addresses
-        told = [f"{written_address(each)}: {self._why[each]}" for each in others if each in self._why]
-        return "; ".join([self._why.get(first, "it was not dialed"), *told])
+        lines = [f"{written_address(each)}: {self._why[each]}" for each in others if each in self._why]
+        return "; ".join([self._why.get(first, "it was not dialed"), *lines])
 
     def pause(self) -> float:
         """Return in how many seconds to dial again."""

@@ -108,16 +108,16 @@ def with_remote_usage(result: AttemptResult, elsewhere: Mapping[str, RemoteUsage
 
     The peak of its memory is the sum of those of its nodes, though they may not have been at the same moment.
     """
-    said = result.outcome
+    outcome = result.outcome
     why = next(
         (f"on node {node}: {each.message}" for node, each in sorted(elsewhere.items()) if each.message), ""
     )
-    failed = said.kind == "exited" and bool(said.exit_code or said.signal)
-    usage = said.usage
+    failed = outcome.kind == "exited" and bool(outcome.exit_code or outcome.signal)
+    usage = outcome.usage
     for each in elsewhere.values():
         usage = usage.beside(each.usage)
     return replace(
-        result, outcome=said._replace(usage=usage, message=said.message or (why if failed else ""))
+        result, outcome=outcome._replace(usage=usage, message=outcome.message or (why if failed else ""))
     )
 
 
@@ -204,8 +204,8 @@ class LaunchClient:
         if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
             job, task, instance, attempt = (int(word) for word in words)
             key = (task, instance, attempt)
-            good, said = self._places.secret(request.task), request.secret
-            right = hmac.compare_digest(good.encode(), said.encode())
+            good, secret = self._places.secret(request.task), request.secret
+            right = hmac.compare_digest(good.encode(), secret.encode())
             if right and self._services.user_of(JobId(job), key) == uid:
                 return JobId(job), key
         raise NotAllowed(

@@ -313,7 +313,7 @@ class _Exit(msgspec.Struct, frozen=True):
 
 def _read_exit(data: bytes) -> tuple[int, str]:
     try:
-        said = msgspec.json.decode(data, type=_Exit)
+        exit_report = msgspec.json.decode(data, type=_Exit)
     except UNREADABLE:
         raise BadRequest(code="launch", what="the result of a launched command was not understood") from None
-    return said.code, said.problem
+    return exit_report.code, exit_report.problem

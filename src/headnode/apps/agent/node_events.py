@@ -67,20 +67,20 @@ class JobStarts:
         job.opened, job.orders = message, None
         job.visited = job.visited or message.hooks is not None
         try:
-            here = self._as_here(message)
+            opened = self._as_here(message)
         except Unavailable:
             if message.hooks is not None:
                 self._parts.results.send(JobReady(job=job.id))
             return  # each task that is to run there gets the reason
         try:
-            self._enter(job, here)
+            self._enter(job, opened)
             if message.hooks is None:
                 self._parts.places.keep_soon(message)
             else:  # the programs around it may have begun
                 self._parts.places.keep(message)
             tended = job.at_work
             if tended is None and self._parts.visits.is_ready(job.id):
-                self._order_shepherd(job, here)
+                self._order_shepherd(job, opened)
             elif tended is not None:
                 deadline = self._table.end_of(message)
                 tended.send(shepherd_protocol.deadline_message(deadline, self._table.head.grace))
@@ -90,11 +90,11 @@ class JobStarts:
     def _as_here(self, opened: OpenJob) -> OpenJob:
         return as_here(opened, self._parts.facts.name, far=self._table.head.remote)
 
-    def _enter(self, job: NodeJob, here: OpenJob) -> None:
+    def _enter(self, job: NodeJob, opened: OpenJob) -> None:
         """Let the visit of a job begin, or go by what the head says of it now."""
         visits = self._parts.visits
-        if here.hooks is not None or not visits.is_ready(job.id) or job.id in visits.jobs():
-            visits.enter(here, hook_environment(here, self._parts.facts, self._table.head))
+        if opened.hooks is not None or not visits.is_ready(job.id) or job.id in visits.jobs():
+            visits.enter(opened, hook_environment(opened, self._parts.facts, self._table.head))
 
     def entered(self, number: JobId) -> None:
         """Order a shepherd for a job whose prolog is over."""
@@ -141,15 +141,16 @@ class JobStarts:
         return True
 
     def _never_ran(self, job: NodeJob, task: int, attempts: list[tuple[int, int]]) -> None:
-        for who in attempts:
-            self._endings.settle(job.id, "", 0, result_without_record((task, *who), "never-ran", ""))
+        for attempt in attempts:
+            self._endings.settle(job.id, "", 0, result_without_record((task, *attempt), "never-ran", ""))
 
     def _fresh(self, job: NodeJob, message: Run) -> list[tuple[int, int]]:
         over, task = self._parts.results.ledger.over(job.id), message.task
         return [
-            who
-            for who in message.attempts
-            if not self._is_here(job, over, (task, *who)) and self._table.taken.add(job.id, task, *who)
+            attempt
+            for attempt in message.attempts
+            if not self._is_here(job, over, (task, *attempt))
+            and self._table.taken.add(job.id, task, *attempt)
         ]
 
     def _is_here(self, job: NodeJob, over: dict[Key, None], key: Key) -> bool:
@@ -168,25 +169,27 @@ class JobStarts:
                 asked = orders.questions(message.task, message.placement, fresh, launching)
                 filters.begin(job.id, message.placement, asked)
                 return
-            said = orders.run(message, fresh, launching)
+            order = orders.run(message, fresh, launching)
         except (OSError, Unavailable) as error:
-            self._endings.refuse(job.id, [(message.task, *who) for who in fresh], error)
+            self._endings.refuse(job.id, [(message.task, *attempt) for attempt in fresh], error)
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys))
-        tended.send(said, keys)
+        tended.send(order, keys)
 
     def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
         """Start a task as its filter wants it."""
-        job, (task, *who) = self._table.job(number), key
+        job, (task, *attempt) = self._table.job(number), key
         try:
             tended, orders = self._ready(job, task)
-            said = orders.run_filtered(task, place, (who[0], who[1]), filtered, self._parts.launching)
+            order = orders.run_filtered(
+                task, place, (attempt[0], attempt[1]), filtered, self._parts.launching
+            )
         except (OSError, Unavailable) as error:
             self._endings.refuse(number, [key], error)
             return
         tended.live[key] = None
-        tended.send(said, [key])
+        tended.send(order, [key])
 
     def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
         """Settle a task that cannot start."""
@@ -211,11 +214,11 @@ class JobStarts:
                 what=f"node {facts.name!r} is not ready for job {job.id}: its prolog has not ended",
                 fix="try again when it has",
             )
-        here = self._as_here(opened)
-        tended = job.at_work or self._order_shepherd(job, here)
+        own = self._as_here(opened)
+        tended = job.at_work or self._order_shepherd(job, own)
         if job.orders is None:
             access, gpus = self._parts.access, self._parts.gpus
-            job.orders = TaskOrders(here, facts, self._table.head, tended.marker, access, gpus)
+            job.orders = TaskOrders(own, facts, self._table.head, tended.marker, access, gpus)
         if not job.orders.has(task):
             raise Unavailable(
                 code="no-such-task",
@@ -236,10 +239,10 @@ class JobStarts:
         elsewhere = launch.route.task and launch.route.first  # else it is beside the tasks on their node
         outpost = step_name(environment[TASK_MARKER]) if elsewhere else ""
         limits = orders.limits_for(launch)
-        said = shepherd_protocol.launch_message(
+        message = shepherd_protocol.launch_message(
             number, launch.command, environment, directory, terminal, bounds, outpost, limits
         )
-        tended.send(said)
+        tended.send(message)
         return tended.uid
 
 
@@ -333,10 +336,10 @@ class NodeEvents(NodeServices):
             self._table.job(tended.job).deaths = 0
         tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
         if begun:
-            said = tuple(
+            starts = tuple(
                 AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
             )
-            self.send(Started(job=tended.job, started=said))
+            self.send(Started(job=tended.job, started=starts))
 
     def staging(self, tended: ShepherdHandle, transfers: list[AttemptTransfers]) -> None:
         gone = (each for each in transfers if each.direction == "out")
@@ -358,9 +361,9 @@ class NodeEvents(NodeServices):
     def not_launched(self, number: str, why: str) -> None:
         self.parts.launching.not_launched(number, why)
 
-    def launches_over(self, job: JobId, said: shepherd_protocol.ShepherdLaunchesEnded) -> None:
-        if said.task.partition(".")[0] == str(job):
-            self.parts.launching.launches_over(said.task, said.usage)
+    def launches_over(self, job: JobId, message: shepherd_protocol.ShepherdLaunchesEnded) -> None:
+        if message.task.partition(".")[0] == str(job):
+            self.parts.launching.launches_over(message.task, message.usage)
 
     def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
         for key in keys:

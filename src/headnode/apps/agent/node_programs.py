@@ -28,18 +28,18 @@ from headnode.core.state.job_record import decode_spec
 LONGEST = 4096  # characters of a value that a user has chosen
 
 
-def hook_environment(here: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> dict[str, str]:
-    """Return the variables for a job, as it is on this node: `here` has the numbers of its user here."""
-    spec, held = decode_spec(here.spec), dict(here.allocation).get(facts.name, ())
-    counts = {node: len(numbers) for node, numbers in here.allocation}
-    user = base_environment(here.uid)
+def hook_environment(opened: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> dict[str, str]:
+    """Return the variables for a job, as it is on this node: `opened` has the numbers of its user here."""
+    spec, held = decode_spec(opened.spec), dict(opened.allocation).get(facts.name, ())
+    counts = {node: len(numbers) for node, numbers in opened.allocation}
+    user = base_environment(opened.uid)
     directory = next((task.work_directory for task in spec.tasks), "") or user["HOME"]
     return {
-        "HEADNODE_JOB": str(here.job),
+        "HEADNODE_JOB": str(opened.job),
         "HEADNODE_NODE": facts.name,
         "HEADNODE_USER": user["USER"],
-        "HEADNODE_UID": str(here.uid),
-        "HEADNODE_GID": str(here.gid),
+        "HEADNODE_UID": str(opened.uid),
+        "HEADNODE_GID": str(opened.gid),
         "HEADNODE_PROCESSORS": str(len(held)),
         "HEADNODE_MEMORY": str((spec.process_memory or 0) * len(held)),
         "HEADNODE_TEMPLATE": _plain(spec.template or "Default"),
@@ -47,12 +47,12 @@ def hook_environment(here: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> dict
         "HEADNODE_WORK_DIRECTORY": _plain(directory),
         "CCP_CLUSTER_NAME": head.cluster,
         "CCP_SCHEDULER": head.host or socket.gethostname(),
-        "CCP_JOBID": str(here.job),
+        "CCP_JOBID": str(opened.job),
         "CCP_JOBNAME": _plain(spec.name),
         "CCP_JOBTEMPLATE": _plain(spec.template or "Default"),
         "CCP_JOBTYPE": "Batch",
-        "CCP_NODES": node_list(here.allocation, counts),
-        "CCP_NODES_CORES": node_list(here.allocation, counts),
+        "CCP_NODES": node_list(opened.allocation, counts),
+        "CCP_NODES_CORES": node_list(opened.allocation, counts),
         "CCP_NUMCPUS": str(sum(counts.values())),
         "CCP_COREIDS": " ".join(map(str, machine_numbers(held, facts.machine_processors))),
         "CCP_WORKDIR": _plain(directory),

@@ -80,7 +80,7 @@ class NodeServices(Protocol):
     def not_launched(self, number: str, why: str) -> None:
         """A shepherd could not start a command."""
 
-    def launches_over(self, job: JobId, said: ShepherdLaunchesEnded) -> None:
+    def launches_over(self, job: JobId, message: ShepherdLaunchesEnded) -> None:
         """Nothing runs any more of what an attempt of another node launched here."""
 
     def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:

@@ -108,14 +108,14 @@ def as_here(opened: FileRequest, node: str, *, far: bool) -> FileRequest:
     `far`: the head is on another.
     Raises:  Unavailable ``no-such-user``, ``other-number`` or ``other-user`` when it cannot run here.
     """
-    here = _named(opened, node) if far else opened
-    if os.geteuid() not in (0, here.uid):
+    own = _named(opened, node) if far else opened
+    if os.geteuid() not in (0, own.uid):
         raise Unavailable(
             code="other-user",
             what=f"the agent of node {node!r} cannot run programs as {opened.owner!r}",
             fix="start the agent as root, or submit as the user who started it",
         )
-    return here
+    return own
 
 
 def _named(opened: FileRequest, node: str) -> FileRequest:

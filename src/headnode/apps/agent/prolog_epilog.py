@@ -180,9 +180,9 @@ class PrologEpilog:
         visit = self._visits[job]
         if visit.stage is VisitStage.READY:
             self._services.send(JobReady(job=job))
-        for hook, said in visit.failed.items():
+        for hook, failure in visit.failed.items():
             of_node = hook == "prolog" and visit.node_at_fault
-            self._services.send(HookFailed(job=job, hook=hook, message=said, node_at_fault=of_node))
+            self._services.send(HookFailed(job=job, hook=hook, message=failure, node_at_fault=of_node))
 
     def received(self, job: JobId, hook: str) -> None:
         """The head will never forget that a hook failed."""

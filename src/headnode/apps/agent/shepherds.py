@@ -244,27 +244,27 @@ class Shepherds:
         """Hear a message; return whether to hear the next."""
         tended, last, writer = peer.tended, peer.last, peer.writer
         match shepherd_protocol.read_shepherd_message(data):
-            case shepherd_protocol.Introduction() as said if tended is None:
-                tended = self._known(said, writer) if last is None else self._next(said, last, writer)
+            case shepherd_protocol.Introduction() as intro if tended is None:
+                tended = self._known(intro, writer) if last is None else self._next(intro, last, writer)
                 if tended is not None and last is None:  # the next job has what it is to run already
-                    self._introduced(tended, said, writer)
+                    self._introduced(tended, intro, writer)
                 peer.tended, peer.last = tended, last if tended is None else None
                 return tended is not None
             case shepherd_protocol.ShepherdVacant() if tended is not None and tended.closing:
                 self._is_cleared(tended, writer)
                 peer.tended, peer.last = None, tended
-            case said:
+            case message:
                 if tended is None:
                     return False
-                self._receive(tended, said)
+                self._receive(tended, message)
         return True
 
     def _next(
-        self, said: shepherd_protocol.Introduction, last: ShepherdHandle, writer: FrameWriter
+        self, intro: shepherd_protocol.Introduction, last: ShepherdHandle, writer: FrameWriter
     ) -> ShepherdHandle | None:
         """Return the job that a known shepherd was told to serve next, if that is what it says."""
         following = self._vacant.introduced(last.marker)
-        if following is None or (following.job, following.marker) != (said.job, said.marker):
+        if following is None or (following.job, following.marker) != (intro.job, intro.marker):
             process, _, _ = peer_ids(writer.socket)
             log.warning("the shepherd of job %d serves another job than requested; it is killed", last.job)
             process_tree.send([process], signal.SIGKILL)
@@ -295,11 +295,11 @@ class Shepherds:
             following.has_hung_up()
         self._bury(following)
 
-    def _known(self, said: shepherd_protocol.Introduction, writer: FrameWriter) -> ShepherdHandle | None:
+    def _known(self, intro: shepherd_protocol.Introduction, writer: FrameWriter) -> ShepherdHandle | None:
         """Return the shepherd that speaks, if it is the one it says it is."""
-        tended = self._herd.get(said.marker)
+        tended = self._herd.get(intro.marker)
         process, _, _ = peer_ids(writer.socket)
-        if tended is not None and tended.phase is ShepherdPhase.AWAITED and tended.job == said.job:
+        if tended is not None and tended.phase is ShepherdPhase.AWAITED and tended.job == intro.job:
             story = job_journal.read(tended.journal)
             if story is not None and story.header.process == process and job_journal.lives(tended.journal):
                 return tended
@@ -307,19 +307,19 @@ class Shepherds:
         return None
 
     def _introduced(
-        self, tended: ShepherdHandle, said: shepherd_protocol.Introduction, writer: FrameWriter
+        self, tended: ShepherdHandle, intro: shepherd_protocol.Introduction, writer: FrameWriter
     ) -> None:
-        if said.suspended:
-            self._services.is_suspended(tended, said.suspended)
-        live = {**dict.fromkeys(said.queued), **{(t, i, a): at for t, i, a, at in said.running}}
-        self._services.ended(tended, said.ended)
+        if intro.suspended:
+            self._services.is_suspended(tended, intro.suspended)
+        live = {**dict.fromkeys(intro.queued), **{(t, i, a): at for t, i, a, at in intro.running}}
+        self._services.ended(tended, intro.ended)
         lost = tended.has_dialed(writer, live)
         if lost:
             self._services.never_arrived(tended, lost)
-        self._services.started(tended, said.running)
+        self._services.started(tended, intro.running)
 
-    def _receive(self, tended: ShepherdHandle, said: shepherd_protocol.ShepherdMessage) -> None:
-        match said:
+    def _receive(self, tended: ShepherdHandle, message: shepherd_protocol.ShepherdMessage) -> None:
+        match message:
             case shepherd_protocol.ShepherdStarted(started=begun):
                 self._services.started(tended, begun)
             case shepherd_protocol.ShepherdStaging(staging=transfers):
@@ -335,7 +335,7 @@ class Shepherds:
             case shepherd_protocol.ShepherdNotLaunched(number=number, message=why):
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():
-                self._services.launches_over(tended.job, said)
+                self._services.launches_over(tended.job, message)
             case shepherd_protocol.Introduction() | shepherd_protocol.ShepherdVacant():
                 raise BadRequest(code="shepherd-message", what="a shepherd sent an unexpected message")
 

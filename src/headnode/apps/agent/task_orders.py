@@ -99,7 +99,11 @@ class TaskOrders:
         if spec.script and task not in self._kept:
             launching.places.keep_script(Path(preparation.script_path), spec.script, self._uid)
             self._kept.add(task)
-        gpus = self._gpu_variables([(task, *who) for who in attempts], place) if self._gpus.count else None
+        gpus = (
+            self._gpu_variables([(task, *attempt) for attempt in attempts], place)
+            if self._gpus.count
+            else None
+        )
         recipes = [
             preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0), gpus)
             for instance, attempt in attempts
@@ -142,17 +146,17 @@ class TaskOrders:
         user = self._around.base["USER"]
         return [
             (
-                (task, *who),
-                NodeFilterInput(self._around.job, task, who[1], user, recipe, bounds.processors, held),
+                (task, *attempt),
+                NodeFilterInput(self._around.job, task, attempt[1], user, recipe, bounds.processors, held),
             )
-            for who, recipe in zip(attempts, self.recipes(task, place, attempts, launching), strict=True)
+            for attempt, recipe in zip(attempts, self.recipes(task, place, attempts, launching), strict=True)
         ]
 
     def run_filtered(
         self,
         task: int,
         place: NodeCores,
-        who: tuple[int, int],
+        attempt: tuple[int, int],
         filtered: NodeFilterResult,
         launching: LaunchRouter,
     ) -> bytes:
@@ -160,7 +164,7 @@ class TaskOrders:
         recipe = filtered.recipe
         mine = {**recipe.environment, SHEPHERD_MARKER: self._around.marker}  # it may have another by now
         recipe = msgspec.structs.replace(recipe, environment=mine)
-        return self._message(task, place, [who], [recipe], launching, filtered.processors)
+        return self._message(task, place, [attempt], [recipe], launching, filtered.processors)
 
     def _message(
         self,
@@ -177,7 +181,9 @@ class TaskOrders:
         if self._around.spec.interactive and not is_allocation(self._around.spec):
             recipes = [self._in_terminal(recipe, spec, launching) for recipe in recipes]
         shared = recipes[0].environment
-        items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
+        items = [
+            _item(task, attempt, recipe, shared) for attempt, recipe in zip(attempts, recipes, strict=True)
+        ]
         limit = None if spec.run_time == FOREVER else spec.run_time
         limits = self._limits(spec)
         stages = spec.stages

@@ -61,10 +61,10 @@ class VacantShepherds:
 
     def may_stay(self, tended: ShepherdHandle) -> bool:
         """Return whether a shepherd may serve another job when its own is over."""
-        here = tended.phase is ShepherdPhase.HERE and not tended.live
+        is_connected = tended.phase is ShepherdPhase.HERE and not tended.live
         young = time.monotonic() - tended.place.born < RENEWED
         room = len(self._vacant) + len(self._clearing) < MOST
-        return here and young and room and tended.place.kind is not None
+        return is_connected and young and room and tended.place.kind is not None
 
     def clears(self, tended: ShepherdHandle) -> None:
         """A shepherd was told to clear its job away, and to stay."""

@@ -41,15 +41,17 @@ class GuardedStdout:
         """`stream` is None if standard output was closed before the program began."""
         self._stream = stream
 
-    def write(self, said: "str | bytes") -> int:
+    def write(self, text: "str | bytes") -> int:
         """Write; Raises StdoutFailed, BrokenPipeError."""
         if self._stream is None:
             raise StdoutFailed("it is closed")
         try:
-            written: int = self._guarded(self._stream.write, said)
+            written: int = self._guarded(self._stream.write, text)
         except UnicodeEncodeError:  # the locale has no such character
-            told = str(said).encode(self._stream.encoding, "backslashreplace").decode(self._stream.encoding)
-            written = self._guarded(self._stream.write, told)
+            encoded = (
+                str(text).encode(self._stream.encoding, "backslashreplace").decode(self._stream.encoding)
+            )
+            written = self._guarded(self._stream.write, encoded)
         return written
 
     def flush(self) -> None:
@@ -63,9 +65,9 @@ class GuardedStdout:
         return GuardedStdout(None if self._stream is None else self._stream.buffer)
 
     @staticmethod
-    def _guarded(deed: "Callable[..., Any]", *said: "str | bytes") -> "Any":
+    def _guarded(deed: "Callable[..., Any]", *texts: "str | bytes") -> "Any":
         try:
-            return deed(*said)
+            return deed(*texts)
         except BrokenPipeError:
             raise
         except OSError as trouble:
@@ -251,8 +253,8 @@ def _recall_last_job(asked: Arguments, positionals: int | None) -> None:
     options = {
         name: [word.split(",") for word in asked.options[name]] for name in _OF_IDS if name in asked.options
     }
-    given = (*ids, *(word for lists in options.values() for words in lists for word in words))
-    if not any(word.partition(".")[0] == "!!" for word in given):
+    entered = (*ids, *(word for lists in options.values() for words in lists for word in words))
+    if not any(word.partition(".")[0] == "!!" for word in entered):
         return
     from headnode.apps.cli.shell import recall
 
@@ -284,8 +286,8 @@ def _refuse_unreadable(arguments: "Sequence[str]") -> None:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            shown = argument.encode(errors="backslashreplace").decode().replace("\\udc", "\\x")
-            raise usage(f"argument '{shown}' is not UTF-8", "write it in UTF-8") from None
+            escaped = argument.encode(errors="backslashreplace").decode().replace("\\udc", "\\x")
+            raise usage(f"argument '{escaped}' is not UTF-8", "write it in UTF-8") from None
 
 
 def _errors_of_ours() -> "type[HeadnodeError]":

@@ -103,8 +103,8 @@ def group_text(group: "dict[str, Any]") -> str:
     counts = group["counts"]
     parts = [f"{counts[state]} {state.lower()}" for state in order if counts.get(state)]
     skipped = len(group["skipped"])
-    told = f" ({skipped} of them skipped)" if skipped else ""
-    return f"Group {group['group']} is {group['state']}: {', '.join(parts)}{told}"
+    note = f" ({skipped} of them skipped)" if skipped else ""
+    return f"Group {group['group']} is {group['state']}: {', '.join(parts)}{note}"
 
 
 AGO = "or 90m, 1h, 2d, 1w before now"

@@ -276,12 +276,12 @@ def run_on(
     left: queue.SimpleQueue[str] = queue.SimpleQueue()
     for node in nodes:
         left.put(node)
-    said: queue.Queue[NodeOutput] = queue.Queue(_WAITING)
+    outputs: queue.Queue[NodeOutput] = queue.Queue(_WAITING)
     for _ in range(min(fan_out, len(nodes))):
-        threading.Thread(target=_work, args=(client, run, left, said, stdin), daemon=True).start()
+        threading.Thread(target=_work, args=(client, run, left, outputs, stdin), daemon=True).start()
     failed = open_ones = 0
     for open_ones in range(len(nodes), 0, -1):  # noqa: B007 (one round for each node)
-        while (piece := said.get()).exit is None:
+        while (piece := outputs.get()).exit is None:
             if piece.trouble is not None:
                 raise piece.trouble
             report.wrote(piece.node, piece.output, is_error=piece.is_error)
@@ -294,7 +294,7 @@ def _work(
     client: Client,
     run: int,
     left: "queue.SimpleQueue[str]",
-    said: "queue.Queue[NodeOutput]",
+    outputs: "queue.Queue[NodeOutput]",
     stdin: int | None,
 ) -> None:
     """Run the command on one node after the other."""
@@ -305,9 +305,9 @@ def _work(
             return
         try:
             for piece in _on_node(client, run, node, stdin):
-                said.put(piece)
+                outputs.put(piece)
         except HeadnodeError as error:
-            said.put(NodeOutput(node, trouble=error))
+            outputs.put(NodeOutput(node, trouble=error))
             return
 
 

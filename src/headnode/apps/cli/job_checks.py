@@ -128,17 +128,17 @@ def _taken_for(source: JobFileSource, how: ReadOptions) -> str:
 
 def _known_to_the_cluster_only(spec: JobSpec, whose: str) -> list[Finding]:
     """Return what no file tells: whether the cluster counts its licences, and has its user."""
-    told: list[tuple[str, str]] = []
+    notes: list[tuple[str, str]] = []
     if spec.licences:
-        names = ", ".join(sorted({wish.feature for wish in spec.licences}))
+        names = ", ".join(sorted({licence.feature for licence in spec.licences}))
         what = "no job waits for a licence that the cluster does not count; see: hn cluster params Licences"
-        told.append(("licences", f"{whose}it requests {names}; {what}"))
+        notes.append(("licences", f"{whose}it requests {names}; {what}"))
     user = plain_name(spec.run_as)
     own = pwd.getpwuid(os.geteuid()).pw_name
     if user and user.casefold() != own.casefold():
         what = f"{whose}it runs as {user!r}, so {user} or an administrator must submit it"
-        told.append(("user", f"{what}; to run it as yourself: hn job submit --user {own} FILE"))
-    return [{"kind": "note", "where": where, "what": what, **_place(0, 0)} for where, what in told]
+        notes.append(("user", f"{what}; to run it as yourself: hn job submit --user {own} FILE"))
+    return [{"kind": "note", "where": where, "what": what, **_place(0, 0)} for where, what in notes]
 
 
 def _not_runnable(spec: JobSpec, whose: str) -> list[Finding]:

@@ -63,8 +63,8 @@ class Arguments:
 
     def text(self, name: str) -> str | None:
         """Return the value of an option, or None when it was not given."""
-        given = self.options.get(name)
-        return given[-1] if given else None
+        values = self.options.get(name)
+        return values[-1] if values else None
 
     def flag(self, name: str) -> bool:
         """Return whether a flag was given and is not false.
@@ -194,10 +194,10 @@ class _ArgumentReader:
         return option, attached[:1], attached
 
     def _keep(self, option: CliOption, value: str, argument: str) -> None:
-        given = self._asked.options.setdefault(option.name, [])
-        if given and not option.repeats and given[-1] != value:
-            raise usage(f"{argument!r} was given before as {given[-1]!r}", "give it once")
-        given.append(value)
+        values = self._asked.options.setdefault(option.name, [])
+        if values and not option.repeats and values[-1] != value:
+            raise usage(f"{argument!r} was given before as {values[-1]!r}", "give it once")
+        values.append(value)
         typed = argument.replace("=", ":").partition(":")[0]
         is_short = typed[1:2] in self._shorts and _plain(typed.lstrip("-/")) not in self._known
         self._asked.spelled[option.name] = typed[:2] if is_short else typed

@@ -69,8 +69,8 @@ class _Bars:
                 self._update(job["id"], f"{job_name(job)} {job['state'].lower()}", job["tasks"])
             elif job["id"] in self._bars:  # it is back in the queue
                 self._progress.update(self._bars[job["id"]], visible=False)
-        said = [f"{job_name(job)} queued: {waits_in_words(job, time.time())}" for job in waiting]
-        self._live.update(Group(self._progress, Text("\n".join(map(printable, said)))), refresh=True)
+        lines = [f"{job_name(job)} queued: {waits_in_words(job, time.time())}" for job in waiting]
+        self._live.update(Group(self._progress, Text("\n".join(map(printable, lines)))), refresh=True)
 
     def _update(self, key: object, description: str, tasks: dict[str, int]) -> None:
         if key not in self._bars:

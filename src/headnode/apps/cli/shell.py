@@ -27,15 +27,17 @@ def apply_shell(task: "dict[str, Any]", asked: Arguments, client: Client) -> Non
 
     Raises:  BadRequest ``usage`` when this directory cannot be the work directory of a task.
     """
-    defaults, given = client.ask("submission_defaults"), asked.text("workdir") or ""
-    if given.startswith(("/", "%", "$")):
+    defaults, directory = client.ask("submission_defaults"), asked.text("workdir") or ""
+    if directory.startswith(("/", "%", "$")):
         pass  # the node knows where that is
-    elif given == "~" or given.startswith("~/"):
-        task["workdir"] = given[2:].lstrip("/") or "."  # what is relative there is below the home directory
+    elif directory == "~" or directory.startswith("~/"):
+        task["workdir"] = (
+            directory[2:].lstrip("/") or "."
+        )  # what is relative there is below the home directory
     elif asked.hpc_pack:
         pass  # there the home directory is the default, and what is relative is below it
     elif defaults["work_directory"] == CURRENT and client.shares_directories:
-        task["workdir"] = below(current_directory(), given, swept="parametric" in task)
+        task["workdir"] = below(current_directory(), directory, swept="parametric" in task)
     for name in ("stdin", "stdout", "stderr"):
         if task.get(name, "").startswith("~/"):  # no shell replaces it behind a colon or an equals sign
             task[name] = f"$HOME{task[name][1:]}"
@@ -51,9 +53,9 @@ def note_directory(task: "dict[str, Any]", asked: Arguments, out: Output) -> Non
     """
     if "workdir" in asked.options or not out.for_people or asked.hpc_pack:
         return
-    home, here = os.path.expanduser("~"), current_directory()
-    if here != home:
-        out.note(f"it runs in {here if 'workdir' in task else 'your home directory'}")
+    home, current = os.path.expanduser("~"), current_directory()
+    if current != home:
+        out.note(f"it runs in {current if 'workdir' in task else 'your home directory'}")
 
 
 def _variables(asked: Arguments, wanted: str) -> "dict[str, str]":

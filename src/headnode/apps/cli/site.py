@@ -80,8 +80,8 @@ def _first_answer(client: Client) -> "HeadAnswer":
 def _in_words(site: "HeadAnswer", over: str) -> str:
     title = SYSTEMS[over][0]
     if site["problem"]:
-        said = printable(site["problem"])
-        return f"The {title} of this site does not answer: {said}. Jobs wait until it does."
+        problem = printable(site["problem"])
+        return f"The {title} of this site does not answer: {problem}. Jobs wait until it does."
     default = next((each for each in site["partitions"] if each["default"]), None)
     where = "; it has no default partition: name one with hn resource add slurm --queue NAME"
     if over == "gridengine":
@@ -132,8 +132,8 @@ def show_jobs(asked: Arguments, client: Client, out: Output, limit: int) -> int:
     now = time.time()
     rows = [_row(job, now) for job in answer["jobs"]]
     columns = ("Id", "Job", "User", "Name", "State", "Cores", "Partition", "Priority", "Start")
-    shown = f"{len(rows)} of {counted(answer['total'], 'job')}"
-    trailer = _trailer(answer["site"], shown)
+    counts = f"{len(rows)} of {counted(answer['total'], 'job')}"
+    trailer = _trailer(answer["site"], counts)
     most = {"Name": 24, "Partition": 16, "User": 12}
     out.show_table(
         RecordTable("Id", rows, answer["jobs"], columns=columns, trailer=trailer, most=most, prose=True)
@@ -166,7 +166,7 @@ def _start(job: "HeadAnswer", now: float) -> str:
     return f"{expected}, {reason}" if expected else reason
 
 
-def _trailer(site: "HeadAnswer", shown: str) -> str:
-    said = f"{shown}; asked {instant(site['polled'])}"
-    said += f"; it does not answer now: {site['problem']}" if site["problem"] else ""
-    return said + (f"; {site['left_out']} more jobs are left out" if site["left_out"] else "")
+def _trailer(site: "HeadAnswer", counts: str) -> str:
+    sentence = f"{counts}; asked {instant(site['polled'])}"
+    sentence += f"; it does not answer now: {site['problem']}" if site["problem"] else ""
+    return sentence + (f"; {site['left_out']} more jobs are left out" if site["left_out"] else "")

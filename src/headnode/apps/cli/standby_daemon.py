@@ -121,10 +121,10 @@ def ask_standby(directory: str, order: str, *, force: bool = False) -> dict[str,
                 what=f"the standby in {directory!r} does not answer: {error.strerror or error}",
                 fix="start it with: hn up",
             ) from None
-    told: dict[str, Any] = msgspec.json.decode(answer)
-    if told.get("ok") is not True:
-        raise refusal_in(told)
-    return told
+    status: dict[str, Any] = msgspec.json.decode(answer)
+    if status.get("ok") is not True:
+        raise refusal_in(status)
+    return status
 
 
 def _connect(connection: socket.socket, path: Path) -> None:

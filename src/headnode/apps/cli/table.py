@@ -140,28 +140,28 @@ def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width
     indent = sum(widths[:-1]) + GAP * (len(widths) - 1)
     if width - indent < NARROWEST:
         return _with_prose_below(lines, _shrunk(widths[:-1], width), width)
-    told = ""
+    text = ""
     for number, (*cells, sentence) in enumerate(lines):
         parts = folded(sentence, width - indent).split("\n")[: 1 if number < 2 else None]
-        told += f"{_line(cells, widths[:-1]):<{indent}}{parts[0]}".rstrip() + "\n"
-        told += "".join(f"{'':<{indent}}{line}\n" for line in parts[1:])
-    return told
+        text += f"{_line(cells, widths[:-1]):<{indent}}{parts[0]}".rstrip() + "\n"
+        text += "".join(f"{'':<{indent}}{line}\n" for line in parts[1:])
+    return text
 
 
 def _with_prose_below(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
     """Write a table whose last column is below its record, or beside it where there is room for all of it."""
     room = width - sum(widths) - GAP * len(widths)
     beside = room >= len(lines[0][-1])
-    told = ""
+    result = ""
     for number, (*record, sentence) in enumerate(lines):
         text = "-" * room if number == 1 else sentence
         if beside and len(text) <= room:
-            told += _line([*record, text], [*widths, 0]) + "\n"
+            result += _line([*record, text], [*widths, 0]) + "\n"
             continue
-        told += _lines([record], widths, width)
+        result += _lines([record], widths, width)
         if number > 1 and sentence:
-            told += f"{folded(sentence, width, '    ')}\n"
-    return told
+            result += f"{folded(sentence, width, '    ')}\n"
+    return result
 
 
 def _shrunk(widths: "Sequence[int]", width: int | None) -> list[int]:

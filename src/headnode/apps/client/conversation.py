@@ -19,13 +19,13 @@ class ClientConversation:
     def __init__(self, connection: "Connection", failure: "Callable[[Exception], HeadnodeError]") -> None:
         self._connection, self._failure = connection, failure
 
-    def send(self, **said: "Any") -> None:
+    def send(self, **fields: "Any") -> None:
         """Send a message.  If the head has closed the connection, the next read finds its last answer.
 
         Raises:  Unavailable ``no-answer``.
         """
         try:
-            self._connection.send(said)
+            self._connection.send(fields)
         except (TimeoutError, OverflowError) as trouble:
             raise self._failure(trouble) from trouble
         except OSError:

@@ -14,15 +14,17 @@ NOT_THERE = ("head-away", "wrong-head", IS_STANDBY, OLD_HEAD)
 """The codes of errors after which the next address is tried: nothing was asked yet."""
 
 
-def others_of(said: object, known: "tuple[str, ...]", address: str) -> tuple[str, ...]:
+def others_of(listed: object, known: "tuple[str, ...]", address: str) -> tuple[str, ...]:
     """Return the other addresses where a head may be.
 
     said:     what the head said of its standby heads; what is no address is left out
     known:    what was known before
     address:  where the head is
     """
-    told = [each for each in said[:MAX_HEADS] if isinstance(each, str)] if isinstance(said, list) else []
-    usable = [written_address(each) for each in usable_addresses(told)]
+    addresses = (
+        [each for each in listed[:MAX_HEADS] if isinstance(each, str)] if isinstance(listed, list) else []
+    )
+    usable = [written_address(each) for each in usable_addresses(addresses)]
     rest = [each for each in known if len(each) <= MAX_ADDRESS]
     return tuple(each for each in dict.fromkeys((*usable, *rest)) if each != address)[:MAX_HEADS]
 
@@ -54,11 +56,11 @@ class SearchForHead:
         """Return why no address was of use."""
         if len(self._failures) == 1:
             return self._failures[0][1]
-        told = "; ".join(f"at {address}: {_short(address, error)}" for address, error in self._failures)
+        failures = "; ".join(f"at {address}: {_short(address, error)}" for address, error in self._failures)
         of_cluster = f" of cluster {self._login.cluster}" if self._login.cluster else ""
         return Unavailable(
             code="head-away",
-            what=f"the head{of_cluster} is not reached; {told}",
+            what=f"the head{of_cluster} is not reached; {failures}",
             fix="check the network; if a standby head is to take over, an administrator tells it to",
         )
 
@@ -67,8 +69,8 @@ class SearchForHead:
 
         Raises:  Unavailable ``old-head`` when a head with a higher term was seen.
         """
-        login, said = self._login, answer.get("term", 0)
-        term = said if isinstance(said, int) and 0 <= said <= INTEGER.most else 0
+        login, answered = self._login, answer.get("term", 0)
+        term = answered if isinstance(answered, int) and 0 <= answered <= INTEGER.most else 0
         if term < login.term:
             raise Unavailable(
                 code=OLD_HEAD,

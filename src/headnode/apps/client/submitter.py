@@ -62,26 +62,26 @@ def passed_variables(mine: "Mapping[str, str]") -> "dict[str, str]":
     }
 
 
-def below(here: str, given: str, *, swept: bool) -> str:
-    """Return the work directory of a task that is `given` relative to the directory `here`.
+def below(directory: str, path: str, *, swept: bool) -> str:
+    """Return the work directory of a task that is `path` relative to the directory `directory`.
 
-    Raises:  BadRequest ``usage`` when the node would read the name of `here` as something else.
+    Raises:  BadRequest ``usage`` when the node would read the name of `directory` as something else.
 
     >>> below("/data/a*b", "", swept=True), below("/data/a*b", "run1", swept=False)
     ('/data/a^*b', '/data/a*b/run1')
     """
-    if "$" in here or "%" in here:
-        _refuse_variables(here)
-    escaped = here.replace("^", "^^").replace("*", "^*") if swept else here
-    return os.path.join(escaped, given) if given else escaped
+    if "$" in directory or "%" in directory:
+        _refuse_variables(directory)
+    escaped = directory.replace("^", "^^").replace("*", "^*") if swept else directory
+    return os.path.join(escaped, path) if path else escaped
 
 
-def _refuse_variables(here: str) -> None:
+def _refuse_variables(directory: str) -> None:
     from headnode.core.model.variable_names import names_a_variable
 
-    if names_a_variable(here):
+    if names_a_variable(directory):
         raise _usage(
-            f"the directory {here!r} has a name that is read as a variable in a work directory",
+            f"the directory {directory!r} has a name that is read as a variable in a work directory",
             "change to another directory, or name one: --workdir DIRECTORY",
         )
 
@@ -92,17 +92,17 @@ def current_directory() -> str:
     Raises:  BadRequest ``usage`` when it has no name any more, or one that is not UTF-8.
     """
     try:
-        here = os.getcwd()
+        directory = os.getcwd()
         named = os.environ.get("PWD", "")
-        if named != here and os.path.isabs(named) and _is_here(named):
-            here = named
-        here.encode()
+        if named != directory and os.path.isabs(named) and _is_here(named):
+            directory = named
+        directory.encode()
     except OSError:
         what = "your current directory was removed"
     except UnicodeEncodeError:
-        what = f"the name of the directory {here!a} is not UTF-8"
+        what = f"the name of the directory {directory!a} is not UTF-8"
     else:
-        return here
+        return directory
     raise _usage(what, "change to another directory, or name one: --workdir DIRECTORY")
 
 

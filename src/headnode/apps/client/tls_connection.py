@@ -156,14 +156,14 @@ def redeem_login(line: str, address: str = "", *, shared: bool = False) -> HeadL
     Raises:  BadRequest ``login``; Unavailable ``head-away``; NotAllowed ``wrong-head``; the head's refusal.
     """
     offered = _read_login_line(line)
-    given = [read_address(each, "login") for each in address.split(",")] if address else []
-    if len(given) > MAX_HEADS:
+    addresses = [read_address(each, "login") for each in address.split(",")] if address else []
+    if len(addresses) > MAX_HEADS:
         raise BadRequest(
             code="login",
-            what=f"{len(given)} addresses are too many for one head",
+            what=f"{len(addresses)} addresses are too many for one head",
             fix=f"name at most {MAX_HEADS}",
         )
-    first, *others = dict.fromkeys(given or [(offered.host, offered.port)])
+    first, *others = dict.fromkeys(addresses or [(offered.host, offered.port)])
     login = HeadLogin(
         host=first[0], port=first[1], cluster="", user="", number=0, token="", expires=0.0, authority="",
         shared=shared, others=[written_address(each) for each in others],

@@ -144,8 +144,8 @@ class WebExchange:
         ]
         if (key := rest.pop("idempotency", None)) is not None:
             headers.append(("idempotency-key", str(key)))
-        given = {**_defaults_in_path(route), **rest}
-        path = self._route.path + PREFIX + _NAMED.sub(lambda name: _segment(given[name[1]]), route.path)
+        in_request = {**_defaults_in_path(route), **rest}
+        path = self._route.path + PREFIX + _NAMED.sub(lambda name: _segment(in_request[name[1]]), route.path)
         rest = {name: value for name, value in rest.items() if f"{{{name}}}" not in route.path}
         body = b""
         if route.body is RestBody.QUERY:
@@ -227,17 +227,17 @@ class WebExchange:
         status = self._response.status_code
         if status in (502, 504) or (status == 503 and b"application/problem+json" not in self._kind()):
             raise ConnectionResetError(f"a proxy before the gateway answers {status}")
-        told = _object(body)
-        return self._granted(told) if status < 400 else self._granted({"problem": told})
+        answer = _object(body)
+        return self._granted(answer) if status < 400 else self._granted({"problem": answer})
 
-    def _granted(self, told: Fields) -> Fields:
+    def _granted(self, answer: Fields) -> Fields:
         """Return an answer, or a refusal, as the local protocol has it.
 
         Raises:  ConnectionResetError if the gateway has no head now.
         """
-        problem = told.get("problem")
+        problem = answer.get("problem")
         if not isinstance(problem, dict):
-            return {"ok": True, **told}
+            return {"ok": True, **answer}
         if problem.get("code") in _AWAY:
             raise ConnectionResetError(str(problem.get("what")))
         return {"ok": False, **problem}

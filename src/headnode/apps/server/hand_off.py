@@ -157,12 +157,12 @@ class HandOff:
         name = known.name if known is not None else record.run.resource
         for index, progress in enumerate(record.run.tasks):
             for instance, live in progress.live.items():
-                said = self.reasons.get(AttemptPlace(record.id, index + 1, instance, live.attempt), "")
+                reason = self.reasons.get(AttemptPlace(record.id, index + 1, instance, live.attempt), "")
                 if known is not None and known.system is not ResourceSystem.PBS:
-                    said = reason_in_words(said)
+                    reason = reason_in_words(reason)
                 if not live.foreign:
-                    return f"it is being handed over to {name}" + (f": {said}" if said else "")
-                return f"it waits at {name} as job {live.foreign}" + (f": {said}" if said else "")
+                    return f"it is being handed over to {name}" + (f": {reason}" if reason else "")
+                return f"it waits at {name} as job {live.foreign}" + (f": {reason}" if reason else "")
         return f"it goes to {name}"
 
     def want_site(self, resource: str) -> None:
@@ -222,8 +222,8 @@ class HandOff:
             cluster = self._engine.cluster
             keys, orders = self._next_orders(cluster)
             resources = tuple(cluster.resource_index.named.values()) if self._resources_changed else None
-            told = len(keys) == len(self._orders)  # a change comes after the order that it is for
-            changes = tuple(self._changes(cluster)) if told else ()
+            all_orders = len(keys) == len(self._orders)  # a change comes after the order that it is for
+            changes = tuple(self._changes(cluster)) if all_orders else ()
             stops, self._stops = tuple(self._stops), []
             drops, self._drops = tuple(self._drops), []
             self._resources_changed = False
@@ -321,7 +321,7 @@ class HandOff:
             for one in answer.news:
                 key = AttemptPlace(one.job, one.task, one.instance, one.attempt)
                 of_attempts.setdefault(key, []).append(one)
-            await asyncio.gather(*(self._take(key, news) for key, news in of_attempts.items()))
+            await asyncio.gather(*(self._take(key, reports) for key, reports in of_attempts.items()))
 
     def _note(self, status: ResourceStatus) -> None:
         before = self.statuses.get(status.resource)
@@ -331,12 +331,12 @@ class HandOff:
         elif not status.problem and before is not None and before.problem:
             log.info("resource %s answers again", status.resource)
 
-    async def _take(self, key: AttemptPlace, news: Sequence[HandOffReport]) -> None:
+    async def _take(self, key: AttemptPlace, reports: Sequence[HandOffReport]) -> None:
         """Record what has become known of an attempt, in this order."""
         record = self._engine.cluster.jobs.get(JobId(key.job))
         if record is None or record.run is None or not record.run.resource:
             return
-        for one in news:
+        for one in reports:
             if one.kind == "waits":
                 self.reasons[key] = one.reason
             if one.progress is not None:

@@ -43,8 +43,8 @@ _MAX_ANSWER = 1024 * 1024  # bytes of an answer
 class NotifierProcess:
     """Gives deliveries to a process, and tells what became of them; it is started again when it was lost."""
 
-    def __init__(self, told: Callable[[DeliveryResult], None]) -> None:
-        self._told = told
+    def __init__(self, on_delivery: Callable[[DeliveryResult], None]) -> None:
+        self._told = on_delivery
         self._given: set[NoticeKey] = set()
         self._open = 0  # questions without an answer
         results = msgspec.msgpack.Decoder(DeliveryResult)
@@ -160,10 +160,10 @@ class JobNotices:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Take note of what is to be told of these events."""
         last = self._engine.number
-        told = [one for one in enumerate(events, last - len(events) + 1) if self._wants_notice(one[1])]
-        if self._behind or not told:
+        notices = [one for one in enumerate(events, last - len(events) + 1) if self._wants_notice(one[1])]
+        if self._behind or not notices:
             return
-        self._note(last, told)
+        self._note(last, notices)
 
     def _wants_notice(self, event: Event) -> bool:
         match event:

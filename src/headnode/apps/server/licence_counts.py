@@ -55,10 +55,10 @@ class LicenceCounts:
         if self._context.licence_problem and self._context.licence_problem != before:
             log.warning("%s; the counts stay as they are", self._context.licence_problem)
 
-    async def _set(self, told: str) -> None:
+    async def _set(self, text: str) -> None:
         try:
-            read_licences(told)
-            if told != self._engine.settings.text("Licences"):
-                await self._batcher.ask(c.SetParameter(by=BY, name="Licences", value=told))
+            read_licences(text)
+            if text != self._engine.settings.text("Licences"):
+                await self._batcher.ask(c.SetParameter(by=BY, name="Licences", value=text))
         except (BadRequest, Refused, Unavailable) as error:
             self._context.licence_problem = f"the output of the licence program is not valid: {error}"

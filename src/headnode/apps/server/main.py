@@ -206,8 +206,8 @@ class Head:
         self.context = ServerContext(
             self.engine, journal, self.batcher, options.state, options.name, self._parts_of
         )
-        told = self.context
-        self._effects.effects += [told.feed, told.job_counters, told.predicted_starts, self._notices]
+        context = self.context
+        self._effects.effects += [context.feed, context.job_counters, context.predicted_starts, self._notices]
         self._effects.effects += [*self._optional.all, self._submissions]
         self.engine.offers.filters = self._activations
         for service in self._optional.all:
@@ -360,12 +360,12 @@ class Head:
     def _work_beside(self) -> dict[str, Work]:
         """Return what goes on as long as requests are served.  Each may be begun again when it has failed."""
         engine, batcher, links = self.engine, self.batcher, self.links
-        here = self._options.state, node_names(self._options)
+        local = self._options.state, node_names(self._options)
         return {
             "agents of this machine": partial(self._supervisor.keep, links.links),
             "snapshots": self._snapshots,
             "lost nodes": partial(watch_for_lost_nodes, engine, batcher, links, self._absences),
-            "former nodes": partial(remove_former_nodes, engine, batcher, *here),
+            "former nodes": partial(remove_former_nodes, engine, batcher, *local),
             "predicted starts": self.context.predicted_starts.keep,
             "notices": self._notices.keep,
             **{name: service.keep for name, service in self._optional.named.items()},

@@ -332,21 +332,21 @@ class ServerContext:
 
     def reasons_of_pools(self, record: JobRecord) -> list[Reason]:
         """Return what elastic pools and other places do for a job that waits for nodes."""
-        told = self.elastic.reasons(record.id) if self.elastic is not None else []
-        return [*self.reasons_of_places(record), *(Reason(Why.RESOURCE, text) for text in told)]
+        reasons = self.elastic.reasons(record.id) if self.elastic is not None else []
+        return [*self.reasons_of_places(record), *(Reason(Why.RESOURCE, text) for text in reasons)]
 
     def reasons_of_places(self, record: JobRecord) -> list[Reason]:
         """Return what is known of the places of a job that has a choice, or was known when it had one."""
         if record.placement is not None:
             made = instant_text(record.placement.at)
-            told = places_in_words(record.placement.estimates, record.placement.at)
-            text = f"{record.placement.resource} was chosen at {made}; expected starts then: {told}"
+            sentence = places_in_words(record.placement.estimates, record.placement.at)
+            text = f"{record.placement.resource} was chosen at {made}; expected starts then: {sentence}"
             return [Reason(Why.RESOURCE, text, record.placement.resource)]
         if record.id not in self.cluster.resource_index.choosing:
             return []
         known = self.hand_off.places.known.get(record.id, ()) if self.hand_off is not None else ()
-        told = places_in_words(known, self.now()) if known else "they are being asked"
-        return [Reason(Why.RESOURCE, f"it goes where it is expected to start first: {told}")]
+        sentence = places_in_words(known, self.now()) if known else "they are being asked"
+        return [Reason(Why.RESOURCE, f"it goes where it is expected to start first: {sentence}")]
 
     def goes_elsewhere(self, record: JobRecord) -> bool:
         """Return whether a job is at a resource or waits to go to one, and not for own nodes."""

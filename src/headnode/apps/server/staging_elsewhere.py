@@ -56,12 +56,12 @@ class TransfersThere:
         """How far they are, by job, task and instance."""
         return self._known
 
-    def note(self, key: AttemptPlace, said: TransferProgress) -> bool:
+    def note(self, key: AttemptPlace, progress: TransferProgress) -> bool:
         """Remember how far the files of an attempt are; return whether they did not go this way before."""
         _, task, instance, attempt = key
         of = (JobId(key.job), task, instance)
-        before, self._known[of] = self._known.get(of), AttemptTransfers(task, instance, attempt, *said)
-        return before is None or (before.attempt, before.direction) != (attempt, said.direction)
+        before, self._known[of] = self._known.get(of), AttemptTransfers(task, instance, attempt, *progress)
+        return before is None or (before.attempt, before.direction) != (attempt, progress.direction)
 
     def forget(self, key: AttemptPlace) -> None:
         """The attempt is over."""

@@ -41,14 +41,14 @@ def filter_reasons(cluster: ClusterState, offers: PendingOffers, record: JobReco
     """Return what filters have to do with it that a job waits; nothing without filters."""
     if record.state is JobState.VALIDATING:
         names = [each.name for each in submission_filters(cluster, cluster.written(record))]
-        told = ", ".join(map(repr, names)) or "its submission filters"
-        what = f"it waits for the answer of the submission filters {told}"
+        filters = ", ".join(map(repr, names)) or "its submission filters"
+        what = f"it waits for the answer of the submission filters {filters}"
         return [Reason(Why.FILTER, what, names[0] if names else "")]
     if record.state is not JobState.QUEUED or not offers.chains.rules:
         return []
     if offers.chains.of(cluster, record):
-        said = _filter_answer(record)
-        return said or _filters_running(cluster, offers, record) or _behind_blocker(cluster, offers, record)
+        answer = _filter_answer(record)
+        return answer or _filters_running(cluster, offers, record) or _behind_blocker(cluster, offers, record)
     return _behind_blocker(cluster, offers, record)
 
 
@@ -63,12 +63,12 @@ def reserved_for_others(cluster: ClusterState, offers: PendingOffers, job: JobId
         and offer.job in cluster.jobs
     ]
     kept.sort(key=lambda each: offers.order.key(each[0]))
-    told = [_reserved_for(record, offer) for record, offer in kept[:MAX_RESERVED_TOLD]]
+    sentences = [_reserved_for(record, offer) for record, offer in kept[:MAX_RESERVED_TOLD]]
     if len(kept) > MAX_RESERVED_TOLD:
-        told.append(
+        sentences.append(
             Reason(Why.PROCESSORS, f"processors are kept for {len(kept) - MAX_RESERVED_TOLD} more jobs")
         )
-    return told
+    return sentences
 
 
 def _reserved_for(record: JobRecord, offer: ActivationOffer) -> Reason:
@@ -118,8 +118,8 @@ def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRec
     if blocker is None:
         return []
     word = blocker.filter_reply
-    said = "" if word is None else f": {word.message}"
-    return [Reason(Why.FILTER, f"job {blocker.id} blocks the queue{said}", str(blocker.id))]
+    message = "" if word is None else f": {word.message}"
+    return [Reason(Why.FILTER, f"job {blocker.id} blocks the queue{message}", str(blocker.id))]
 
 
 def hold_reasons(record: JobRecord) -> list[Reason]:
@@ -174,12 +174,12 @@ def staging_reason(
     """Return how many files a job waits for, at which rate they come, and whether it holds processors."""
     from headnode.apps.readable_values import duration  # imported with the first such job
 
-    told = _transfers_in(links, record)
-    known = [each for _, each in told if each is not None]
-    hosts = {host for task, _ in told for host in source_hosts(spec, spec.tasks[task - 1])}
+    transfers = _transfers_in(links, record)
+    known = [each for _, each in transfers if each is not None]
+    hosts = {host for task, _ in transfers for host in source_hosts(spec, spec.tasks[task - 1])}
     files, of_files = sum(each.files for each in known), sum(each.of_files for each in known)
     size = sum(each.size for each in known)
-    silent = len(known) < len(told) or not all(each.of_size for each in known)
+    silent = len(known) < len(transfers) or not all(each.of_size for each in known)
     of_size = 0 if silent else sum(each.of_size for each in known)
     missing = f"{of_files - files} of {of_files} input files" if of_files else "its input files"
     named = sorted(hosts)
@@ -263,12 +263,15 @@ class FilesArrive(NamedTuple):
 
 def files_arrive(links: Mapping[str, TransfersAt], record: JobRecord, now: Instant) -> FilesArrive:
     """Return when the files will be there for which a job waits."""
-    ends = [None if said is None else _arrival(said, now) for _, said in _transfers_in(links, record)]
+    ends = [
+        None if transfers is None else _arrival(transfers, now)
+        for _, transfers in _transfers_in(links, record)
+    ]
     known = [end for end in ends if end is not None]
     return FilesArrive(min(known, default=None), max(known) if known and len(known) == len(ends) else None)
 
 
-def _arrival(said: AttemptTransfers, now: Instant) -> Instant | None:
+def _arrival(transfers: AttemptTransfers, now: Instant) -> Instant | None:
     """Return when the files of an attempt are there, at the rate of those that have come.
 
     >>> _arrival(AttemptTransfers(1, 1, 1, "in", 100.0, 0, 1, 1_000_000, 4_000_000), 120.0)
@@ -276,9 +279,9 @@ def _arrival(said: AttemptTransfers, now: Instant) -> Instant | None:
     >>> _arrival(AttemptTransfers(1, 1, 1, "in", 100.0, 0, 1, 0, 4_000_000), 120.0) is None
     True
     """
-    if said.size <= 0 or said.of_size < said.size or now <= said.at:
+    if transfers.size <= 0 or transfers.of_size < transfers.size or now <= transfers.at:
         return None
-    return Instant(now + (now - said.at) * (said.of_size - said.size) / said.size)
+    return Instant(now + (now - transfers.at) * (transfers.of_size - transfers.size) / transfers.size)
 
 
 def arrivals(links: Mapping[str, TransfersAt], cluster: ClusterState, now: Instant) -> list[QueueArrival]:
@@ -311,34 +314,38 @@ def _transfers_in(
         for instance, live in progress.live.items():
             if live.staging == "in":
                 link = links.get(live.placement[0][0])
-                said = link.transfers.get((record.id, number, instance)) if link is not None else None
-                current = said is not None and said.attempt == live.attempt
-                found.append((number, said if current else None))
+                transfers = link.transfers.get((record.id, number, instance)) if link is not None else None
+                current = transfers is not None and transfers.attempt == live.attempt
+                found.append((number, transfers if current else None))
     return found
 
 
-def with_transfers(links: Mapping[str, TransfersAt], record: JobRecord, shown: TaskObject) -> TaskObject:
+def with_transfers(links: Mapping[str, TransfersAt], record: JobRecord, task: TaskObject) -> TaskObject:
     """Return a task or instance with how far the transfers of its files are, if they go on."""
     if record.run is None or not record.run.stages:
-        return shown
-    instance = shown.instance or 1
-    live = record.run.tasks[shown.task - 1].live.get(instance)
+        return task
+    instance = task.instance or 1
+    live = record.run.tasks[task.task - 1].live.get(instance)
     link = links.get(live.placement[0][0]) if live is not None and live.staging else None
-    said = link.transfers.get((record.id, shown.task, instance)) if link is not None else None
-    if live is None or said is None or said.attempt != live.attempt or live.message:
-        return shown
-    return replace(shown, message=transfer_words(said))
+    transfers = link.transfers.get((record.id, task.task, instance)) if link is not None else None
+    if live is None or transfers is None or transfers.attempt != live.attempt or live.message:
+        return task
+    return replace(task, message=transfer_words(transfers))
 
 
-def transfer_words(said: AttemptTransfers) -> str:
+def transfer_words(transfers: AttemptTransfers) -> str:
     """Return in one sentence how far the transfers of an attempt are.
 
     >>> transfer_words(AttemptTransfers(1, 1, 1, "in", 0.0, 2, 5, 3_000_000, 0, "example.org"))
     '2 of 5 input files are copied, 3.0 MB; it waits for example.org'
     """
-    if said.direction == "ready":
-        return f"{said.files} of {said.of_files} input files are copied; it waits for its processors"
-    which = "input" if said.direction == "in" else "output"
-    size = f"{said.size / 1e6:.1f} MB" + (f" of {said.of_size / 1e6:.1f} MB" if said.of_size else "")
-    waits = f"; it waits for {said.waits_for}" if said.waits_for else ""
-    return f"{said.files} of {said.of_files} {which} files are copied, {size}{waits}"
+    if transfers.direction == "ready":
+        return (
+            f"{transfers.files} of {transfers.of_files} input files are copied; it waits for its processors"
+        )
+    which = "input" if transfers.direction == "in" else "output"
+    size = f"{transfers.size / 1e6:.1f} MB" + (
+        f" of {transfers.of_size / 1e6:.1f} MB" if transfers.of_size else ""
+    )
+    waits = f"; it waits for {transfers.waits_for}" if transfers.waits_for else ""
+    return f"{transfers.files} of {transfers.of_files} {which} files are copied, {size}{waits}"

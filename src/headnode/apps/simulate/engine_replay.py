@@ -73,15 +73,15 @@ class PreemptionCost(NamedTuple):
 
 def preemption_cost(journal: MemoryJournal, jobs: int) -> PreemptionCost:
     """Return what became of the first jobs of a head that are all over.  Cost: one look at every event."""
-    told = _CostCounter(jobs)
+    costs = _CostCounter(jobs)
     for _, event in journal.replay():
         if type(event) in _COSTS:  # few are: a match asks for one class after the other
-            told.note(event)
+            costs.note(event)
     held = Counter[float]()
-    for at, _, more in told.changes:
+    for at, _, more in costs.changes:
         held[at] += more
     return PreemptionCost(
-        told.begun, told.ended, told.returned, told.stopped, told.lost, told.cut, held, told.changes
+        costs.begun, costs.ended, costs.returned, costs.stopped, costs.lost, costs.cut, held, costs.changes
     )
 
 
@@ -160,8 +160,10 @@ def last_allocations(journal: MemoryJournal, jobs: int) -> Sequence[NodeCores]:
 
     A new head counts jobs from 1, in the order they come; they are jobs of one size and so never grow.
     """
-    given = {event.job: event.allocation for _, event in journal.replay() if isinstance(event, JobStarted)}
-    return [given[JobId(row + 1)] for row in range(jobs)]
+    allocations = {
+        event.job: event.allocation for _, event in journal.replay() if isinstance(event, JobStarted)
+    }
+    return [allocations[JobId(row + 1)] for row in range(jobs)]
 
 
 STEP = 256  # jobs between two reports of progress
@@ -225,16 +227,16 @@ class EngineReplay:
 
     def _replay(self, ties: Ties, progress: Callable[[int], None] | None) -> None:
         at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
-        told = 0
-        while (now := min(news := self._next_event_time(), self._wake())) != inf:
+        reported = 0
+        while (now := min(event_time := self._next_event_time(), self._wake())) != inf:
             self._clock.advance_to(Instant(now))
-            if news == now:  # what ends at its limit is reported before the head looks for overdue jobs
+            if event_time == now:  # what ends at its limit is reported before the head looks for overdue jobs
                 at_once(now)
             else:
                 self.engine.tick()
-            if progress is not None and self._come - told >= STEP:
-                told = self._come
-                progress(told)
+            if progress is not None and self._come - reported >= STEP:
+                reported = self._come
+                progress(reported)
 
     def _run_time(self, job: JobId) -> float:
         return self.workload.run_times[job - 1]  # a new head counts jobs from 1, in the order they come

@@ -99,10 +99,10 @@ def _kind(part: str) -> DescribedNodes:
     found = _PART.fullmatch(part)
     if found is None:
         raise _bad_nodes(f"{part!r} is not a description of nodes", _IN_A_WORD)
-    who, processors, memory = found["who"], int(found["processors"]), int(found["memory"] or 0)
-    if who.isdecimal():
-        return DescribedNodes(processors, count=int(who[:10]), memory=memory)
-    return DescribedNodes(processors, names=who, memory=memory)
+    user, processors, memory = found["who"], int(found["processors"]), int(found["memory"] or 0)
+    if user.isdecimal():
+        return DescribedNodes(processors, count=int(user[:10]), memory=memory)
+    return DescribedNodes(processors, names=user, memory=memory)
 
 
 def _tables(path: str) -> Iterator[tuple[str, DescribedNodes]]:

@@ -114,13 +114,13 @@ def read_parameters(texts: Iterable[str]) -> Values:
 
     Raises:  BadRequest ``no-such-parameter``, ``parameter-value``, ``parameter-not-simulated``.
     """
-    given = tuple(texts)
-    if not given:
+    names = tuple(texts)
+    if not names:
         return ()
     from headnode.engine.settings import read_parameter  # most simulations are of policies alone
 
     found: dict[str, str] = {}
-    for text in given:
+    for text in names:
         name, equals, value = (part.strip() for part in text.partition("="))
         known, stored = read_parameter(name, value if equals else None)
         if stored is None:

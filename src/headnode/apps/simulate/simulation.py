@@ -275,7 +275,7 @@ def _replayed(
 
 
 def _through_head(
-    log: SwfLog, variant: Variant, scene: ReplaySetup, told: Callable[[int], None]
+    log: SwfLog, variant: Variant, scene: ReplaySetup, progress: Callable[[int], None]
 ) -> PolicyOutcome:
     from headnode.apps.simulate.engine_replay import EngineReplay, last_allocations
     from headnode.apps.simulate.submissions import BY_NUMBERS
@@ -290,7 +290,7 @@ def _through_head(
         asking=scene.asking,
         owners=scene.owners or BY_NUMBERS,
     )
-    starts = head.run(scene.ties, told)
+    starts = head.run(scene.ties, progress)
     cost = head.preemption_cost()
     return PolicyOutcome(
         variant,

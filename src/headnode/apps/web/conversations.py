@@ -186,10 +186,10 @@ class Conversations:
 async def _next_line(part: HeadConversation, node: str) -> Line:
     """Return the next thing that a command says on a node."""
     while True:
-        said: Line = msgspec.json.decode(await part.receive())
-        if "consumed" not in said:  # its input has ended
-            said.pop("done", None)
-            return {"node": node, **said}
+        line: Line = msgspec.json.decode(await part.receive())
+        if "consumed" not in line:  # its input has ended
+            line.pop("done", None)
+            return {"node": node, **line}
 
 
 async def _first_message(client: WebSocket, secret: str | None) -> dict[str, Any]:
@@ -201,12 +201,12 @@ async def _first_message(client: WebSocket, secret: str | None) -> dict[str, Any
     try:
         async with asyncio.timeout(WEB_HEAD_TIME.most):
             fields: dict[str, Any] = _OBJECT.decode(await _message(client))
-            shown = msgspec.json.decode(fields.pop("csrf", b'""'), type=str)
+            token = msgspec.json.decode(fields.pop("csrf", b'""'), type=str)
     except TimeoutError:
         raise Unavailable(code="too-slow", what="the first message did not come", fix="try again") from None
     except UNREADABLE as error:
         raise wrong("request", f"the first message is not a JSON object: {error}") from None
-    if not is_same(shown, secret or ""):
+    if not is_same(token, secret or ""):
         raise cross_site()
     if taken := fields.keys() & {"verb", "job", "idempotency"}:
         raise wrong("field", f"the first message must not have {min(taken)!r}", path=(min(taken),))
@@ -227,9 +227,9 @@ async def _message(client: WebSocket) -> bytes:
 async def _to_client(client: WebSocket, shell: HeadConversation) -> None:
     """Tell the client what the head says, up to the last frame."""
     while True:
-        said = await shell.receive()
-        await client.send_text(said.decode())
-        if "done" in _OBJECT.decode(said):
+        frame = await shell.receive()
+        await client.send_text(frame.decode())
+        if "done" in _OBJECT.decode(frame):
             return
 
 

@@ -129,8 +129,8 @@ class EventStream:
             wanted = msgspec.structs.replace(self._wanted, after=after)
             async with self._asking:
                 page = await self._gateway.head.ask(self._caller, "events", wanted, EventsAnswer)
-            told = [StreamedEvent(one, self._hub.cluster) for one in page.events if one.number <= until]
-            for piece in pieces_of(told):
+            events = [StreamedEvent(one, self._hub.cluster) for one in page.events if one.number <= until]
+            for piece in pieces_of(events):
                 yield piece
             after = page.after
 

@@ -59,8 +59,8 @@ class BodyRoom:
 
 
 def _refuse_announced(request: Request, most: int) -> None:
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and (len(said) > 12 or int(said) > most):
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and (len(length) > 12 or int(length) > most):
         raise _too_large(most)
 
 

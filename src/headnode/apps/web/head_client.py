@@ -102,19 +102,19 @@ class HeadClient:
         Raises:  the refusal of the head as the error that it is; Unavailable ``no-head``, ``head-gone``.
         """
         fields = {**msgspec.to_builtins(request), **({"idempotency": key} if key else {})}
-        told = msgspec.json.decode(await self.ask_fields(caller, verb, fields))
-        told.pop("ok", None)
-        return msgspec.convert(told, answer)
+        decoded = msgspec.json.decode(await self.ask_fields(caller, verb, fields))
+        decoded.pop("ok", None)
+        return msgspec.convert(decoded, answer)
 
     async def ask_plain(self, caller: WebCaller, verb: str, **fields: Any) -> dict[str, Any]:
         """Return the answer to a verb as a JSON object; fields that are None are left out.
 
         Raises:  as `ask`.
         """
-        given = {name: value for name, value in fields.items() if value is not None}
-        told: dict[str, Any] = msgspec.json.decode(await self.ask_fields(caller, verb, given))
-        del told["ok"]
-        return told
+        request = {name: value for name, value in fields.items() if value is not None}
+        answer: dict[str, Any] = msgspec.json.decode(await self.ask_fields(caller, verb, request))
+        del answer["ok"]
+        return answer
 
     async def admit(self, caller: WebCaller) -> None:
         """Let the head check the user; the connection is kept for the request that follows.
@@ -156,8 +156,8 @@ class HeadClient:
             connection.close()
         if not reply.startswith(GRANTED):
             raise refusal_of(reply)
-        told: dict[str, Any] = msgspec.json.decode(reply)
-        return told
+        answer: dict[str, Any] = msgspec.json.decode(reply)
+        return answer
 
     async def updates(
         self, caller: WebCaller, verb: str, request: VerbRequest, answer: type[Answer]
@@ -166,8 +166,8 @@ class HeadClient:
 
         Raises:  as `ask`.
         """
-        async for told in self.update_fields(caller, verb, msgspec.to_builtins(request)):
-            yield msgspec.convert(told, answer)
+        async for update in self.update_fields(caller, verb, msgspec.to_builtins(request)):
+            yield msgspec.convert(update, answer)
 
     async def update_fields(
         self, caller: WebCaller, verb: str, fields: Mapping[str, Any]
@@ -179,12 +179,12 @@ class HeadClient:
         async with self._streams.counted(caller):
             connection = await self._connect(caller)
             try:
-                said = HeadConversation(connection)
-                await said.send(msgspec.json.encode({"verb": verb, **fields}))
+                conversation = HeadConversation(connection)
+                await conversation.send(msgspec.json.encode({"verb": verb, **fields}))
                 while True:
-                    told: dict[str, Any] = msgspec.json.decode(await said.receive())
-                    yield told
-                    if told.get("done"):
+                    answer: dict[str, Any] = msgspec.json.decode(await conversation.receive())
+                    yield answer
+                    if answer.get("done"):
                         return
             finally:
                 connection.close()
@@ -199,9 +199,9 @@ class HeadClient:
         """
         connection = await self._connect(caller)
         try:
-            said = HeadConversation(connection)
-            await said.send(msgspec.json.encode({"verb": verb, **fields}))
-            yield said
+            opened = HeadConversation(connection)
+            await opened.send(msgspec.json.encode({"verb": verb, **fields}))
+            yield opened
         finally:
             connection.close()
 
@@ -264,9 +264,9 @@ class HeadClient:
         Raises:  Unavailable ``no-head``; the refusal of the head.
         """
         connection = await self._dial()
-        said = {"verb": "act_for_user", **{k: v for k, v in caller._asdict().items() if v is not None}}
+        greeting = {"verb": "act_for_user", **{k: v for k, v in caller._asdict().items() if v is not None}}
         try:
-            await connection.send(msgspec.json.encode(said))
+            await connection.send(msgspec.json.encode(greeting))
             reply = await connection.receive()
         except (ConnectionError, TimeoutError, BadRequest):
             connection.close()

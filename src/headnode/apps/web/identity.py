@@ -95,9 +95,9 @@ class WebSessions:
             del self._known[digest]
 
 
-def is_same(given: str | None, expected: str) -> bool:
+def is_same(token: str | None, expected: str) -> bool:
     """Whether a secret is the expected one; takes the same time wherever they differ."""
-    return hmac.compare_digest((given or "").encode(), expected.encode())
+    return hmac.compare_digest((token or "").encode(), expected.encode())
 
 
 def _digest(key: str) -> str:
@@ -129,8 +129,8 @@ class RequestIdentity:
 
         Raises:  NotAllowed ``not-logged-in``; ``cross-site`` for a change that no page of ours asked for.
         """
-        if (said := request.headers.get("authorization")) is not None:
-            return WebCaller(address_of(request), token=_token_in(said))
+        if (header := request.headers.get("authorization")) is not None:
+            return WebCaller(address_of(request), token=_token_in(header))
         session = self.session(request)
         if session is None:
             raise not_logged_in()
@@ -144,8 +144,8 @@ class RequestIdentity:
         A page of another site could open it with the cookie, so `Origin` must be ours.
         Raises:  NotAllowed ``not-logged-in``, ``cross-site``.
         """
-        if (said := client.headers.get("authorization")) is not None:
-            return WebCaller(address_of(client), token=_token_in(said)), None
+        if (header := client.headers.get("authorization")) is not None:
+            return WebCaller(address_of(client), token=_token_in(header)), None
         session = self.session(client)
         if session is None:
             raise not_logged_in()

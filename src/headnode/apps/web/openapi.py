@@ -128,12 +128,12 @@ def _parameters(route: RestRoute) -> list[Schema]:
             {"name": name, "in": "query", "required": name in required, "schema": _plain(schema)}
             for name, schema in _fields(route, in_path=False).items()
         ]
-    for name, said in _headers(route).items():
+    for name, description in _headers(route).items():
         found.append(
             {
                 "name": name,
                 "in": "header",
-                "description": said,
+                "description": description,
                 "schema": {"type": "string", "maxLength": 4096},
             }
         )
@@ -228,8 +228,8 @@ _REMEDIES: Final = {
 def _errors() -> str:
     """Return a part for each class of errors: the type of a problem leads there."""
     return "\n".join(
-        f'<dt id="{kind.value}">{kind.value}</dt><dd>{html.escape(said)}</dd>'
-        for kind, said in _REMEDIES.items()
+        f'<dt id="{kind.value}">{kind.value}</dt><dd>{html.escape(remedy)}</dd>'
+        for kind, remedy in _REMEDIES.items()
     )
 
 

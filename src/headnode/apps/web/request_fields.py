@@ -131,10 +131,10 @@ def _typed(request: type[VerbRequest], texts: Mapping[str, list[str]]) -> Fields
     """
     types = {field.name: field.type for field in msgspec.structs.fields(request)}
     read: Fields = {}
-    for said, values in texts.items():
-        name, dot, part = said.partition(".")
+    for key, values in texts.items():
+        name, dot, part = key.partition(".")
         if name not in types:
-            raise _unknown(said, types)
+            raise _unknown(key, types)
         if dot:
             read.setdefault(name, {})[part] = values[-1]
         else:

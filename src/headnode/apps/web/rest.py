@@ -48,8 +48,8 @@ async def output_response(
             what=f"task {asked.task} of job {asked.job} has written no {asked.stream.replace('_', ' ')} yet",
             fix="ask again when it has written some; see the state of the task",
         )
-    said = None if "if-range" in request.headers else request.headers.get("range")
-    part = _part_of(said, begin.size)
+    ranges = None if "if-range" in request.headers else request.headers.get("range")
+    part = _part_of(ranges, begin.size)
     first, end = part or (0, begin.size)
     headers = {
         "accept-ranges": "bytes",
@@ -94,11 +94,11 @@ async def _pieces(
     """Yield the bytes from `first` to before `end`."""
     at = first
     while at < end:
-        told = await _read(head, caller, asked, at, min(PIECE, end - at))
-        if not told.data:
+        piece = await _read(head, caller, asked, at, min(PIECE, end - at))
+        if not piece.data:
             return  # the task has made its file shorter
-        yield told.data
-        at += len(told.data)
+        yield piece.data
+        at += len(piece.data)
 
 
 async def _read(

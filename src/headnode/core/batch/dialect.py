@@ -166,13 +166,13 @@ class Dialect(Protocol):
     def submit(self, wanted: Submission) -> Sequence[str]:
         """Return the command that submits its input, to run in the current directory."""
 
-    def submitted(self, said: CommandResult) -> SubmissionResult:
+    def submitted(self, result: CommandResult) -> SubmissionResult:
         """Say what became of a submission."""
 
     def poll(self, users: Sequence[str]) -> Sequence[str]:
         """Return the one command that lists the jobs of these users."""
 
-    def polled(self, said: CommandResult) -> Rows | None:
+    def polled(self, result: CommandResult) -> Rows | None:
         """Return the jobs that are there; None if the answer cannot be relied on."""
 
     def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:
@@ -181,7 +181,7 @@ class Dialect(Protocol):
         `jobs` are the ids that are known of them.
         """
 
-    def remembered(self, said: CommandResult) -> Rows | None:
+    def remembered(self, result: CommandResult) -> Rows | None:
         """Return what it remembers; None if it remembers nothing for anybody, or did not answer."""
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:

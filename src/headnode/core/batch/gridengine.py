@@ -58,37 +58,37 @@ class GridEngine(Dialect):
             words += ["-pe", wanted.parallel, str(wanted.processors)]
         return words + _limits(wanted)
 
-    def submitted(self, said: CommandResult) -> SubmissionResult:
+    def submitted(self, result: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id, also with -terse."""
-        ids = [line for line in said.lines if _ID.fullmatch(line)]
-        if said.status == 0 and ids:
+        ids = [line for line in result.lines if _ID.fullmatch(line)]
+        if result.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
-        text = said.err or said.out
+        text = result.err or result.out
         limited = re.search(_LIMITS, text, re.IGNORECASE) is not None
-        if said.status is not None and not limited and _REFUSALS.search(text):
-            words = next((line for line in text.splitlines() if _REFUSALS.search(line)), said.complaint)
+        if result.status is not None and not limited and _REFUSALS.search(text):
+            words = next((line for line in text.splitlines() if _REFUSALS.search(line)), result.complaint)
             return SubmissionResult("refused", message=words.strip())
-        return SubmissionResult("doubtful", message=said.complaint)
+        return SubmissionResult("doubtful", message=result.complaint)
 
     def poll(self, users: Sequence[str]) -> Sequence[str]:
         """Only XML has whole names."""
         return ["qstat", "-u", ",".join(users), "-xml"]
 
-    def polled(self, said: CommandResult) -> Rows | None:
+    def polled(self, result: CommandResult) -> Rows | None:
         """What has ended is not listed."""
-        if said.status != 0 or not said.out.rstrip().endswith(WHOLE_ANSWER):
+        if result.status != 0 or not result.out.rstrip().endswith(WHOLE_ANSWER):
             return None
-        return rows_of(_listed(said.out))
+        return rows_of(_listed(result.out))
 
     def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Ask for all of ours at once: each call reads the whole file of the site."""
         return ["qacct", "-d", _DAYS, "-j", f"{markers[0][:12]}*"]
 
-    def remembered(self, said: CommandResult) -> Rows | None:
+    def remembered(self, result: CommandResult) -> Rows | None:
         """An unknown name is an error, and the newest jobs are written seconds late."""
-        if said.status == 0:
-            return None if said.is_cut else rows_of(_accounted(said.out))
-        return {} if "not found" in said.err + said.out else None
+        if result.status == 0:
+            return None if result.is_cut else rows_of(_accounted(result.out))
+        return {} if "not found" in result.err + result.out else None
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
         """A job that is over cannot be deleted, the others are.  qalter replaces all limits together."""

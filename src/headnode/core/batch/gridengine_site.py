@@ -50,20 +50,20 @@ def queue_words(word: str) -> Sequence[str]:  # noqa: ARG001
     return [*_UTC, "qstat", "-f", "-r", "-pri", "-u", "*", "-xml"]
 
 
-def read_queue(said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None:  # noqa: ARG001
+def read_queue(result: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None:  # noqa: ARG001
     """Return the jobs, and how many more there are; None if the answer cannot be relied on."""
-    if said.status != 0 or not said.out.rstrip().endswith(WHOLE_ANSWER):
+    if result.status != 0 or not result.out.rstrip().endswith(WHOLE_ANSWER):
         return None
     queues: dict[str, None] = {}
     found: dict[str, SiteJob] = {}
-    for part in _QUEUE_LIST.findall(said.out):
+    for part in _QUEUE_LIST.findall(result.out):
         name = _NAME.search(part)
         queue, _, host = (name[1] if name is not None else "").partition("@")
         queues.setdefault(plain(queue))
         for job in _jobs(part, (plain(queue),), plain(host)):
             known = found.get(job.id)
             found[job.id] = job if known is None else _on_one_more_host(known, job)
-    waiting = _QUEUE_LIST.sub("", said.out)
+    waiting = _QUEUE_LIST.sub("", result.out)
     for job in _jobs(waiting, tuple(queues)[:64], ""):
         found.setdefault(job.id, job)
     jobs = tuple(found.values())
@@ -189,11 +189,11 @@ def nodes_words(word: str) -> Sequence[str]:  # noqa: ARG001
     return ["env", "LC_ALL=C", "qhost", "-q", "-xml"]
 
 
-def read_nodes(said: CommandResult, word: str) -> tuple[SiteNode, ...] | None:  # noqa: ARG001
+def read_nodes(result: CommandResult, word: str) -> tuple[SiteNode, ...] | None:  # noqa: ARG001
     """Return the hosts that have queues; None if the answer cannot be relied on."""
-    if said.status != 0 or not said.out.rstrip().endswith("</qhost>"):
+    if result.status != 0 or not result.out.rstrip().endswith("</qhost>"):
         return None
-    hosts = (_node(name, part) for name, part in _HOST.findall(said.out))
+    hosts = (_node(name, part) for name, part in _HOST.findall(result.out))
     found = [each for each in hosts if each is not None]
     return tuple(found[:MAX_NODES])
 
@@ -210,11 +210,11 @@ def _node(name: str, part: str) -> SiteNode | None:
         queues.setdefault(plain(_unescaped(queue)), {})[key] = value
     if not queues:
         return None
-    opened = {each: said for each, said in queues.items() if not _CLOSED & set(said.get("state_string", ""))}
-    letters = "".join(sorted({each for said in queues.values() for each in said.get("state_string", "")}))
+    opened = {each: row for each, row in queues.items() if not _CLOSED & set(row.get("state_string", ""))}
+    letters = "".join(sorted({each for row in queues.values() for each in row.get("state_string", "")}))
     memory = _VALUE.search(part)
-    slots = max(_whole(said.get("slots", "")) for said in (opened or queues).values())
-    used = sum(_whole(said.get("slots_used", "")) for said in queues.values())
+    slots = max(_whole(row.get("slots", "")) for row in (opened or queues).values())
+    used = sum(_whole(row.get("slots_used", "")) for row in queues.values())
     usable = "allocated" if used >= slots else "mixed" if used else "idle"
     return SiteNode(
         name=plain(name),
@@ -231,11 +231,11 @@ FACTS_WORDS: Final = ("sh", "-c", "qstat -help | head -n 1 && qconf -sq '*'")
 """One command for both: they are asked once an hour."""
 
 
-def read_facts(said: CommandResult) -> SiteFacts | None:
+def read_facts(result: CommandResult) -> SiteFacts | None:
     """Return the version and the queues; None if Grid Engine did not answer."""
-    if said.status != 0:
+    if result.status != 0:
         return None
-    lines = said.out.splitlines()
+    lines = result.out.splitlines()
     queues: list[SitePartition] = []
     name = ""
     for line in lines[1:]:
@@ -255,11 +255,11 @@ def history_words(since: str) -> Sequence[str]:
     return [*_UTC, "qacct", *span, "-j", "*"]
 
 
-def read_history(said: CommandResult) -> tuple[SiteJob, ...] | None:
+def read_history(result: CommandResult) -> tuple[SiteJob, ...] | None:
     """Return the newest jobs that have ended, oldest first; None if there is no accounting."""
-    if said.status != 0:
-        return () if "not found" in said.err + said.out else None
-    found = [job for record in ACCOUNTING_RECORDS.split(said.out) if (job := _ended(record)) is not None]
+    if result.status != 0:
+        return () if "not found" in result.err + result.out else None
+    found = [job for record in ACCOUNTING_RECORDS.split(result.out) if (job := _ended(record)) is not None]
     return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
 
 

@@ -156,14 +156,14 @@ class HandOffTable:
 
     def never_there(self, now: Instant) -> list[HandOffReport]:
         """End what was canceled before it was submitted, or has no input."""
-        news: list[HandOffReport] = []
+        reports: list[HandOffReport] = []
         for one in list(self._intended.values()):
             failure = one.staged.failure if one.staged is not None else ""
             if one.stop:
-                news += self._over(one, AttemptOutcome("never-ran"), now)
+                reports += self._over(one, AttemptOutcome("never-ran"), now)
             elif failure:
-                news += self._over(one, AttemptOutcome("not-staged", ended=now, message=failure), now)
-        return news
+                reports += self._over(one, AttemptOutcome("not-staged", ended=now, message=failure), now)
+        return reports
 
     def cleared(self, key: AttemptPlace, result: TransferResult, now: Instant) -> list[HandOffReport]:
         """Taking away the results of an attempt has ended, or only removing its files."""
@@ -205,20 +205,20 @@ class HandOffTable:
             one.acted_on(action, now, done=True)
 
     def acted(
-        self, action: ForeignAction, keys: Iterable[AttemptPlace], said: CommandResult, now: Instant
+        self, action: ForeignAction, keys: Iterable[AttemptPlace], result: CommandResult, now: Instant
     ) -> list[HandOffReport]:
         """An action has ended; one that failed is tried again some times."""
-        news: list[HandOffReport] = []
+        reports: list[HandOffReport] = []
         for one in (self.attempts[key] for key in keys if key in self.attempts):
-            if said.status == 0 or action is ForeignAction.CANCEL:
+            if result.status == 0 or action is ForeignAction.CANCEL:
                 one.failures = 0
                 continue
             one.acted_on(action, now, done=False)
             self._wishes[one.key] = one
             if action is ForeignAction.LIMIT:
                 one.limit_there = None
-            news += self._waits(one, f"{self.title} did not {action} it: {said.complaint}")
-        return news
+            reports += self._waits(one, f"{self.title} did not {action} it: {result.complaint}")
+        return reports
 
     def polled(self, rows: Rows | None, began: Instant, now: Instant) -> list[HandOffReport]:
         """One poll was answered that began then.  Without rows nothing is learnt."""
@@ -300,19 +300,19 @@ class HandOffTable:
 
     def looked(self, found: Mapping[str, Files | None], began: Instant, now: Instant) -> list[HandOffReport]:
         """These were the files of attempts when a look at them began; None where that failed."""
-        news: list[HandOffReport] = []
+        reports: list[HandOffReport] = []
         for marker, files in found.items():
             one = self._by_marker.get(marker)
             if one is not None and files is not None and one.phase in (*THERE, ForeignPhase.DOUBTFUL):
-                news += self._judged(one, files, began, now)
-        return news
+                reports += self._judged(one, files, began, now)
+        return reports
 
     def _judged(self, one: TrackedAttempt, files: Files, began: Instant, now: Instant) -> list[HandOffReport]:
-        said = read_exit(files.exit_text)
-        if said is not None:
+        outcome = read_exit(files.exit_text)
+        if outcome is not None:
             if one.report is None:
-                one.report, one.reported = said, now
-            return self._started(one, one.in_our_time(said.started, said.ended, now)[0] or now)
+                one.report, one.reported = outcome, now
+            return self._started(one, one.in_our_time(outcome.started, outcome.ended, now)[0] or now)
         if one.phase is ForeignPhase.DOUBTFUL:
             late = began >= one.since + self.patience.settle  # no submission was under way any more
             return self._searched(one, files, now) if late else []
@@ -358,9 +358,9 @@ class HandOffTable:
     ) -> list[HandOffReport]:
         """Say how an attempt ended whose script left no exit file."""
         ran = files.has_started or one.said_started
-        news = self._started(one, one.in_our_time(row.started, now, now)[0] or now) if ran else []
+        reports = self._started(one, one.in_our_time(row.started, now, now)[0] or now) if ran else []
         outcome = ended_as(one, self.title, row, ran=ran, now=now)._replace(usage=row.usage)
-        return news + self._over(one, outcome, now)
+        return reports + self._over(one, outcome, now)
 
     def _lost(self, one: TrackedAttempt, files: Files, now: Instant) -> list[HandOffReport]:
         patience = self.patience.lost if one.cancels is None else self.patience.exit_file

@@ -120,9 +120,9 @@ def _quoted(text: str) -> str:
 
 
 def _words(program: Program) -> str:
-    here = f'"$here"/{_quoted(posixpath.basename(program.script_path))}'
+    path = f'"$here"/{_quoted(posixpath.basename(program.script_path))}'
     return " ".join(
-        here if program.script and word == program.script_path else _quoted(word) for word in program.argv
+        path if program.script and word == program.script_path else _quoted(word) for word in program.argv
     )
 
 

@@ -74,41 +74,41 @@ class Pbs(Dialect):
             words += [option, value] if value else []
         return [*words, "-l", ",".join(_sizes(wanted)), SCRIPT]
 
-    def submitted(self, said: CommandResult) -> SubmissionResult:
+    def submitted(self, result: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id.  What is not clearly refused may be queued."""
-        ids = [line for line in said.lines if _ID.fullmatch(line)]
-        if said.status == 0 and ids:
+        ids = [line for line in result.lines if _ID.fullmatch(line)]
+        if result.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
-        text = said.err or said.out
-        if said.status and _REFUSALS.search(text):
+        text = result.err or result.out
+        if result.status and _REFUSALS.search(text):
             words = next(line for line in text.splitlines() if _REFUSALS.search(line))
             return SubmissionResult("refused", message=words.strip())
-        return SubmissionResult("doubtful", message=said.complaint)
+        return SubmissionResult("doubtful", message=result.complaint)
 
     def poll(self, users: Sequence[str]) -> Sequence[str]:  # noqa: ARG002  (-u and -f exclude each other)
         """List all jobs that are not over: of several ids, some versions print only the first as JSON."""
         return ["sh", "-c", _LIST]
 
-    def polled(self, said: CommandResult) -> Rows | None:
+    def polled(self, result: CommandResult) -> Rows | None:
         """A server that is away gives a whole JSON document without jobs: only the status tells."""
-        if said.status == _NOTHING and not (said.out + said.err).strip():
+        if result.status == _NOTHING and not (result.out + result.err).strip():
             return {}  # how the programs of Slurm say that there is no job at all
-        return jobs_listed(said.out) if said.status == 0 else None
+        return jobs_listed(result.out) if result.status == 0 else None
 
     def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Ask by id, as text or XML: JSON of several jobs is not whole in some versions."""
         return ["sh", "-c", _HISTORY, "qstat", *jobs]
 
-    def remembered(self, said: CommandResult) -> Rows | None:
+    def remembered(self, result: CommandResult) -> Rows | None:
         """Jobs that are unknown are complained of, the others are printed; without a history all fails."""
-        if said.status is None or said.status == _NO_OPTION:
+        if result.status is None or result.status == _NO_OPTION:
             return None
-        complaints = [line for line in said.err.splitlines() if line.strip()]
-        if said.status and not complaints:
+        complaints = [line for line in result.err.splitlines() if line.strip()]
+        if result.status and not complaints:
             return None
         if not all(_UNKNOWN_JOBS.fullmatch(line.strip()) for line in complaints):
             return None
-        return jobs_listed(said.out)
+        return jobs_listed(result.out)
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
         """A job that is over cannot be deleted, the others are."""

@@ -165,8 +165,8 @@ def _of_text(text: str) -> Iterator[tuple[str, Cells]]:
 def _job(number: str, cells: Cells) -> ForeignJob | None:
     marker = cells.get("Job_Name", "")
     if not MARKER.fullmatch(marker):
-        shown = _IN_VARIABLES.search(cells.get("Variable_List", ""))
-        marker = shown[1] if shown else cells.get(f"Variable_List.{MARKER_VARIABLE}", "")
+        variables = _IN_VARIABLES.search(cells.get("Variable_List", ""))
+        marker = variables[1] if variables else cells.get(f"Variable_List.{MARKER_VARIABLE}", "")
     owner = cells.get("Job_Owner", "").partition("@")[0]
     if not MARKER.fullmatch(marker) or not number or not owner:
         return None
@@ -187,10 +187,10 @@ def _job(number: str, cells: Cells) -> ForeignJob | None:
 
 
 def _reason(letter: str, cells: Cells) -> str:
-    said = "".join(each if each.isprintable() else " " for each in cells.get("comment", ""))[:_MAX_REASON]
+    comment = "".join(each if each.isprintable() else " " for each in cells.get("comment", ""))[:_MAX_REASON]
     if letter == "H":
-        return "it is held there" + (f": {said}" if said else "")
-    return said
+        return "it is held there" + (f": {comment}" if comment else "")
+    return comment
 
 
 def _is_held(cells: Cells) -> bool:

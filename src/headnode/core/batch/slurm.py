@@ -85,29 +85,29 @@ class Slurm(Dialect):
             words.append("--exclusive")
         return [*words, _warning(wanted.signal)] if wanted.signal is not None else words
 
-    def submitted(self, said: CommandResult) -> SubmissionResult:
+    def submitted(self, result: CommandResult) -> SubmissionResult:
         """Sites print lines of their own around the id: the last line that is one counts."""
-        ids = [found[1] for line in said.lines if (found := _ID.fullmatch(line))]
-        if said.status == 0 and ids:
+        ids = [found[1] for line in result.lines if (found := _ID.fullmatch(line))]
+        if result.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
-        refuses = (said.status in (1, 255) and "error:" in said.err) or said.status == 255
-        if refuses and not any(word in said.err for word in _REFUSALS):
-            return SubmissionResult("refused", message=said.complaint)
-        return SubmissionResult("doubtful", message=said.complaint)
+        refuses = (result.status in (1, 255) and "error:" in result.err) or result.status == 255
+        if refuses and not any(word in result.err for word in _REFUSALS):
+            return SubmissionResult("refused", message=result.complaint)
+        return SubmissionResult("doubtful", message=result.complaint)
 
     def poll(self, users: Sequence[str]) -> Sequence[str]:
         """Ask for all states and hidden partitions: else what has ended looks as if it were gone."""
         columns = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
         return [*_EPOCH, "squeue", "-a", "-r", "-t", "all", "-u", ",".join(users), "-O", columns]
 
-    def polled(self, said: CommandResult) -> Rows | None:
+    def polled(self, result: CommandResult) -> Rows | None:
         """An unknown user is complained of with status 0: an answer with a complaint is none.
 
         The heading shows that it is an answer, also if there is no job.
         """
-        if said.status != 0 or "error" in said.err or said.is_cut or not _HEADING.match(said.out):
+        if result.status != 0 or "error" in result.err or result.is_cut or not _HEADING.match(result.out):
             return None
-        return rows_of(_listed(said.out))
+        return rows_of(_listed(result.out))
 
     def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Without a start time sacct knows nothing from before midnight; rows of steps have the memory."""
@@ -116,11 +116,11 @@ class Slurm(Dialect):
             "--name=" + ",".join(markers), "-o", _ACCOUNTED,
         ]  # fmt: skip
 
-    def remembered(self, said: CommandResult) -> Rows | None:
+    def remembered(self, result: CommandResult) -> Rows | None:
         """Without accounting, or when its database is away, it fails."""
-        if said.status != 0 or "error" in said.err or said.is_cut:
+        if result.status != 0 or "error" in result.err or result.is_cut:
             return None
-        return rows_of(_accounted(said.out))
+        return rows_of(_accounted(result.out))
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
         """The status of scancel is 0 also for a job that is unknown or over."""

@@ -79,8 +79,8 @@ def reason_in_words(reason: str) -> str:
     if limit is not None:
         whose = "account" if limit[1] == "Assoc" else "QOS"
         of = _OF.get((limit[3] or "").lower(), "resources")
-        who = "for all its users" if limit[2] == "Grp" else "for one user or job"
-        return f"its {whose} has reached a limit of {of} {who} ({reason})"
+        scope = "for all its users" if limit[2] == "Grp" else "for one user or job"
+        return f"its {whose} has reached a limit of {of} {scope} ({reason})"
     return reason
 
 

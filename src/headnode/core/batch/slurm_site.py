@@ -45,14 +45,14 @@ def queue_words(word: str) -> Sequence[str]:
     return [*_EPOCH, "squeue", "-h", "-a", "-t", "all", "-o", FIELDS.join(cells)]
 
 
-def read_queue(said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None:
+def read_queue(result: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None:
     """Return the jobs, and how many more there are; None if the answer cannot be relied on.
 
     Beyond `MAX_JOBS` those that run are kept, then those of the highest priority.
     """
-    if said.status != 0 or "error" in said.err:
+    if result.status != 0 or "error" in result.err:
         return None
-    rows = _rows(said.out, word, len(_JOB_CELLS))
+    rows = _rows(result.out, word, len(_JOB_CELLS))
     jobs = [job for job in map(_job, rows) if job is not None]
     if len(jobs) <= MAX_JOBS:
         return tuple(jobs), 0
@@ -160,12 +160,12 @@ def nodes_words(word: str) -> Sequence[str]:
     return ["sinfo", "-h", "-a", "-N", "-o", FIELDS.join([word, *(f"%{letter}" for letter in _NODE_CELLS)])]
 
 
-def read_nodes(said: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
+def read_nodes(result: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
     """Return the nodes; None if the answer cannot be relied on."""
-    if said.status != 0 or "error" in said.err:
+    if result.status != 0 or "error" in result.err:
         return None
     found: dict[str, SiteNode] = {}
-    for name, partition, state, processors, memory, features in _rows(said.out, word, len(_NODE_CELLS)):
+    for name, partition, state, processors, memory, features in _rows(result.out, word, len(_NODE_CELLS)):
         known = found.get(name)
         if known is None and len(found) < MAX_NODES and 0 < len(name) <= MAX_TEXT:
             allocated, _, _, total = (*(_whole(each) for each in processors.split("/")[:4]), 0, 0, 0, 0)[:4]
@@ -191,13 +191,13 @@ FACTS_WORDS: Final = ("sh", "-c", "scontrol show config && scontrol -o show part
 """One command for both: they are asked once an hour."""
 
 
-def read_facts(said: CommandResult) -> SiteFacts | None:
+def read_facts(result: CommandResult) -> SiteFacts | None:
     """Return what Slurm says of its configuration and partitions; None if it did not answer."""
-    if said.status != 0:
+    if result.status != 0:
         return None
     config: dict[str, str] = {}
     partitions: list[SitePartition] = []
-    for line in said.out.splitlines():
+    for line in result.out.splitlines():
         if line.startswith("PartitionName=") and len(partitions) < _MAX_PARTITIONS:
             partitions.append(_partition(line))
         elif " = " in line:
@@ -243,12 +243,12 @@ def history_words(since: str) -> Sequence[str]:
     ]  # fmt: skip
 
 
-def read_history(said: CommandResult) -> tuple[SiteJob, ...] | None:
+def read_history(result: CommandResult) -> tuple[SiteJob, ...] | None:
     """Return the newest jobs that have ended, oldest first; None if there is no accounting."""
-    if said.status != 0 or "error" in said.err:
+    if result.status != 0 or "error" in result.err:
         return None
     columns = _HISTORY_CELLS.count(",")
-    rows = (line.split(FIELDS, columns) for line in said.out.split("\n"))
+    rows = (line.split(FIELDS, columns) for line in result.out.split("\n"))
     found = [job for cells in rows if len(cells) == columns + 1 and (job := _ended(cells)) is not None]
     return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
 

@@ -181,16 +181,16 @@ def reported(one: TrackedAttempt, title: str, now: Instant) -> AttemptOutcome:
 
     What accounting has of its use is more than what the file has.
     """
-    said, row = one.report, one.row
-    if said is None:
+    report, row = one.report, one.row
+    if report is None:
         raise Broken(code="no-report", what=f"attempt {one.marker} has left no exit file")
-    usage = said.usage if row is None or row.usage == NOT_MEASURED else row.usage
-    started, ended = one.in_our_time(said.started, said.ended, now)
-    if not said.signal:
-        return AttemptOutcome("exited", said.code, None, started, ended, usage=usage)
+    usage = report.usage if row is None or row.usage == NOT_MEASURED else row.usage
+    started, ended = one.in_our_time(report.started, report.ended, now)
+    if not report.signal:
+        return AttemptOutcome("exited", report.code, None, started, ended, usage=usage)
     is_over = row is not None and row.state is ForeignState.ENDED
     if row is None or not is_over or row.ending in (ForeignEnding.BY_ITSELF, ForeignEnding.UNKNOWN):
-        return AttemptOutcome("exited", None, said.signal, started, ended, usage=usage)
+        return AttemptOutcome("exited", None, report.signal, started, ended, usage=usage)
     kind = _OUTCOMES.get(row.ending, "stopped")
     message = f"{title} job {one.id} ended there as {printable(row.word)}"
     return AttemptOutcome(kind, started=started, ended=ended, message=message, usage=usage)
@@ -198,21 +198,23 @@ def reported(one: TrackedAttempt, title: str, now: Instant) -> AttemptOutcome:
 
 def ended_as(one: TrackedAttempt, title: str, row: ForeignJob, *, ran: bool, now: Instant) -> AttemptOutcome:
     """Return the outcome of an attempt without an exit file, as its scheduler says; `ran`: its script did."""
-    said = f"{title} job {row.id} ended there as {printable(row.word)}"
+    message = f"{title} job {row.id} ended there as {printable(row.word)}"
     started = one.in_our_time(row.started, now, now)[0]
     if one.stop and not ran:
         return AttemptOutcome("never-ran")
     if one.stop:
-        return AttemptOutcome("stopped", started=started, ended=now, message=said)
+        return AttemptOutcome("stopped", started=started, ended=now, message=message)
     if row.ending in _OUTCOMES:
-        return AttemptOutcome(_OUTCOMES[row.ending], started=started, ended=now, message=said)
+        return AttemptOutcome(_OUTCOMES[row.ending], started=started, ended=now, message=message)
     if not ran:
-        return AttemptOutcome("not-started", message=f"{said} before it started")
+        return AttemptOutcome("not-started", message=f"{message} before it started")
     if row.signal or (row.exit_code and row.exit_code != TAKEN):
-        return AttemptOutcome("exited", None if row.signal else row.exit_code, row.signal, started, now, said)
+        return AttemptOutcome(
+            "exited", None if row.signal else row.exit_code, row.signal, started, now, message
+        )
     if row.ending is ForeignEnding.BY_ITSELF:
-        return AttemptOutcome("lost", started=started, ended=now, message=f"{said}, without an exit file")
-    return AttemptOutcome("stopped", started=started, ended=now, message=said)
+        return AttemptOutcome("lost", started=started, ended=now, message=f"{message}, without an exit file")
+    return AttemptOutcome("stopped", started=started, ended=now, message=message)
 
 
 _OUTCOMES: Final[Mapping[ForeignEnding, Ending]] = {

@@ -99,11 +99,11 @@ def parse_licences(text: str) -> tuple[Licence, ...]:
     Raises:  BadRequest ``licence``.
     Source:  CCS, "Content format", row *License*; HPC filters: ``feature:*``.
     """
-    return tuple(_licence(wish, text) for wish in parse_names(text))
+    return tuple(_licence(item, text) for item in parse_names(text))
 
 
-def _licence(wish: str, text: str) -> Licence:
-    feature, _, amount = (part.strip() for part in wish.rpartition(":"))
+def _licence(item: str, text: str) -> Licence:
+    feature, _, amount = (part.strip() for part in item.rpartition(":"))
     if amount == "*" and feature:
         return Licence(feature, None)
     if not feature or not re.fullmatch(r"[0-9]{1,9}", amount) or int(amount) < 1:
@@ -118,7 +118,9 @@ def _licence(wish: str, text: str) -> Licence:
 
 def format_licences(licences: tuple[Licence, ...]) -> str:
     """Write licence wishes as ``parse_licences`` reads them."""
-    return ",".join(f"{wish.feature}:{'*' if wish.amount is None else wish.amount}" for wish in licences)
+    return ",".join(
+        f"{licence.feature}:{'*' if licence.amount is None else licence.amount}" for licence in licences
+    )
 
 
 def parse_exit_codes(text: str) -> CodeRanges:

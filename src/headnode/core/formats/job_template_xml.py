@@ -57,23 +57,23 @@ class _TemplateXmlReader:
         if about is None or about.words is None:
             self._add_finding(element, named, "has no rules in Headnode: jobs may set any value")
             return []
-        given = {word: found[word].strip() for word in _ITEM if found.get(word, "").strip()}
-        return [self._rule(element, about, given)] if given else []
+        texts = {word: found[word].strip() for word in _ITEM if found.get(word, "").strip()}
+        return [self._rule(element, about, texts)] if texts else []
 
-    def _rule(self, element: etree._Element, about: TemplateProperty, given: dict[str, str]) -> TemplateRule:
+    def _rule(self, element: etree._Element, about: TemplateProperty, texts: dict[str, str]) -> TemplateRule:
         bounds = {}
         for word, bound in (("minval", "minimum"), ("maxval", "maximum")):
-            if word in given and about.is_number:
-                bounds[bound] = float(self._read(element, about, given[word]))
-            elif word in given:
+            if word in texts and about.is_number:
+                bounds[bound] = float(self._read(element, about, texts[word]))
+            elif word in texts:
                 self._add_finding(element, f"{about.hpc[0]} {word}", "is for numbers")
         return TemplateRule(
             field=about.field,
             unit=about.unit,
-            default=self._stated_value(element, about, given.get("default")),
-            read_only=parse_flag(given.get("readonly", "false")),
-            allowed=self._allowed(element, about, given.get("valuerange")),
-            required=self._required(element, about, given.get("requiredvalues")),
+            default=self._stated_value(element, about, texts.get("default")),
+            read_only=parse_flag(texts.get("readonly", "false")),
+            allowed=self._allowed(element, about, texts.get("valuerange")),
+            required=self._required(element, about, texts.get("requiredvalues")),
             **bounds,
         )
 

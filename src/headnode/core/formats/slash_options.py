@@ -112,8 +112,8 @@ def memory_per_node(text: str) -> Fields:
 
 def _per_node(what: str, text: str, read: Callable[[str], tuple[int | None, int | None]]) -> Fields:
     minimum, maximum = read(text) if text.strip() else (None, None)
-    given = maximum if "-" in text else None
-    return {f"minimum_{what}": minimum or None, f"maximum_{what}": given or None}
+    lower = maximum if "-" in text else None
+    return {f"minimum_{what}": minimum or None, f"maximum_{what}": lower or None}
 
 
 _UNIT = re.compile(r"[a-z]", re.IGNORECASE)

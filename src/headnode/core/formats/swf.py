@@ -203,10 +203,12 @@ def _row(line: int, text: str, fields: Sequence[str]) -> _SwfRow:
 def _memory(line: int, text: str, fields: Sequence[str]) -> int:
     """Return the MB for each processor that were requested, else those that were used; 0 if unknown."""
     try:
-        said = [_number(fields[field]) for field in (_REQUESTED_MEMORY, _USED_MEMORY) if field < len(fields)]
+        amounts = [
+            _number(fields[field]) for field in (_REQUESTED_MEMORY, _USED_MEMORY) if field < len(fields)
+        ]
     except ValueError:
         raise _bad_line(line, text) from None
-    return ceil(next((kilobytes for kilobytes in said if kilobytes > 0), 0) / _KILOBYTES)
+    return ceil(next((kilobytes for kilobytes in amounts if kilobytes > 0), 0) / _KILOBYTES)
 
 
 def _account_fields(fields: Sequence[str]) -> _AccountFields:

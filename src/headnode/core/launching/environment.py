@@ -257,13 +257,13 @@ def _job_variables(around: LaunchContext) -> dict[str, str]:
 def _place_variables(around: LaunchContext, ranks: Distribution, place: NodeCores) -> dict[str, str]:
     processors = {node: len(taken) for node, taken in place}
     units = {node: _units(around, count) for node, count in processors.items()}
-    here = dict(place).get(around.node, ())
+    cores = dict(place).get(around.node, ())
     return {
         "CCP_NUMCPUS": str(sum(processors.values())),
         "CCP_NODES": node_list(place, units),
         "HEADNODE_HOSTS": host_list(place, units, ranks),
         "CCP_NODES_CORES": node_list(place, processors),
-        "CCP_COREIDS": " ".join(map(str, machine_numbers(here, around.machine_processors))),
+        "CCP_COREIDS": " ".join(map(str, machine_numbers(cores, around.machine_processors))),
     }
 
 

@@ -38,12 +38,12 @@ def gpu_variables(dialect: str, vendor: str, numbers: Sequence[int], names: Sequ
     >>> gpu_variables("", "nvidia", [0, 2], ["0", "2"])["CUDA_VISIBLE_DEVICES"]
     '0,2'
     """
-    told, visible = ",".join(map(str, numbers)), ",".join(names)
-    found = {"HEADNODE_GPUS": told, "CCP_GPUIDS": told.replace(",", " ")}
+    listed, visible = ",".join(map(str, numbers)), ",".join(names)
+    found = {"HEADNODE_GPUS": listed, "CCP_GPUIDS": listed.replace(",", " ")}
     if vendor == AMD:  # with both, HIP would count those of CUDA among those of ROCR
         found["ROCR_VISIBLE_DEVICES"] = visible
     else:
         found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
     if dialect == "slurm" and numbers:
-        found |= {"SLURM_JOB_GPUS": told, "SLURM_GPUS_ON_NODE": str(len(numbers))}
+        found |= {"SLURM_JOB_GPUS": listed, "SLURM_GPUS_ON_NODE": str(len(numbers))}
     return found

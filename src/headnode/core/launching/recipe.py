@@ -64,7 +64,7 @@ def _slurm(
 ) -> dict[str, str]:
     job, counts = str(around.job), [len(taken) for _, taken in place]
     nodes = ",".join(folded_names(node for node, _ in place))
-    here = len(dict(place).get(around.node, ()))
+    processors = len(dict(place).get(around.node, ()))
     found = {
         "SLURM_JOB_ID": job,
         "SLURM_JOBID": job,
@@ -75,7 +75,7 @@ def _slurm(
         "SLURM_NNODES": str(len(place)),
         "SLURM_JOB_CPUS_PER_NODE": _counted(counts),
         "SLURM_TASKS_PER_NODE": _counted([len(taken) for _, taken in ranks]),
-        "SLURM_CPUS_ON_NODE": str(here),
+        "SLURM_CPUS_ON_NODE": str(processors),
         "SLURMD_NODENAME": around.node,
         "SLURM_JOB_USER": around.base.get("USER", ""),
         "SLURM_RESTART_COUNT": str(restarts),

@@ -281,16 +281,16 @@ def _check_words(spec: JobSpec) -> None:
 def _check_licences(spec: JobSpec) -> None:
     if not spec.licences:
         return
-    features = [wish.feature for wish in spec.licences]
+    features = [licence.feature for licence in spec.licences]
     for feature, times in Counter(features).items():
         part = THE_JOB.inside("licences", features.index(feature))
         check_listed(part, "licence feature", feature, "feature")
         if times > 1:
             what = f"licence {feature!r} is requested {times} times"
             part.refuse("licence", what, "request it once, with the sum")
-    for at, wish in enumerate(spec.licences):
-        if wish.amount is not None and wish.amount < 1:
-            what = f"{wish.amount} of licence {wish.feature!r}"
+    for at, licence in enumerate(spec.licences):
+        if licence.amount is not None and licence.amount < 1:
+            what = f"{licence.amount} of licence {licence.feature!r}"
             THE_JOB.refuse("licence", what, "ask for 1 or more, or *", "licences", at, "amount")
 
 
@@ -379,10 +379,10 @@ def _check_groups(spec: JobSpec) -> None:
 
 
 def _arrows(circle: Iterable[Hashable]) -> str:
-    shown = [repr(step) for step in circle]
-    if len(shown) > 12:
-        shown[6:-5] = ["..."]
-    return " -> ".join(shown)
+    steps = [repr(step) for step in circle]
+    if len(steps) > 12:
+        steps[6:-5] = ["..."]
+    return " -> ".join(steps)
 
 
 _JOB_RULES: tuple[Callable[[JobSpec], None], ...] = (

@@ -136,8 +136,8 @@ def usage_objection(usage: ResourceUsage) -> str:
     return ""
 
 
-def _transfers_objection(said: TransferUsage) -> str:
-    for span, size in ((said.in_time, said.in_bytes), (said.out_time, said.out_bytes)):
+def _transfers_objection(usage: TransferUsage) -> str:
+    for span, size in ((usage.in_time, usage.in_bytes), (usage.out_time, usage.out_bytes)):
         problem = _number("time of transfers", span, b.RUN_TIME) or _number("bytes", size, b.BYTES_MOVED)
         if problem:
             return problem

@@ -178,5 +178,5 @@ def _machines(needs: NodeNeeds) -> Iterator[str]:
 
 
 def _any_of(names: Sequence[str]) -> str:
-    shown = " or ".join(map(repr, names[:_MAX_NAMED]))
-    return shown + (f" or {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")
+    listed = " or ".join(map(repr, names[:_MAX_NAMED]))
+    return listed + (f" or {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")

@@ -286,8 +286,8 @@ def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | N
         plain = number.isascii() and number.isdecimal() and len(number) <= len(str(most))
         if not plain or int(number) > most:
             fix = f"write {word}= and 0 to {most:,} without separators, or {word}={UNLIMITED}"
-            given = f"is {_shown(number)}" if number else "has no number"
-            raise _wrong(f"{word} of {_shown(name)} {given}", fix)
+            problem = f"is {_shown(number)}" if number else "has no number"
+            raise _wrong(f"{word} of {_shown(name)} {problem}", fix)
         yield LimitedAmount(word), int(number)
 
 

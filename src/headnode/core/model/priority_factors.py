@@ -127,8 +127,10 @@ def _number(parameter: str, name: str, text: str, allowed: tuple[int, int]) -> i
     digits = text.removeprefix("-") if least < 0 else text
     plain = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
     if not plain or not least <= int(text) <= most:
-        given = f"is {_shown(text)}" if text else "has no number"
-        raise _wrong(parameter, f"{_shown(name)} {given}", f"write {least:,} to {most:,} without separators")
+        problem = f"is {_shown(text)}" if text else "has no number"
+        raise _wrong(
+            parameter, f"{_shown(name)} {problem}", f"write {least:,} to {most:,} without separators"
+        )
     return int(text)
 
 

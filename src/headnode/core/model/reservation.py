@@ -70,33 +70,34 @@ class NodeReservation(
         return f"for {whom} ({self.name}) from {instant_text(self.start)} to {instant_text(self.end)}"
 
 
-def check_reservation(wish: NodeReservation, now: Instant) -> None:
+def check_reservation(reservation: NodeReservation, now: Instant) -> None:
     """Refuse what is no reservation.
 
     Raises:  BadRequest ``reservation-name``, ``reservation-time``, ``reservation-nodes`` or
              ``reservation-reason``.
     """
-    if not _NAME.match(wish.name):
+    if not _NAME.match(reservation.name):
         raise BadRequest(
             code="reservation-name",
-            what=f"a reservation cannot be called {wish.name!r}",
+            what=f"a reservation cannot be called {reservation.name!r}",
             fix="use up to 64 letters, digits, dots, dashes and underscores, first a letter or digit",
         )
-    if not 0 <= wish.start < wish.end < _LATEST or wish.end <= now:
+    if not 0 <= reservation.start < reservation.end < _LATEST or reservation.end <= now:
         raise BadRequest(
             code="reservation-time",
-            what=f"reservation {wish.name!r} ends before it begins, or has ended already",
+            what=f"reservation {reservation.name!r} ends before it begins, or has ended already",
             fix="choose an end in the future and after the beginning",
         )
-    if bool(wish.nodes) == bool(wish.count) or wish.count < 0:
+    if bool(reservation.nodes) == bool(reservation.count) or reservation.count < 0:
         raise BadRequest(
             code="reservation-nodes",
-            what=f"reservation {wish.name!r} has no nodes, or has both names of nodes and a number of nodes",
+            what=f"reservation {reservation.name!r} has no nodes, "
+            "or has both names of nodes and a number of nodes",
             fix="write either names of nodes or a number of nodes",
         )
-    if len(wish.reason) > MAX_REASON:
+    if len(reservation.reason) > MAX_REASON:
         raise BadRequest(
             code="reservation-reason",
-            what=f"the reason has {len(wish.reason)} characters",
+            what=f"the reason has {len(reservation.reason)} characters",
             fix=f"use up to {MAX_REASON}",
         )

@@ -107,48 +107,50 @@ _QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@-]{0,127}\Z", re.ASCII)
 _LIMITS = (("most_jobs", 1, 100_000), ("poll", 1, 3600), ("settle", 3, 3600), ("lost_after", 3, 86_400))
 
 
-def check_resource(wish: BatchResource) -> None:
+def check_resource(resource: BatchResource) -> None:
     """Refuse what is no resource.
 
     Raises:  BadRequest ``resource-...``.
     """
-    if not _NAME.match(wish.name) or wish.key in (HERE, ANY):
+    if not _NAME.match(resource.name) or resource.key in (HERE, ANY):
         raise BadRequest(
             code="resource-name",
-            what=f"a resource cannot be called {wish.name!r}",
+            what=f"a resource cannot be called {resource.name!r}",
             fix="use up to 32 letters, digits, dots, dashes and underscores; `here` are the own nodes, `any` "
             "is every place",
         )
     for field, form in (("host", _HOST), ("queue", _QUEUE), ("parallel", _QUEUE)):
-        text = getattr(wish, field)
+        text = getattr(resource, field)
         if text and not form.match(text):
             raise BadRequest(
                 code=f"resource-{field}",
                 what=f"{text!r} is not a valid {field} of a resource",
                 fix="use letters, digits, dots, dashes and underscores",
             )
-    if not _MARK.match(wish.mark):
+    if not _MARK.match(resource.mark):
         raise BadRequest(
-            code="resource-mark", what=f"{wish.mark!r} is not a mark of a resource", fix="use 8 hex digits"
+            code="resource-mark",
+            what=f"{resource.mark!r} is not a mark of a resource",
+            fix="use 8 hex digits",
         )
     for field in ("programs", "settings", "directory"):
-        text = getattr(wish, field)
+        text = getattr(resource, field)
         if text and (not text.startswith("/") or "\0" in text or "\n" in text or len(text) > MAX_PATH):
             raise BadRequest(
                 code=f"resource-{field}",
                 what=f"{text[:200]!r} is not an absolute path",
                 fix="begin it with a slash",
             )
-    _check_limits("resource", wish, _LIMITS)
+    _check_limits("resource", resource, _LIMITS)
 
 
-def _check_limits(kind: str, wish: object, limits: Iterable[tuple[str, int, int]]) -> None:
+def _check_limits(kind: str, checked: object, limits: Iterable[tuple[str, int, int]]) -> None:
     """Refuse a field that is not between its least and its most."""
     for field, least, most in limits:
-        if not least <= getattr(wish, field) <= most:
+        if not least <= getattr(checked, field) <= most:
             raise BadRequest(
                 code=f"{kind}-{field}".replace("_", "-"),
-                what=f"{field.replace('_', ' ')} is {getattr(wish, field):g}",
+                what=f"{field.replace('_', ' ')} is {getattr(checked, field):g}",
                 fix=f"choose {least} to {most:,}",
             )
 
@@ -268,61 +270,61 @@ _POOL_LIMITS = (
 )
 
 
-def check_elastic_pool(wish: ElasticPool) -> None:
+def check_elastic_pool(pool: ElasticPool) -> None:
     """Refuse what is no elastic pool.
 
     Raises:  BadRequest ``elastic-...``.
     """
-    if not _POOL_NAME.match(wish.name):
+    if not _POOL_NAME.match(pool.name):
         raise BadRequest(
             code="elastic-name",
-            what=f"an elastic pool cannot be called {wish.name[:40]!r}",
+            what=f"an elastic pool cannot be called {pool.name[:40]!r}",
             fix="use up to 32 letters, digits, dots, dashes and underscores",
         )
-    _check_limits("elastic", wish, _POOL_LIMITS)
-    if wish.most_node_hours is not None and not 0 < wish.most_node_hours <= 10**9:
+    _check_limits("elastic", pool, _POOL_LIMITS)
+    if pool.most_node_hours is not None and not 0 < pool.most_node_hours <= 10**9:
         raise BadRequest(
             code="elastic-most-node-hours",
-            what=f"the limit of node-hours is {wish.most_node_hours:g}",
+            what=f"the limit of node-hours is {pool.most_node_hours:g}",
             fix="choose a number above 0",
         )
-    _check_cost(wish)
-    if wish.gpus and wish.processors % wish.gpus:
+    _check_cost(pool)
+    if pool.gpus and pool.processors % pool.gpus:
         raise BadRequest(
             code="elastic-gpus",
-            what=f"{wish.processors} processors of a node cannot be divided among its {wish.gpus} GPUs",
-            fix=f"give it a multiple of {wish.gpus} processors",
+            what=f"{pool.processors} processors of a node cannot be divided among its {pool.gpus} GPUs",
+            fix=f"give it a multiple of {pool.gpus} processors",
         )
-    if wish.usable_time < wish.margin:
+    if pool.usable_time < pool.margin:
         raise BadRequest(
             code="elastic-margin",
-            what=f"allocations of {wish.allocation_time:g} s with a margin of {wish.margin:g} s run no job",
+            what=f"allocations of {pool.allocation_time:g} s with a margin of {pool.margin:g} s run no job",
             fix="make the allocation at least twice as long as the margin",
         )
-    if wish.python and not _PATH.match(wish.python):
+    if pool.python and not _PATH.match(pool.python):
         raise BadRequest(
             code="elastic-python",
-            what=f"{wish.python[:80]!r} is not an absolute path",
+            what=f"{pool.python[:80]!r} is not an absolute path",
             fix="begin it with a slash",
         )
 
 
-def _check_cost(wish: ElasticPool) -> None:
-    if not 0 <= wish.node_price <= MAX_MONEY:
+def _check_cost(pool: ElasticPool) -> None:
+    if not 0 <= pool.node_price <= MAX_MONEY:
         raise BadRequest(
             code="elastic-node-price",
-            what=f"the price of a node-hour is {wish.node_price:g}",
+            what=f"the price of a node-hour is {pool.node_price:g}",
             fix="choose a number from 0",
         )
-    if wish.most_cost is None:
+    if pool.most_cost is None:
         return
-    if not 0 < wish.most_cost <= MAX_MONEY:
+    if not 0 < pool.most_cost <= MAX_MONEY:
         raise BadRequest(
             code="elastic-most-cost",
-            what=f"the limit of cost is {wish.most_cost:g}",
+            what=f"the limit of cost is {pool.most_cost:g}",
             fix="choose a number above 0",
         )
-    if not wish.node_price:
+    if not pool.node_price:
         raise BadRequest(
             code="elastic-most-cost",
             what="a limit of cost needs the price of a node-hour",

@@ -187,9 +187,9 @@ class FileTransfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def attempts_of(spec: JobSpec, task: TaskSpec) -> int:
     """Return how often the transfer of a file of a task is tried."""
-    for said in (task.transfer_attempts, spec.transfer_attempts):
-        if said is not None:
-            return max(said, 1)
+    for attempts in (task.transfer_attempts, spec.transfer_attempts):
+        if attempts is not None:
+            return max(attempts, 1)
     return DEFAULT_ATTEMPTS
 
 

@@ -335,8 +335,8 @@ def _check_task_special(_: JobSpec, task: TaskSpec, part: JobPart) -> None:
         forbidden["needs"] = task.needs != ANY_NODE
     if task.kind is TaskType.NODE_RELEASE:
         forbidden["fail_job_on_failure"] = task.fail_job_on_failure
-    for field, given in forbidden.items():
-        if given:
+    for field, is_set in forbidden.items():
+        if is_set:
             part.refuse(
                 "special-task",
                 f"{part}, a {task.kind.value} task, has {_OF_ORDINARY_TASKS[field]}",

@@ -107,8 +107,8 @@ def read_usage_weights(text: str) -> UsageWeights:
 def _weight(name: str, text: str) -> int:
     most = USAGE_WEIGHT.most
     if _NUMBER.fullmatch(text) is None or (found := round(float(text) * UNIT)) > most * UNIT:
-        given = f"is {_shown(text)}" if text else "has no number"
-        raise _wrong(f"{_shown(name)} {given}, and not 0 to {most:,} with at most 6 digits after the point")
+        problem = f"is {_shown(text)}" if text else "has no number"
+        raise _wrong(f"{_shown(name)} {problem}, and not 0 to {most:,} with at most 6 digits after the point")
     return found
 
 

@@ -250,9 +250,9 @@ def _numbers(spec: JobSpec | TaskSpec) -> Iterator[tuple[str, int, Bound, Path]]
     for at, edge in enumerate(spec.group_edges):
         yield "task group", edge.parent, b.INTEGER, ("group_edges", at, "parent")
         yield "task group", edge.child, b.INTEGER, ("group_edges", at, "child")
-    for at, wish in enumerate(spec.licences):
-        if wish.amount is not None and wish.amount > 0:
-            yield "licences", wish.amount, b.SIZE, ("licences", at, "amount")
+    for at, licence in enumerate(spec.licences):
+        if licence.amount is not None and licence.amount > 0:
+            yield "licences", licence.amount, b.SIZE, ("licences", at, "amount")
 
 
 def _check_struct(part: JobPart, spec: msgspec.Struct) -> None:
@@ -355,11 +355,11 @@ def _cycle_from(start: Point, graph: Mapping[Point, Iterable[Point]], done: set[
     """Walk depth first from `start`; what is found to lead into no circle goes into `done`."""
     way: dict[Point, Iterator[Point]] = {start: iter(graph.get(start, ()))}  # in the order of the walk
     while way:
-        here = next(reversed(way))
-        point = next(way[here], None)
+        last = next(reversed(way))
+        point = next(way[last], None)
         if point is None:
-            del way[here]
-            done.add(here)
+            del way[last]
+            done.add(last)
         elif point in way:
             points = list(way)
             return [*points[points.index(point) :], point]

@@ -62,8 +62,8 @@ def drain(cluster: ClusterState, command: DrainNode, now: Instant) -> list[Event
     closes = now if command.closes is None else command.closes
     if before is not None and command.closes is None:
         closes = min(before.closes, now)  # it may be closed already
-    said = (closes, command.reason, force)
-    if before is not None and (before.closes, before.reason, before.force) == said:
+    details = (closes, command.reason, force)
+    if before is not None and (before.closes, before.reason, before.force) == details:
         return []
     drained = e.NodeDrained(
         at=now, node=command.node, closes=closes, reason=command.reason, by=command.by.name, force=force

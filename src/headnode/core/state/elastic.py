@@ -111,28 +111,28 @@ def set_pool(cluster: ClusterState, command: SetElasticPool, now: Instant) -> li
     Raises:  NotAllowed; BadRequest as `check_elastic_pool`; NotFound ``no-such-resource``; WrongState.
     """
     must_administer(command.by, "change elastic pools")
-    wish = command.pool
-    check_elastic_pool(wish)
-    wish = replace(wish, resource=resource_named(cluster.resource_index.named, wish.resource).key)
-    known = cluster.elastic.named.get(wish.key)
+    pool = command.pool
+    check_elastic_pool(pool)
+    pool = replace(pool, resource=resource_named(cluster.resource_index.named, pool.resource).key)
+    known = cluster.elastic.named.get(pool.key)
     if known is None and len(cluster.elastic.named) >= MAX_POOLS:
         raise WrongState(code="elastic", what=f"there are {MAX_POOLS} elastic pools", fix="remove one first")
     if known is not None and known.removing:
         raise WrongState(
             code="elastic-removing",
-            what=f"the elastic pool {wish.name!r} is being removed",
+            what=f"the elastic pool {pool.name!r} is being removed",
             fix="add it again when it is gone: hn elastic list",
         )
-    if known is not None and known.allocations and known.pool.resource != wish.resource:
+    if known is not None and known.allocations and known.pool.resource != pool.resource:
         raise WrongState(
             code="elastic-in-use",
-            what=f"the elastic pool {wish.name!r} has allocations at {known.pool.resource!r}",
+            what=f"the elastic pool {pool.name!r} has allocations at {known.pool.resource!r}",
             fix="remove the pool, or add another",
         )
     return (
         []
-        if known is not None and known.pool == wish
-        else [ep.ElasticPoolSet(at=now, pool=wish, by=command.by.name)]
+        if known is not None and known.pool == pool
+        else [ep.ElasticPoolSet(at=now, pool=pool, by=command.by.name)]
     )
 
 

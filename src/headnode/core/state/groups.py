@@ -143,9 +143,9 @@ def _refuse_circle(specs: Mapping[int, JobSpec]) -> None:
         }
     )
     if circle:
-        shown = " -> ".join(f"job {job}" for job in circle)
+        listed = " -> ".join(f"job {job}" for job in circle)
         raise BadRequest(
-            code="job-circle", what=f"jobs wait for each other: {shown}", fix="remove one dependency"
+            code="job-circle", what=f"jobs wait for each other: {listed}", fix="remove one dependency"
         )
 
 
@@ -175,9 +175,9 @@ def _check_links(specs: Sequence[JobSpec], links: Sequence[DependencyLink]) -> N
         graph.setdefault(link.child, []).append(link.parent)
     circle = find_cycle(graph)
     if circle:
-        shown = " -> ".join(_called(specs[number], number) for number in circle)
+        listed = " -> ".join(_called(specs[number], number) for number in circle)
         raise BadRequest(
-            code="job-circle", what=f"jobs wait for each other: {shown}", fix="remove one dependency"
+            code="job-circle", what=f"jobs wait for each other: {listed}", fix="remove one dependency"
         )
 
 

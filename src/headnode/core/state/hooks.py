@@ -153,16 +153,16 @@ def _drained(
     return [NodeDrained(at=now, node=node, closes=now, cause="hook", reason=reason, suspect=doubt)]
 
 
-def cleaned_first(cluster: ClusterState, record: JobRecord, given: list[Event]) -> list[Event]:
+def cleaned_first(cluster: ClusterState, record: JobRecord, events: list[Event]) -> list[Event]:
     """Return what gives processors back; whole nodes are cleaned before.
 
     A job that would go back to the queue with its last processors starts nothing more until they are.
     """
     graph = cluster.graph(record.id)
-    if not given or not (graph.run.cleaning or cleans_nodes(cluster)):
-        return given
+    if not events or not (graph.run.cleaning or cleans_nodes(cluster)):
+        return events
     found: list[Event] = []
-    for event in given:
+    for event in events:
         if isinstance(event, JobAutoRequeued):
             found.append(
                 AllocationLost(

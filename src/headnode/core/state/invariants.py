@@ -226,23 +226,23 @@ def _check_usage(cluster: ClusterState) -> None:
     for job in cluster.running:
         record = cluster.jobs[job]
         nodes = [] if record.run is None else [*map(len, record.run.allocation.values())]
-        given = cluster.given(record)
-        each = given.processors_per_gpu
+        request = cluster.given(record)
+        each = request.processors_per_gpu
         if any(nodes):
             gpus = sum(count // each for count in nodes) if each else 0
-            gpus = given.maximum if each and given.exclusive else gpus
+            gpus = request.maximum if each and request.exclusive else gpus
             owner = record.owner, cluster.spec(record).project
-            wanted[job] = owner, (sum(nodes), gpus, _weighted_rate(cluster, record, given))
+            wanted[job] = owner, (sum(nodes), gpus, _weighted_rate(cluster, record, request))
     _must(cluster.usage.held() == wanted, "usage counts {}, should count {}", cluster.usage.held(), wanted)
 
 
-def _weighted_rate(cluster: ClusterState, record: JobRecord, given: JobRequest) -> int:
+def _weighted_rate(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:
     """Return how much a running job uses each second with the weights and nodes of now, in millionths."""
     weights = usage_weights(cluster.parameters)
     held = {} if record.run is None else record.run.allocation
     if weights is None:
         return 1_000_000 * sum(map(len, held.values()))
-    return sum(weights.rate(given, len(mine), cluster.nodes[node].facts) for node, mine in held.items())
+    return sum(weights.rate(request, len(mine), cluster.nodes[node].facts) for node, mine in held.items())
 
 
 def _check_children(cluster: ClusterState) -> None:

@@ -68,8 +68,8 @@ def others(spec: JobSpec) -> tuple[JobRequest, ...]:
 
     So the n-th of them is option n of the job: those for resources come last.
     """
-    here = sum(1 for other in spec.alternatives if other.resource is None)
-    return tuple(own_request(with_option(spec, option)) for option in range(1, here + 1))
+    local = sum(1 for other in spec.alternatives if other.resource is None)
+    return tuple(own_request(with_option(spec, option)) for option in range(1, local + 1))
 
 
 def own_request(spec: JobSpec) -> JobRequest:

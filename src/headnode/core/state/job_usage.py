@@ -85,14 +85,14 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
     def add(self, how: InstanceEnd) -> None:
         """An attempt is over."""
-        said = how.outcome
-        used = said.usage
+        outcome = how.outcome
+        used = outcome.usage
         self.used = self.used.after(used)
-        lasted = said.lasted
+        lasted = outcome.lasted
         if lasted is not None and used.peak_memory:
             self.memory_time += (used.average_memory or used.peak_memory) * lasted
             self.measured_time = Seconds(self.measured_time + lasted)
         if how.state != "queued" and not self.failed:
-            code = said.exit_code if said.signal is None else BY_SIGNAL + said.signal
+            code = outcome.exit_code if outcome.signal is None else BY_SIGNAL + outcome.signal
             if code is not None:
                 self.exit_code, self.failed = code, how.state == "failed"

@@ -308,9 +308,9 @@ def set_node(cluster: ClusterState, command: SetNode, now: Instant) -> list[Even
                 what=f"{word!r} can be neither a node group nor a feature",
                 fix="use words without commas",
             )
-    said = (command.groups, command.features, command.comment)
+    details = (command.groups, command.features, command.comment)
     before = (known.groups, known.features, known.comment)
-    if all(new is None or new == old for new, old in zip(said, before, strict=True)):
+    if all(new is None or new == old for new, old in zip(details, before, strict=True)):
         return []
     return [
         e.NodeModified(

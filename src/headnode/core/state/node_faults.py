@@ -33,7 +33,7 @@ START_FAILURE_LIMIT = 10
 """After how many start failures in a row a node is drained, unless the parameter says otherwise."""
 
 
-def drain_for_fault(cluster: ClusterState, node: str, said: str, now: Instant) -> list[Event]:
+def drain_for_fault(cluster: ClusterState, node: str, message: str, now: Instant) -> list[Event]:
     """Drain a node that fails to start attempts; jobs release the idle processors that they hold there.
 
     The first reason stays until an administrator resumes the node.
@@ -41,7 +41,7 @@ def drain_for_fault(cluster: ClusterState, node: str, said: str, now: Instant) -
     known = cluster.nodes.get(node)
     if known is None or any(drain.cause == "fault" for drain in known.drains):
         return []
-    return [NodeDrained(at=now, node=node, closes=now, cause="fault", reason=said[:MAX_REASON])]
+    return [NodeDrained(at=now, node=node, closes=now, cause="fault", reason=message[:MAX_REASON])]
 
 
 def is_node_at_fault(cluster: ClusterState, node: str, trouble: str) -> bool:
@@ -149,12 +149,12 @@ def is_held_for_prologs(record: JobRecord | None) -> bool:
 
 
 def requeue_held_for_prologs(
-    cluster: ClusterState, record: JobRecord, said: str, now: Instant
+    cluster: ClusterState, record: JobRecord, message: str, now: Instant
 ) -> list[Event]:
     """Return what follows where a job goes back to the queue, as `blame_for_prolog` does."""
     if all(doubt.job != record.id for doubt in cluster.suspects.values()):
         return []
-    return blame_for_prolog(cluster, record.owner, said, now, cluster.suspects, record.id)
+    return blame_for_prolog(cluster, record.owner, message, now, cluster.suspects, record.id)
 
 
 def blame_for_prolog(

@@ -35,14 +35,14 @@ def choose_place(estimates: Sequence[PlaceEstimate]) -> str:
     A resource with an unknown start is chosen only if own nodes are no choice and no start is known.  While
     the start on own nodes is not known, the job stays.
     """
-    here = next((each for each in estimates if each.place == HERE), None)
+    local = next((each for each in estimates if each.place == HERE), None)
     there = [each for each in estimates if each.place != HERE and not each.problem]
     known = [each for each in there if each.start is not None]
     best = min(known, key=lambda each: each.at, default=None)  # of equal ones the first
-    if here is None or here.problem:
+    if local is None or local.problem:
         best = best or next(iter(there), None)
         return "" if best is None else best.place
-    if best is None or not here.usable or best.at + MARGIN >= here.at:
+    if best is None or not local.usable or best.at + MARGIN >= local.at:
         return ""
     return best.place
 

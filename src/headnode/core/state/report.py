@@ -57,8 +57,8 @@ def started(cluster: ClusterState, command: ReportStarted, now: Instant) -> list
     if record is None or record.run is None:
         return []
     run = record.run
-    said = [b for b in command.begun if _is_fresh(run, b, command.node)]
-    fresh = tuple({(b.task, b.instance): b for b in said}.values())
+    begun = [b for b in command.begun if _is_fresh(run, b, command.node)]
+    fresh = tuple({(b.task, b.instance): b for b in begun}.values())
     return [e.InstancesStarted(at=now, job=record.id, started=fresh)] if fresh else []
 
 
@@ -140,10 +140,10 @@ def ended(cluster: ClusterState, command: ReportEnded, now: Instant) -> list[Eve
 
 def _as_job_has_it(cluster: ClusterState, report: c.AttemptReport, node: str) -> c.AttemptReport:
     """Return a report without what the job is not to blame for: what the node did not start never ran."""
-    said = report.outcome
-    if said.kind != "not-started" or not is_node_at_fault(cluster, node, said.fault):
+    outcome = report.outcome
+    if outcome.kind != "not-started" or not is_node_at_fault(cluster, node, outcome.fault):
         return report
-    never_ran = said._replace(kind="never-ran", message="", fault="")
+    never_ran = outcome._replace(kind="never-ran", message="", fault="")
     return msgspec.structs.replace(report, outcome=never_ran)
 
 
@@ -187,17 +187,19 @@ def _starts_nothing(run: JobRun) -> bool:
     return run.end is not None and not run.end.requeue
 
 
-def _verdict_of_special(graph: TaskGraph, task: TaskSpec, live: LiveAttempt, said: AttemptOutcome) -> Verdict:
+def _verdict_of_special(
+    graph: TaskGraph, task: TaskSpec, live: LiveAttempt, outcome: AttemptOutcome
+) -> Verdict:
     """Say how an instance of a special task ended: none runs again, others are made in its place."""
-    if ended_well(said, graph.spec.valid_codes(task)):
-        return "finished", "program", said.message
-    if said.kind == "never-ran" and live.started is None:
+    if ended_well(outcome, graph.spec.valid_codes(task)):
+        return "finished", "program", outcome.message
+    if outcome.kind == "never-ran" and live.started is None:
         return "canceled", "request", live.message
     if live.state is TaskState.ENDING:
         return live.outcome or "failed", "system" if live.cause == "system" else "request", live.message
-    if said.kind in ("lost", "never-ran"):
-        return "failed", "system", said.message or "the node lost the task"
-    return "failed", "program", _words(said)
+    if outcome.kind in ("lost", "never-ran"):
+        return "failed", "system", outcome.message or "the node lost the task"
+    return "failed", "program", _words(outcome)
 
 
 def _verdict(
@@ -209,16 +211,16 @@ def _verdict(
     allowed: int,
 ) -> Verdict:
     """Say how an instance ended; `allowed` is how often one may run again that was lost."""
-    spec, said = graph.spec, report.outcome
-    if ended_well(said, spec.valid_codes(task)):
-        return "finished", "program", said.message
+    spec, outcome = graph.spec, report.outcome
+    if ended_well(outcome, spec.valid_codes(task)):
+        return "finished", "program", outcome.message
     progress = graph.run.tasks[report.task - 1]
     stopping = live.outcome if live.state is TaskState.ENDING else None
     end = graph.run.end
     again = record.state is JobState.ENDING and end is not None and end.requeue
-    if said.kind == "never-ran" and live.started is not None:
-        said = said._replace(kind="lost", message="the node no longer knows that the task had started")
-    if said.kind == "never-ran":
+    if outcome.kind == "never-ran" and live.started is not None:
+        outcome = outcome._replace(kind="lost", message="the node no longer knows that the task had started")
+    if outcome.kind == "never-ran":
         if stopping is None and spec.fail_dependent_tasks and graph.has_failed_parent(report.task - 1):
             return "failed", "request", f"it never ran: {PARENT_FAILED}"
         if stopping is None or again or live.cause in ("system", "preempted"):
@@ -232,10 +234,10 @@ def _verdict(
         if live.cause == "system":
             return _after_loss(task, live.message, progress.system_retries.get(report.instance, 0), allowed)
         return stopping, "request", live.message
-    if said.kind == "lost":
-        words = said.message or "the node lost the task"
+    if outcome.kind == "lost":
+        words = outcome.message or "the node lost the task"
         return _after_loss(task, words, progress.system_retries.get(report.instance, 0), allowed)
-    return _after_failure(spec, said, progress.retries.get(report.instance, 0))
+    return _after_failure(spec, outcome, progress.retries.get(report.instance, 0))
 
 
 def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:
@@ -245,22 +247,22 @@ def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdic
     return "failed", "system", f"{lost}, {why}"
 
 
-def _after_failure(spec: JobSpec, said: AttemptOutcome, retries: int) -> Verdict:
-    if said.kind == "exited" and retries < spec.task_retry_limit:
-        return "queued", "program", _words(said)
-    return "failed", "program", _words(said)
+def _after_failure(spec: JobSpec, outcome: AttemptOutcome, retries: int) -> Verdict:
+    if outcome.kind == "exited" and retries < spec.task_retry_limit:
+        return "queued", "program", _words(outcome)
+    return "failed", "program", _words(outcome)
 
 
-def _words(said: AttemptOutcome) -> str:
-    if said.message:
-        return said.message
-    if said.kind == "timed-out":
+def _words(outcome: AttemptOutcome) -> str:
+    if outcome.message:
+        return outcome.message
+    if outcome.kind == "timed-out":
         return "the run time limit of the task expired"
-    if said.signal is not None:
+    if outcome.signal is not None:
         from headnode.core.model.signals import signal_in_words  # few programs are ended by one
 
-        return f"the program was ended by signal {signal_in_words(said.signal)}"
-    return f"the program ended with exit code {said.exit_code}"
+        return f"the program was ended by signal {signal_in_words(outcome.signal)}"
+    return f"the program ended with exit code {outcome.exit_code}"
 
 
 def _consequences(

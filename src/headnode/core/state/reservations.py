@@ -73,8 +73,8 @@ def make_reservation(cluster: ClusterState, command: MakeReservation, now: Insta
             what=f"there is a reservation {command.reservation.name!r} already",
             fix="choose another name, or change it: hn reservation modify",
         )
-    wish = replace(command.reservation, by=command.by.name)
-    placed = _placed(cluster, wish, now, regardless=command.regardless)
+    reservation = replace(command.reservation, by=command.by.name)
+    placed = _placed(cluster, reservation, now, regardless=command.regardless)
     return [ReservationCreated(at=now, reservation=placed, by=command.by.name)]
 
 
@@ -85,14 +85,16 @@ def change_reservation(cluster: ClusterState, command: ChangeReservation, now: I
     """
     must_administer(command.by, "change reservations")
     known = reservation_named(cluster.reservation_index.named, command.name)
-    wish = replace(known, **{name: getattr(command.reservation, name) for name in command.fields})
-    if wish == known:
+    reservation = replace(known, **{name: getattr(command.reservation, name) for name in command.fields})
+    if reservation == known:
         return []
     if {"start", "end", "nodes", "count", "node_groups", "features"} & set(command.fields):
-        wish = replace(wish, nodes=() if wish.count else wish.nodes)
-        wish = _placed(cluster, wish, now, regardless=command.regardless)
+        reservation = replace(reservation, nodes=() if reservation.count else reservation.nodes)
+        reservation = _placed(cluster, reservation, now, regardless=command.regardless)
     return [
-        ReservationModified(at=now, reservation=wish, by=command.by.name, changed=", ".join(command.fields))
+        ReservationModified(
+            at=now, reservation=reservation, by=command.by.name, changed=", ".join(command.fields)
+        )
     ]
 
 
@@ -159,29 +161,31 @@ def _is_there(cluster: ClusterState, name: str) -> bool:
 
 
 def _placed(
-    cluster: ClusterState, wish: NodeReservation, now: Instant, *, regardless: bool
+    cluster: ClusterState, reservation: NodeReservation, now: Instant, *, regardless: bool
 ) -> NodeReservation:
     """Return the reservation on its nodes.
 
     Raises:  NotFound ``no-such-node``; BadRequest as `check_reservation`; WrongState ``too-few-nodes``,
              ``reservation-overlaps`` or ``jobs-run-there``.
     """
-    check_reservation(wish, now)
-    if wish.count:
-        free = _choice(cluster, wish, now)
-        if len(free) < wish.count:
+    check_reservation(reservation, now)
+    if reservation.count:
+        free = _choice(cluster, reservation, now)
+        if len(free) < reservation.count:
             raise WrongState(
                 code="too-few-nodes",
                 what=f"only {len(free)} nodes are ready, meet the requirements and are not reserved then",
                 fix="choose fewer nodes or another time",
             )
-        wish = replace(wish, nodes=tuple(sorted(free[: wish.count])))
+        reservation = replace(reservation, nodes=tuple(sorted(free[: reservation.count])))
     else:
-        wish = replace(wish, nodes=tuple(sorted({_real(cluster, name) for name in wish.nodes})))
-        _refuse_overlaps(cluster, wish)
+        reservation = replace(
+            reservation, nodes=tuple(sorted({_real(cluster, name) for name in reservation.nodes}))
+        )
+        _refuse_overlaps(cluster, reservation)
     if not regardless:
-        _refuse_running(cluster, wish, now)
-    return wish
+        _refuse_running(cluster, reservation, now)
+    return reservation
 
 
 def _real(cluster: ClusterState, name: str) -> str:
@@ -189,10 +193,10 @@ def _real(cluster: ClusterState, name: str) -> str:
     return cluster.node(folded.get(name.lower(), name)).facts.name
 
 
-def _refuse_overlaps(cluster: ClusterState, wish: NodeReservation) -> None:
-    for name in wish.nodes:
+def _refuse_overlaps(cluster: ClusterState, reservation: NodeReservation) -> None:
+    for name in reservation.nodes:
         for other in cluster.reservation_index.on.get(name, ()):
-            if other.key != wish.key and other.meets(wish.start, wish.end):
+            if other.key != reservation.key and other.meets(reservation.start, reservation.end):
                 raise WrongState(
                     code="reservation-overlaps",
                     what=f"node {name!r} is reserved {other.says()}",
@@ -200,57 +204,58 @@ def _refuse_overlaps(cluster: ClusterState, wish: NodeReservation) -> None:
                 )
 
 
-def _choice(cluster: ClusterState, wish: NodeReservation, now: Instant) -> list[str]:
+def _choice(cluster: ClusterState, reservation: NodeReservation, now: Instant) -> list[str]:
     """Return the nodes that would do, first those on which nothing runs by then, or is over soonest."""
     found: list[tuple[float, str]] = []
     for name, node in cluster.nodes.items():
         booked = any(
-            other.key != wish.key and other.meets(wish.start, wish.end)
+            other.key != reservation.key and other.meets(reservation.start, reservation.end)
             for other in cluster.reservation_index.on.get(name, ())
         )
-        if node.state is NodeState.READY and not booked and _is_asked_for(node, wish):
-            late = max((end for _, end in _ends_after(cluster, wish, name, now)), default=0.0)
+        if node.state is NodeState.READY and not booked and _is_asked_for(node, reservation):
+            late = max((end for _, end in _ends_after(cluster, reservation, name, now)), default=0.0)
             found.append((late, name))
     return [name for _, name in sorted(found)]
 
 
-def _is_asked_for(node: NodeRecord, wish: NodeReservation) -> bool:
+def _is_asked_for(node: NodeRecord, reservation: NodeReservation) -> bool:
     groups = {name.casefold() for name in node.facts.groups}
     features = {name.casefold() for name in node.facts.features}
-    asked_groups = {name.casefold() for name in wish.node_groups}
-    asked_features = {name.casefold() for name in wish.features}
+    asked_groups = {name.casefold() for name in reservation.node_groups}
+    asked_features = {name.casefold() for name in reservation.features}
     return asked_groups <= groups and asked_features <= features
 
 
 def _ends_after(
-    cluster: ClusterState, wish: NodeReservation, node: str, now: Instant
+    cluster: ClusterState, reservation: NodeReservation, node: str, now: Instant
 ) -> Iterator[tuple[JobId, Instant]]:
     """Yield the jobs on a node that may still run when it begins, and when they are surely over."""
     for job in sorted(cluster.on_node(node)):
         record = cluster.jobs[job]
         run = record.run
         end = NEVER if run is None or run.deadline is None else run.deadline
-        inside = cluster.request(record).reservation == wish.key
-        if end > max(wish.start, now) and not inside:
+        inside = cluster.request(record).reservation == reservation.key
+        if end > max(reservation.start, now) and not inside:
             yield job, end
 
 
-def _refuse_running(cluster: ClusterState, wish: NodeReservation, now: Instant) -> None:
+def _refuse_running(cluster: ClusterState, reservation: NodeReservation, now: Instant) -> None:
     jobs: dict[JobId, Instant] = {}
     nodes: list[str] = []
-    for name in wish.nodes:
-        there = dict(_ends_after(cluster, wish, name, now))
+    for name in reservation.nodes:
+        there = dict(_ends_after(cluster, reservation, name, now))
         jobs |= there
         nodes += [name] if there else []
     if not jobs:
         return
-    told = [f"job {job} {_until(end)}" for job, end in sorted(jobs.items())[:MAX_NAMED]]
+    listed = [f"job {job} {_until(end)}" for job, end in sorted(jobs.items())[:MAX_NAMED]]
     if len(jobs) > MAX_NAMED:
-        told.append(f"{len(jobs) - MAX_NAMED} more")
+        listed.append(f"{len(jobs) - MAX_NAMED} more")
     where = ", ".join(folded_names(sorted(nodes, key=natural_order)))
     raise WrongState(
         code="jobs-run-there",
-        what=f"on {where} jobs may still run when reservation {wish.name!r} begins: " + ", ".join(told),
+        what=f"on {where} jobs may still run when reservation {reservation.name!r} begins: "
+        + ", ".join(listed),
         fix="choose a later time or other nodes, cancel them, or reserve regardless: --ignore-running",
     )
 

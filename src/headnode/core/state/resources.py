@@ -207,33 +207,34 @@ def set_resource(cluster: ClusterState, command: SetResource, now: Instant) -> l
     Raises:  NotAllowed; BadRequest as `check_resource`; WrongState ``resource-in-use``.
     """
     must_administer(command.by, "change resources")
-    wish = command.resource
-    check_resource(wish)
-    known = cluster.resource_index.named.get(wish.key)
-    _check_overlay(cluster.resource_index.named, wish)
-    if known == wish:
+    resource = command.resource
+    check_resource(resource)
+    known = cluster.resource_index.named.get(resource.key)
+    _check_overlay(cluster.resource_index.named, resource)
+    if known == resource:
         return []
     if known is None and len(cluster.resource_index.named) >= MAX_RESOURCES:
         raise WrongState(
             code="resources", what=f"there are {MAX_RESOURCES} resources", fix="remove one first"
         )
     moved = known is not None and any(
-        getattr(known, field) != getattr(wish, field) for field in ("system", "host", "settings", "directory")
+        getattr(known, field) != getattr(resource, field)
+        for field in ("system", "host", "settings", "directory")
     )
-    if moved and cluster.resource_index.handed.get(wish.key):
-        raise _in_use(cluster, wish.key)
-    return [n.ResourceSet(at=now, resource=wish, by=command.by.name)]
+    if moved and cluster.resource_index.handed.get(resource.key):
+        raise _in_use(cluster, resource.key)
+    return [n.ResourceSet(at=now, resource=resource, by=command.by.name)]
 
 
-def _check_overlay(resources: Mapping[str, BatchResource], wish: BatchResource) -> None:
+def _check_overlay(resources: Mapping[str, BatchResource], resource: BatchResource) -> None:
     other = overlay_of(resources)
-    if wish.overlay and wish.system is ResourceSystem.PBS:
+    if resource.overlay and resource.system is ResourceSystem.PBS:
         raise BadRequest(
             code="resource-overlay",
-            what=f"the queue of {wish.system.value} cannot be shown",
+            what=f"the queue of {resource.system.value} cannot be shown",
             fix="a head can run over Slurm or Grid Engine; send jobs to the resource by name: /resource:NAME",
         )
-    if wish.overlay and other is not None and other.key != wish.key:
+    if resource.overlay and other is not None and other.key != resource.key:
         raise WrongState(
             code="resource-overlay",
             what=f"this head runs over the resource {other.name!r} already",

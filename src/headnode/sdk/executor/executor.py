@@ -202,8 +202,8 @@ class HeadnodeExecutor(Executor):
         import cloudpickle
 
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        here = os.getcwd()  # noqa: PTH109  (a path of text)
-        path = [os.path.abspath(folder) if folder else here for folder in sys.path]  # noqa: PTH100
+        directory = os.getcwd()  # noqa: PTH109  (a path of text)
+        path = [os.path.abspath(folder) if folder else directory for folder in sys.path]  # noqa: PTH100
         return CallHeader(python, cloudpickle.__version__, path, self._bounds[1], sources)
 
     def _dropped(self, number: int) -> None:
@@ -213,9 +213,9 @@ class HeadnodeExecutor(Executor):
     def _send(self) -> None:
         """Submit and cancel calls in batches, until the executor is shut down and all jobs have ended."""
         jobs: JobsOfCalls | None = None
-        while (wishes := self._batch())[-1].kind is not ExecutorRequestKind.END:
-            calls = {wish.number for wish in wishes if wish.kind is ExecutorRequestKind.CALL}
-            drops = {wish.number for wish in wishes if wish.kind is ExecutorRequestKind.CANCEL}
+        while (requests := self._batch())[-1].kind is not ExecutorRequestKind.END:
+            calls = {request.number for request in requests if request.kind is ExecutorRequestKind.CALL}
+            drops = {request.number for request in requests if request.kind is ExecutorRequestKind.CANCEL}
             try:
                 if jobs is None:
                     jobs = JobsOfCalls(self._client, self._calls, self._description(), self._job)
@@ -225,7 +225,7 @@ class HeadnodeExecutor(Executor):
                     jobs.cancel(sorted(drops))
             except HeadnodeError as error:
                 self._calls.fail(calls, error)
-            if wishes[-1].kind is ExecutorRequestKind.SHUT_DOWN:
+            if requests[-1].kind is ExecutorRequestKind.SHUT_DOWN:
                 threading.Thread(target=self._end_with, args=(jobs,), daemon=True).start()
         self._clean_up()
 
@@ -237,11 +237,11 @@ class HeadnodeExecutor(Executor):
 
     def _batch(self) -> list[ExecutorRequest]:
         """Return what is wished for at about the same time.  Waits for the first wish."""
-        wishes, deadline = [self._wishes.get()], time.monotonic() + MAX_BATCH
+        requests, deadline = [self._wishes.get()], time.monotonic() + MAX_BATCH
         with contextlib.suppress(queue.Empty):
-            while wishes[-1].goes_on and len(wishes) < MAX_IN_BATCH and time.monotonic() < deadline:
-                wishes.append(self._wishes.get(timeout=QUIET))
-        return wishes
+            while requests[-1].goes_on and len(requests) < MAX_IN_BATCH and time.monotonic() < deadline:
+                requests.append(self._wishes.get(timeout=QUIET))
+        return requests
 
     def _description(self) -> dict[str, Any]:
         """Return what every task is: the command, in which * is the number of a call, and its options."""

@@ -106,13 +106,13 @@ def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
 
 
 def _exception(header: CallHeader, error: BaseException) -> tuple[ResultHeader, bytes]:
-    told = "".join(traceback.format_exception(error))[-MAX_TEXT:]
+    trace = "".join(traceback.format_exception(error))[-MAX_TEXT:]
     what = f"{type(error).__name__}: {error}"[:MAX_TEXT]
     try:
         body = _pickled(error)
     except Exception:  # noqa: BLE001  (whatever the class of the exception raises)
         body = b""
-    return ResultHeader("exception", what, traceback=told), body if len(body) <= header.most else b""
+    return ResultHeader("exception", what, traceback=trace), body if len(body) <= header.most else b""
 
 
 def _pickled(value: Any) -> bytes:

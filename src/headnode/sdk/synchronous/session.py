@@ -101,11 +101,15 @@ class Session:
         if self._defaults is None:
             self._defaults = self.verbs.submission_defaults()
         shared = isinstance(self.head, str) or getattr(self.head, "shared", True)
-        given, found = str(task.get(WORK_DIRECTORY, "")), dict(task)
-        if given == "~" or given.startswith("~/"):
-            found[WORK_DIRECTORY] = given[2:].lstrip("/") or "."  # relative to the home directory on the node
-        elif self._defaults.work_directory == CURRENT and shared and not given.startswith(("/", "%", "$")):
-            found[WORK_DIRECTORY] = below(current_directory(), given, swept=SWEEP in task)
+        directory, found = str(task.get(WORK_DIRECTORY, "")), dict(task)
+        if directory == "~" or directory.startswith("~/"):
+            found[WORK_DIRECTORY] = (
+                directory[2:].lstrip("/") or "."
+            )  # relative to the home directory on the node
+        elif (
+            self._defaults.work_directory == CURRENT and shared and not directory.startswith(("/", "%", "$"))
+        ):
+            found[WORK_DIRECTORY] = below(current_directory(), directory, swept=SWEEP in task)
         variables = variables_for_tasks(self._defaults.environment)
         if variables:
             found[ENVIRONMENT] = {**variables, **task.get(ENVIRONMENT, {})}

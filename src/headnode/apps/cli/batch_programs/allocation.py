@@ -110,13 +110,13 @@ class HeldJob:
         """Return what a command prints that runs as a part of the job."""
         from headnode.apps.client.conversation import from_base64
 
-        conversation, told = self._client.begin("shell", job=self.job, in_task=True, command=command), b""
+        conversation, output = self._client.begin("shell", job=self.job, in_task=True, command=command), b""
         try:
             while not (answer := conversation.receive()).get("done"):
-                told += from_base64(answer.get("out", ""))
+                output += from_base64(answer.get("out", ""))
         finally:
             conversation.close()
-        return told.decode(errors="surrogateescape")
+        return output.decode(errors="surrogateescape")
 
     def end(self, verb: str, **fields: "Any") -> None:
         """End the job by this verb, and wait a while for its end.

@@ -139,9 +139,9 @@ def _columns(text: str) -> "tuple[list[BjobsColumn], str]":
     Raises:  ProgramRefusal for a field that is unknown.
     """
     found, delimiter = list[BjobsColumn](), ""
-    head, marked, told = text.partition("delimiter=")
+    head, marked, separator = text.partition("delimiter=")
     if marked:
-        delimiter = told.strip().strip("\"'") or " "
+        delimiter = separator.strip().strip("\"'") or " "
     for word in head.split():
         name, _, size = word.partition(":")
         known = WHOLE_NAMES.get(name.lower(), "")

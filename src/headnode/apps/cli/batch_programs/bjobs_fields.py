@@ -165,5 +165,5 @@ _FIELDS: "Mapping[str, tuple[int, Callable[[BatchRow], str]]]" = {
     "exec_cwd": (10, _field("workdir")),
 }
 """A field, with its short names -> its usual width, and what it shows of a row."""
-BJOBS_FIELDS = {names.split()[0]: shown for names, shown in _FIELDS.items()}
+BJOBS_FIELDS = {names.split()[0]: field for names, field in _FIELDS.items()}
 WHOLE_NAMES = {name: names.split()[0] for names in _FIELDS for name in names.split()}

@@ -97,8 +97,8 @@ def _script(line: BsubLine) -> "tuple[str, list[str]]":
     if len(line.words) == 1:
         program = (path.split() or [""])[0].rstrip(";|&")
         return f"#!/bin/sh\n{path}\n", [os.path.basename(program) or "script"]  # noqa: PTH119
-    told = " ".join(word if word in _OPERATORS else quoted_line([word]) for word in line.words)
-    return f"#!/bin/sh\n{told}\n", [os.path.basename(path)]  # noqa: PTH119
+    command = " ".join(word if word in _OPERATORS else quoted_line([word]) for word in line.words)
+    return f"#!/bin/sh\n{command}\n", [os.path.basename(path)]  # noqa: PTH119
 
 
 def _beginning_of(path: str) -> str:
@@ -114,13 +114,13 @@ def _beginning_of(path: str) -> str:
 
 def _says(script: str, option: str) -> bool:
     """Return whether a ``#BSUB`` line has an option; empty: whether there is such a line."""
-    told = [line.split() for line in script.splitlines() if line.startswith("#BSUB")]
-    return any(words[:1] == ["#BSUB"] and (not option or option in words) for words in told)
+    lines = [line.split() for line in script.splitlines() if line.startswith("#BSUB")]
+    return any(words[:1] == ["#BSUB"] and (not option or option in words) for words in lines)
 
 
 def _in_words_of_lsf(refused: "HeadnodeError") -> ProgramRefusal:
-    told = [each.rstrip(".") for each in (refused.what, refused.fix) if each]
-    return ProgramRefusal(f"{'; '.join(told)}. {_NOT_SUBMITTED}", status=NOT_DONE, prefix="bare")
+    sentences = [each.rstrip(".") for each in (refused.what, refused.fix) if each]
+    return ProgramRefusal(f"{'; '.join(sentences)}. {_NOT_SUBMITTED}", status=NOT_DONE, prefix="bare")
 
 
 def _print_submitted(job: int, line: BsubLine, script: str) -> None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 HIGHEST = 4000  # priority
 
 
-def unknown_parameter(told: str) -> ProgramRefusal:
+def unknown_parameter(name: str) -> ProgramRefusal:
     """Return the refusal of a parameter that cannot be changed."""
     return ProgramRefusal(
-        f"Update of this parameter is not supported: {told}", "Request aborted", prefix="bare"
+        f"Update of this parameter is not supported: {name}", "Request aborted", prefix="bare"
     )
 
 
@@ -76,13 +76,13 @@ _TERMS: "Mapping[str, tuple[str, Callable[[str], str]]]" = {
 }
 
 
-def terms_of(given: "Mapping[str, str]") -> "dict[str, str]":
+def terms_of(parameters: "Mapping[str, str]") -> "dict[str, str]":
     """Return the terms of what is to change.
 
     Raises:  ProgramRefusal for what cannot be changed.
     """
     found = {}
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name not in _TERMS:
             raise unknown_parameter(f"{name}={value}")
         term, convert = _TERMS[name]

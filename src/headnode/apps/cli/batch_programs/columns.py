@@ -103,19 +103,19 @@ def named(
     known = {name: (field, heading) for field, heading, *names in fields.values() for name in names}
     found: list[Column[Any]] = []
     for part in text.split(","):
-        word, colon, told = part.partition(":")
+        word, colon, size = part.partition(":")
         meant = known.get(word.lower())
         if meant is None:
             from sys import stderr
 
             stderr.write(f"{program}: error: Invalid job format specification: {word}\n")
             continue
-        right, told = told.startswith("."), told.removeprefix(".")
+        right, size = size.startswith("."), size.removeprefix(".")
         digits = 0
-        while told[digits : digits + 1].isdigit():
+        while size[digits : digits + 1].isdigit():
             digits += 1
-        width = _width(program, told[:digits]) if digits else 0 if colon and told else _WIDTH_OF_FIELDS
-        found.append(Column(*meant, show(meant[0]), width if right else -width, told[digits:]))
+        width = _width(program, size[:digits]) if digits else 0 if colon and size else _WIDTH_OF_FIELDS
+        found.append(Column(*meant, show(meant[0]), width if right else -width, size[digits:]))
     return found
 
 
@@ -164,16 +164,16 @@ def fields_of(
     """
     found = []
     for word in filter(None, text.split(",")):
-        name, percent, told = word.partition("%")
+        name, percent, size = word.partition("%")
         low = name.strip().lower()
         exact = [one for one in known if one.name == low]
         meant = exact or [one for one in known if low and one.name.startswith(low)]
         if not meant:
             raise refuse(name[:40])
-        digits = told.removeprefix("-")
+        digits = size.removeprefix("-")
         if percent and not (digits.isascii() and digits.isdigit() and int(digits[:7]) <= MAX_WIDTH):
-            raise ProgramRefusal(f"a width of {told[:12]} is no number up to {MAX_WIDTH}")
-        width = (percent and int(told)) or meant[0].width  # 0 says nothing, as in Slurm
+            raise ProgramRefusal(f"a width of {size[:12]} is no number up to {MAX_WIDTH}")
+        width = (percent and int(size)) or meant[0].width  # 0 says nothing, as in Slurm
         found.append(TableField(meant[0].heading, width, meant[0].show, meant[0].name))
     return found
 
@@ -184,9 +184,9 @@ def table(asked: "ProgramWords", fields: "Sequence[TableField[Any]]", rows: "Ite
     if asked.has_any(("parsable", "parsable2")):
         mark = asked.text("delimiter") or "|"
         end = "" if asked.has("parsable2") else mark
-        told = [[one.heading for one in fields]] if heading else []
-        told += [[one.show(row) for one in fields] for row in rows]
-        return "".join(mark.join(line) + end + "\n" for line in told)
+        cells = [[one.heading for one in fields]] if heading else []
+        cells += [[one.show(row) for one in fields] for row in rows]
+        return "".join(mark.join(line) + end + "\n" for line in cells)
     lines: list[str] = []
     if heading:
         lines.append("".join(one.cell(one.heading[: abs(one.width)]) + " " for one in fields))

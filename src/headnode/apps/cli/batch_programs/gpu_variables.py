@@ -16,8 +16,8 @@ def own_variables(numbers: "Sequence[int]", environ: "Mapping[str, str]") -> "di
     """
     lists = {name: environ[name].split(",") for name in GPU_LISTS if name in environ}
     found = {
-        name: ",".join(told[number] for number in numbers if number < len(told))
-        for name, told in lists.items()
+        name: ",".join(devices[number] for number in numbers if number < len(devices))
+        for name, devices in lists.items()
     }
     return {
         **found,

@@ -114,8 +114,8 @@ def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", asked: ProgramWo
             node["processors"], node["sockets"], node["processors"], node["processors"], "-",
             _memory(node["memory"]), "-", _memory(node["swap"]), "-",
         )  # fmt: skip
-        shown = facts if known else none[1:]
-        text += _HOST_LINE.format(node["name"], _architecture(node) if known else "-", *shown)
+        values = facts if known else none[1:]
+        text += _HOST_LINE.format(node["name"], _architecture(node) if known else "-", *values)
         if asked.has("q"):
             text += f"   {QUEUE:<20} {'BIP':<5} {_slots(node):<14}{_flags(node)}\n"
         text += _jobs_of_host(_of_node(rows, node))
@@ -196,6 +196,6 @@ def show_cluster_queues(client: Client) -> int:
         0,
         away,
     )
-    shown = " ".join(f"{count:>6}" for count in counts)
-    sys.stdout.write(f"{_CLUSTER_QUEUES}{QUEUE:<30} {_UNKNOWN:>7} {shown} \n")
+    cells = " ".join(f"{count:>6}" for count in counts)
+    sys.stdout.write(f"{_CLUSTER_QUEUES}{QUEUE:<30} {_UNKNOWN:>7} {cells} \n")
     return 0

@@ -81,19 +81,19 @@ def write_script(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> 
     return 0
 
 
-def update_job(jobs: str, given: "dict[str, str]", client: Client) -> int:
+def update_job(jobs: str, parameters: "dict[str, str]", client: Client) -> int:
     """Change jobs: ``update jobid=12 timelimit=+30``."""
     from headnode.apps.cli.batch_programs.changes import terms_of
 
     for job in job_numbers(jobs.split(",")):
-        client.ask("modify_job", job=job, terms=terms_of(_with_limit(given, job, client)))
+        client.ask("modify_job", job=job, terms=terms_of(_with_limit(parameters, job, client)))
     return 0
 
 
-def _with_limit(given: "dict[str, str]", job: int, client: Client) -> "dict[str, str]":
+def _with_limit(parameters: "dict[str, str]", job: int, client: Client) -> "dict[str, str]":
     """Return changes with the whole time limit where minutes more or less were given."""
     found = {}
-    for key, value in given.items():
+    for key, value in parameters.items():
         name, sign = key.rstrip("+-"), key[-1:] if key[-1:] in "+-" else value[:1]
         if name != "timelimit" or sign not in ("+", "-"):
             found[key] = value

@@ -100,8 +100,8 @@ def _change(asked: ProgramWords, client: Client) -> int:
             else:
                 client.ask("resume_node", node=name)
         except Refused as refusal:
-            said = "Unknown node " if refusal.code == "no-such-node" else refusal.what
-            sys.stderr.write(f"Node: {name},  Error: {said}\n")
+            message = "Unknown node " if refusal.code == "no-such-node" else refusal.what
+            sys.stderr.write(f"Node: {name},  Error: {message}\n")
             status = 1
     return status
 
@@ -192,5 +192,5 @@ def _json(of_nodes: "Sequence[tuple[Node, list[BatchRow]]]", name: str) -> str:
             else:
                 inner[key] = value.split(", ") if key == "jobs" else value
         nodes[node["name"]] = inner
-    told = {"timestamp": int(time.time()), "pbs_version": VERSION, "pbs_server": name, "nodes": nodes}
-    return write_json(told) + "\n"
+    document = {"timestamp": int(time.time()), "pbs_version": VERSION, "pbs_server": name, "nodes": nodes}
+    return write_json(document) + "\n"

@@ -43,7 +43,7 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """Show jobs that have ended, oldest first, or sums of what they used."""
     asked = read_line("qacct", words, OPTIONS)
     _check(asked)
-    source, shown = JobSource(client), 0
+    source, count = JobSource(client), 0
     rows = (row for row in _rows(asked, source) if row.ended is not None and _is_meant(row, asked))
     if not asked.has("j"):
         from headnode.apps.cli.batch_programs.qacct_sums import print_sums
@@ -51,11 +51,11 @@ def run(words: "Sequence[str]", client: Client) -> int:
         print_sums(asked, (row for row in rows if row.started is not None))
         return 0
     for row in rows:
-        if all(asked.value(key) in ("", here) for key, here in _place_of(row).items()):
+        if all(asked.value(key) in ("", place) for key, place in _place_of(row).items()):
             sys.stdout.write("".join(f"{line}\n" for line in lines_of(row)))
-            shown += 1
+            count += 1
     name = asked.value("j")
-    if name and not shown:
+    if name and not count:
         what = "id" if name.isdigit() else "name"
         raise ProgramRefusal(f"error: job {what} {name} not found", prefix="bare")
     return 0

@@ -58,6 +58,6 @@ def _refused(program: str, target: str, what: str, system: str, *, known: bool) 
     if system == "gridengine":
         print(f"denied: {what}" if known else f'denied: job "{target}" does not exist')
         return _DENIED
-    said = "Request invalid for state of job" if known else "Unknown Job Id"
-    sys.stderr.write(f"{program}: {said} {target}\n")
+    message = "Request invalid for state of job" if known else "Unknown Job Id"
+    sys.stderr.write(f"{program}: {message} {target}\n")
     return _WRONG_STATE if known else UNKNOWN_JOB

@@ -124,24 +124,24 @@ def _wide(rows: "Sequence[BatchRow]", name: str, asked: ProgramWords) -> str:
     lines = []
     for row in rows:
         limit = limit_of(row)
-        told = "--" if limit is None else _hours(limit)
+        time = "--" if limit is None else _hours(limit)
         used = _hours(elapsed(row)) if row.started else "--"
         lines.append(
             f"{id_of(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {queue_of(row)[:8]:<8} "
             f"{(FIELDS['name'](row) or '')[:10]:<10} {'--':>6} {FIELDS['nodecount'](row):>3} "
-            f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}{_behind(row, asked)}\n"
+            f"{FIELDS['cpus'](row):>3} {'--':>6} {time:>5} {state_of(row)} {used:>5}{_behind(row, asked)}\n"
         )
     return head + "".join(lines)
 
 
 def _behind(row: BatchRow, asked: ProgramWords) -> str:
     """Return the nodes of a job for ``-n``, its comment for ``-s``: in its line with ``-1``, else below."""
-    told = [
+    cells = [
         (_hosts(row) or "--") if asked.has("n") else "",
         local_times(row.job["pending_reason"] or "") if asked.has("s") else "",
     ]
     before = " " if asked.has("1") else "\n   "
-    return "".join(f"{before}{each}" for each in told if each)
+    return "".join(f"{before}{each}" for each in cells if each)
 
 
 def _hours(seconds: float) -> str:
@@ -245,7 +245,7 @@ def _full(shown: "Mapping[str, dict[str, Any]]") -> str:
         text += f"Job Id: {job}\n"
         for key, value in facts.items():
             pairs = (
-                [(f"{key}.{inner}", told) for inner, told in value.items()]
+                [(f"{key}.{inner}", text) for inner, text in value.items()]
                 if isinstance(value, dict)
                 else [(key, value)]
             )

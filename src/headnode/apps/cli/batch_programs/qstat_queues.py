@@ -51,8 +51,8 @@ class QueueCounts:
     def columns(self) -> str:
         """The columns from Que to Ext of the tables; arrays that have begun count as running."""
         held = self.counts
-        shown = (held["Queued"], held["Running"] + held["Begun"], held["Held"], held["Waiting"], 0, 0)
-        return " ".join(f"{count:>5}" for count in shown)
+        counts = (held["Queued"], held["Running"] + held["Begun"], held["Held"], held["Waiting"], 0, 0)
+        return " ".join(f"{count:>5}" for count in counts)
 
     @property
     def states(self) -> str:

@@ -22,22 +22,25 @@ NONE = "No reservations in the system\n"
 _STATES = {"Active": "ACTIVE", "Planned": "INACTIVE"}
 
 
-def reservation_lines(told: "HeadAnswer", nodes: "Sequence[HeadAnswer]") -> "list[str]":
+def reservation_lines(reservation: "HeadAnswer", nodes: "Sequence[HeadAnswer]") -> "list[str]":
     """Return what ``scontrol show reservation`` prints of one; `nodes` are those of the cluster."""
-    own = [node for node in nodes if node["name"] in told["nodes"]]
+    own = [node for node in nodes if node["name"] in reservation["nodes"]]
     cores = sum(node["processors"] for node in own)
-    admitted = [",".join(told[kind]) or "(null)" for kind in ("users", "groups", "projects")]
+    admitted = [",".join(reservation[kind]) or "(null)" for kind in ("users", "groups", "projects")]
     return [
-        f"ReservationName={told['name']} StartTime={date(told['start'])} EndTime={date(told['end'])} "
-        f"Duration={_duration(told)}",
-        f"Nodes={_folded(told)} NodeCnt={len(told['nodes']) or told['count']} CoreCnt={cores} "
-        f"Features={'&'.join(told['features']) or '(null)'} "
-        f"PartitionName={','.join(told['node_groups']) or '(null)'} Flags={_flags(told, len(nodes))}",
+        f"ReservationName={reservation['name']} StartTime={date(reservation['start'])} "
+        f"EndTime={date(reservation['end'])} "
+        f"Duration={_duration(reservation)}",
+        f"Nodes={_folded(reservation)} "
+        f"NodeCnt={len(reservation['nodes']) or reservation['count']} CoreCnt={cores} "
+        f"Features={'&'.join(reservation['features']) or '(null)'} "
+        f"PartitionName={','.join(reservation['node_groups']) or '(null)'} "
+        f"Flags={_flags(reservation, len(nodes))}",
         f"TRES=cpu={cores}",
         f"Users={admitted[0]} Groups={admitted[1]} Accounts={admitted[2]} Licenses=(null) "
-        f"State={_STATES[told['state']]} BurstBuffer=(null) Watts=n/a",
+        f"State={_STATES[reservation['state']]} BurstBuffer=(null) Watts=n/a",
         "MaxStartDelay=(null)",
-        *([f"Comment={told['reason']}"] if told["reason"] else []),
+        *([f"Comment={reservation['reason']}"] if reservation["reason"] else []),
     ]
 
 
@@ -45,17 +48,17 @@ def reservation_table(reservations: "Sequence[HeadAnswer]", *, heading: bool) ->
     """Return what ``sinfo -T`` prints."""
     if not reservations:
         return NONE
-    width = max(len("RESV_NAME"), *(len(told["name"]) for told in reservations))
+    width = max(len("RESV_NAME"), *(len(each["name"]) for each in reservations))
     rows = [
         (
-            told["name"],
-            _STATES[told["state"]],
-            date(told["start"]),
-            date(told["end"]),
-            _duration(told),
-            _folded(told),
+            each["name"],
+            _STATES[each["state"]],
+            date(each["start"]),
+            date(each["end"]),
+            _duration(each),
+            _folded(each),
         )
-        for told in reservations
+        for each in reservations
     ]
     titles = [("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST")] if heading else []
     return "".join(
@@ -64,20 +67,20 @@ def reservation_table(reservations: "Sequence[HeadAnswer]", *, heading: bool) ->
     )
 
 
-def _duration(told: "HeadAnswer") -> str:
-    return clock(told["end"] - told["start"], hours=True)
+def _duration(reservation: "HeadAnswer") -> str:
+    return clock(reservation["end"] - reservation["start"], hours=True)
 
 
-def _folded(told: "HeadAnswer") -> str:
-    return folded_nodes(told["nodes"])
+def _folded(reservation: "HeadAnswer") -> str:
+    return folded_nodes(reservation["nodes"])
 
 
-def _flags(told: "HeadAnswer", nodes: int) -> str:
+def _flags(reservation: "HeadAnswer", nodes: int) -> str:
     """Return its flags in the order of Slurm."""
     flags = {
-        "MAINT": told["maintenance"],
-        "SPEC_NODES": not told["count"],
-        "ALL_NODES": not told["count"] and len(told["nodes"]) == nodes,
+        "MAINT": reservation["maintenance"],
+        "SPEC_NODES": not reservation["count"],
+        "ALL_NODES": not reservation["count"] and len(reservation["nodes"]) == nodes,
     }
     return ",".join(name for name, is_set in flags.items() if is_set)
 
@@ -85,10 +88,10 @@ def _flags(told: "HeadAnswer", nodes: int) -> str:
 # ---------------------------------------------------------------- made, changed and deleted
 
 
-def create_reservation(given: "dict[str, str]", client: Client) -> int:
+def create_reservation(parameters: "dict[str, str]", client: Client) -> int:
     """Carry out ``scontrol create reservation=NAME ...``."""
-    name = given.pop("reservationname", "") or given.pop("reservation", "") or _free_name(client)
-    fields = _fields(given, client)
+    name = parameters.pop("reservationname", "") or parameters.pop("reservation", "") or _free_name(client)
+    fields = _fields(parameters, client)
     if "end" not in fields and "duration" not in fields:
         raise ProgramRefusal("An end time or duration must be given.  No reservation created.")
     _asked(client, "create_reservation", "Error creating the reservation", name=name, **fields)
@@ -96,11 +99,11 @@ def create_reservation(given: "dict[str, str]", client: Client) -> int:
     return 0
 
 
-def update_reservation(given: "dict[str, str]", client: Client) -> int:
+def update_reservation(parameters: "dict[str, str]", client: Client) -> int:
     """Carry out ``scontrol update reservationname=NAME ...``."""
-    name = given.pop("reservationname", "") or given.pop("reservation", "")
+    name = parameters.pop("reservationname", "") or parameters.pop("reservation", "")
     failures = ("Error updating the reservation", "slurm_update error")
-    _asked(client, "modify_reservation", *failures, name=name, **_fields(given, client))
+    _asked(client, "modify_reservation", *failures, name=name, **_fields(parameters, client))
     print("Reservation updated.")
     return 0
 
@@ -121,15 +124,15 @@ def _asked(client: Client, verb: str, *failures: str, **fields: "Any") -> None:
         client.ask(verb, **fields)
     except HeadnodeError as refusal:
         known = {"no-such-reservation": "Requested reservation is invalid"}
-        said = known.get(refusal.code, refusal.what)
-        raise ProgramRefusal(*(f"{failure}: {said}" for failure in failures), prefix="bare") from None
+        message = known.get(refusal.code, refusal.what)
+        raise ProgramRefusal(*(f"{failure}: {message}" for failure in failures), prefix="bare") from None
 
 
 def _free_name(client: Client) -> str:
     """Return the name of a reservation that is given none: the user and a number, as in Slurm."""
     from headnode.apps.cli.batch_programs.squeue import own_user
 
-    taken = {told["name"] for told in client.ask("reservations")["reservations"]}
+    taken = {each["name"] for each in client.ask("reservations")["reservations"]}
     return next(
         name for number in range(1, len(taken) + 2) if (name := f"{own_user()}_{number}") not in taken
     )
@@ -170,13 +173,13 @@ _FIELDS: "Mapping[str, tuple[str, Callable[[str], Any]]]" = {
 _FLAGS_KEPT = ("spec_nodes", "maint")  # nodes by name are always these; without users it is for maintenance
 
 
-def _fields(given: "Mapping[str, str]", client: Client) -> "dict[str, Any]":
+def _fields(parameters: "Mapping[str, str]", client: Client) -> "dict[str, Any]":
     """Return the fields of the request.
 
     Raises:  ProgramRefusal for what has no meaning here.
     """
     found: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in parameters.items():
         if key == "flags":
             for flag in value.lower().split(","):
                 if flag == "ignore_jobs":

@@ -298,8 +298,8 @@ def rows_of(source: JobSource, job: "Answer", *, expand: bool) -> "list[BatchRow
     if not waiting:
         return others
     limit = job["array"].partition("%")[2]
-    told = folded(waiting) + (f"%{limit}" if limit else "")
-    return [BatchRow(source, job, numbers=told), *others]
+    indices = folded(waiting) + (f"%{limit}" if limit else "")
+    return [BatchRow(source, job, numbers=indices), *others]
 
 
 def numbers_of(array: str) -> "list[int]":

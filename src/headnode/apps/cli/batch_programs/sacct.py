@@ -75,8 +75,8 @@ def _of(field: str, nothing: str = "") -> "Callable[[AccountRow], str]":
 
 def _of_job(field: str) -> "Callable[[AccountRow], str]":
     """Return what a field shows of a job; steps show nothing."""
-    shown = _of(field)
-    return lambda line: "" if line.step else shown(line)
+    field_ = _of(field)
+    return lambda line: "" if line.step else field_(line)
 
 
 def _state(line: AccountRow) -> str:
@@ -86,10 +86,10 @@ def _state(line: AccountRow) -> str:
     if state != "CANCELLED":
         return state
     job = line.row.job
-    _, said, by = (job if job["state"] == "Canceled" else line.row.course)["message"].partition(
+    _, reason, by = (job if job["state"] == "Canceled" else line.row.course)["message"].partition(
         "canceled by "
     )
-    return f"{state} by {_number_of(by)}" if said else state
+    return f"{state} by {_number_of(by)}" if reason else state
 
 
 def _number_of(user: str) -> str:
@@ -236,7 +236,7 @@ _EMPTY = {
 """Those that nothing is known of here: title -> width.  The column is empty, so that no program fails."""
 FIELDS_OF_SACCT = sorted(
     (
-        *(TableField(title, *shown) for title, shown in _SHOWN.items()),
+        *(TableField(title, *options) for title, options in _SHOWN.items()),
         *(TableField(title, width, lambda _: "") for title, width in _EMPTY.items()),
     ),
     key=lambda field: field.name,

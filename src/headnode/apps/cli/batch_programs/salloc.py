@@ -124,14 +124,14 @@ def _seconds(asked: ProgramWords) -> float | None:
 
     Raises:  ProgramRefusal.
     """
-    told = asked.text("immediate")
-    if told is None:
+    value = asked.text("immediate")
+    if value is None:
         return None
-    if not told:
+    if not value:
         return 1.0
-    if not (told.isascii() and told.isdigit() and len(told) < 9):
-        raise ProgramRefusal(f'Invalid numeric value "{told[:40]}" for --immediate.')
-    return float(told) or 1.0
+    if not (value.isascii() and value.isdigit() and len(value) < 9):
+        raise ProgramRefusal(f'Invalid numeric value "{value[:40]}" for --immediate.')
+    return float(value) or 1.0
 
 
 def _signal(asked: ProgramWords) -> int | None:
@@ -139,16 +139,16 @@ def _signal(asked: ProgramWords) -> int | None:
 
     Raises:  ProgramRefusal.
     """
-    told = asked.text("kill-command")
-    if not told:
-        return None if told is None else 0
-    name = told.upper().removeprefix("SIG")
+    value = asked.text("kill-command")
+    if not value:
+        return None if value is None else 0
+    name = value.upper().removeprefix("SIG")
     known = {each.name.removeprefix("SIG"): each for each in signal.Signals}
     if name in known:
         return int(known[name])
     if name.isascii() and name.isdigit() and len(name) < 4 and int(name) in set(signal.Signals):
         return int(name)
-    raise ProgramRefusal(f"Invalid signal for --kill-command: {told[:40]}", status=UNREADABLE)
+    raise ProgramRefusal(f"Invalid signal for --kill-command: {value[:40]}", status=UNREADABLE)
 
 
 def _enter(directory: "str | None") -> None:
@@ -195,9 +195,9 @@ class _WaitingAllocation:
 
         Raises:  ProgramRefusal.
         """
-        began, told = time.monotonic(), False
+        began, printed = time.monotonic(), False
         while True:
-            state = self._look(0.2 if told or limit is not None else _TOLD_AFTER)
+            state = self._look(0.2 if printed or limit is not None else _TOLD_AFTER)
             waited = time.monotonic() - began
             if state == "over":
                 raise ProgramRefusal(f"salloc: Job allocation {self._job} has been revoked.", prefix="bare")
@@ -205,11 +205,11 @@ class _WaitingAllocation:
                 break
             if limit is not None and waited >= limit and state == "queued":
                 raise ProgramRefusal(f"{_FAILED}: {_TOO_LATE}")
-            if not told and waited >= _TOLD_AFTER and state == "queued":
-                told = True
+            if not printed and waited >= _TOLD_AFTER and state == "queued":
+                printed = True
                 _print_line(self._asked, f"Pending job allocation {self._job}")
                 _print_line(self._asked, f"job {self._job} queued and waiting for resources")
-        if told:
+        if printed:
             _print_line(self._asked, f"job {self._job} has been allocated resources")
         rings = self._asked.has("bell") or (waited >= _RINGS_AFTER and not self._asked.has("no-bell"))
         if rings and os.isatty(1):

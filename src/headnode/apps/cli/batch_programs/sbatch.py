@@ -63,18 +63,18 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """Submit a script; return 0, or with ``--wait`` the exit code of the job."""
     asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
     script, names = _script(asked)
-    told = {*asked.options, *_program_options_in(script)}
+    named = {*asked.options, *_program_options_in(script)}
     request = script_request(client, "slurm", script, names, job_options(asked))
-    if "test-only" in told:
+    if "test-only" in named:
         _print_expected_start(client, request)
         return 0
-    job = submitted("sbatch", client, request, quiet="quiet" in told)
-    if "parsable" in told:
+    job = submitted("sbatch", client, request, quiet="quiet" in named)
+    if "parsable" in named:
         print(job)
-    elif "quiet" not in told:
+    elif "quiet" not in named:
         print(f"Submitted batch job {job}")
     sys.stdout.flush()
-    return exit_code_of(job, client) if "wait" in told else 0
+    return exit_code_of(job, client) if "wait" in named else 0
 
 
 def _script(asked: ProgramWords) -> "tuple[str, list[str]]":
@@ -159,15 +159,15 @@ def job_options(asked: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM)
     for name, value in asked.given:
         if name in left_out:
             continue
-        told = value
+        converted = value
         if name in ("begin", "deadline"):
             try:
-                told = utc_time(moment(value, time.time(), ahead=True))
+                converted = utc_time(moment(value, time.time(), ahead=True))
             except ProgramRefusal as wrong:
                 lines = (*wrong.lines, f"Invalid --{name} specification")
                 raise ProgramRefusal(*lines, status=UNREADABLE) from None
         takes = OPTIONS[name].takes if name in OPTIONS else "always"
-        found.append(f"--{name}={told}" if takes == "always" or told else f"--{name}")
+        found.append(f"--{name}={converted}" if takes == "always" or converted else f"--{name}")
     return found
 
 
@@ -252,8 +252,8 @@ def exit_code_of(job: int, client: Client) -> int:
     from headnode.apps.cli.commands.job_wait import states_of
 
     state = ""
-    for (shown,) in states_of([job], client):
-        state = shown["state"]
+    for (job_state,) in states_of([job], client):
+        state = job_state["state"]
     if state == "Finished":
         return 0
     from headnode.apps.cli.batch_programs.rows import JobSource

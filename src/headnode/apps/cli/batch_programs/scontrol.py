@@ -248,12 +248,12 @@ def _reservations(named: str, client: Client, asked: ProgramWords) -> str:
     from headnode.apps.cli.batch_programs.reservations import NONE, reservation_lines
 
     found = client.ask("reservations")["reservations"]
-    if named and named not in [told["name"] for told in found]:
+    if named and named not in [each["name"] for each in found]:
         print(f"Reservation {named} not found")
         raise ProgramRefusal
     nodes = client.ask("nodes")["nodes"] if found else []
-    wanted = [told for told in found if named in ("", told["name"])]
-    return "".join(_joined(reservation_lines(told, nodes), asked) for told in wanted) or NONE
+    wanted = [each for each in found if named in ("", each["name"])]
+    return "".join(_joined(reservation_lines(each, nodes), asked) for each in wanted) or NONE
 
 
 def _config(_named: str, client: Client, _asked: ProgramWords) -> str:
@@ -304,10 +304,10 @@ def _create(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     """Make a reservation: ``create reservation=course starttime=...``."""
     from headnode.apps.cli.batch_programs.reservations import create_reservation
 
-    kind, given = (rest[0] if rest else "").lower().partition("=")[0], _pairs(rest)
+    kind, parameters = (rest[0] if rest else "").lower().partition("=")[0], _pairs(rest)
     if kind not in ("reservation", "reservationname", "res"):
         raise ProgramRefusal("Invalid entity for create: only reservations are created here", prefix="bare")
-    return create_reservation(given, client)
+    return create_reservation(parameters, client)
 
 
 def _delete(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
@@ -320,29 +320,29 @@ def _delete(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
 
 def _update(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     """Change a job or a node: ``update jobid=12 timelimit=30``."""
-    given = _pairs(rest)
+    parameters = _pairs(rest)
     from headnode.core.model.errors import HeadnodeError
 
     try:
-        if "reservationname" in given and "jobid" not in given:
+        if "reservationname" in parameters and "jobid" not in parameters:
             from headnode.apps.cli.batch_programs.reservations import update_reservation
 
-            return update_reservation(given, client)
-        if "nodename" in given:
-            return _update_node(given, client)
-        if "jobid" in given:
-            return update_job(given.pop("jobid"), given, client)
+            return update_reservation(parameters, client)
+        if "nodename" in parameters:
+            return _update_node(parameters, client)
+        if "jobid" in parameters:
+            return update_job(parameters.pop("jobid"), parameters, client)
     except HeadnodeError as refusal:
         lines = dict.fromkeys((in_words(refusal), refusal.what))  # often they are the same
         raise ProgramRefusal(": ".join(lines), prefix="bare") from None
     raise ProgramRefusal("No valid entity in update command: write JobId= or NodeName=", prefix="bare")
 
 
-def _update_node(given: "Mapping[str, str]", client: Client) -> int:
+def _update_node(parameters: "Mapping[str, str]", client: Client) -> int:
     from headnode.apps.cli.batch_programs.changes import unknown_parameter
 
-    state, reason = given.get("state", "").lower(), given.get("reason", "")
-    for name, value in given.items():
+    state, reason = parameters.get("state", "").lower(), parameters.get("reason", "")
+    for name, value in parameters.items():
         if name not in ("nodename", "state", "reason"):
             raise unknown_parameter(f"{name}={value}")
     if state in ("drain", "down", "fail") and not reason:
@@ -351,7 +351,7 @@ def _update_node(given: "Mapping[str, str]", client: Client) -> int:
         )
     if state not in ("drain", "resume", "undrain"):
         raise unknown_parameter(f"state={state}")
-    for node in unfolded(given["nodename"]):
+    for node in unfolded(parameters["nodename"]):
         if state == "drain":
             client.ask("drain_node", node=node, reason=reason)
         else:

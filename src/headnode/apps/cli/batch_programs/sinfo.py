@@ -209,8 +209,8 @@ def _show(asked: ProgramWords, client: Client) -> int:
         from headnode.apps.cli.batch_programs.data_parser import document, node
 
         some = {each["name"] for name in chosen or partitions for each in partitions.get(name, ())}
-        told = [node(each, state_of(each), reason_of(each)) for each in nodes if each["name"] in some]
-        sys.stdout.write(document("controller", "nodes", told))
+        texts = [node(each, state_of(each), reason_of(each)) for each in nodes if each["name"] in some]
+        sys.stdout.write(document("controller", "nodes", texts))
         return 0
     rows: list[NodeRow] = []
     columns = _columns(asked, _widest(nodes, asked.has("Node")), _widest_partition(partitions))
@@ -321,8 +321,8 @@ def node_lines(node: "Node") -> "list[str]":
     """Return what ``scontrol show node`` prints of a node."""
     features = ",".join(node["features"]) or "(null)"
     state = state_of(node)
-    told = {"draining": "DRAIN", "drained": "IDLE+DRAIN"}.get(state, state.upper())
-    told = ("MIXED+" if state == "draining" else "") + told
+    words = {"draining": "DRAIN", "drained": "IDLE+DRAIN"}.get(state, state.upper())
+    words = ("MIXED+" if state == "draining" else "") + words
     reason = (
         [f"Reason={reason_of(node)} [{node['drains'][0]['by'] or 'root'}@{date(node['drains'][0]['since'])}]"]
         if node["drains"]
@@ -337,7 +337,7 @@ def node_lines(node: "Node") -> "list[str]":
         f"NodeAddr={node['address'] or node['name']} NodeHostName={node['name']} Version={node['version']}",
         f"OS={node['system']}",
         f"RealMemory={node['memory']} AllocMem=0 FreeMem=N/A Sockets={node['sockets']} Boards=1",
-        f"State={told} ThreadsPerCore=1 TmpDisk={node['disk']} Weight=1 Owner=N/A MCS_label=N/A",
+        f"State={words} ThreadsPerCore=1 TmpDisk={node['disk']} Weight=1 Owner=N/A MCS_label=N/A",
         f"Partitions={','.join([ALL_NODES, *node['groups']])}",
         f"CfgTRES=cpu={node['processors']},mem={node['memory']}M,billing={node['processors']}"
         + (f",gres/gpu={node['gpus']}" if node["gpus"] else ""),

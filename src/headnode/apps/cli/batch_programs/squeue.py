@@ -152,8 +152,8 @@ def _show_jobs(asked: ProgramWords, client: Client) -> None:
 
 def _jobs_inside(client: Client, names: "Sequence[str]") -> "set[int]":
     """Return the jobs that name one of the reservations."""
-    found = [told for told in client.ask("reservations")["reservations"] if told["name"] in names]
-    return {job for told in found for job in (*told["running"], *told["waiting"])}
+    found = [each for each in client.ask("reservations")["reservations"] if each["name"] in names]
+    return {job for each in found for job in (*each["running"], *each["waiting"])}
 
 
 def _table(asked: ProgramWords, rows: "Sequence[BatchRow]") -> str:

@@ -159,8 +159,8 @@ def _command(asked: ProgramWords, *, alone: bool | None = None, more: str = "") 
         return start_or_fail(asked.words)
     step = [f"--{name}={value}" if value else f"--{name}" for name, value in asked.given if name in _LAYOUT]
     own = quoted_line([os.path.realpath(sys.argv[0])])
-    given = quoted_line(["compat", "run", "srun", *step])
-    words = f"{given}{more} {quoted_line(['--', *asked.words])}"
+    command = quoted_line(["compat", "run", "srun", *step])
+    words = f"{command}{more} {quoted_line(['--', *asked.words])}"
     return f"if [ -x {own} ]; then exec {own} {words}; else exec hn {words}; fi"
 
 
@@ -179,14 +179,14 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
         _redirect(asked, str(question["job"]))
     conversation = client.begin("shell", rows=rows, columns=columns, kind=kind, **question)
     try:
-        told = False
+        printed = False
         while True:
             answer = conversation.receive()
-            if "waits" in answer and not told and not asked.has("quiet"):
-                told = True
+            if "waits" in answer and not printed and not asked.has("quiet"):
+                printed = True
                 _print_line(says, f"srun: job {question['job']} queued and waiting for resources")
             elif "node" in answer:
-                if told:
+                if printed:
                     _print_line(says, f"srun: job {question['job']} has been allocated resources")
                 ended = join_terminal(conversation, notices=asked.has("pty"))
                 return _print_end(ended, str(answer["node"]), asked, says)
@@ -202,12 +202,12 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
 
 def _redirect(asked: ProgramWords, job: str) -> None:
     """Connect our streams with the files that were named; a terminal is not read without ``--pty``."""
-    given = asked.text("input")
-    if given not in (None, "none", "all"):
+    option = asked.text("input")
+    if option not in (None, "none", "all"):
         from headnode.apps.cli.batch_programs.step_tasks import open_input
 
-        _onto(open_input(str(given)), 0)
-    elif given == "none" or os.isatty(0):
+        _onto(open_input(str(option)), 0)
+    elif option == "none" or os.isatty(0):
         _onto(os.open(os.devnull, os.O_RDONLY), 0)
     for name, streams in (("output", (1, 2)), ("error", (2,))):
         path = asked.text(name)

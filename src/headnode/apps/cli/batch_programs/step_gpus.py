@@ -73,7 +73,7 @@ def _counted(text: str, name: str) -> int:
     return int(number)
 
 
-def gpus_on_nodes(environ: "Mapping[str, str]", here: str) -> "dict[str, int]":
+def gpus_on_nodes(environ: "Mapping[str, str]", node: str) -> "dict[str, int]":
     """Return how many GPUs our task has on each of its nodes.
 
     >>> gpus_on_nodes({"HEADNODE_GPUS": "0,3", "CCP_NODES": "2 a 2 b 1"}, "a")
@@ -82,14 +82,14 @@ def gpus_on_nodes(environ: "Mapping[str, str]", here: str) -> "dict[str, int]":
     own = len([number for number in environ.get("HEADNODE_GPUS", "").split(",") if number])
     words = environ.get("CCP_NODES", "").split()
     counts = {words[at]: int(words[at + 1]) for at in range(1, len(words) - 1, 2)} if len(words) > 2 else {}
-    return counts if own and counts.get(here) == own else {here: own}
+    return counts if own and counts.get(node) == own else {node: own}
 
 
 class StepGpus:
     """The GPUs of one step: taken together with its processors, and dealt to its tasks."""
 
-    def __init__(self, wish: StepGpuRequest, there: "Mapping[str, int]", slots: StepSlots | None) -> None:
-        self._wish, self._there, self._slots = wish, there, slots
+    def __init__(self, request: StepGpuRequest, there: "Mapping[str, int]", slots: StepSlots | None) -> None:
+        self._wish, self._there, self._slots = request, there, slots
         self.of_tasks: dict[int, tuple[int, ...]] | None = None  # by rank; None: all
 
     def all_room(self, nodes: "Sequence[tuple[str, int]]", processors: int) -> "list[tuple[str, int]]":

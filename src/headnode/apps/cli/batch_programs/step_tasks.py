@@ -50,8 +50,8 @@ def output_name(path: str, values: "Mapping[str, str]") -> str:
         while path[end : end + 1].isdigit():
             end += 1
         width, letter = path[at + 1 : end][:2], path[end : end + 1]
-        told = "%" if letter == "%" else values.get(letter)
-        found += path[at : end + 1] if told is None else told.zfill(int(width or 0)) if width else told
+        value = "%" if letter == "%" else values.get(letter)
+        found += path[at : end + 1] if value is None else value.zfill(int(width or 0)) if width else value
         at = end + 1
     return found
 
@@ -202,12 +202,12 @@ class RunningStep:
         return self._files[path]
 
     def _stdin(self, task: StepTask) -> "int | None":
-        given = self._asked.text("input")
-        if given == "none" or (given is not None and given.isdigit() and int(given) != task.rank):
+        option = self._asked.text("input")
+        if option == "none" or (option is not None and option.isdigit() and int(option) != task.rank):
             return subprocess.DEVNULL
-        if given not in (None, "all") and not str(given).isdigit():
-            return open_input(output_name(str(given), self._values(task)))
-        return None if len(self._tasks) == 1 or (given is not None and given.isdigit()) else subprocess.PIPE
+        if option not in (None, "all") and not str(option).isdigit():
+            return open_input(output_name(str(option), self._values(task)))
+        return None if len(self._tasks) == 1 or (option is not None and option.isdigit()) else subprocess.PIPE
 
     def _feed(self) -> None:
         """Give each task all of our standard input."""
@@ -235,8 +235,8 @@ class RunningStep:
         counts = [0] * (max(each.node_number for each in self._tasks) + 1)
         for each in self._tasks:
             counts[each.node_number] += 1
-        told = self._asked.text("export")
-        base = _exported(told) if told is not None else dict(os.environ)
+        option = self._asked.text("export")
+        base = _exported(option) if option is not None else dict(os.environ)
         nodes = folded_nodes(dict.fromkeys(each.node for each in self._tasks))
         job = os.environ.get("HEADNODE_JOB", "")
         own = {
@@ -324,9 +324,9 @@ class RunningStep:
             sys.stderr.write(f"srun: error: {node}: {word} {folded(ranks)}: {ending(status)}\n")
 
 
-def _exported(told: str) -> "dict[str, str]":
+def _exported(option: str) -> "dict[str, str]":
     """Return the variables of ``--export``; those of the scheduler are always there."""
-    names = told.split(",")
+    names = option.split(",")
     if "ALL" in names:
         base = dict(os.environ)
     else:
@@ -335,12 +335,12 @@ def _exported(told: str) -> "dict[str, str]":
     return base | {name: value for name, mark, value in (each.partition("=") for each in names) if mark}
 
 
-def _deadline(told: "str | None") -> float | None:
-    if told is None:
+def _deadline(option: "str | None") -> float | None:
+    if option is None:
         return None
     from headnode.apps.cli.batch_programs.changes import run_time
 
-    limit = run_time(told)
+    limit = run_time(option)
     return None if limit is None else time.monotonic() + limit
 
 

@@ -39,10 +39,10 @@ def run_step(asked: ProgramWords) -> int:
     """Start the tasks of a step and wait for them; return the highest exit code."""
     request, nodes = _request(asked), job_nodes(os.environ)
     there = gpus_on_nodes(os.environ, os.environ.get("HEADNODE_NODE", ""))
-    wish = step_gpu_request(asked, request.nodes or 1)
+    gpu_request = step_gpu_request(asked, request.nodes or 1)
     shares = asked.has("overlap") or asked.has("overcommit")
     slots = None if shares else StepSlots()
-    gpus = StepGpus(wish, there, StepSlots() if slots and wish.is_set else None)
+    gpus = StepGpus(gpu_request, there, StepSlots() if slots and gpu_request.is_set else None)
     _refuse_too_many(request, nodes, gpus, asked)
     try:
         free = _wait_for(slots, gpus, request, nodes, asked) if slots else nodes
@@ -64,23 +64,23 @@ def run_step(asked: ProgramWords) -> int:
 def _request(asked: ProgramWords) -> StepRequest:
     nodes = _number(asked, "nodes")
     per_node = _number(asked, "ntasks-per-node") or _number(asked, "tasks-per-node")
-    told = _number(asked, "ntasks")
-    if told is None:
+    tasks = _number(asked, "ntasks")
+    if tasks is None:
         spread = (nodes or 1) * (per_node or 1)
-        told = spread if nodes or per_node else _own("SLURM_NTASKS") or 1
+        tasks = spread if nodes or per_node else _own("SLURM_NTASKS") or 1
     if nodes is None and "SLURM_NNODES" in os.environ:
         nodes = _own("SLURM_NNODES")
-    if nodes is not None and nodes > told:
+    if nodes is not None and nodes > tasks:
         if asked.has("nodes"):
             sys.stderr.write(
-                f"srun: Warning: can't run {told} processes on {nodes} nodes, setting nnodes to {told}\n"
+                f"srun: Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}\n"
             )
-        nodes = told
+        nodes = tasks
     processors = _number(asked, "cpus-per-task") or 1
     order = (asked.text("distribution") or "block").partition(":")[0].partition(",")[0]
     if order not in ("block", "cyclic", "*"):
         raise ProgramRefusal(f"--distribution={order[:40]} is not supported here: write block or cyclic")
-    return StepRequest(told, nodes, processors, per_node, order == "cyclic")
+    return StepRequest(tasks, nodes, processors, per_node, order == "cyclic")
 
 
 def _number(asked: ProgramWords, name: str) -> int | None:
@@ -103,9 +103,9 @@ def job_nodes(environ: "Mapping[str, str]") -> "list[tuple[str, int]]":
     >>> job_nodes({"CCP_NODES_CORES": "2 n1 2 n2 1"})
     [('n1', 2), ('n2', 1)]
     """
-    told = environ.get("CCP_NODES_CORES", "")
-    words = told.split()
-    if told == _LOST_WORDS and (path := environ.get("CCP_MPI_HOSTFILE")):
+    variable = environ.get("CCP_NODES_CORES", "")
+    words = variable.split()
+    if variable == _LOST_WORDS and (path := environ.get("CCP_MPI_HOSTFILE")):
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
             pairs = [line.strip().rpartition(":") for line in file]
         found: dict[str, int] = {}
@@ -188,15 +188,15 @@ def _wait_for(
     asked: ProgramWords,
 ) -> "list[tuple[str, int]]":
     """Return nodes with so many free processors that the step fits; other steps of the job end meanwhile."""
-    told = False
+    printed = False
     while True:
         free = gpus.take_free(slots.take_free(_chosen(nodes, asked)), request.processors)
         if layout(request, free):
             return free
         slots.release()
         gpus.release()
-        if not told and not asked.has("quiet"):
-            told = True
+        if not printed and not asked.has("quiet"):
+            printed = True
             sys.stderr.write(
                 f"srun: Job {os.environ.get('HEADNODE_JOB', '')} step creation temporarily disabled, "
                 "retrying (Requested nodes are busy)\n"
@@ -215,8 +215,8 @@ def next_step_number() -> int:
         file = os.open(file_name("steps"), flags, 0o600, dir_fd=folder)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            told = os.read(file, 12).decode("ascii", "replace")
-            number = int(told) if told.isdigit() else 0
+            text = os.read(file, 12).decode("ascii", "replace")
+            number = int(text) if text.isdigit() else 0
             os.pwrite(file, str(number + 1).encode(), 0)
         finally:
             os.close(file)

@@ -230,11 +230,11 @@ def _directory(row: BatchRow) -> str:
 
 def _file(row: BatchRow, key: str) -> str | None:
     """Return the path of a file of the task, with the number of the job and of the element in it."""
-    told = str(own_task(row).get(key) or "")
-    if not told:
+    path = str(own_task(row).get(key) or "")
+    if not path:
         return None
     number = "4294967294" if row.number is None else str(row.number)
-    named = told.replace("%CCP_JOBID%", str(row.id))
+    named = path.replace("%CCP_JOBID%", str(row.id))
     if row.job["array"]:
         named = named.replace("*", number)
     return named if named.startswith("/") else f"{_directory(row)}/{named}"
@@ -379,7 +379,9 @@ FIELDS: "Mapping[str, Value]" = {
     "stdin": lambda row: _file(row, "standard_input") or "/dev/null",
     "stdout": lambda row: _file(row, "standard_output"),
     "submit": lambda row: date(row.job["submitted"] or row.job["created"]),
-    "tres": lambda row: _listed({name: told for name, told in resources(row).items() if name != "billing"}),
+    "tres": lambda row: _listed(
+        {name: amount for name, amount in resources(row).items() if name != "billing"}
+    ),
     "tresbilled": lambda row: _listed(resources(row)),
     "used": lambda row: clock(elapsed(row)),
     "user": lambda row: row.job["owner"],
@@ -390,5 +392,5 @@ FIELDS: "Mapping[str, Value]" = {
 
 
 def _cpus_per_task(row: BatchRow) -> int:
-    told = (_task(row).get("environment") or {}).get("SLURM_CPUS_PER_TASK", "1")
-    return number_of(told, 8) or 1
+    value = (_task(row).get("environment") or {}).get("SLURM_CPUS_PER_TASK", "1")
+    return number_of(value, 8) or 1

@@ -266,13 +266,13 @@ def repeated(asked: ProgramWords, show: "Callable[[], object]") -> int:
 
     Raises:  ProgramRefusal for a pause that is none.
     """
-    told = asked.text("iterate")
-    if told is None:
+    value = asked.text("iterate")
+    if value is None:
         show()
         return 0
-    pause = number_of(told, 6)
+    pause = number_of(value, 6)
     if not pause:
-        raise ProgramRefusal(f"Error: invalid entry for --iterate={told}")
+        raise ProgramRefusal(f"Error: invalid entry for --iterate={value}")
     while True:
         show()
         print(flush=True)

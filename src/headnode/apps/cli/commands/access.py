@@ -25,10 +25,10 @@ def log_in(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
     shared = asked.flag("sharedfiles")
     login = redeem_login(word, shared=shared) if "/" in word else redeem_login(_line(), word, shared=shared)
     path = keep(os.environ, login)
-    told = {"head": login.address, "cluster": login.cluster, "user": login.user, "expires": login.expires}
+    answer = {"head": login.address, "cluster": login.cluster, "user": login.user, "expires": login.expires}
     out.outcome(
         f"You are {login.user} at cluster {login.cluster} ({login.address}) until {instant(login.expires)}.",
-        told,
+        answer,
     )
     if isinstance(head := head_to_ask(os.environ, os.geteuid()), str):
         out.note(f"commands still go to the head in {head}; for this cluster add: --scheduler {login.host}")
@@ -62,14 +62,14 @@ def log_out(asked: Arguments, client: Client, out: Output) -> int:
     other = Asking(login)
     try:
         other.ask("revoke_token", token=login.number)
-        said = f"You are logged out of cluster {login.cluster}."
+        message = f"You are logged out of cluster {login.cluster}."
     except HeadnodeError as error:
-        said = f"The token for cluster {login.cluster} is forgotten here."
+        message = f"The token for cluster {login.cluster} is forgotten here."
         out.note(f"it was not revoked there: {error.what}")
     finally:
         other.close()
     forget(os.environ, login)
-    out.outcome(said, {"head": login.address, "cluster": login.cluster})
+    out.outcome(message, {"head": login.address, "cluster": login.cluster})
     return 0
 
 
@@ -96,23 +96,23 @@ def new_token(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.core.formats.text.quantities import parse_span
 
     expires = asked.text("expires")
-    wish: dict[str, object] = {"user": asked.text("user")}
+    fields: dict[str, object] = {"user": asked.text("user")}
     if expires:
-        wish["lifetime"] = parse_span(expires)
-    wish |= {name: value for name in ("name", "role") if (value := asked.text(name))}
+        fields["lifetime"] = parse_span(expires)
+    fields |= {name: value for name in ("name", "role") if (value := asked.text(name))}
     if asked.flag("web"):
-        return _new_web_token(client, wish, out)
-    made = client.ask("create_token", **wish)
+        return _new_web_token(client, fields, out)
+    made = client.ask("create_token", **fields)
     out.text(f"hn login {made['login']}\n", made)
     return 0
 
 
-def _new_web_token(client: "Client", wish: "dict[str, object]", out: "Output") -> int:
+def _new_web_token(client: "Client", fields: "dict[str, object]", out: "Output") -> int:
     """Print a token for the REST API: the login for it is exchanged at once."""
     from headnode.apps.client.connection import Connection, granted
     from headnode.core.model.errors import Unavailable
 
-    made = client.ask("create_token", web=True, **wish)
+    made = client.ask("create_token", web=True, **fields)
     try:
         connection = Connection.to(f"{client.state_directory}/gateway.sock")
         try:

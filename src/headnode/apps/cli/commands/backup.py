@@ -101,8 +101,8 @@ def _directory(asked: Arguments, client: Client) -> str:
 
     from headnode.apps.client.local_addresses import own_state_directory
 
-    said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
-    if any(said) and client.login is None:
+    choices = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    if any(choices) and client.login is None:
         return client.state_directory
     return own_state_directory(os.environ, os.geteuid())
 

@@ -102,16 +102,16 @@ def _check(name: str, how: "ReadOptions", out: Output) -> int:
         return away.exit_status
     taken_for, found = findings(source, how)
     kinds = {finding["kind"] for finding in found}
-    shown = (ERROR, NOT_RUNNABLE, *WORTH_TELLING)
-    told = [finding_line(one, source.name) for one in found if one["kind"] in shown or _is_repair(one)]
+    printed = (ERROR, NOT_RUNNABLE, *WORTH_TELLING)
+    lines = [finding_line(one, source.name) for one in found if one["kind"] in printed or _is_repair(one)]
     if ERROR in kinds:
-        told += _guess(source.name, taken_for)
+        lines += _guess(source.name, taken_for)
     elif NOT_RUNNABLE in kinds:
-        told.append(f"{source.name}: {taken_for}: it can be read")
+        lines.append(f"{source.name}: {taken_for}: it can be read")
     else:
-        differs = ", with the differences above" if told else ""
-        told.append(f"{source.name}: {taken_for}: it can be submitted{differs}")
-    out.text("\n".join(told), _data(source.name, taken_for, ERROR not in kinds, found))
+        differs = ", with the differences above" if lines else ""
+        lines.append(f"{source.name}: {taken_for}: it can be submitted{differs}")
+    out.text("\n".join(lines), _data(source.name, taken_for, ERROR not in kinds, found))
     return ErrorClass.BAD_INPUT.exit_status if ERROR in kinds else 0
 
 
@@ -219,8 +219,8 @@ def _report(
     """Return the report of reading and of writing."""
     from headnode.apps.cli.job_checks import finding_of
 
-    told = {"reading": read, "writing": written}
-    items = [{"when": when, **finding_of(item)} for when, report in told.items() for item in report]
+    summary = {"reading": read, "writing": written}
+    items = [{"when": when, **finding_of(item)} for when, report in summary.items() for item in report]
     return {"file": file, "from": was, "to": to, "items": items}
 
 

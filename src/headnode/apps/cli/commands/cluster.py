@@ -49,13 +49,13 @@ def environment(asked: Arguments, client: Client, out: Output) -> int:
         variables = {name: value for name, value in (variables | changes).items() if value}
         text = ";".join(f"{name}={value}" for name, value in variables.items())
         client.ask("set_parameters", values={PARAMETER: text or None})
-    shown = {name: value for name, value in variables.items() if not names or name in names}
+    chosen = {name: value for name, value in variables.items() if not names or name in names}
     if missing := [name for name in names if name not in variables]:
         raise usage(f"the cluster has no variable {missing[0]!r}", f"set it with: {missing[0]}=VALUE")
     if changes and out.for_people:
         return 0
-    rows = [{"Name": name, "Value": value} for name, value in shown.items()]
-    out.show_table(RecordTable("Name", rows, shown, columns=("Name", "Value")))
+    rows = [{"Name": name, "Value": value} for name, value in chosen.items()]
+    out.show_table(RecordTable("Name", rows, chosen, columns=("Name", "Value")))
     return 0
 
 
@@ -79,13 +79,13 @@ _OWN_COLUMNS = frozenset({"when", "user", "uid", "from", "verb", "outcome"})
 
 def audit(asked: Arguments, client: Client, out: Output) -> int:
     """List the newest entries, in the order in which they were written."""
-    wish = {
+    fields = {
         "job": asked.number("job"),
         "user": asked.text("user"),
         "since": moment(asked, "since"),
         "limit": asked.number("limit"),
     }
-    found = client.ask("audit_log", **wish)["entries"]
+    found = client.ask("audit_log", **fields)["entries"]
     out.show_table(RecordTable("When", [_audit_row(entry) for entry in found], found, columns=AUDIT_COLUMNS))
     return 0
 
@@ -104,7 +104,7 @@ def _audit_row(entry: "dict[str, Any]") -> dict[str, str]:
 
 def _audit_text(value: object) -> str:
     if isinstance(value, dict):
-        return ",".join(f"{name}:{said}" for name, said in value.items())
+        return ",".join(f"{name}:{text}" for name, text in value.items())
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -127,14 +127,14 @@ def _show_predictions(asked: Arguments, client: Client, out: Output) -> int:
 
     days = asked.number("days")
     days = DAYS if days is None else days
-    told = client.ask("predictions", since=max(0.0, time.time() - days * DAY))
-    rows = prediction_rows(told)
+    answer = client.ask("predictions", since=max(0.0, time.time() - days * DAY))
+    rows = prediction_rows(answer)
     if not rows:
         out.note(NO_PREDICTIONS.format(days=counted(days, "day")))
     if rows or not out.for_people:
         out.show_table(
             RecordTable(
-                "Jobs", rows, told, columns=PREDICTION_COLUMNS, trailer=prediction_trailer(told, days)
+                "Jobs", rows, answer, columns=PREDICTION_COLUMNS, trailer=prediction_trailer(answer, days)
             )
         )
     return 0
@@ -151,22 +151,22 @@ def params(asked: Arguments, client: Client, out: Output) -> int:
         listed = client.ask("set_parameters", values=values)["parameters"]
     else:
         listed = client.ask("parameters")["parameters"]
-    shown = _chosen(listed, [*names, *changes])
-    rows = [param_row(param) for param in shown]
-    out.show_table(RecordTable("Name", rows, shown, columns=PARAM_COLUMNS, prose=True))
+    chosen = _chosen(listed, [*names, *changes])
+    rows = [param_row(param) for param in chosen]
+    out.show_table(RecordTable("Name", rows, chosen, columns=PARAM_COLUMNS, prose=True))
     return 0
 
 
 def limits(asked: Arguments, client: Client, out: Output) -> int:
     """List the limits of users, projects and groups, with what is in use of each."""
     after, names = asked.text("after") or "", list(asked.words)
-    told = client.ask("limits", names=names, after=after, limit=asked.number("limit") or LIMITS_SHOWN)
-    found = told["limits"]
+    answer = client.ask("limits", names=names, after=after, limit=asked.number("limit") or LIMITS_SHOWN)
+    found = answer["limits"]
     if not found:
-        out.note(no_limits(told, named=bool(names)))
+        out.note(no_limits(answer, named=bool(names)))
     if found or not out.for_people:
         rows = [limit_row(use) for use in found]
-        more = f"more with --after {quote(told['more'])}" if told["more"] else ""
+        more = f"more with --after {quote(answer['more'])}" if answer["more"] else ""
         out.show_table(
             RecordTable("Name", rows, found, columns=LIMIT_COLUMNS, right=LIMIT_NUMBERS, trailer=more)
         )
@@ -177,30 +177,30 @@ def shares(asked: Arguments, client: Client, out: Output) -> int:
     """List the shares of users and projects, with what they have used."""
     found: list[dict[str, Any]] = []
     projects: dict[str, dict[str, Any]] = {}  # a project with many users is on several pages
-    told, after = client.ask("shares"), ""
+    answer, after = client.ask("shares"), ""
     while True:
-        found, after = [*found, *told["users"]], told["more"] or ""
-        projects |= {each["project"]: each for each in told["projects"]}
+        found, after = [*found, *answer["users"]], answer["more"] or ""
+        projects |= {each["project"]: each for each in answer["projects"]}
         if not after:
             break
-        told = client.ask("shares", after=after)
+        answer = client.ask("shares", after=after)
     every = sorted([*projects.values(), *found], key=share_place)
     names = set(asked.words)
-    shown = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
-    if not told["weighted"]:
+    chosen = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
+    if not answer["weighted"]:
         out.note("Waiting jobs are not ordered by shares: PriorityWeights has no fair-share.")
-    elif shown and not names:
+    elif chosen and not names:
         out.note(
             "Fair share here counts what was used. That of a waiting job (hn job explain) also counts what "
             "running jobs may still use, and the jobs before it, and is multiplied by its weight."
         )
-    if not shown and names:
+    if not chosen and names:
         out.note("These users and projects have no jobs and no usage, or you may not see them.")
-    elif not shown:
+    elif not chosen:
         out.note("No user and no project has jobs or usage yet.")
-    if shown or not out.for_people:
-        rows = [share_row(each) for each in shown]
-        out.show_table(RecordTable("Project", rows, shown, columns=SHARE_COLUMNS, right=SHARE_NUMBERS))
+    if chosen or not out.for_people:
+        rows = [share_row(each) for each in chosen]
+        out.show_table(RecordTable("Project", rows, chosen, columns=SHARE_COLUMNS, right=SHARE_NUMBERS))
     return 0
 
 
@@ -228,8 +228,8 @@ def history(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("option --whole-seconds needs --swf", "give --swf FILE too, or leave it out")
     found = ask_history(client, *period(asked), history_progress())
     if path is None:
-        told = summary(found)
-        out.show_table(RecordTable("Cluster", [history_view(told)], told))
+        text = summary(found)
+        out.show_table(RecordTable("Cluster", [history_view(text)], text))
         return 0
     write_history(path, found, whole_seconds=whole)
     jobs = counted(len(found.jobs), "job")

@@ -49,8 +49,8 @@ def candidates(line: str, client: Client) -> "list[Candidate]":
     current = "" if not words or line[-1:].isspace() else words.pop()
     typed = _without_state(words[1:])
     found = [
-        (printable(word), printable(said))  # names are other people's: none may steer the shell
-        for word, said in _at(typed, current, client)
+        (printable(word), printable(note))  # names are other people's: none may steer the shell
+        for word, note in _at(typed, current, client)
         if word.lower().startswith(current.lower())
     ]
     return list(dict.fromkeys(found))
@@ -104,10 +104,10 @@ def _options(
 ) -> "Iterator[Candidate]":
     dash = "--" if current.startswith("-") else "/"
     between = "=" if dash == "--" else ":"
-    name, given, value = current.removeprefix(dash).partition(between)
-    if given and name in options:
-        for word, said in _listed(value, _values(noun, options[name], client)):
-            yield f"{dash}{name}{between}{word}", said
+    name, typed, value = current.removeprefix(dash).partition(between)
+    if typed and name in options:
+        for word, note in _listed(value, _values(noun, options[name], client)):
+            yield f"{dash}{name}{between}{word}", note
         return
     for option in dict.fromkeys(options.values()):
         yield f"{dash}{option.name}", option.summary
@@ -116,7 +116,7 @@ def _options(
 def _listed(current: str, words: "Iterable[Candidate]") -> "Iterator[Candidate]":
     """Yield the candidates behind what stands before the last comma."""
     kept = current[: current.rfind(",") + 1]
-    return ((kept + word, said) for word, said in words)
+    return ((kept + word, note) for word, note in words)
 
 
 def _values(noun: str, option: CliOption, client: Client) -> "Iterable[Candidate]":
@@ -208,8 +208,8 @@ CANDIDATES = "candidates"  # what the scripts ask for, with the command line up 
 def run(asked: Arguments, client: Client, out: Output) -> int:
     """Print a script for the shell that is named, or what such a script asks for."""
     if asked.words[:1] == [CANDIDATES] and len(asked.words) == 2:
-        for word, said in candidates(asked.words[1], client):
-            out.text(f"{word}\t{said}" if said else word, {"word": word, "said": said})
+        for word, note in candidates(asked.words[1], client):
+            out.text(f"{word}\t{note}" if note else word, {"word": word, "said": note})
         return 0
     shell = asked.words[0] if len(asked.words) == 1 else ""
     if shell not in SCRIPTS:

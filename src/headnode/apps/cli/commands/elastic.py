@@ -91,8 +91,8 @@ def _state(one: "Mapping[str, Any]") -> str:
 def view(asked: Arguments, client: Client, out: Output) -> int:
     """Show one elastic pool."""
     found = client.ask("elastic_pool", name=the_name(asked, "elastic pool", "see: hn elastic list"))["pool"]
-    shown = {key.replace("_", " "): value for key, value in found.items() if key != "allocations"}
-    rows = [{"Property": key, "Value": "" if value is None else str(value)} for key, value in shown.items()]
+    fields = {key.replace("_", " "): value for key, value in found.items() if key != "allocations"}
+    rows = [{"Property": key, "Value": "" if value is None else str(value)} for key, value in fields.items()]
     for each in found["allocations"]:
         words = f"job {each['job']}, {each['state']}" + (f": {each['leaving']}" if each["leaving"] else "")
         rows.append({"Property": each["node"], "Value": words})

@@ -17,8 +17,8 @@ COLUMNS = ("Name", "Kind", "Jobs", "Dialect", "Program")
 
 def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every filter, in the order in which they are asked."""
-    told = client.ask("filters")
-    found = told["filters"]
+    answer = client.ask("filters")
+    found = answer["filters"]
     rows = [
         {
             "Name": each["name"],
@@ -31,7 +31,7 @@ def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG0
     ]
     out.show_table(RecordTable("Name", rows, found, columns=COLUMNS, prose=True))
     used = {each["plug_in"] for each in found}
-    for name in told["plug_ins"]:
+    for name in answer["plug_ins"]:
         if name not in used:
             out.note(f"plugin:{name} is installed and not in use")
     return 0
@@ -42,7 +42,7 @@ def test(asked: Arguments, client: Client, out: Output) -> int:
     if len(asked.words) != 2:
         raise usage("a filter and a job file are needed", "write: hn filter test FILTER JOBFILE")
     name, path = asked.words
-    told = client.ask(
+    answer = client.ask(
         "test_filter",
         filter=name,
         jobfile=read_job_file(path),
@@ -52,23 +52,23 @@ def test(asked: Arguments, client: Client, out: Output) -> int:
         backfill=asked.flag("backfill"),
         resources=asked.number("resources") or 1,
     )
-    out.text("\n".join(_lines(told)), told)
-    return 0 if told["exit_code"] == 0 or _goes_on(told) else 1
+    out.text("\n".join(_lines(answer)), answer)
+    return 0 if answer["exit_code"] == 0 or _goes_on(answer) else 1
 
 
-def _goes_on(told: "Mapping[str, Any]") -> bool:
-    return bool(told["kind"] == "submission" and not told["outcome"].startswith("the job fails"))
+def _goes_on(answer: "Mapping[str, Any]") -> bool:
+    return bool(answer["kind"] == "submission" and not answer["outcome"].startswith("the job fails"))
 
 
-def _lines(told: "Mapping[str, Any]") -> "list[str]":
+def _lines(answer: "Mapping[str, Any]") -> "list[str]":
     lines = [
-        f"{told['kind']} filter {told['filter']!r}: {told['text']}, after {told['seconds']:.3f} s",
-        f"So {told['outcome']}.",
+        f"{answer['kind']} filter {answer['filter']!r}: {answer['text']}, after {answer['seconds']:.3f} s",
+        f"So {answer['outcome']}.",
     ]
-    lines += [f"  {each['name']}: {each['before']!r} -> {each['after']!r}" for each in told["changes"]]
-    if told["exit_code"] == 1 and _goes_on(told) and not told["changes"]:
+    lines += [f"  {each['name']}: {each['before']!r} -> {each['after']!r}" for each in answer["changes"]]
+    if answer["exit_code"] == 1 and _goes_on(answer) and not answer["changes"]:
         lines.append("Exit code 1 says that it changed the job, and it changed nothing: did it fail?")
-    if told["reverted"]:
+    if answer["reverted"]:
         lines.append("It was called again to undo.")
     return lines
 

@@ -45,7 +45,7 @@ def submit(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
         raise usage("one job file is needed", "for example: hn grid submit job.js --set who=ada")
     path = asked.words[0]
     text = read_job_file(path)
-    files = {name: said.encode() for name, said in files_beside(path, text).items()}
+    files = {name: content.encode() for name, content in files_beside(path, text).items()}
     how = GridOptions(variables=values_given(asked), files=files)
     definition = whole_description(text, how)
     service = _service(asked)
@@ -181,8 +181,8 @@ class PilotService:
             raise Unavailable(code="service-away", what=what, fix="check --service, and try again") from None
         finally:
             self._pool.clear()
-        said = answer.headers.get("Content-MD5")
-        if len(data) > LARGEST or (said is not None and said != _md5(data)):
+        digest = answer.headers.get("Content-MD5")
+        if len(data) > LARGEST or (digest is not None and digest != _md5(data)):
             raise Unavailable(
                 code="no-answer",
                 what=f"the answer of {address} is too long, or was changed",
@@ -193,8 +193,8 @@ class PilotService:
         return _read(data, address)
 
     def _refusal(self, status: int, data: bytes) -> HeadnodeError:
-        said = " ".join(data.decode(errors="replace").split())[:500] or "no reason was given"
-        what = f"{self._route.address} answers {status}: {said}"
+        reason = " ".join(data.decode(errors="replace").split())[:500] or "no reason was given"
+        what = f"{self._route.address} answers {status}: {reason}"
         return _REFUSALS.get(status, Unavailable if status >= 500 else BadRequest)(code="service", what=what)
 
 

@@ -41,7 +41,7 @@ def _no_fields(_asked: Arguments) -> "Fields":
 
 def _change_jobs(
     verb: str,
-    told: "Callable[[dict[str, Any]], str]",
+    sentence: "Callable[[dict[str, Any]], str]",
     fields: "Callable[[Arguments], Fields]" = _no_fields,
     *,
     one_by_one: bool = False,
@@ -56,7 +56,7 @@ def _change_jobs(
     def run(asked: Arguments, client: Client, out: Output) -> int:
         def deed(job: int) -> None:
             answer = client.ask(verb, job=job, **fields(asked))
-            out.outcome(f"Job {job} has been {told(answer)}", answer, job)
+            out.outcome(f"Job {job} has been {sentence(answer)}", answer, job)
 
         if one_by_one:
             return for_each(job_ids(asked.words), deed, out)

@@ -100,10 +100,10 @@ def modify_job(asked: Arguments, client: Client, out: Output) -> int:
     if percent is not None or message is not None:
         client.ask("set_progress", job=job, percent=percent, message=message)
         changed.append("progress")
-    said = (
+    sentence = (
         f"has been modified: {', '.join(changed)}" if changed else "is unchanged: it has these values already"
     )
-    out.outcome(f"Job {job} {said}.", {"job": job, "changed": changed}, job)
+    out.outcome(f"Job {job} {sentence}.", {"job": job, "changed": changed}, job)
     return 0
 
 

@@ -27,15 +27,15 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
         return _list(asked, client, out)
     if other := next((name for name in _OF_LISTS if name in asked.options), None):
         raise usage(f"option {other!r} is about lists, and ids were given", "leave one of them out")
-    shown: list[Answer] = []
+    jobs: list[Answer] = []
 
     def look(job: int) -> None:
-        shown.extend(client.ask("job_efficiency", job=job)["jobs"])
+        jobs.extend(client.ask("job_efficiency", job=job)["jobs"])
 
     status = for_each(job_ids(asked.words), look, out)
-    if shown:
-        data = shown[0] if len(shown) == 1 else shown
-        out.show_table(RecordTable("Id", [efficiency.view(job) for job in shown], data))
+    if jobs:
+        data = jobs[0] if len(jobs) == 1 else jobs
+        out.show_table(RecordTable("Id", [efficiency.view(job) for job in jobs], data))
     return status
 
 
@@ -44,16 +44,16 @@ def _list(asked: Arguments, client: Client, out: Output) -> int:
     found, more = _fetched(asked, client)
     found.sort(key=efficiency.by_waste)
     users = efficiency.totals(found)
-    shown = found[: PAGE if limit is None else max(0, limit)]
+    page = found[: PAGE if limit is None else max(0, limit)]
     wide = out.width is None or out.width >= WIDE_FROM
     out.show_table(
         RecordTable(
             "Id",
-            [efficiency.view(job) for job in shown],
-            {"jobs": shown, "users": users, "more": more},
+            [efficiency.view(job) for job in page],
+            {"jobs": page, "users": users, "more": more},
             columns=efficiency.WIDE if wide else efficiency.COLUMNS,
-            trailer=_trailer(len(shown), len(found), more, efficiency.totals_in_words(users)),
-            cells=[efficiency.cells(job) for job in shown],
+            trailer=_trailer(len(page), len(found), more, efficiency.totals_in_words(users)),
+            cells=[efficiency.cells(job) for job in page],
             most={"Name": 24, "Owner": 16, "Project": 16} if wide else {"Name": 14, "Owner": 8},
             right=efficiency.RIGHT,
         )
@@ -70,7 +70,7 @@ def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | Non
         since = time.time() - 7 * DAY
     states = asked.text("state")
     user = asked.text("user")
-    wish = {
+    fields = {
         "owner": "" if user is None else None if user == "*" else user,
         "states": ENDED_STATES if states is None else read_states(states),
         "project": asked.text("project"),
@@ -81,7 +81,7 @@ def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | Non
     before: int | None = None
     while len(found) < MAX_SORTED:
         page = min(MAX_PAGE, MAX_SORTED - len(found))
-        answer = client.ask("job_efficiency", before=before, limit=page, **wish)
+        answer = client.ask("job_efficiency", before=before, limit=page, **fields)
         found += answer["jobs"]
         before = answer["more"]
         if before is None:
@@ -89,13 +89,13 @@ def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | Non
     return found, before
 
 
-def _trailer(shown: int, found: int, more: int | None, users: "list[str]") -> str:
-    said = counted(shown, "matching job")
-    if found > shown:
-        said += f", {found - shown} more with a larger --limit"
+def _trailer(count: int, found: int, more: int | None, users: "list[str]") -> str:
+    sentence = counted(count, "matching job")
+    if found > count:
+        sentence += f", {found - count} more with a larger --limit"
     if more is not None:
-        said += f"; jobs before {more + 1} were not looked at: choose a shorter period with --until"
-    return "\n".join([*users, said])
+        sentence += f"; jobs before {more + 1} were not looked at: choose a shorter period with --until"
+    return "\n".join([*users, sentence])
 
 
 COMMANDS = (

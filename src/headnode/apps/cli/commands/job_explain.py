@@ -45,10 +45,10 @@ def _pages(answer: "dict[str, Any]", width: int) -> str:
     if several is None:
         return pages[0]
     count = answer["count"]
-    told = [f"Job {number} of {count}. {text}" for number, text in enumerate(pages, 1)]
+    numbered = [f"Job {number} of {count}. {text}" for number, text in enumerate(pages, 1)]
     if count > len(pages):
-        told.append(f"The other {count - len(pages)} jobs would be accepted too.\n")
-    return "\n".join(told)
+        numbered.append(f"The other {count - len(pages)} jobs would be accepted too.\n")
+    return "\n".join(numbered)
 
 
 def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: Client) -> "dict[str, Any]":

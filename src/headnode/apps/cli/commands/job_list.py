@@ -69,7 +69,7 @@ def _fetched(asked: Arguments, client: Client, limit: int) -> "Answer":
     """Return up to `limit` jobs; to sort them, as many as are looked at for that."""
     order = _order(asked)
     since, until = period(asked)
-    wish = {
+    fields = {
         "owner": _owner(asked),
         "states": _states(asked),
         "group": asked.text("group"),
@@ -82,11 +82,11 @@ def _fetched(asked: Arguments, client: Client, limit: int) -> "Answer":
     piecewise = (
         order
         or limit > MAX_PAGE
-        or any(wish[name] is not None for name in ("name", "project", "since", "until"))
+        or any(fields[name] is not None for name in ("name", "project", "since", "until"))
     )
-    answer = client.ask("jobs", before=asked.number("before"), limit=most, **wish)
+    answer = client.ask("jobs", before=asked.number("before"), limit=most, **fields)
     while piecewise and answer["more"] is not None and len(answer["jobs"]) < most:
-        further = client.ask("jobs", before=answer["more"], limit=most - len(answer["jobs"]), **wish)
+        further = client.ask("jobs", before=answer["more"], limit=most - len(answer["jobs"]), **fields)
         answer = further | {"jobs": answer["jobs"] + further["jobs"]}
     return _sorted(answer, order, limit) if order else answer
 
@@ -134,12 +134,12 @@ def _states(asked: Arguments) -> "list[str] | None":
 
 def _trailer(answer: "Answer") -> str:
     """Return the line that scripts skip after the records."""
-    shown = counted(len(answer["jobs"]), "matching job")
+    sentence = counted(len(answer["jobs"]), "matching job")
     if "left" in answer:
-        shown = f"{shown}, {answer['left']} more with a larger --limit"
+        sentence = f"{sentence}, {answer['left']} more with a larger --limit"
     elif answer["more"] is not None:
-        shown = f"{shown} on this page, more with --before {answer['more']}"
-    return f"{group_text(answer['group'])}\n{shown}" if "group" in answer else shown
+        sentence = f"{sentence} on this page, more with --before {answer['more']}"
+    return f"{group_text(answer['group'])}\n{sentence}" if "group" in answer else sentence
 
 
 COMMANDS = (

@@ -113,12 +113,12 @@ def _print_wait(waits: "dict[str, Any]", job: int, out: Output) -> None:
         return
     from headnode.apps.readable_values import instant, local_times
 
-    expected, said = waits["expected"] or {}, ""
+    expected, sentence = waits["expected"] or {}, ""
     if expected.get("p50") is not None:
-        said = f"; expected to start at {instant(expected['p50'])}"
+        sentence = f"; expected to start at {instant(expected['p50'])}"
     elif expected.get("promise") is not None:
-        said = f"; it will start by {instant(expected['promise'])}"
-    out.note(f"job {job} waits: {local_times(waits['reason'])}{said}")
+        sentence = f"; it will start by {instant(expected['promise'])}"
+    out.note(f"job {job} waits: {local_times(waits['reason'])}{sentence}")
 
 
 def _report_end(answer: "dict[str, Any]", out: Output) -> int:
@@ -220,8 +220,8 @@ def _pass_on(conversation: ClientConversation, changed: int, *, notices: bool) -
             rows, columns, _ = terminal_size()
             conversation.send(window=[rows, columns])
         if 0 in ready:
-            said = _pass_input_on(conversation, escapes)
-            typing, ahead = said is not None, ahead + (said or 0)
+            result = _pass_input_on(conversation, escapes)
+            typing, ahead = result is not None, ahead + (result or 0)
         if conversation.pending or head in ready:
             answer = conversation.receive()
             if answer.get("done"):

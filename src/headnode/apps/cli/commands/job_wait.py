@@ -37,9 +37,9 @@ def wait_for_jobs(
     """
     ended: list[dict[str, Any]] = []
     try:
-        with _display(out) as shown:
+        with _display(out) as display:
             for ended in states_of(list(jobs), client):
-                shown(ended)
+                display(ended)
     except KeyboardInterrupt:
         out.note(_left_alone(jobs))
         raise
@@ -124,10 +124,10 @@ class _ReasonLines:
         now = time.monotonic()
         if not waiting or now - self._since < QUIET_TIME or (self._said and now - self._at < REPEAT_TIME):
             return
-        if (said := waiting[0]["pending_reason"]) != self._said:
+        if (reason := waiting[0]["pending_reason"]) != self._said:
             from headnode.apps.cli.screens.job_table import waits_in_words
 
-            self._said, self._at = said, now
+            self._said, self._at = reason, now
             self._out.note(f"job {waiting[0]['id']} waits: {waits_in_words(waiting[0], time.time())}")
 
 

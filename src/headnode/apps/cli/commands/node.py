@@ -74,9 +74,9 @@ def view_node(asked: Arguments, client: Client, out: Output) -> int:
     if len(asked.words) != 1:
         raise usage(f"{len(asked.words)} nodes were given", "give the name of one node")
     if asked.flag("history"):
-        told = client.ask("node_history", node=asked.words[0])
-        shown = {"Node Name": asked.words[0], "History": history(told["history"])}
-        out.show_table(RecordTable("Node Name", [shown], told))
+        answer = client.ask("node_history", node=asked.words[0])
+        fields = {"Node Name": asked.words[0], "History": history(answer["history"])}
+        out.show_table(RecordTable("Node Name", [fields], answer))
         return 0
     node = client.ask("node", node=asked.words[0])["node"]
     if asked.flag("jobhistory"):
@@ -143,10 +143,10 @@ def _change_nodes(verb: str, done: str) -> "Run":
 def remove_nodes(asked: Arguments, client: Client, out: Output) -> int:
     """Remove each node; say of those of the head's machine that their agents bring them back."""
     known = client.ask("nodes")["nodes"] if asked.words else []
-    here = [node["name"] for node in known if not node["remote"] and node["name"] in asked.words]
+    local = [node["name"] for node in known if not node["remote"] and node["name"] in asked.words]
     status = _change_nodes("remove_node", "removed")(asked, client, out)
-    if here:
-        what = f"{', '.join(here)}: the head starts a node of its own machine again"
+    if local:
+        what = f"{', '.join(local)}: the head starts a node of its own machine again"
         out.note(f"{what}; for fewer nodes: hn down, then hn up --nodes N; for no jobs there: hn node drain")
     return status
 
@@ -183,18 +183,18 @@ def set_node(asked: Arguments, client: Client, out: Output) -> int:
     names = names_of(asked.words)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
-    wish: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for what in ("groups", "features"):
         text = asked.text(what)
         if text is not None:
-            wish[what] = [word.strip() for word in text.split(",") if word.strip()]
+            fields[what] = [word.strip() for word in text.split(",") if word.strip()]
     if asked.text("comment") is not None:
-        wish["comment"] = asked.text("comment")
-    if not wish:
+        fields["comment"] = asked.text("comment")
+    if not fields:
         raise usage("nothing was given to set", "give --groups, --features or --comment")
 
     def deed(name: str) -> None:
-        out.outcome(f"Node {name} has been changed.", client.ask("modify_node", node=name, **wish), name)
+        out.outcome(f"Node {name} has been changed.", client.ask("modify_node", node=name, **fields), name)
 
     return for_each(names, deed, out)
 
@@ -204,10 +204,10 @@ def invite_node(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.core.formats.text.quantities import parse_span
 
     lifetime = asked.text("lifetime")
-    wish: dict[str, object] = {"approve": asked.flag("approve"), "node": asked.text("for") or ""}
+    fields: dict[str, object] = {"approve": asked.flag("approve"), "node": asked.text("for") or ""}
     if lifetime:
-        wish["lifetime"] = parse_span(lifetime)
-    made = client.ask("invite_node", **wish)
+        fields["lifetime"] = parse_span(lifetime)
+    made = client.ask("invite_node", **fields)
     name = f" --name {made['node']}" if made["node"] else ""
     out.text(f"hn agent --join {made['invitation']}{name}\n", made)
     return 0

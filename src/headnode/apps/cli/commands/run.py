@@ -109,10 +109,10 @@ def _job_and_task(asked: Arguments) -> "dict[str, int]":
     return {"job": job_id([job])} if (job := asked.text("job")) is not None else {}
 
 
-def _environment(given: "list[str]") -> "dict[str, str] | None":
-    if not given:
+def _environment(assignments: "list[str]") -> "dict[str, str] | None":
+    if not assignments:
         return None
-    pairs = [pair.partition("=") for text in given for pair in text.split(";") if pair]
+    pairs = [pair.partition("=") for text in assignments for pair in text.split(";") if pair]
     for name, equals, _ in pairs:
         if not name or not equals:
             raise usage(f"{name!r} is not a variable with a value", "write /env:NAME=VALUE")

@@ -32,16 +32,16 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
     if client.login is None:
         _wait_for_end_of(process)
     running = answer["running_tasks"]
-    said = "The head has ended."
+    message = "The head has ended."
     if running:
         from headnode.apps.readable_values import counted
 
-        said += (
+        message += (
             f" {counted(running, 'task continues', 'tasks continue')} without it; the next hn up reconnects."
         )
     for job in answer.get("unended_jobs", ()):  # a head of before has none
-        said += f"\nJob {job['id']} is canceled, but has not ended at {', '.join(job['places'])}."
-    out.outcome(said, answer)
+        message += f"\nJob {job['id']} is canceled, but has not ended at {', '.join(job['places'])}."
+    out.outcome(message, answer)
     return 0
 
 
@@ -69,11 +69,11 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
             cluster["name"],
         )
         return 0
-    said = "runs already" if runs else "is up"
+    state = "runs already" if runs else "is up"
     if useless := [name for name in _HEAD_SETTINGS if asked.text(name) is not None]:
         out.note(f"--{useless[0]} is not used: a standby has it from hn standby join, and from its head")
     out.outcome(
-        f"The standby {status['name']} of cluster {status['cluster']} {said}; see: hn standby list\n"
+        f"The standby {status['name']} of cluster {status['cluster']} {state}; see: hn standby list\n"
         "To make it the head: hn standby takeover",
         status,
         status["name"],
@@ -189,12 +189,12 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     except KeyboardInterrupt:
         out.note("no longer waiting; the head goes on starting in the background; to stop it: hn down")
         raise
-    said, told = _console(asked, directory)
+    message, answer = _console(asked, directory)
     if over is not None:
-        said = _over(client, over) + said
+        message = _over(client, over) + message
     runs = daemons.ping(client) or {}  # programs get what a head that ran already answers, too
     _warn_of_closed_places(out, directory)
-    out.text(_welcome(started, directory, needs_node=over is None) + said, runs | started | told)
+    out.text(_welcome(started, directory, needs_node=over is None) + message, runs | started | answer)
     return 0
 
 
@@ -214,11 +214,11 @@ def _keep_running(
         from headnode.core.model.errors import WrongState
 
         raise WrongState(code="head-runs", what=f"a {runs}", fix="stop it with: hn down")
-    said, told = _console(asked, client.state_directory)
+    message, answer = _console(asked, client.state_directory)
     if (over := asked.text("over")) is not None:
-        said, settings["nodes"] = said + _over(client, over), asked.text("nodes")
-    out.outcome(f"A {runs}.{said}", running | told, running["cluster"])
-    for lost in [name for name, given in settings.items() if given is not None]:
+        message, settings["nodes"] = message + _over(client, over), asked.text("nodes")
+    out.outcome(f"A {runs}.{message}", running | answer, running["cluster"])
+    for lost in [name for name, value in settings.items() if value is not None]:
         out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
     return 0
 
@@ -278,8 +278,8 @@ def own_directory(asked: Arguments, client: Client) -> str:
 
     if (asked.text("scheduler") or asked.text("state-directory")) and client.login is not None:
         raise usage("a head is started on its own machine", "log in there, and start it: hn up")
-    said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
-    return client.state_directory if any(said) else own_state_directory(os.environ, os.geteuid())
+    choices = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    return client.state_directory if any(choices) else own_state_directory(os.environ, os.geteuid())
 
 
 def _welcome(started: "dict[str, Any]", directory: str, *, needs_node: bool) -> str:

@@ -91,8 +91,8 @@ def _replay_history(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.apps.simulate.history import history_log, remarks_on_jobs
 
     with history_log(ask_history(client, *period(asked), history_progress())) as past:
-        told = "the cluster's own past"
-        return _replay(asked, past.path, told, lambda log: remarks_on_jobs(log, past), out, past.owners)
+        source = "the cluster's own past"
+        return _replay(asked, past.path, source, lambda log: remarks_on_jobs(log, past), out, past.owners)
 
 
 def _replay(
@@ -141,8 +141,8 @@ def _predict(asked: Arguments, path: str, remarks: "Callable[[SwfLog], Iterator[
     for remark in remarks(predictions.log):
         out.note(remark)
     data, trailer = documents(predictions), how_to_read(predictions.warm_up)
-    shown = data if len(data) > 1 else data[0]
-    out.show_table(RecordTable("Policy", log_rows(data), shown, columns=LOG_COLUMNS, trailer=trailer))
+    output = data if len(data) > 1 else data[0]
+    out.show_table(RecordTable("Policy", log_rows(data), output, columns=LOG_COLUMNS, trailer=trailer))
     return 0
 
 
@@ -275,8 +275,8 @@ def _show(simulation: "Simulation", out: Output) -> None:
     if simulation.is_about_limits:
         columns = (*(columns or _COLUMNS), *_OF_LIMITS)
         trailer = _limited_owners(simulation)
-    shown = data if several else data[0]
-    out.show_table(RecordTable("Policy", rows(simulation), shown, columns=columns, trailer=trailer))
+    output = data if several else data[0]
+    out.show_table(RecordTable("Policy", rows(simulation), output, columns=columns, trailer=trailer))
 
 
 def _limited_owners(simulation: "Simulation") -> str:

@@ -54,7 +54,7 @@ def speak(asked: Arguments, client: Client, out: Output) -> int:
     responses = [read_response(each) for each in answers]
     if not responses:
         raise usage("the peer has answered with an empty message", "look at its log")
-    told = "\n".join([_shown("request", body), *(_shown("answer", each) for each in answers)])
+    text = "\n".join([_shown("request", body), *(_shown("answer", each) for each in answers)])
     status = responses[-1].status
     data = {
         "request": canonical(body),
@@ -64,7 +64,7 @@ def speak(asked: Arguments, client: Client, out: Output) -> int:
         "count": sum(each.count or 0 for each in responses),
         "data": [canonical(one) for each in responses for one in each.data],
     }
-    out.text(told, data)
+    out.text(text, data)
     return 0 if status.word != "Failure" else 1
 
 

@@ -19,10 +19,10 @@ def invite(asked: Arguments, client: Client, out: Output) -> int:
     """Print the line for the other machine."""
     from headnode.core.formats.text.quantities import parse_span
 
-    wish: dict[str, object] = {"name": asked.text("for") or ""}
+    fields: dict[str, object] = {"name": asked.text("for") or ""}
     if lifetime := asked.text("lifetime"):
-        wish["lifetime"] = parse_span(lifetime)
-    made = client.ask("invite_standby", **wish)
+        fields["lifetime"] = parse_span(lifetime)
+    made = client.ask("invite_standby", **fields)
     name = f" --name {made['name']}" if made["name"] else ""
     out.text(f"hn standby join {made['invitation']}{name}\n", made)
     return 0

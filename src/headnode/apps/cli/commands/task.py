@@ -48,18 +48,18 @@ def _task_page(client: Client, most: int, **fields: "Any") -> "tuple[list[dict[s
 def _with_instances(
     client: Client, tasks: "list[dict[str, Any]]", wanted: "list[str] | None", most: int
 ) -> "list[dict[str, Any]]":
-    shown: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for task in tasks:
-        shown.append(task)
+        rows.append(task)
         after: int | None = None
-        while task.get("instances") and len(shown) < most:
+        while task.get("instances") and len(rows) < most:
             found, after = _task_page(
-                client, most - len(shown), job=task["job"], expand=task["task"], after=after, states=wanted
+                client, most - len(rows), job=task["job"], expand=task["task"], after=after, states=wanted
             )
-            shown += found
+            rows += found
             if after is None:
                 break
-    return shown
+    return rows
 
 
 PEEK = 4096  # bytes
@@ -69,10 +69,10 @@ def view_task(asked: Arguments, client: Client, out: Output) -> int:
     """Show the task, and the end of its output if told to."""
     job, number, instance = task_address(asked.words)
     task = client.ask("task", job=job, task=number, instance=instance)["task"]
-    told = view(task)
+    fields = view(task)
     if asked.flag("peekoutput"):
-        told["Output"] = task["output"] = _end_of_output(client, job, number, instance)
-    out.show_table(RecordTable("Task Id", [told], task))
+        fields["Output"] = task["output"] = _end_of_output(client, job, number, instance)
+    out.show_table(RecordTable("Task Id", [fields], task))
     return 0
 
 
@@ -100,10 +100,10 @@ def modify_task(asked: Arguments, client: Client, out: Output) -> int:
     if not terms:
         raise usage("nothing is to be changed", "give options that are to be different, such as /stdout:FILE")
     changed = client.ask("modify_task", job=job, task=task, terms=terms)["changed"]
-    said = (
+    message = (
         f"has been modified: {', '.join(changed)}" if changed else "is unchanged: it has these values already"
     )
-    out.outcome(f"Task {job}.{task} {said}.", {"job": job, "changed": changed}, f"{job}.{task}")
+    out.outcome(f"Task {job}.{task} {message}.", {"job": job, "changed": changed}, f"{job}.{task}")
     return 0
 
 
@@ -113,7 +113,7 @@ _STOPPING = (
 )
 
 
-def _act_on_tasks(verb: str, said: "Callable[[Mapping[str, Any]], str]", *, stops: bool = True) -> "Run":
+def _act_on_tasks(verb: str, sentence: "Callable[[Mapping[str, Any]], str]", *, stops: bool = True) -> "Run":
     """Return a command that asks a verb for each task, or the whole of a sweep."""
 
     def run(asked: Arguments, client: Client, out: Output) -> int:
@@ -122,7 +122,7 @@ def _act_on_tasks(verb: str, said: "Callable[[Mapping[str, Any]], str]", *, stop
         def deed(word: str) -> None:
             job, task, instance = task_address([word])
             answer = client.ask(verb, job=job, task=task, instance=instance, **fields)
-            out.outcome(f"Task {word} {said(answer)}.", answer, word)
+            out.outcome(f"Task {word} {sentence(answer)}.", answer, word)
 
         return for_each(_named_tasks(asked), deed, out)
 

@@ -26,12 +26,12 @@ def open_console(asked: Arguments, client: Client, out: Output) -> int:
         return _stop(state, out)
     settings = {name: asked.text(name) for name in _SETTINGS}
     for name in _FILES:  # the gateway works in another directory
-        if (given := settings[name]) is not None:
-            settings[name] = os.path.abspath(given)  # noqa: PTH100  (pathlib would be imported for it)
+        if (value := settings[name]) is not None:
+            settings[name] = os.path.abspath(value)  # noqa: PTH100  (pathlib would be imported for it)
     if asked.flag("foreground"):
         web_gateway.become_gateway(state, settings)
     if (running := web_gateway.ask_gateway(state, "login")) is not None:
-        for lost in [name for name, given in settings.items() if given is not None]:
+        for lost in [name for name, value in settings.items() if value is not None]:
             out.note(f"--{lost} has no effect on a gateway that runs: hn web --stop first, then this again")
         answer = running
     else:

@@ -54,7 +54,7 @@ class MachineAd:
 
     def items(self) -> "Iterator[tuple[str, Value]]":
         """Yield all attributes, by name."""
-        values = {spelling: shown(self.node) for spelling, shown in _ATTRIBUTES.values()}
+        values = {spelling: attribute(self.node) for spelling, attribute in _ATTRIBUTES.values()}
         values |= {feature: True for feature in self.node["features"] if feature.isidentifier()}
         yield from (
             (name, values[name]) for name in sorted(values, key=str.lower) if values[name] is not None
@@ -164,5 +164,5 @@ def _show_totals(ads: "Sequence[MachineAd]") -> None:
     width = max(14, *map(len, kinds))
     print(f"{'':<{width}} Machines Owner Claimed Unclaimed Matched Preempting  Drain\n")
     for kind, counts in kinds.items():
-        told = [counts[state] for state in _STATES]
-        print("{:>{w}} {:>8} {:>5} {:>7} {:>9} {:>7} {:>10} {:>6}\n".format(kind, sum(told), *told, w=width))
+        row = [counts[state] for state in _STATES]
+        print("{:>{w}} {:>8} {:>5} {:>7} {:>9} {:>7} {:>10} {:>6}\n".format(kind, sum(row), *row, w=width))

@@ -77,8 +77,8 @@ class JobAd:
     def properties(self) -> "dict[str, tuple[str, str]]":
         """Attributes that its submitter gave it: by the name in lower case, the name and the text."""
         if self._properties is None:
-            given = self.spec.get("properties") or {}
-            self._properties = {name.lower(): (name, text) for name, text in given.items()}
+            properties = self.spec.get("properties") or {}
+            self._properties = {name.lower(): (name, text) for name, text in properties.items()}
         return self._properties
 
     def swept(self, text: str) -> str:
@@ -317,5 +317,5 @@ def _of_machine() -> "Iterator[tuple[str, Shown]]":
 
 
 _ATTRIBUTES: "Mapping[str, tuple[str, Shown]]" = {
-    name.lower(): (name, shown) for name, shown in _attributes()
+    name.lower(): (name, attribute) for name, attribute in _attributes()
 }

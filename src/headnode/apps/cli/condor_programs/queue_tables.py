@@ -45,8 +45,8 @@ def date(at: float | None) -> str:
     """Return a date as HTCondor writes it in tables."""
     if at is None:
         return " ???"
-    told = time.localtime(at)
-    return f"{told.tm_mon:>2}/{told.tm_mday:<2} {told.tm_hour:02}:{told.tm_min:02}"
+    local = time.localtime(at)
+    return f"{local.tm_mon:>2}/{local.tm_mday:<2} {local.tm_hour:02}:{local.tm_min:02}"
 
 
 class StatusCounts:
@@ -67,8 +67,8 @@ class StatusCounts:
 
     def __str__(self) -> str:
         """Return the counts in a line."""
-        told = ", ".join(f"{self._counts[state]} {word}" for state, word in _COUNTED)
-        return f"{sum(self._counts.values())} jobs; {told}"
+        counts = ", ".join(f"{self._counts[state]} {word}" for state, word in _COUNTED)
+        return f"{sum(self._counts.values())} jobs; {counts}"
 
 
 def _id(row: CondorProcess) -> str:

@@ -16,47 +16,51 @@ _AT_END = {
 }
 
 
-def reservation_row(told: "Mapping[str, Any]") -> dict[str, str]:
+def reservation_row(reservation: "Mapping[str, Any]") -> dict[str, str]:
     """Return a reservation's line."""
     return {
-        "Name": told["name"],
-        "State": told["state"],
-        "From": instant(told["start"]),
-        "To": instant(told["end"]),
-        "Nodes": told["node_set"],
-        "For": _admitted(told),
+        "Name": reservation["name"],
+        "State": reservation["state"],
+        "From": instant(reservation["start"]),
+        "To": instant(reservation["end"]),
+        "Nodes": reservation["node_set"],
+        "For": _admitted(reservation),
     }
 
 
-def reservation_view(told: "Mapping[str, Any]") -> dict[str, str]:
+def reservation_view(reservation: "Mapping[str, Any]") -> dict[str, str]:
     """Return every field of one ended job; empty values are left out."""
-    chosen = ", ".join([*told["node_groups"], *told["features"]])
+    chosen = ", ".join([*reservation["node_groups"], *reservation["features"]])
     optional = {
-        "Chosen": f"{told['count']} of any" + (f" with {chosen}" if chosen else "") if told["count"] else "",
-        "At End": _AT_END[told["at_end"]],
-        "Automatic": "eligible jobs use it without naming it" if told["automatic"] else "",
-        "Reason": told["reason"],
-        "Made By": told["by"],
-        "Running": ", ".join(map(str, told["running"])),
-        "Waiting": ", ".join(map(str, told["waiting"])),
+        "Chosen": f"{reservation['count']} of any" + (f" with {chosen}" if chosen else "")
+        if reservation["count"]
+        else "",
+        "At End": _AT_END[reservation["at_end"]],
+        "Automatic": "eligible jobs use it without naming it" if reservation["automatic"] else "",
+        "Reason": reservation["reason"],
+        "Made By": reservation["by"],
+        "Running": ", ".join(map(str, reservation["running"])),
+        "Waiting": ", ".join(map(str, reservation["waiting"])),
     }
-    return {**reservation_row(told), **{key: value for key, value in optional.items() if value}}
+    return {**reservation_row(reservation), **{key: value for key, value in optional.items() if value}}
 
 
-def later_start(told: "Mapping[str, Any]") -> str:
+def later_start(reservation: "Mapping[str, Any]") -> str:
     """Say what becomes of a promised start."""
-    now = instant(told["now"]) or "not known any more"
-    return f"job {told['job']} was promised to start at {instant(told['before'])}, and now: {now}"
+    now = instant(reservation["now"]) or "not known any more"
+    return (
+        f"job {reservation['job']} was promised to start at {instant(reservation['before'])}, and now: {now}"
+    )
 
 
-def _admitted(told: "Mapping[str, Any]") -> str:
-    if told["maintenance"]:
+def _admitted(reservation: "Mapping[str, Any]") -> str:
+    if reservation["maintenance"]:
         return "maintenance"
     groups, projects = (
-        [f"@{name}" for name in told["groups"]],
-        [f"project {name}" for name in told["projects"]],
+        [f"@{name}" for name in reservation["groups"]],
+        [f"project {name}" for name in reservation["projects"]],
     )
-    return ", ".join([*told["users"], *groups, *projects])
+    return ", ".join([*reservation["users"], *groups, *projects])
 
 
 CHANGE_COLUMNS = ("When", "Name", "Before", "After", "By", "From")
@@ -105,12 +109,12 @@ def cluster_view(cluster: "Mapping[str, Any]") -> dict[str, str]:
     }
 
 
-def _next_reservation(told: "Mapping[str, Any] | None") -> dict[str, str]:
+def _next_reservation(reservation: "Mapping[str, Any] | None") -> dict[str, str]:
     """Return the reservation that is or comes first, if there is any."""
-    if not told:
+    if not reservation:
         return {}
-    when = f"{instant(told['start'])} to {instant(told['end'])}"
-    return {"Reservation": f"{told['name']}, {counted(told['nodes'], 'node')}, {when}"}
+    when = f"{instant(reservation['start'])} to {instant(reservation['end'])}"
+    return {"Reservation": f"{reservation['name']}, {counted(reservation['nodes'], 'node')}, {when}"}
 
 
 def _you(you: "Mapping[str, Any]") -> dict[str, str]:
@@ -138,7 +142,7 @@ def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
     parts = [f"{name} ({what})" for name, what in cluster.get("failed_parts", {}).items()]
     standbys = [f"{name} ({how})" for name, how in cluster.get("standbys", {}).items()]
     rows = {"Plug-ins": policies, "Failed Parts": parts, "Standby Heads": standbys}
-    return {row: "; ".join(told) for row, told in rows.items() if told}
+    return {row: "; ".join(texts) for row, texts in rows.items() if texts}
 
 
 def _notices(notices: "Mapping[str, Any]") -> dict[str, str]:
@@ -151,22 +155,22 @@ def _counts(by_state: "Mapping[str, int]") -> str:
     return ", ".join(f"{count} {state.lower()}" for state, count in by_state.items() if count) or "none"
 
 
-def history_view(told: "Mapping[str, Any]") -> dict[str, str]:
+def history_view(answer: "Mapping[str, Any]") -> dict[str, str]:
     """Return the fields of ended jobs."""
-    wait = told["wait"]
+    wait = answer["wait"]
     return {
-        "Cluster": told["cluster"],
-        "Jobs": _counts(told["jobs"]),
-        "First Submission": instant(told["first_submitted"]),
-        "Last Submission": instant(told["last_submitted"]),
-        "Users": str(told["users"]),
-        "Never Started": str(told["never_started"]),
-        "Without Limit": str(told["without_limit"]),
-        "Processor Hours": f"{told['processor_seconds'] / 3600:.1f}",
+        "Cluster": answer["cluster"],
+        "Jobs": _counts(answer["jobs"]),
+        "First Submission": instant(answer["first_submitted"]),
+        "Last Submission": instant(answer["last_submitted"]),
+        "Users": str(answer["users"]),
+        "Never Started": str(answer["never_started"]),
+        "Without Limit": str(answer["without_limit"]),
+        "Processor Hours": f"{answer['processor_seconds'] / 3600:.1f}",
         "Wait": ""
         if wait["mean"] is None
         else f"{duration(wait['median'])} median, {duration(wait['mean'])} mean",
-        "Not Over": f"{told['running']} running, {told['queued']} queued",
+        "Not Over": f"{answer['running']} running, {answer['queued']} queued",
     }
 
 
@@ -256,16 +260,16 @@ def share_row(share: "Mapping[str, Any]") -> dict[str, str]:
     }
 
 
-def no_limits(told: "Mapping[str, Any]", *, named: bool = False) -> str:
+def no_limits(answer: "Mapping[str, Any]", *, named: bool = False) -> str:
     """Return why there are no limits to show."""
-    if not told["exist"]:
+    if not answer["exist"]:
         return (
             "No limits of users, projects and groups are set. "
             'Administrators set them: hn cluster params "UserLimits=*:jobs=10,processors=64"'
         )
     if named:
         return "No limits apply to these users, projects and groups, or you may not see them."
-    if told["every"]:
+    if answer["every"]:
         return "Limits are set, but no user, project or group to which they apply has jobs."
     return "No limits apply to you, to your groups or to the projects of your jobs."
 
@@ -285,12 +289,12 @@ PREDICTION_COLUMNS = (
 )
 
 
-def prediction_rows(told: "Mapping[str, Any]") -> list[dict[str, str]]:
+def prediction_rows(answer: "Mapping[str, Any]") -> list[dict[str, str]]:
     """Return a line for all, for each length of predicted wait, and for each policy if there were several."""
-    scores = dict(told["by_predicted_wait"])
-    if len(told["by_policy"]) > 1:
-        scores |= {f"under {policy}": score for policy, score in told["by_policy"].items()}
-    lines = {"any time": told["all"], **scores}
+    scores = dict(answer["by_predicted_wait"])
+    if len(answer["by_policy"]) > 1:
+        scores |= {f"under {policy}": score for policy, score in answer["by_policy"].items()}
+    lines = {"any time": answer["all"], **scores}
     return [_prediction_row(name, score) for name, score in lines.items() if score["jobs"]]
 
 
@@ -307,9 +311,9 @@ def _prediction_row(name: str, score: "Mapping[str, Any]") -> dict[str, str]:
     }
 
 
-def prediction_trailer(told: "Mapping[str, Any]", days: int) -> str:
+def prediction_trailer(answer: "Mapping[str, Any]", days: int) -> str:
     """Return what the numbers mean."""
-    if not told["all"]["jobs"]:
+    if not answer["all"]["jobs"]:
         return ""
     return (
         f"Jobs that had to wait and started in the last {counted(days, 'day')}. P50 should hold for\n"
@@ -328,17 +332,17 @@ def _offset(seconds: float | None) -> str:
 LOG_COLUMNS = ("Policy", *PREDICTION_COLUMNS)
 
 
-def log_rows(told: "Sequence[Mapping[str, Any]]") -> list[dict[str, str]]:
+def log_rows(entries: "Sequence[Mapping[str, Any]]") -> list[dict[str, str]]:
     """Return rows for each policy: all jobs, those that waited, and these by what was predicted."""
-    return [row for outcome in told for row in _policy_rows(outcome)]
+    return [row for outcome in entries for row in _policy_rows(outcome)]
 
 
-def _policy_rows(told: "Mapping[str, Any]") -> "Iterator[dict[str, str]]":
-    by_wait = {score["predicted_wait"]: score for score in told["by_predicted_wait"]}
-    for row in prediction_rows({"all": told["all"], "by_predicted_wait": {}, "by_policy": {}}):
-        yield {"Policy": told["policy"], **row, "Predicted Wait": "any or none"}
-    for row in prediction_rows({"all": told["waited"], "by_predicted_wait": by_wait, "by_policy": {}}):
-        yield {"Policy": told["policy"], **row}
+def _policy_rows(policies: "Mapping[str, Any]") -> "Iterator[dict[str, str]]":
+    by_wait = {score["predicted_wait"]: score for score in policies["by_predicted_wait"]}
+    for row in prediction_rows({"all": policies["all"], "by_predicted_wait": {}, "by_policy": {}}):
+        yield {"Policy": policies["policy"], **row, "Predicted Wait": "any or none"}
+    for row in prediction_rows({"all": policies["waited"], "by_predicted_wait": by_wait, "by_policy": {}}):
+        yield {"Policy": policies["policy"], **row}
 
 
 def how_to_read(warm_up: float) -> str:

@@ -95,7 +95,7 @@ def by_waste(job: "Job") -> tuple[bool, float, int]:
 
 def view(job: "Job") -> dict[str, str]:
     """Return what one job used, and what to request next time."""
-    shown = {
+    fields = {
         "Id": str(job["id"]),
         "Name": job["name"],
         "Owner": job["owner"],
@@ -105,7 +105,7 @@ def view(job: "Job") -> dict[str, str]:
         "Run Time": _run_time(job),
         "GPUs": f"{job['gpus']} held; their use is not measured" if job["gpus"] else "",
     }
-    return {key: value for key, value in shown.items() if value} | {"Next Time": next_time(job)}
+    return {key: value for key, value in fields.items() if value} | {"Next Time": next_time(job)}
 
 
 def _processors(job: "Job") -> str:
@@ -124,13 +124,13 @@ def _memory(job: "Job") -> str:
     peak, each, processors = job["peak_memory"], job["process_memory"], job["task_processors"]
     if peak is None:
         return "not measured" if job["processors"] and not job["so_far"] else ""
-    said = f"{memory(peak)} at most in one task"
+    text = f"{memory(peak)} at most in one task"
     if not each:
-        return f"{said}; none was requested"
+        return f"{text}; none was requested"
     if job["memory_share"] is None:
-        return f"{said}; {each} MB were requested for each processor, and the size of that task is not known"
+        return f"{text}; {each} MB were requested for each processor, and the size of that task is not known"
     per_processor = f" ({each} MB for each of {processors} processors)" if processors > 1 else ""
-    return f"{percent(job['memory_share'])}: {said}, {memory(_requested(job))} requested{per_processor}"
+    return f"{percent(job['memory_share'])}: {text}, {memory(_requested(job))} requested{per_processor}"
 
 
 def _run_time(job: "Job") -> str:

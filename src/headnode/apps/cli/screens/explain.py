@@ -20,25 +20,25 @@ LATENESS = ("expected", "at_worst", "by_limits")  # ways to say by how much a jo
 SUSPENDED = "suspended"  # the head's word for what keeps a suspended job
 
 
-def advice(told: "HeadAnswer", job: "HeadAnswer", *, dry_run: bool = False) -> list[str]:
+def advice(answer: "HeadAnswer", job: "HeadAnswer", *, dry_run: bool = False) -> list[str]:
     """Return what can be done, in the order of the reasons, each once."""
     state = job["state"]
-    if told["refused"] and told["refused"]["fix"]:
-        return [told["refused"]["fix"]]
+    if answer["refused"] and answer["refused"]["fix"]:
+        return [answer["refused"]["fix"]]
     if state == "Configuring" and not dry_run:
-        return [f"submit it: hn job submit /id:{told['job']}"]
+        return [f"submit it: hn job submit /id:{answer['job']}"]
     if job.get("skipped"):
-        return _about_skipped(told)
+        return _about_skipped(answer)
     if state in ("Failed", "Canceled"):
-        return [*_about_failures(told, job), f"run it again: hn job requeue {told['job']}"]
-    late = [f"give it a later deadline: hn job modify {told['job']} /endby:..."] if at_risk(told) else []
-    kinds = dict.fromkeys(reason["kind"] for reason in told["reasons"])
-    return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)] + late
+        return [*_about_failures(answer, job), f"run it again: hn job requeue {answer['job']}"]
+    late = [f"give it a later deadline: hn job modify {answer['job']} /endby:..."] if at_risk(answer) else []
+    kinds = dict.fromkeys(reason["kind"] for reason in answer["reasons"])
+    return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](answer)] + late
 
 
-def _about_skipped(told: "HeadAnswer") -> list[str]:
+def _about_skipped(answer: "HeadAnswer") -> list[str]:
     """Say what brings back a job that was canceled for how another ended."""
-    decided = [one for one in told["dependencies"] if one["status"] == "never"][:MAX_PARENTS]
+    decided = [one for one in answer["dependencies"] if one["status"] == "never"][:MAX_PARENTS]
     over = [one["job"] for one in decided if one["state"] == "Finished"]
     if over:
         return [
@@ -47,31 +47,31 @@ def _about_skipped(told: "HeadAnswer") -> list[str]:
     return [
         f"run job {one['job']} again: hn job requeue {one['job']}; then this job is requeued too"
         for one in decided
-    ] or [f"run it again: hn job requeue {told['job']}"]
+    ] or [f"run it again: hn job requeue {answer['job']}"]
 
 
-def _about_failures(told: "HeadAnswer", job: "HeadAnswer") -> list[str]:
+def _about_failures(answer: "HeadAnswer", job: "HeadAnswer") -> list[str]:
     if not job["tasks"]["failed"]:
         return []
-    return [f"see how its tasks failed: hn job listtasks {told['job']} /state:failed /expandparametric"]
+    return [f"see how its tasks failed: hn job listtasks {answer['job']} /state:failed /expandparametric"]
 
 
-def at_risk(told: "HeadAnswer") -> bool:
+def at_risk(answer: "HeadAnswer") -> bool:
     """Tell whether a job that waits may start too late to end by its deadline."""
-    late = told.get("deadline") or {}
-    return told["job"] is not None and any((late.get(how) or 0) > 0 for how in LATENESS)
+    late = answer.get("deadline") or {}
+    return answer["job"] is not None and any((late.get(how) or 0) > 0 for how in LATENESS)
 
 
-def _about_hold(told: "HeadAnswer") -> list[str]:
-    if told["changes"] or told["job"] is None:
+def _about_hold(answer: "HeadAnswer") -> list[str]:
+    if answer["changes"] or answer["job"] is None:
         return []
-    holds = [reason for reason in told["reasons"] if reason["kind"] == "hold"]
+    holds = [reason for reason in answer["reasons"] if reason["kind"] == "hold"]
     named = [reason["subject"] for reason in holds if reason.get("subject") not in (None, "", SUSPENDED)]
-    points = [_release(told["job"], name) for name in named]
+    points = [_release(answer["job"], name) for name in named]
     if any(not reason.get("subject") for reason in holds):
-        points.append(f"lift the hold: hn job modify {told['job']} /holduntil:")
+        points.append(f"lift the hold: hn job modify {answer['job']} /holduntil:")
     if any(reason.get("subject") == SUSPENDED for reason in holds):
-        points.append(f"resume it: hn job resume {told['job']}")
+        points.append(f"resume it: hn job resume {answer['job']}")
     return points
 
 
@@ -84,20 +84,22 @@ def _release(job: int, name: str) -> str:
     return f"only operators and administrators release it: {command}" if above else f"release it: {command}"
 
 
-def _about_parents(told: "HeadAnswer") -> list[str]:
+def _about_parents(answer: "HeadAnswer") -> list[str]:
     named = [
         reason["subject"]
-        for reason in told["reasons"]
+        for reason in answer["reasons"]
         if reason["kind"] == "dependency" and reason.get("subject")
     ]
     return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:MAX_PARENTS]]
 
 
-def _about_fit(told: "HeadAnswer") -> list[str]:
-    above = [each for each in told["reasons"] if each["kind"] == "never-fits" and _is_limit(each["subject"])]
+def _about_fit(answer: "HeadAnswer") -> list[str]:
+    above = [
+        each for each in answer["reasons"] if each["kind"] == "never-fits" and _is_limit(each["subject"])
+    ]
     if above:
-        return [f"ask for less than your limits (hn cluster limits): hn job modify {told['job']} ..."]
-    return [f"ask for what the nodes have (hn node list), then: hn job modify {told['job']} ..."]
+        return [f"ask for less than your limits (hn cluster limits): hn job modify {answer['job']} ..."]
+    return [f"ask for what the nodes have (hn node list), then: hn job modify {answer['job']} ..."]
 
 
 def _is_limit(subject: str) -> bool:
@@ -127,52 +129,54 @@ OUTSIDE = (
 
 
 def explanation_page(
-    told: "HeadAnswer", job: "HeadAnswer", *, now: float, width: int = WIDE, dry_run: bool = False
+    answer: "HeadAnswer", job: "HeadAnswer", *, now: float, width: int = WIDE, dry_run: bool = False
 ) -> str:
     """Return the page: what the job is, what it waits for, when it may start, what would start it.
 
-    `told` is the head's explanation, `job` the job object; `now` in seconds since 1970.  With `dry_run` the
+    `answer` is the head's explanation, `job` the job object; `now` in seconds since 1970.  With `dry_run` the
     job does not exist: the page tells what would become of it.
     """
     width = max(NARROW, min(width, WIDE))
-    nodes = [reason for reason in told["reasons"] if about_node(reason)]
-    first, then = reasons_in_words(told, now)
+    nodes = [reason for reason in answer["reasons"] if about_node(reason)]
+    first, then = reasons_in_words(answer, now)
     blocks = [
-        "\n".join(layout(headline(told, job, now, dry_run=dry_run), width)),
+        "\n".join(layout(headline(answer, job, now, dry_run=dry_run), width)),
         "\n".join(
-            line for key, value in facts(told, job, now) for line in layout(value, width, f"  {key:<10} ")
+            line for key, value in facts(answer, job, now) for line in layout(value, width, f"  {key:<10} ")
         ),
         section(heading(job, dry_run=dry_run), first, width),
         section("Once released, it would wait because", then, width),
-        _changes(told, now, width),
-        section("It depends on", dependencies_in_words(told.get("dependencies") or ()), width),
-        section("Waiting tasks", waiting_tasks_in_words(told["tasks"]), width),
+        _changes(answer, now, width),
+        section("It depends on", dependencies_in_words(answer.get("dependencies") or ()), width),
+        section("Waiting tasks", waiting_tasks_in_words(answer["tasks"]), width),
         node_rows("Node by node", nodes, now, width),
-        section("What you can do", advice(told, job, dry_run=dry_run), width),
+        section("What you can do", advice(answer, job, dry_run=dry_run), width),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def headline(told: "HeadAnswer", job: "HeadAnswer", now: float, *, dry_run: bool = False) -> str:
+def headline(answer: "HeadAnswer", job: "HeadAnswer", now: float, *, dry_run: bool = False) -> str:
     """Return in one sentence what the job is doing, and when it should start or ended."""
     name = f' "{printable(job["name"])}"' if job["name"] else ""
     if dry_run:
-        return f"Nothing was submitted. The job{name} would {_would(told, now)}."
-    who = f"Job {told['job']}{name} of {job['owner']}"
+        return f"Nothing was submitted. The job{name} would {_would(answer, now)}."
+    subject = f"Job {answer['job']}{name} of {job['owner']}"
     state = job["state"]
     if state in ENDED_STATES:
         return printable(ending(job)) + "."
     if state == "Configuring":
-        return f"{who} has not been submitted. Submitted now, it would {_would(told, now)}."
+        return f"{subject} has not been submitted. Submitted now, it would {_would(answer, now)}."
     if state == "Running":
         since = duration(max(0.0, now - job["started"])) if job["started"] else "now"
         under = f" with alternative {alternative(job)} of its request" if job.get("alternative") else ""
-        return f"{who} has been running for {since}{under}."
-    if any(reason["kind"] == "staging" for reason in told["reasons"]):
+        return f"{subject} has been running for {since}{under}."
+    if any(reason["kind"] == "staging" for reason in answer["reasons"]):
         if state == "Queued":
-            return f"{who} is staging: it is handed over when its files are there."
-        return f"{who} is staging: it starts when its files are there and processors of its nodes are free."
-    return f"{who} is {state.lower()}{_when(told, now)}."
+            return f"{subject} is staging: it is handed over when its files are there."
+        return (
+            f"{subject} is staging: it starts when its files are there and processors of its nodes are free."
+        )
+    return f"{subject} is {state.lower()}{_when(answer, now)}."
 
 
 def heading(job: "HeadAnswer", *, dry_run: bool = False) -> str:
@@ -182,26 +186,26 @@ def heading(job: "HeadAnswer", *, dry_run: bool = False) -> str:
     return "Why it would wait" if dry_run else "Why it waits"
 
 
-def _would(told: "HeadAnswer", now: float) -> str:
-    if told["refused"]:
-        return f"be refused: {told['refused']['what']}"
-    if told["would_start"]:
-        return f"start at once, on {places(told['would_start'])}"
-    return f"wait{_when(told, now)}"
+def _would(answer: "HeadAnswer", now: float) -> str:
+    if answer["refused"]:
+        return f"be refused: {answer['refused']['what']}"
+    if answer["would_start"]:
+        return f"start at once, on {places(answer['would_start'])}"
+    return f"wait{_when(answer, now)}"
 
 
-def _when(told: "HeadAnswer", now: float) -> str:
-    expected = told["expected"] or {}
-    at = expected.get("p50") or told["planned_start"] or expected.get("promise")
+def _when(answer: "HeadAnswer", now: float) -> str:
+    expected = answer["expected"] or {}
+    at = expected.get("p50") or answer["planned_start"] or expected.get("promise")
     if at is None:
-        return _without_time(told)
+        return _without_time(answer)
     wait = at - now
     return " and should start at any moment" if wait < 1 else f" and should start in {duration(wait)}"
 
 
-def _without_time(told: "HeadAnswer") -> str:
+def _without_time(answer: "HeadAnswer") -> str:
     """Return for which limit a job waits whose start cannot be predicted; "" if it waits for none."""
-    limits = [local_times(reason["text"]) for reason in told["reasons"] if reason["kind"] == "limit"]
+    limits = [local_times(reason["text"]) for reason in answer["reasons"] if reason["kind"] == "limit"]
     return f": {limits[0]}. No start can be predicted" if limits else ""
 
 
@@ -210,10 +214,10 @@ def about_node(reason: "HeadAnswer") -> bool:
     return bool(reason["kind"] == "node" and reason.get("subject"))
 
 
-def reasons_in_words(told: "HeadAnswer", now: float) -> tuple[list[str], list[str]]:
+def reasons_in_words(answer: "HeadAnswer", now: float) -> tuple[list[str], list[str]]:
     """Return why the job waits; if it is held or waits for parents, why it would wait without that too."""
-    behind, texts, outside = told["blocked_by"], [], []
-    for reason in told["reasons"]:
+    behind, texts, outside = answer["blocked_by"], [], []
+    for reason in answer["reasons"]:
         if reason["kind"] in OUTSIDE:
             outside.append(local_times(reason["text"]))
         elif behind and reason["kind"] == "priority" and reason["subject"] == str(behind["job"]):
@@ -225,28 +229,28 @@ def reasons_in_words(told: "HeadAnswer", now: float) -> tuple[list[str], list[st
 
 def _reserved(behind: "HeadAnswer", now: float) -> str:
     name = f' "{behind["name"]}"' if behind["name"] else ""
-    who = f"job {behind['job']}{name} of {behind['owner']} is ahead in the queue; it starts"
+    blocker = f"job {behind['job']}{name} of {behind['owner']} is ahead in the queue; it starts"
     where = f"on {places(behind['nodes'])}"
     if behind["at"] is None:
-        return f"{who} {where} when jobs without a run time limit have ended"
+        return f"{blocker} {where} when jobs without a run time limit have ended"
     wait = duration(max(0.0, behind["at"] - now))
-    return f"{who} in {wait} at the latest ({instant(behind['at'])}), {where}"
+    return f"{blocker} in {wait} at the latest ({instant(behind['at'])}), {where}"
 
 
-def _changes(told: "HeadAnswer", now: float, width: int) -> str:
+def _changes(answer: "HeadAnswer", now: float, width: int) -> str:
     """Return what would let it start now, or else sooner, each with what to type."""
-    at_once = [(change["text"], _way(change, told["job"])) for change in told["changes"] if change["now"]]
+    at_once = [(change["text"], _way(change, answer["job"])) for change in answer["changes"] if change["now"]]
     sooner = [
-        (sooner_in_words(change, now), _way(change, told["job"]))
-        for change in told["changes"]
+        (sooner_in_words(change, now), _way(change, answer["job"]))
+        for change in answer["changes"]
         if not change["now"]
     ]
-    cut = ["the search reached its limit; there may be more changes"] if told["incomplete"] else []
+    cut = ["the search reached its limit; there may be more changes"] if answer["incomplete"] else []
     if at_once:
         return section("It would start now", [*at_once, *cut], width)
     if sooner:
         return section("It would start sooner, though not now", [*sooner, *cut], width)
-    if not told["searched"]:
+    if not answer["searched"]:
         return ""
     none = "No change to one or two of its requirements would start it now."
     unknown = "It is not known whether a change would start it now: the search reached its limit."
@@ -275,11 +279,11 @@ def waiting_tasks_in_words(tasks: "Iterable[HeadAnswer]") -> list[str]:
     return points
 
 
-def dependencies_in_words(told: "Iterable[HeadAnswer]") -> list[str]:
+def dependencies_in_words(dependencies: "Iterable[HeadAnswer]") -> list[str]:
     """Return each thing that it waits for or has waited for, and how that stands."""
     stands = {"met": "is satisfied", "open": "is open", "never": "cannot be satisfied"}
     points = []
-    for one in told:
+    for one in dependencies:
         name = f' "{one["name"]}"' if one["name"] else ""
         state = f"the job is {one['state'].lower()}" if one["state"] else "the job is no longer known"
         how = stands.get(one["status"], "")

@@ -38,11 +38,11 @@ def section(title: str, points: "Iterable[str | tuple[str, str]]", width: int) -
     lines: list[str] = []
     for point in points:
         text, typed = (point, "") if isinstance(point, str) else point
-        said = layout(text + (":" if typed else ""), width, POINT)
-        if typed and len(said) == 1 and len(said[0]) + 1 + len(typed) <= width:
-            lines.append(f"{said[0]} {printable(typed)}")
+        laid_out = layout(text + (":" if typed else ""), width, POINT)
+        if typed and len(laid_out) == 1 and len(laid_out[0]) + 1 + len(typed) <= width:
+            lines.append(f"{laid_out[0]} {printable(typed)}")
         else:
-            lines += [*said, f"{BELOW}  {printable(typed)}"] if typed else said
+            lines += [*laid_out, f"{BELOW}  {printable(typed)}"] if typed else laid_out
     return "\n".join([title, *lines] if title else lines) if lines else ""
 
 
@@ -86,12 +86,12 @@ def _held(reason: "HeadAnswer", now: float) -> str:
 def places(nodes: "Iterable[HeadAnswer]") -> str:
     """Return where processors are, such as ``node1 (4), node2 (2)``; of many nodes the first and the rest."""
     each = [(place["node"], place["processors"]) for place in nodes]
-    shown = ", ".join(f"{node} ({processors})" for node, processors in each[:MAX_NODES])
+    listed = ", ".join(f"{node} ({processors})" for node, processors in each[:MAX_NODES])
     left = each[MAX_NODES:]
     if not left:
-        return shown
+        return listed
     count = f"{len(left)} more node" + ("s" if len(left) > 1 else "")
-    return f"{shown} and {count} ({sum(processors for _, processors in left)})"
+    return f"{listed} and {count} ({sum(processors for _, processors in left)})"
 
 
 def _without(text: str, node: str) -> str:
@@ -103,25 +103,25 @@ def _without(text: str, node: str) -> str:
 
 
 def _together(names: list[str]) -> str:
-    shown = ", ".join(names[:MAX_NODES])
-    return shown + (f" and {len(names) - MAX_NODES} more" if len(names) > MAX_NODES else "")
+    listed = ", ".join(names[:MAX_NODES])
+    return listed + (f" and {len(names) - MAX_NODES} more" if len(names) > MAX_NODES else "")
 
 
 SAME = 60.0  # seconds between two instants that are told as one
 
 
-def facts(told: "HeadAnswer", job: "HeadAnswer", now: float) -> "Iterator[tuple[str, str]]":
+def facts(answer: "HeadAnswer", job: "HeadAnswer", now: float) -> "Iterator[tuple[str, str]]":
     """Yield each fact with its name; facts that there are not are left out."""
     facts = {
         "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
         "submitted": _ago(job["submitted"], now),
-        "turn": _turn(told),
-        "score": score_in_words(told),
-        "files": _files_by(told, now),
-        "expected": _expected(told, now),
-        "promised": _promised(told),
-        "site": _site_start(told, now),
-        "deadline": _deadline(told),
+        "turn": _turn(answer),
+        "score": score_in_words(answer),
+        "files": _files_by(answer, now),
+        "expected": _expected(answer, now),
+        "promised": _promised(answer),
+        "site": _site_start(answer, now),
+        "deadline": _deadline(answer),
         "holds": _holds(job),
         "share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
         "ends by": _ends(job, now),
@@ -130,18 +130,18 @@ def facts(told: "HeadAnswer", job: "HeadAnswer", now: float) -> "Iterator[tuple[
     return ((key, value) for key, value in facts.items() if value)
 
 
-def _deadline(told: "HeadAnswer") -> str:
+def _deadline(answer: "HeadAnswer") -> str:
     """Return when it must have ended, and by how much it would be late by what is known of its start."""
-    deadline = told.get("deadline")
+    deadline = answer.get("deadline")
     if not deadline:
         return ""
-    said = f"it must end by {instant(deadline['at'])}"
+    text = f"it must end by {instant(deadline['at'])}"
     words = {"expected": "as things stand", "at_worst": "in 1 of 10 cases", "by_limits": "by run time limits"}
     late = next(((how, deadline[how]) for how in words if (deadline[how] or 0) > 0), None)
     if late is None:
-        return said
+        return text
     how, seconds = late
-    return f"{said}; at risk: {words[how]} it would start {duration(seconds)} too late"
+    return f"{text}; at risk: {words[how]} it would start {duration(seconds)} too late"
 
 
 def _run_time(seconds: float | None) -> str:
@@ -152,35 +152,37 @@ def _ago(at: float | None, now: float) -> str:
     return f"{instant(at)}, {duration(max(0.0, now - at))} ago" if at else ""
 
 
-def _waits(told: "HeadAnswer") -> bool:
-    return told["state"] in ("Queued", "Configuring") and not told["would_start"] and not told["refused"]
+def _waits(answer: "HeadAnswer") -> bool:
+    return (
+        answer["state"] in ("Queued", "Configuring") and not answer["would_start"] and not answer["refused"]
+    )
 
 
-def _turn(told: "HeadAnswer") -> str:
-    if site := told.get("site"):
+def _turn(answer: "HeadAnswer") -> str:
+    if site := answer.get("site"):
         return _turn_there(site)
-    if not _waits(told) or _is_elsewhere(told):
+    if not _waits(answer) or _is_elsewhere(answer):
         return ""
-    if not told["ahead"]:
+    if not answer["ahead"]:
         return "first in the queue"
-    named = ", ".join(map(_other, told["jobs_ahead"]))
-    more = told["ahead"] - len(told["jobs_ahead"])
+    named = ", ".join(map(_other, answer["jobs_ahead"]))
+    more = answer["ahead"] - len(answer["jobs_ahead"])
     some = f": {named}" + (f" and {more} more" if more else "") if named else ""
-    return f"{counted(told['ahead'], 'job')} ahead of it in the queue{some}"
+    return f"{counted(answer['ahead'], 'job')} ahead of it in the queue{some}"
 
 
-def score_in_words(told: "HeadAnswer") -> str:
+def score_in_words(answer: "HeadAnswer") -> str:
     """Return what orders the job within its priority."""
-    score = told.get("score")
-    if not score or not _waits(told):
+    score = answer.get("score")
+    if not score or not _waits(answer):
         return ""
     parts = {"fair share": score["fair_share"], "age": score["age"], "size": score["size"]}
     named = " + ".join(f"{name} {value:.1f}" for name, value in parts.items() if value)
     return f"{sum(parts.values()):.1f} = {named or '0'}; larger scores go first"
 
 
-def _is_elsewhere(told: "HeadAnswer") -> bool:
-    return any(reason["kind"] == "resource" for reason in told["reasons"])
+def _is_elsewhere(answer: "HeadAnswer") -> bool:
+    return any(reason["kind"] == "resource" for reason in answer["reasons"])
 
 
 def _turn_there(site: "HeadAnswer") -> str:
@@ -198,9 +200,9 @@ def _there(job: "HeadAnswer") -> str:
     return f"{job['id']} of {job['user']} ({counted(job['processors'], 'core')}, {_short(job['run_time'])})"
 
 
-def _site_start(told: "HeadAnswer", now: float) -> str:
+def _site_start(answer: "HeadAnswer", now: float) -> str:
     """Return the start that the site itself expects, and what is known of ours."""
-    site, expected = told.get("site"), told["expected"]
+    site, expected = answer.get("site"), answer["expected"]
     if not site:
         return ""
     at = site["site_start"]
@@ -225,9 +227,9 @@ def _short(seconds: float | None) -> str:
     return "no limit" if seconds is None else duration(seconds)
 
 
-def _expected(told: "HeadAnswer", now: float) -> str:
+def _expected(answer: "HeadAnswer", now: float) -> str:
     """Return when the run times of the past let it start, unless that is what is promised."""
-    expected = told["expected"]
+    expected = answer["expected"]
     if not expected or expected["p50"] is None or _alike(expected["p50"], expected["promise"]):
         return ""
     late = expected["p90"] is not None and not _alike(expected["p50"], expected["p90"])
@@ -237,9 +239,9 @@ def _expected(told: "HeadAnswer", now: float) -> str:
     return f"{instant(expected['p50'])} (in {wait}), {source}{nine}"
 
 
-def _files_by(told: "HeadAnswer", now: float) -> str:
+def _files_by(answer: "HeadAnswer", now: float) -> str:
     """Return when its input files are copied."""
-    at = (told["expected"] or {}).get("files_by")
+    at = (answer["expected"] or {}).get("files_by")
     return f"copied by {instant(at)} (in {duration(max(0.0, at - now))}) at the rate so far" if at else ""
 
 
@@ -247,14 +249,14 @@ def _alike(one: float, other: float | None) -> bool:
     return other is not None and abs(one - other) < SAME
 
 
-def _promised(told: "HeadAnswer") -> str:
-    if not _waits(told) or _is_elsewhere(told):
+def _promised(answer: "HeadAnswer") -> str:
+    if not _waits(answer) or _is_elsewhere(answer):
         return ""
-    expected = told["expected"] or {"promise": None}
-    at = told["planned_start"] or expected["promise"]
+    expected = answer["expected"] or {"promise": None}
+    at = answer["planned_start"] or expected["promise"]
     if at is None:
         return "no start can be promised yet"
-    held = told["reservation"]
+    held = answer["reservation"]
     where = f"; then on {places(held['nodes'])}" if held else ""
     return f"{instant(at)} or sooner, if running jobs end by their limits{where}"
 

@@ -60,25 +60,25 @@ def option_in_words(name: str, value: "Any") -> str:
 def _alternative(spec: "Spec") -> str:
     """Return what an alternative says in one line; what it does not say is as in the job."""
     tasks = [_in_one_line(task) for task in spec.get("tasks", ())]
-    said = [_in_one_line({name: value for name, value in spec.items() if name != "tasks"})]
+    parts = [_in_one_line({name: value for name, value in spec.items() if name != "tasks"})]
     if len(tasks) == 1:
-        said += tasks
+        parts += tasks
     else:
-        said += [f"task {number}: {text}" for number, text in enumerate(tasks[:_MAX_TASKS], start=1) if text]
-        said += [counted(len(tasks) - _MAX_TASKS, "more task")] if len(tasks) > _MAX_TASKS else []
-    return "; ".join(text for text in said if text) or "as the job"
+        parts += [f"task {number}: {text}" for number, text in enumerate(tasks[:_MAX_TASKS], start=1) if text]
+        parts += [counted(len(tasks) - _MAX_TASKS, "more task")] if len(tasks) > _MAX_TASKS else []
+    return "; ".join(text for text in parts if text) or "as the job"
 
 
 def _in_one_line(spec: "Spec") -> str:
-    said = [f"size {limits(spec)}"] if "minimum" in spec or "maximum" in spec else []
+    parts = [f"size {limits(spec)}"] if "minimum" in spec or "maximum" in spec else []
     for name, value in spec.items():
         if name == "run_time":
-            said.append(f"run time {time_limit(value)}")
+            parts.append(f"run time {time_limit(value)}")
         elif isinstance(value, dict):
-            said += [f"{inner.replace('_', ' ')} {_plain(item)}" for inner, item in value.items()]
+            parts += [f"{inner.replace('_', ' ')} {_plain(item)}" for inner, item in value.items()]
         elif name not in ("minimum", "maximum"):
-            said.append(f"{name.replace('_', ' ')} {_plain(value)}")
-    return ", ".join(said)
+            parts.append(f"{name.replace('_', ' ')} {_plain(value)}")
+    return ", ".join(parts)
 
 
 def _plain(value: "Any") -> str:
@@ -131,7 +131,7 @@ def request(job: "Job") -> str:
 
 def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[str, str]:
     """Return every field of one job; empty values are left out, but for the keys that scripts read."""
-    told = {
+    fields = {
         "Id": str(job["id"]),
         "Name": job["name"],
         "Owner": job["owner"],
@@ -142,10 +142,10 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
         **_filled(requested(job.get("spec") or {}) if detailed else {}),
     }
     if history:
-        told["History"] = "\n".join(
+        fields["History"] = "\n".join(
             f"{instant(entry['at'])}  {local_times(entry['text'])}" for entry in job["history"]
         )
-    return told
+    return fields
 
 
 def _at_resource(job: "Mapping[str, Any]") -> str:
@@ -206,21 +206,21 @@ def _end_of(job: "Job") -> str:
 
 def _limit(job: "Job") -> dict[str, str]:
     """Return the run time limit of a job, and the signal that it gets before."""
-    told = {"Run Time": time_limit(job["run_time"])}
+    fields = {"Run Time": time_limit(job["run_time"])}
     if text := (job.get("spec") or {}).get("signal"):
         from headnode.core.model.signals import read_limit_signal, signal_name
 
         asked = read_limit_signal(text)
         receiver = _RECEIVERS[asked.target]
-        told["Signal"] = f"{signal_name(asked.number)}, {asked.before:g} s before the limit, to {receiver}"
-    return told
+        fields["Signal"] = f"{signal_name(asked.number)}, {asked.before:g} s before the limit, to {receiver}"
+    return fields
 
 
-def _bank(told: "Mapping[str, Any]") -> dict[str, str]:
+def _bank(answer: "Mapping[str, Any]") -> dict[str, str]:
     """Return what the bank has reserved and charged for a job."""
-    amounts = {name: told.get(name.lower()) for name in ("Reserved", "Charged")}
-    shown = {name: "" if amount is None else f"{amount:.15g}" for name, amount in amounts.items()}
-    return {"Account": told.get("account") or "", **shown, "Due At Bank": told.get("due") or ""}
+    amounts = {name: answer.get(name.lower()) for name in ("Reserved", "Charged")}
+    texts = {name: "" if amount is None else f"{amount:.15g}" for name, amount in amounts.items()}
+    return {"Account": answer.get("account") or "", **texts, "Due At Bank": answer.get("due") or ""}
 
 
 def alternative(job: "Job") -> str:
@@ -237,11 +237,13 @@ def _hold(hold: "Mapping[str, Any]") -> str:
     return f"{hold['name']}, set{by} at {instant(hold['at'])}{why}"
 
 
-def _dependency(told: "Mapping[str, Any]") -> str:
+def _dependency(dependency: "Mapping[str, Any]") -> str:
     """Return a job that one depends on, or that depends on it: ``job 12 "prepare", OnSuccess: Running``."""
-    name = f' "{told["name"]}"' if told["name"] else ""
-    waits = ", still waited for" if told.get("status") == "open" else ""
-    return f"job {told['job']}{name}, {told['condition']}: {told['state'] or 'unknown'}{waits}"
+    name = f' "{dependency["name"]}"' if dependency["name"] else ""
+    waits = ", still waited for" if dependency.get("status") == "open" else ""
+    return (
+        f"job {dependency['job']}{name}, {dependency['condition']}: {dependency['state'] or 'unknown'}{waits}"
+    )
 
 
 def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str, str]:
@@ -264,16 +266,18 @@ def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str
     }
 
 
-def expected(told: "Mapping[str, Any] | None") -> dict[str, str]:
+def expected(forecast: "Mapping[str, Any] | None") -> dict[str, str]:
     """Return when a job should start, as far as that can be said."""
-    if not told:
+    if not forecast:
         return {}
     by_limits = "by run time limits, if no job gets ahead of it"
     return {
-        "Expected Start": instant(told["p50"]),
-        "Expected By": f"{instant(told['p90'])}, in 9 of 10 cases" if told["p90"] else "",
-        "Promised Start": f"{instant(told['promise'])}, {by_limits}" if told["promise"] else "",
-        "Files Expected": f"{instant(files)}, at the rate so far" if (files := told.get("files_by")) else "",
+        "Expected Start": instant(forecast["p50"]),
+        "Expected By": f"{instant(forecast['p90'])}, in 9 of 10 cases" if forecast["p90"] else "",
+        "Promised Start": f"{instant(forecast['promise'])}, {by_limits}" if forecast["promise"] else "",
+        "Files Expected": f"{instant(files)}, at the rate so far"
+        if (files := forecast.get("files_by"))
+        else "",
     }
 
 
@@ -294,8 +298,8 @@ def tasks_in_words(tasks: "Mapping[str, int]") -> str:
     return f"{tasks['total']} total" + (f": {', '.join(parts)}" if parts else "")
 
 
-def _filled(told: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in told.items() if value}
+def _filled(fields: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in fields.items() if value}
 
 
 def ending(job: "Job") -> str:
@@ -307,11 +311,11 @@ def ending(job: "Job") -> str:
         if tasks[state]
     ]
     name = f" {job['name']!r}" if job["name"] else ""
-    said = f"Job {job['id']}{name} {_verb(job['state'])}" + (f": {', '.join(parts)}" if parts else "")
+    sentence = f"Job {job['id']}{name} {_verb(job['state'])}" + (f": {', '.join(parts)}" if parts else "")
     if job["started"] and job["ended"]:
         took = elapsed(job["started"], job["ended"])
-        said += "" if took is None else f", in {duration(took)}"
-    return said + (f"; {job['message']}" if job["message"] and job["state"] != "Finished" else "")
+        sentence += "" if took is None else f", in {duration(took)}"
+    return sentence + (f"; {job['message']}" if job["message"] and job["state"] != "Finished" else "")
 
 
 def _verb(state: str) -> str:

@@ -113,12 +113,12 @@ def waits_in_words(job: "Job", now: float) -> str:
 
 def _last(job: "Job", now: float) -> str:
     """Return where a job runs or ran, or why it waits and when it should start."""
-    said = local_times(job["pending_reason"] or "")
-    if said and (job["state"] == "Queued" or state_word(job) == "Staging"):
+    reason = local_times(job["pending_reason"] or "")
+    if reason and (job["state"] == "Queued" or state_word(job) == "Staging"):
         soon = expected_in(job, now)
-        return f"{soon}: {said}" if soon else str(said)
+        return f"{soon}: {reason}" if soon else str(reason)
     nodes = job.get("nodes") or ""
-    remark = said or job["message"] or job.get("progress_message") or ""
+    remark = reason or job["message"] or job.get("progress_message") or ""
     if job["state"] == "Finished" and nodes:
         return str(nodes)
     return f"{nodes}: {remark}" if nodes and remark else str(nodes or remark)

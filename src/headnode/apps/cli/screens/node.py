@@ -54,10 +54,10 @@ def _why_closed(node: "Node") -> str:
     if not drains:
         return ""
     first = drains[0]
-    who = _BY.get(first["cause"]) or f"by {first['by']}"
+    cause = _BY.get(first["cause"]) or f"by {first['by']}"
     began = "since" if node["state"] in ("Drained", "Draining") else "from"
-    said = f"{began} {instant(first['closes'])}, {who}"
-    return f"{said}: {first['reason']}" if first["reason"] else said
+    sentence = f"{began} {instant(first['closes'])}, {cause}"
+    return f"{sentence}: {first['reason']}" if first["reason"] else sentence
 
 
 def view(node: "Node") -> dict[str, str]:
@@ -93,8 +93,8 @@ def view(node: "Node") -> dict[str, str]:
         "Jobs": ", ".join(map(str, jobs)),
     }
     # Of the reason, Drain and Since say more.
-    shown = {key: value for key, value in row(node).items() if key not in (GPUS, REASON)}
-    return {**shown, **{key: value for key, value in optional.items() if value}}
+    fields = {key: value for key, value in row(node).items() if key not in (GPUS, REASON)}
+    return {**fields, **{key: value for key, value in optional.items() if value}}
 
 
 _GROUPS = {"v2": "version 2", "v1": "version 1", "none": "none"}
@@ -159,12 +159,14 @@ _BY = {
 
 
 def _drain(name: str, drain: "Mapping[str, Any]") -> str:
-    who = _BY.get(drain["cause"]) or f"by {drain['by']}"
-    said = f"from {instant(drain['closes'])} on, {who}"
-    said = f"{said}, by force" if drain.get("force") else said
-    said = f"{said}: {drain['reason']}" if drain["reason"] else said
+    cause = _BY.get(drain["cause"]) or f"by {drain['by']}"
+    sentence = f"from {instant(drain['closes'])} on, {cause}"
+    sentence = f"{sentence}, by force" if drain.get("force") else sentence
+    sentence = f"{sentence}: {drain['reason']}" if drain["reason"] else sentence
     return (
-        f"{said}; when that is corrected: hn node resume {name}" if drain["cause"] in _PREP_STATES else said
+        f"{sentence}; when that is corrected: hn node resume {name}"
+        if drain["cause"] in _PREP_STATES
+        else sentence
     )
 
 

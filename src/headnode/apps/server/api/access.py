@@ -58,41 +58,41 @@ def audit_entry(
 
     about:  `audited_fields` of the request, and `audited_answer` of its answer
     """
-    said: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "when": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
         "user": user.name if user is not None else "",
         "uid": user.uid if user is not None else None,
         "from": origin,
         "verb": verb,
     }
-    return said | about | {"outcome": outcome}
+    return entry | about | {"outcome": outcome}
 
 
 def audited_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the small part of a request that the audit log keeps: what the request is about."""
-    said = {name: fields[name] for name in _AUDITED_FIELDS if name in fields and _is_plain(fields[name])}
+    audited = {name: fields[name] for name in _AUDITED_FIELDS if name in fields and _is_plain(fields[name])}
     if isinstance(values := fields.get("values"), dict):
         some = list(values.items())[:_MAX_VALUE]
-        said["parameters"] = {
+        audited["parameters"] = {
             str(name)[:_MAX_VALUE]: value for name, value in some if value is None or _is_plain(value)
         }
     terms = fields.get("terms")
     for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
         if _is_plain(whom):  # `user` is always the requesting user
-            said.setdefault("owner", whom)
-    return said
+            audited.setdefault("owner", whom)
+    return audited
 
 
 def audited_answer(answer: object) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
     names = ("job", "jobs", "owner", "token")
-    told = {name: getattr(answer, name, None) for name in names}
+    audited = {name: getattr(answer, name, None) for name in names}
     from headnode.protocol.job_answers import SubmitJobsAnswer  # with the first request of a client
 
     if isinstance(answer, SubmitJobsAnswer):
         refused = [(n, each.refused.code) for n, each in enumerate(answer.submissions) if each.refused]
-        told["refused"] = [f"{number}: {code}" for number, code in refused] or None
-    return {name: value for name, value in told.items() if _is_plain(value)}
+        audited["refused"] = [f"{number}: {code}" for number, code in refused] or None
+    return {name: value for name, value in audited.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> bool:

@@ -86,7 +86,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
     """Show the cluster."""
     ended = context.lookups.archive.count_ended(owner=None)
     settings, archive = context.engine.settings, context.lookups.archive
-    shown = ClusterObject(
+    answer = ClusterObject(
         name=context.name,
         version=__version__,
         started=context.started,
@@ -109,7 +109,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         failed_parts=dict(context.failed_parts),
         standbys={} if context.standbys is None else context.standbys.in_words(),
     )
-    return ClusterAnswer(shown)
+    return ClusterAnswer(answer)
 
 
 def _notices(context: ServerContext) -> NoticeCounts:

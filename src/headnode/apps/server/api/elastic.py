@@ -68,22 +68,22 @@ async def set_elastic_pool(context: ServerContext, by: User, request: SetElastic
             what="this head has no address at which the agents of allocations could join",
             fix="start it with one: hn down; hn up --listen HOST",
         )
-    wish = (
+    pool = (
         known.pool
         if known is not None
         else ElasticPool(
             name=request.name, resource=request.resource or "", owner=by.name, uid=by.uid, gid=by.gid
         )
     )
-    said = {name: value for name in _FIELDS if (value := getattr(request, name)) is not None}
-    said |= {name: Seconds(value) for name in _TIMES if (value := getattr(request, name)) is not None}
+    changes = {name: value for name in _FIELDS if (value := getattr(request, name)) is not None}
+    changes |= {name: Seconds(value) for name in _TIMES if (value := getattr(request, name)) is not None}
     if request.most_node_hours is not None:
-        said["most_node_hours"] = request.most_node_hours or None
+        changes["most_node_hours"] = request.most_node_hours or None
     if request.node_price is not None:
-        said["node_price"] = request.node_price
+        changes["node_price"] = request.node_price
     if request.most_cost is not None:
-        said["most_cost"] = request.most_cost or None
-    await context.ask(c.SetElasticPool(by=by, pool=replace(wish, **said)))
+        changes["most_cost"] = request.most_cost or None
+    await context.ask(c.SetElasticPool(by=by, pool=replace(pool, **changes)))
     return _answer(context, request.name)
 
 

@@ -208,10 +208,10 @@ def _of_job(kind: str, data_of: Callable[[Any], Data]) -> ObjectOf:
 
 
 def _of_start(kind: str, data_of: Callable[[Any], Data]) -> ObjectOf:
-    here, elsewhere = _of_job(kind, data_of), _of_others(kind, data_of)
+    to_node, elsewhere = _of_job(kind, data_of), _of_others(kind, data_of)
 
     def made(number: int, event: j.JobStarted, owner: OwnerOf) -> EventObject:
-        return (elsewhere if event.resource else here)(number, event, owner)
+        return (elsewhere if event.resource else to_node)(number, event, owner)
 
     return made
 

@@ -188,15 +188,15 @@ async def watch_events(
     """
     pages = EventPages(context, request)
     with context.feed.following() as follower:
-        told = False  # that the head has begun
+        began = False  # that the head has begun
         while True:
             by.user()  # a token may have been revoked meanwhile
             follower.clear()
             answer = pages.next()
             context.feed.seen(follower, pages.after)
-            if answer.events or not told:
+            if answer.events or not began:
                 yield answer
-                told = True
+                began = True
             if not pages.at_end:
                 await by.turn()
                 continue
@@ -204,7 +204,7 @@ async def watch_events(
                 async with asyncio.timeout(MAX_SILENCE):
                     await follower.wait()
             except TimeoutError:
-                told = False
+                began = False
             else:
                 await asyncio.sleep(BETWEEN_ANSWERS)  # collect what belongs together
                 await by.turn()
@@ -212,8 +212,8 @@ async def watch_events(
 
 def _state_by(event: Event) -> str:
     """Return the state of the job after an event; empty if the event changes none."""
-    told = EVENT_TYPES.get(type(event)) if isinstance(event, JobEvent) else None
-    return "" if told is None else told[1](event).get("state", "")
+    event_type = EVENT_TYPES.get(type(event)) if isinstance(event, JobEvent) else None
+    return "" if event_type is None else event_type[1](event).get("state", "")
 
 
 @verb(READS)

@@ -162,15 +162,15 @@ def dependents_of(context: ServerContext, found: FoundJob) -> list[DependentObje
     group = context.lookups.group(own.group, own.owner) if own.group else []
     candidates = {record.id: record for record in group}
     candidates |= {job: context.cluster.jobs[job] for job in waiting}
-    told = []
+    dependents = []
     for job, record in sorted(candidates.items()):
         spec = context.cluster.written(record)
-        told += [
+        dependents += [
             DependentObject(job, condition.value, spec.name, STATE_NAMES[record.state])
             for parent, condition in dependencies(spec)
             if parent == own.id
         ]
-    return told
+    return dependents
 
 
 MAX_SEARCHED = 20_000
@@ -189,11 +189,11 @@ async def with_parents(context: ServerContext, by: User, described: DescribedJob
     if not any(spec.named_parents for spec in described.specs):
         return described
     specs: list[JobSpec] = []
-    told: list[ReportItem] = []
+    items: list[ReportItem] = []
     for spec in described.specs:
         owner = plain_name(spec.run_as) if is_other(by, spec) else by.name
         found = {parent: await _job_called(context, owner, parent) for parent in spec.named_parents}
-        told += (
+        items += (
             ReportItem(
                 Fidelity.NOTE,
                 f"job {spec.name!r}" if spec.name else "job",
@@ -202,7 +202,7 @@ async def with_parents(context: ServerContext, by: User, described: DescribedJob
             for parent, job in found.items()
         )
         specs.append(_linked(spec, found))
-    return described._replace(specs=specs, report=(*described.report, *told))
+    return described._replace(specs=specs, report=(*described.report, *items))
 
 
 def _linked(spec: JobSpec, found: dict[NamedParent, int]) -> JobSpec:

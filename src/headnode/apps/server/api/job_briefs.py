@@ -35,8 +35,8 @@ class Brief(NamedTuple):
 
 def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
     """Return what lists show of a job's description.  Cost: O(tasks)."""
-    given = written_spec(record, spec)
-    request = own_request(given)
+    written = written_spec(record, spec)
+    request = own_request(written)
     command = public_command(spec.tasks[0].command) if spec.tasks else ""
     if len(command) > MAX_COMMAND:
         command = f"{command[: MAX_COMMAND - 1]}…"
@@ -45,8 +45,8 @@ def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
         project=spec.project,
         minimum=request.minimum,
         maximum=request.maximum,
-        unit=given.unit.value,
-        run_time=None if given.run_time == FOREVER else given.run_time,
+        unit=written.unit.value,
+        run_time=None if written.run_time == FOREVER else written.run_time,
         command=command,
         instances=sum(task.instances for task in spec.tasks),
         array=array_of(spec),

@@ -44,14 +44,14 @@ async def job_efficiency(context: ServerContext, by: User, request: EfficiencyRe
         until=request.until,
     )
     page = page_of(context, wanted, owner, states_named(request.states))
-    shown: list[EfficiencyObject] = []
+    jobs: list[EfficiencyObject] = []
     read = 0  # bytes: unlike lists, this reads descriptions of jobs that are alive too
     for found in page.jobs:
         read += len(found.record.spec)
-        if shown and read > PAGE_BYTES.most:
-            return EfficiencyAnswer(shown, shown[-1].id)
-        shown.append(efficiency_object(context, found))
-    return EfficiencyAnswer(shown, page.more)
+        if jobs and read > PAGE_BYTES.most:
+            return EfficiencyAnswer(jobs, jobs[-1].id)
+        jobs.append(efficiency_object(context, found))
+    return EfficiencyAnswer(jobs, page.more)
 
 
 def efficiency_object(context: ServerContext, found: FoundJob) -> EfficiencyObject:

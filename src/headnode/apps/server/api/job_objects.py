@@ -304,16 +304,16 @@ def _shown(
 
 
 def _outcome(row: InstanceEnd) -> Object:
-    said = row.outcome
+    outcome = row.outcome
     return {
-        "exit_code": said.exit_code,
-        "signal": said.signal,
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
         "node": " ".join(row.nodes or (row.node,)),
         "processors": [],
-        "started": said.started,
-        "ended": said.ended,
-        **said.usage._asdict(),
-        "message": said.message,
+        "started": outcome.started,
+        "ended": outcome.ended,
+        **outcome.usage._asdict(),
+        "message": outcome.message,
         "attempt": row.attempt,
         "cause": row.cause,
     }
@@ -333,12 +333,12 @@ _NEVER_RAN: Object = {
 """The course of an instance that has not begun."""
 
 
-def detailed_task(shown: TaskObject, task: TaskSpec, *, private: bool) -> DetailedTask:
+def detailed_task(answer: TaskObject, task: TaskSpec, *, private: bool) -> DetailedTask:
     """Return a task with everything there is to know of it; `private`: its environment is left out."""
     from headnode.core.formats.job_views import write_job_json
 
     return DetailedTask(
-        **(msgspec.structs.asdict(shown) | {"command": task.command}),
+        **(msgspec.structs.asdict(answer) | {"command": task.command}),
         spec=write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
         standard_input=task.standard_input,
         standard_output=task.standard_output,

@@ -55,8 +55,8 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
 def _uncounted_licences(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]:
     """Yield what is to be said of each licence that this cluster does not count."""
     there = ", ".join(sorted(counted)) or "none"
-    wishes = [*spec.licences, *(request for other in spec.alternatives for request in other.licences or ())]
-    for feature in sorted({request.feature for request in wishes} - counted):
+    licences = [*spec.licences, *(request for other in spec.alternatives for request in other.licences or ())]
+    for feature in sorted({request.feature for request in licences} - counted):
         yield (
             f"the job does not wait for licence {feature!r}: the cluster counts {there} "
             "(hn cluster params Licences)"
@@ -366,7 +366,7 @@ def _read_file(text: str, request: CreateJobRequest, site: SiteFeatures, user: s
         strict=request.strict,
         lenient=request.lenient,
         language=dialects.dialect_named(request.dialect).language if request.dialect else None,
-        files={name: said.encode() for name, said in request.files.items()},
+        files={name: content.encode() for name, content in request.files.items()},
         values=request.values,
         machine=site.name,
         resources=site.resources,

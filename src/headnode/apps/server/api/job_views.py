@@ -329,11 +329,11 @@ async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> 
         return _jobs_of_group(context, by, request, request.group)
     owner = by.name if request.owner == "" else request.owner
     page = page_of(context, request, owner, states_named(request.states))
-    shown = [listed_job(context, found) for found in page.jobs]
+    listed = [listed_job(context, found) for found in page.jobs]
     total = sum(context.cluster.counts.values()) + sum(
         context.lookups.archive.count_ended(owner=None).values()
     )
-    return JobsAnswer(shown, page.more, total, damage=list(context.lookups.archive.damage()))
+    return JobsAnswer(listed, page.more, total, damage=list(context.lookups.archive.damage()))
 
 
 def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest, name: str) -> JobsAnswer:
@@ -344,15 +344,15 @@ def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest,
     wanted = [job for job in reversed(group) if not states or job.state in states]
     page = [job for job in wanted if request.before is None or job.id < request.before]
     limit, read = min(max(1, request.limit), PAGE.most), 0
-    shown: list[ListedJob] = []
+    jobs: list[ListedJob] = []
     for record in page[:limit]:
         found = context.lookups.job(record.id)
         read += context.briefs.weight(found)
-        if shown and read > PAGE_BYTES.most:
+        if jobs and read > PAGE_BYTES.most:
             break
-        shown.append(listed_job(context, found))
-    more = shown[-1].id if len(page) > len(shown) else None
-    return JobsAnswer(shown, more, len(group), group=summary(name, group))
+        jobs.append(listed_job(context, found))
+    more = jobs[-1].id if len(page) > len(jobs) else None
+    return JobsAnswer(jobs, more, len(group), group=summary(name, group))
 
 
 def history_of(context: ServerContext, job: JobId, limit: int) -> list[HistoryEntry]:

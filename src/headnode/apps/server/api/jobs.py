@@ -305,7 +305,7 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobA
     found = context.lookups.job(request.job)
     spec, left_out = seen_by(context, by, found)
     plan = context.engine.last_plan
-    shown = show.detailed_job(
+    answer = show.detailed_job(
         found.record,
         spec,
         context.briefs.of(found),
@@ -319,7 +319,7 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobA
         dependencies=dependencies_of(context, found),
         dependents=dependents_of(context, found),
     )
-    return JobAnswer(shown)
+    return JobAnswer(answer)
 
 
 @verb(READS)

@@ -54,9 +54,9 @@ async def limits(context: ServerContext, by: User, request: ListLimitsRequest) -
     ordered = sorted(owner for owner in map(_place, owners) if after is None or owner > after)
     page = ordered[: min(max(1, request.limit), OWNER_PAGE.most)]
     spent = _minutes(cluster, page, context.now())
-    shown = [use for scope, name in page for use in _uses(cluster, _SCOPES[scope], name, counted, spent)]
+    uses = [use for scope, name in page for use in _uses(cluster, _SCOPES[scope], name, counted, spent)]
     more = ",".join(map(str, page[-1])) if len(page) < len(ordered) else None
-    return LimitsAnswer(by.oversees, exist=True, limits=shown, more=more)
+    return LimitsAnswer(by.oversees, exist=True, limits=uses, more=more)
 
 
 def _place(owner: tuple[LimitScope, str]) -> tuple[int, str]:

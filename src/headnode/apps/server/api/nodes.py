@@ -227,24 +227,24 @@ def _registered(before: NodeFacts | None, event: e.NodeRegistered) -> str:
         and not (name in _TOLD_LATER and not getattr(before, name))
     ]
     rebooted = before.boot_id and now.boot_id != before.boot_id
-    said = "Its machine was rebooted" if rebooted else "Registered anew"
-    return f"{said}: {', '.join(changed)}" if changed else said if rebooted else ""
+    sentence = "Its machine was rebooted" if rebooted else "Registered anew"
+    return f"{sentence}: {', '.join(changed)}" if changed else sentence if rebooted else ""
 
 
 def _sentence(event: Event) -> str:
-    by = f" by {who}" if (who := getattr(event, "by", "")) else ""
+    by = f" by {user}" if (user := getattr(event, "by", "")) else ""
     match event:
         case e.NodeDrained(cause=cause, closes=closes, reason=reason, force=force):
-            said = _DRAINED.get(cause, f"Drained{by}") + (", by force" if force else "")
-            said += f", from {instant_text(closes)} on" if closes > event.at else ""
-            return f"{said}: {reason}" if reason else said
+            sentence = _DRAINED.get(cause, f"Drained{by}") + (", by force" if force else "")
+            sentence += f", from {instant_text(closes)} on" if closes > event.at else ""
+            return f"{sentence}: {reason}" if reason else sentence
         case e.NodeDrainLifted(cause=cause) if not by:
             return "Its health check succeeds again" if cause == "health" else f"Drain lifted ({cause})"
         case e.NodeDrainLifted():
             return f"Drain lifted{by}"
         case e.NodeModified(groups=groups, features=features, comment=comment):
-            given = {"groups": groups, "features": features, "comment": comment}
-            named = [name for name, value in given.items() if value is not None]
+            changes = {"groups": groups, "features": features, "comment": comment}
+            named = [name for name, value in changes.items() if value is not None]
             return f"Set{by}: {', '.join(named)}"
         case _:
             return _WORDS[type(event)] + by if type(event) in _WORDS else ""
@@ -266,12 +266,12 @@ async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -
             fix=f"use {', '.join(NODE_WORDS)} or all",
         )
     now = context.now()
-    shown = [
+    objects = [
         node_object(NodeObject, context.cluster, node, now)
         for _, node in sorted(context.cluster.nodes.items())
         if not wanted or node_state(context.cluster, node, now).lower() in wanted
     ]
-    return NodesAnswer(shown)
+    return NodesAnswer(objects)
 
 
 @verb(READS)

@@ -249,12 +249,12 @@ class ClientSession:
         Raises:  WrongState ``changed``; what refuses to show it.
         """
         named = guard.fields.get(GUARDS[guard.verb], "")
-        shown = read_fields(VERBS[guard.verb].request, guard.verb, guard.fields)
+        request = read_fields(VERBS[guard.verb].request, guard.verb, guard.fields)
         expected = ExpectedState(guard.verb, str(named), b"")
         if guard.verb == "task":
             expected = replace(expected, kind="job")
         state = state_of(self._context.cluster, expected.kind, expected.name)  # before it is shown
-        answer = await VERBS[guard.verb].function(self._context, user, shown)
+        answer = await VERBS[guard.verb].function(self._context, user, request)
         if not {tag_of(answer), ANYTHING} & set(guard.tags):
             refuse_changed(self._context.cluster, replace(expected, state=NEVER))
         return replace(expected, state=state)

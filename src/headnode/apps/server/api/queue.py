@@ -25,7 +25,7 @@ async def queue(context: ServerContext, by: User, request: QueueRequest) -> Queu
     limit = min(max(1, request.limit), PAGE.most)
     first = nsmallest(limit, (turn for each in view.queue for turn in islice(each.turns, limit)))
     reserved = {each.job: each.allocation for each in (plan.reservations if plan is not None else ())}
-    shown = [
+    jobs = [
         job_in_list(
             QueuedJob,
             context,
@@ -36,7 +36,7 @@ async def queue(context: ServerContext, by: User, request: QueueRequest) -> Queu
         for position, turn in enumerate(first, start=1)
     ]
     queued = sum(count for state, count in context.cluster.counts.items() if state.is_queued)
-    return QueueAnswer(shown, waiting, max(0, queued - waiting))
+    return QueueAnswer(jobs, waiting, max(0, queued - waiting))
 
 
 @verb(READS)

@@ -45,8 +45,8 @@ async def reservation(
 async def _made_again(
     context: ServerContext, by: User, _receipt: Receipt, request: w.SetReservationRequest
 ) -> ChangedReservation:
-    shown = await reservation(context, by, w.ReservationNameRequest(name=request.name))
-    return ChangedReservation(shown.reservation, delayed=[], repeated=True)
+    answer = await reservation(context, by, w.ReservationNameRequest(name=request.name))
+    return ChangedReservation(answer.reservation, delayed=[], repeated=True)
 
 
 @verb(ADMINISTERS, again=_made_again)

@@ -55,22 +55,22 @@ async def set_resource(context: ServerContext, by: User, request: SetResourceReq
             what=f"the new resource {request.name!r} has no system",
             fix=f"say which scheduler it has: {SYSTEM_NAMES}",
         )
-    wish = known or BatchResource(
+    resource = known or BatchResource(
         name=request.name, system=_system(request.system or ""), mark=secrets.token_hex(4)
     )
     if request.system is not None:
-        wish = replace(wish, system=_system(request.system))
-    said = {name: value for name in _TEXTS if (value := getattr(request, name)) is not None}
-    said |= {name: Seconds(value) for name in _TIMES if (value := getattr(request, name)) is not None}
-    wish = replace(wish, **said)
-    if why_not := await asyncio.to_thread(_why_not_trusted, wish):
+        resource = replace(resource, system=_system(request.system))
+    changes = {name: value for name in _TEXTS if (value := getattr(request, name)) is not None}
+    changes |= {name: Seconds(value) for name in _TIMES if (value := getattr(request, name)) is not None}
+    resource = replace(resource, **changes)
+    if why_not := await asyncio.to_thread(_why_not_trusted, resource):
         raise BadRequest(
             code="resource-path",
             what=f"the resource cannot be reached so: {why_not}",
             fix="correct the owner and the mode, or name another path",
         )
-    await context.ask(c.SetResource(by=by, resource=wish))
-    return ResourceAnswer(_object(context, context.cluster.resource_index.named[wish.key]))
+    await context.ask(c.SetResource(by=by, resource=resource))
+    return ResourceAnswer(_object(context, context.cluster.resource_index.named[resource.key]))
 
 
 @verb(ADMINISTERS)
@@ -80,14 +80,14 @@ async def remove_resource(context: ServerContext, by: User, request: ResourceNam
     return RemovedAnswer(request.name)
 
 
-def _why_not_trusted(wish: BatchResource) -> str:
+def _why_not_trusted(resource: BatchResource) -> str:
     """Return why a path of a resource must not be used: the head, which may be root, obeys what is there."""
-    if wish.host:
+    if resource.host:
         return ""
-    own = (path for path in (wish.programs, wish.settings) if path)
+    own = (path for path in (resource.programs, resource.settings) if path)
     found = next(filter(None, map(why_not_trusted, own)), "")
-    below = f"{wish.directory}/{_NOT_THERE}"  # what it must be safe to make there, also where all may
-    return found or (why_not_trusted(below) if wish.directory else "")
+    below = f"{resource.directory}/{_NOT_THERE}"  # what it must be safe to make there, also where all may
+    return found or (why_not_trusted(below) if resource.directory else "")
 
 
 def _system(text: str) -> ResourceSystem:

@@ -214,15 +214,15 @@ class _TerminalVisit:
     async def _wait(self, client: ClientStream) -> tuple[str, SessionKey] | CommandEnd | None:
         """Return where the job runs, or how it has ended; None when the client has gone."""
         gone = asyncio.ensure_future(client.receive())
-        signal, told = self._context.watchers.watch([self._job]), None
+        signal, last_reason = self._context.watchers.watch([self._job]), None
         try:
             while True:
                 found = self._where()
                 if found is not None:
                     return found
                 reason = self._waits()
-                if reason != told:
-                    told = reason
+                if reason != last_reason:
+                    last_reason = reason
                     await client.send(ShellWaits(reason))
                 ringing = asyncio.ensure_future(signal.wait())
                 await asyncio.wait(
@@ -286,8 +286,10 @@ class _TerminalVisit:
             terminal = m.TerminalSize(self._wish.rows, self._wish.columns, self._wish.kind)
 
         def launch(route: m.Route) -> m.Launch:
-            wish = self._wish
-            return m.Launch(route, wish.command, wish.directory, wish.environment, placement, terminal)
+            request = self._wish
+            return m.Launch(
+                route, request.command, request.directory, request.environment, placement, terminal
+            )
 
         stream = self._context.sessions.begin(node, self._job, attempt, launch)
         warning = asyncio.ensure_future(self._warn(client))

@@ -133,7 +133,7 @@ class ClientStream(Protocol):
         Raises:  BadRequest ``frame`` or ``said``.
         """
 
-    async def send(self, said: HeadFrame) -> None:
+    async def send(self, frame: HeadFrame) -> None:
         """Say something, as soon as the client has read most of what was said before.
 
         Raises:  ConnectionError.
@@ -199,13 +199,13 @@ async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd
 
 async def _send_input(stream: LaunchStream, client: ClientStream) -> None:
     """Tell the command what the client says, until that goes."""
-    while (said := await client.receive()) is not None:
-        if said.input is not UNSET:
-            for at in range(0, len(said.input), MAX_INPUT):
-                await stream.send("in", said.input[at : at + MAX_INPUT])
-            await client.send(InputTaken(len(said.input)))
-        elif said.window is not UNSET:
-            rows, columns = said.window
+    while (frame := await client.receive()) is not None:
+        if frame.input is not UNSET:
+            for at in range(0, len(frame.input), MAX_INPUT):
+                await stream.send("in", frame.input[at : at + MAX_INPUT])
+            await client.send(InputTaken(len(frame.input)))
+        elif frame.window is not UNSET:
+            rows, columns = frame.window
             await stream.send("window", f"{rows} {columns}".encode())
         else:
             await stream.send("in-end")

@@ -99,14 +99,14 @@ async def tasks(context: ServerContext, by: User, request: w.ListTasksRequest) -
     states = {_task_state_named(state) for state in request.states if state.lower() not in ("all", "*")}
     if request.expand is not None:
         return _instances(context, found, request, states, limit)
-    shown: list[TaskObject] = []
+    listed: list[TaskObject] = []
     for number in range(request.after + 1, len(found.spec.tasks) + 1):
-        if len(shown) == limit:
-            return TasksAnswer(shown, number - 1)
+        if len(listed) == limit:
+            return TasksAnswer(listed, number - 1)
         state = show.task_state(found.record, show.progress_of(found.record, found.spec, number))
         if not states or state in states:
-            shown.append(_task(context, found, number))
-    return TasksAnswer(shown, None)
+            listed.append(_task(context, found, number))
+    return TasksAnswer(listed, None)
 
 
 def _task_state_named(state: str) -> str:
@@ -137,12 +137,12 @@ def _instances(
     page = chosen[:limit]
     rows = _rows(context, found, number, page)
     pending = _pending(context, found, number)
-    shown = []
+    listed = []
     for instance in page:
         row = rows.get(instance)
         one = show.instance_object(found.record, found.spec, number, instance, row, pending)
-        shown.append(with_transfers(context.transferring(found.record), found.record, one))
-    return TasksAnswer(shown, page[-1] if len(chosen) > limit else None)
+        listed.append(with_transfers(context.transferring(found.record), found.record, one))
+    return TasksAnswer(listed, page[-1] if len(chosen) > limit else None)
 
 
 def _rows(context: ServerContext, found: FoundJob, number: int, page: list[int]) -> dict[int, InstanceEnd]:
@@ -175,8 +175,8 @@ def _task(context: ServerContext, found: FoundJob, number: int) -> TaskObject:
     row = None
     if found.spec.tasks[number - 1].kind is TaskType.BASIC:
         row = context.lookups.archive.instance(found.record.id, number, 1)
-    shown = show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
-    return with_transfers(context.transferring(found.record), found.record, shown)
+    answer = show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
+    return with_transfers(context.transferring(found.record), found.record, answer)
 
 
 def _pending(context: ServerContext, found: FoundJob, number: int) -> str:
@@ -195,8 +195,8 @@ def _task_answer(
     check_instance(found, request)
     row = context.lookups.archive.instance(found.record.id, request.task, request.instance)
     pending = _pending(context, found, request.task)
-    shown = show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
-    return task, with_transfers(context.transferring(found.record), found.record, shown)
+    answer = show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
+    return task, with_transfers(context.transferring(found.record), found.record, answer)
 
 
 def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
@@ -215,8 +215,8 @@ async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Ta
     """Show a task, or one instance of it, with everything that the user may know."""
     found = context.lookups.job(request.job)
     seen, left_out = seen_by(context, by, found)
-    spec, shown = _task_answer(context, FoundJob(found.record, seen, ended=found.ended), request)
-    return TaskAnswer(show.detailed_task(shown, spec, private=hides_environment(left_out)))
+    spec, answer = _task_answer(context, FoundJob(found.record, seen, ended=found.ended), request)
+    return TaskAnswer(show.detailed_task(answer, spec, private=hides_environment(left_out)))
 
 
 @verb(OVERSEES)
@@ -377,13 +377,13 @@ def sweep_parts(progress: TaskProgress, total: int, parts: int) -> list[SweepPar
         _by_part(seen.spans(), size, number)
         for seen in (progress.finished, progress.failed, progress.canceled)
     )
-    shown = []
+    answers = []
     for part in range(number):
         first, last = part * size + 1, min(total, (part + 1) * size)
         count = last - first + 1
         states = (running[part], finished[part], failed[part], canceled[part])
-        shown.append(SweepPart(first, last, InstanceCounts(count, count - sum(states), *states)))
-    return shown
+        answers.append(SweepPart(first, last, InstanceCounts(count, count - sum(states), *states)))
+    return answers
 
 
 def _by_part(spans: Iterable[tuple[int, int]], size: int, number: int) -> Sequence[int]:

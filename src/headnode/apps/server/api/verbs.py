@@ -342,8 +342,8 @@ def without_frames(error: HeadnodeError) -> HeadnodeError:
 
 def refusal(error: HeadnodeError) -> dict[str, Any]:
     """Return an error as clients get it."""
-    told = error.as_fields()
-    return {"ok": False, **told, "what": error.what[: NOTE.most], "fix": error.fix[: NOTE.most]}
+    fields = error.as_fields()
+    return {"ok": False, **fields, "what": error.what[: NOTE.most], "fix": error.fix[: NOTE.most]}
 
 
 def encode_answer(answer: msgspec.Struct | dict[str, Any]) -> bytes:

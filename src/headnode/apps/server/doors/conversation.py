@@ -296,10 +296,10 @@ class SocketStream(ClientStream):
                 code="said", what=f"this message is not possible here: {error}", fix="send in, end or window"
             ) from None
 
-    async def send(self, said: HeadFrame) -> None:
+    async def send(self, frame: HeadFrame) -> None:
         if self._writer.is_closing():
             raise ConnectionResetError("the client has disconnected")
-        self._writer.write(self._form.written(encode_answer(said)))
+        self._writer.write(self._form.written(encode_answer(frame)))
         await self._writer.drain()
 
     async def let_go(self) -> None:

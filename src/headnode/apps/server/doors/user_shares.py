@@ -61,7 +61,7 @@ class Roles:
         since, groups = self._groups.get(account, (-GROUPS_REMEMBERED, frozenset()))
         if now - since >= GROUPS_REMEMBERED:
             self._groups = {
-                who: known for who, known in self._groups.items() if now - known[0] < GROUPS_REMEMBERED
+                member: known for member, known in self._groups.items() if now - known[0] < GROUPS_REMEMBERED
             }
             groups = groups_of(account)
             self._groups[account] = (now, groups)

@@ -79,10 +79,10 @@ async def dry_run(context: ServerContext, by: User, request: w.SubmitJobRequest)
         return CheckAnswer((), predicted.job, predicted.explanation)
     described = await with_parents(context, by, await read_jobs(context, by, request, to_submit=True))
     candidates = _candidates(context, by, described, written=request.jobfile is not None)
-    told = [await _predicted(context, by, candidate) for candidate in candidates[:MAX_PREDICTED]]
+    starts = [await _predicted(context, by, candidate) for candidate in candidates[:MAX_PREDICTED]]
     if len(candidates) == 1:
-        return CheckAnswer(described.report, told[0].job, told[0].explanation)
-    return CheckAnswer(described.report, jobs=told, count=len(candidates))
+        return CheckAnswer(described.report, starts[0].job, starts[0].explanation)
+    return CheckAnswer(described.report, jobs=starts, count=len(candidates))
 
 
 async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> PredictedJob:

@@ -271,12 +271,12 @@ def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[WaitingTask]
     run = found.record.run
     if run is None or found.record.state is not JobState.RUNNING:
         return []
-    told: list[WaitingTask] = []
+    waiting: list[WaitingTask] = []
     for index, progress in enumerate(run.tasks):
-        if not progress.queued or len(told) == MAX_TASKS:
+        if not progress.queued or len(waiting) == MAX_TASKS:
             continue
         reasons = task_reasons(context.cluster, found.record, index)
-        told.append(
+        waiting.append(
             WaitingTask(
                 task=index + 1,
                 name=found.spec.tasks[index].name,
@@ -285,4 +285,4 @@ def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[WaitingTask]
                 reasons=[ReasonObject(each.why, each.text, each.what) for each in reasons],
             )
         )
-    return told
+    return waiting

@@ -110,12 +110,12 @@ def _reason_objects(
     """Return the reasons as clients get them, those about busy nodes with the jobs that hold them."""
     request, view = snapshot.subject.request, snapshot.view
     holders = holders_of(context, view, request, reasons)
-    told = []
+    objects = []
     for reason in reasons:
         jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
         shown = reason_object(with_decay_time(context.cluster, request, reason, view))
-        told.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
-    return told
+        objects.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
+    return objects
 
 
 def _with_reserved(

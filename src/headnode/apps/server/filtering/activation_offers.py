@@ -95,13 +95,13 @@ class ActivationFilters:
             if question.running or question.backfill
             else ActivationVerdict.KEEP_RESOURCES
         )
-        told = c.TakeVerdict(
+        verdict = c.TakeVerdict(
             job=question.job, offer=question.offer, verdict=other, words="the head could not ask its filters"
         )
         try:
-            told = await self._asked(question)
+            verdict = await self._asked(question)
         finally:
-            await self._send_verdict(told)
+            await self._send_verdict(verdict)
 
     async def _asked(self, question: FilterQuestion) -> c.TakeVerdict:
         settings = self._context.engine.settings
@@ -121,7 +121,7 @@ class ActivationFilters:
             if question.backfill
             else ActivationPhase.QUEUED
         )
-        told = c.TakeVerdict(job=question.job, offer=question.offer, verdict=ActivationVerdict.START)
+        verdict = c.TakeVerdict(job=question.job, offer=question.offer, verdict=ActivationVerdict.START)
         while record is not None and (each := walk.next()) is not None:
             spec = self._context.cluster.written(record)
             paper = await write_document(spec, self._live(record, question), each.dialect, len(record.spec))
@@ -134,7 +134,7 @@ class ActivationFilters:
             if found is not ActivationVerdict.START:
                 await self._filter_caller.undo(walk.to_undo(), record.id, seconds, offered)
                 return replace(
-                    told,
+                    verdict,
                     verdict=found,
                     filter=each.name,
                     words=activation_outcome(each, found, returned.answer, seconds),
@@ -142,7 +142,7 @@ class ActivationFilters:
                 )
         if walk.called:
             self._cleared[question.offer] = _AcceptedOffer(question.job, walk, offered)
-        return told
+        return verdict
 
     def _live(self, record: JobRecord, question: FilterQuestion) -> "ExportedJob":
         """Return what the paper says of a job beside its description."""
@@ -162,12 +162,12 @@ class ActivationFilters:
             requeues=record.run.requeues if record.run is not None else 0,
         )
 
-    async def _send_verdict(self, told: c.TakeVerdict) -> None:
+    async def _send_verdict(self, verdict: c.TakeVerdict) -> None:
         try:
-            await self._context.ask(told)
+            await self._context.ask(verdict)
         except Unavailable as error:  # the engine has read its memory again: there is no such offer any more
-            log.error("the answers of filters about job %s are lost: %s", told.job, error)
-            self.undo(told.offer)
+            log.error("the answers of filters about job %s are lost: %s", verdict.job, error)
+            self.undo(verdict.offer)
 
     async def close(self) -> None:
         """Stop; after a restart the filters are asked again."""

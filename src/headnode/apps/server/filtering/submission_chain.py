@@ -76,8 +76,8 @@ class ArrivalBatch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        here, self._here = self._here, []
-        for future in here:
+        futures, self._here = self._here, []
+        for future in futures:
             if not future.done():
                 future.set_result(None)
 
@@ -167,10 +167,10 @@ class SubmissionFilters(SubmissionChain):
         messages = await self.messages(jobs)
         failed = [(job, message) for job, message in zip(jobs, messages, strict=True) if message]
         if failed:
-            told = "; ".join(f"job {job} failed: {message}" for job, message in failed[:5])
+            failures = "; ".join(f"job {job} failed: {message}" for job, message in failed[:5])
             raise NotAllowed(
                 code="submission-filter",
-                what=told,
+                what=failures,
                 fix=f"change that, and submit a copy: hn job clone {failed[0][0]}",
             )
 

@@ -229,8 +229,9 @@ def classes_chart(classes: Sequence[ClassSpreads], found: Sequence[PolicyFinding
     waits = [[one.waits[place] for one in classes] for place in range(len(found))]
     slow = [[one.slowdowns[place] for one in classes] for place in range(len(found))]
     traces = [
-        _policy_trace(place, one.outcome.name, row) | _whiskers(place, one.outcome.name, names, values, said)
-        for row, (of_policies, said) in enumerate(((waits, duration), (slow, _times)))
+        _policy_trace(place, one.outcome.name, row)
+        | _whiskers(place, one.outcome.name, names, values, text_of)
+        for row, (of_policies, text_of) in enumerate(((waits, duration), (slow, _times)))
         for place, (one, values) in enumerate(zip(found, of_policies, strict=True))
     ]
     return chart(
@@ -244,7 +245,7 @@ def classes_chart(classes: Sequence[ClassSpreads], found: Sequence[PolicyFinding
 
 
 def _whiskers(
-    place: int, policy: str, names: Sequence[str], values: Sequence[Spread], said: Callable[[float], str]
+    place: int, policy: str, names: Sequence[str], values: Sequence[Spread], text_of: Callable[[float], str]
 ) -> Chart:
     # A logarithm has no 0; the axis says that its foot is 1 or less.
     medians = [max(1.0, value.median) for value in values]
@@ -257,7 +258,7 @@ def _whiskers(
         "marker": {"size": 9, "color": _COLOURS[place % len(_COLOURS)]},
         "error_y": {"array": above, "arrayminus": [0] * len(above), "thickness": 2.5, "width": 5},
         "hovertext": [
-            f"{label(policy)}: median {said(one.median)}, nine in ten up to {said(one.ninth)}"
+            f"{label(policy)}: median {text_of(one.median)}, nine in ten up to {text_of(one.ninth)}"
             for one in values
         ],
         "hovertemplate": "%{hovertext}<extra></extra>",

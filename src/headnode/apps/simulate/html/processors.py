@@ -201,10 +201,10 @@ def _layout(about: Study) -> Chart:
 
 def _node_marks(first: dict[str, int]) -> Chart:
     """Return marks where nodes begin: all of them, or as many as there is room for."""
-    shown = list(first.items())[:: -(-len(first) // _MARKS)]
+    marks = list(first.items())[:: -(-len(first) // _MARKS)]
     return {
-        "tickvals": [processor + 0.5 for _, processor in shown],
-        "ticktext": [label(node) for node, _ in shown],
+        "tickvals": [processor + 0.5 for _, processor in marks],
+        "ticktext": [label(node) for node, _ in marks],
         "ticklabelposition": "outside top",
         "showgrid": True,
     }

@@ -225,8 +225,8 @@ def _compared(first: PolicyOutcome, other: PolicyOutcome, found: StartDifference
     return f"Under {other.name}, {starts}; {wait}, and {use}."
 
 
-def _moved_sentence(what: str, old: float, new: float, said: Callable[[float], str]) -> str:
-    before, after = said(old), said(new)
+def _moved_sentence(what: str, old: float, new: float, text_of: Callable[[float], str]) -> str:
+    before, after = text_of(old), text_of(new)
     if before == after:
         return f"{what} stays at {after}"
     return f"{what} {'rises' if new > old else 'falls'} from {before} to {after}"

@@ -8,42 +8,42 @@ from headnode.apps.web.console.visit import HeadAnswer, Model
 from headnode.protocol.state_names import ENDED_STATES
 
 
-def explained(told: HeadAnswer, job: HeadAnswer, now: float, *, dry_run: bool = False) -> Model:
+def explained(answer: HeadAnswer, job: HeadAnswer, now: float, *, dry_run: bool = False) -> Model:
     """Return what a page shows of an explanation; `job` is the job that it is about."""
-    first, then = explain.reasons_in_words(told, now)
+    first, then = explain.reasons_in_words(answer, now)
     return {
-        "sentence": explain.headline(told, job, now, dry_run=dry_run),
+        "sentence": explain.headline(answer, job, now, dry_run=dry_run),
         "heading": explain.heading(job, dry_run=dry_run),
-        "refused": told["refused"],
+        "refused": answer["refused"],
         "reasons": first,
         "reasons_then": then,
-        "facts": list(facts(told, job, now)),
+        "facts": list(facts(answer, job, now)),
         "nodes": [
             {"nodes": nodes, "text": text}
-            for nodes, text in nodes_by_reason(filter(explain.about_node, told["reasons"]), now)
+            for nodes, text in nodes_by_reason(filter(explain.about_node, answer["reasons"]), now)
         ],
-        "ahead": told["ahead"],
-        "jobs_ahead": told["jobs_ahead"],
-        "score": score_in_words(told),
-        "there": _there(told),
-        "would_start": places(told["would_start"]) if told["would_start"] else "",
-        "when": _when(told, now),
-        "changes": [_change(change, now) for change in told["changes"]],
-        "searched": told["searched"],
-        "cut": told["incomplete"],
-        "waiting_tasks": explain.waiting_tasks_in_words(told["tasks"]),
+        "ahead": answer["ahead"],
+        "jobs_ahead": answer["jobs_ahead"],
+        "score": score_in_words(answer),
+        "there": _there(answer),
+        "would_start": places(answer["would_start"]) if answer["would_start"] else "",
+        "when": _when(answer, now),
+        "changes": [_change(change, now) for change in answer["changes"]],
+        "searched": answer["searched"],
+        "cut": answer["incomplete"],
+        "waiting_tasks": explain.waiting_tasks_in_words(answer["tasks"]),
         "dependencies": [
             {**one, "text": text}
             for one, text in zip(
-                told["dependencies"], explain.dependencies_in_words(told["dependencies"]), strict=True
+                answer["dependencies"], explain.dependencies_in_words(answer["dependencies"]), strict=True
             )
         ],
     }
 
 
-def _there(told: HeadAnswer) -> Model | None:
+def _there(answer: HeadAnswer) -> Model | None:
     """Return the jobs before a job at a site, and the start that the site expects; or None."""
-    site = told.get("site")
+    site = answer.get("site")
     if not site:
         return None
     learned = (
@@ -73,15 +73,19 @@ def _change(change: HeadAnswer, now: float) -> Model:
 WIDTH, LEFT, RIGHT = 640.0, 8.0, 632.0  # of the drawing
 
 
-def _when(told: HeadAnswer, now: float) -> Model | None:
+def _when(answer: HeadAnswer, now: float) -> Model | None:
     """Return the drawing of when a job may start: half, nine of ten, the promise; or why nothing is known."""
-    expected = told["expected"] or {}
-    promise = expected.get("promise") or told["planned_start"]
+    expected = answer["expected"] or {}
+    promise = expected.get("promise") or answer["planned_start"]
     named = {"half": expected.get("p50"), "nine": expected.get("p90"), "promise": promise}
     named["files"] = expected.get("files_by")
     known = {name: at for name, at in named.items() if at is not None}
     why = expected.get("reason") or ""
-    if not (known or why) or told["state"] in ENDED_STATES or (told["state"] == "Running" and not expected):
+    if (
+        not (known or why)
+        or answer["state"] in ENDED_STATES
+        or (answer["state"] == "Running" and not expected)
+    ):
         return None
     span = max([1.0, *(at - now for at in known.values())]) * 1.05
     return {

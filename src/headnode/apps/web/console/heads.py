@@ -18,12 +18,12 @@ _WHAT: Final = {
 
 async def show_heads(visit: Visit) -> Model:
     """Return the head, its standby heads, and what happened to them lately."""
-    told = await visit.ask("standbys")
-    standbys = told["standbys"]
+    answer = await visit.ask("standbys")
+    standbys = answer["standbys"]
     return {
         "title": "Heads",
-        "head": {key: told[key] for key in ("address", "term", "event")},
-        "sentence": loss_sentence(told),
+        "head": {key: answer[key] for key in ("address", "term", "event")},
+        "sentence": loss_sentence(answer),
         "standbys": [
             {
                 **each,
@@ -33,21 +33,21 @@ async def show_heads(visit: Visit) -> Model:
             }
             for each in standbys
         ],
-        "events": await _lately(visit, told["event"]),
-        "looked_at": min(told["event"], EVENTS_AT_ONCE * MAX_ASKED),
+        "events": await _lately(visit, answer["event"]),
+        "looked_at": min(answer["event"], EVENTS_AT_ONCE * MAX_ASKED),
     }
 
 
-def loss_sentence(told: HeadAnswer) -> str:
+def loss_sentence(answer: HeadAnswer) -> str:
     """Return in one sentence what is lost with the head's machine."""
-    standbys = told["standbys"]
+    standbys = answer["standbys"]
     if not standbys:
         return "If the machine of the head is lost, so is what happened since the last backup."
     in_step = sum(each["state"] == "InStep" for each in standbys)
     if in_step:
         have = "has" if in_step == 1 else "have"
         return f"{counted(in_step, 'standby head')} {have} all that was acknowledged."
-    if told["wait"] == 0 and any(each["state"] == "HeadReplica" for each in standbys):
+    if answer["wait"] == 0 and any(each["state"] == "HeadReplica" for each in standbys):
         return "Standby heads follow, and no acknowledgement waits for them (StandbyWait is 0)."
     return "No standby head has all that was acknowledged."
 

@@ -77,8 +77,8 @@ def _about(job: HeadAnswer, task: HeadAnswer) -> list[Model]:
         if not needed:
             return [_point("It needed more memory than it had. Ask for more.")]
         enough = -(-2 * needed // 1024)  # MB
-        said = f"It needed more memory than it had; its peak was {memory(needed)}. With twice as much:"
-        return [_point(said, estimatedprocessmemory=str(enough))]
+        sentence = f"It needed more memory than it had; its peak was {memory(needed)}. With twice as much:"
+        return [_point(sentence, estimatedprocessmemory=str(enough))]
     words = _BY_EXIT.get(task["exit_code"]) or _BY_SIGNAL.get(task["signal"])
     return [_point(words)] if words else []
 
@@ -146,12 +146,12 @@ def actions_of(job: HeadAnswer) -> list[str]:
 
 async def show_job(visit: Visit) -> Model:
     """Return the first page of a job."""
-    shown = await frame(visit)
-    job, number, now = shown["job"], shown["id"], visit.now
-    told = await visit.ask("explain_job", job=number)
+    model = await frame(visit)
+    job, number, now = model["job"], model["id"], visit.now
+    answer = await visit.ask("explain_job", job=number)
     tasks = await visit.ask("tasks", job=number, limit=TASKS_SHOWN)
-    shown |= {
-        "why": explained(told, job, now),
+    model |= {
+        "why": explained(answer, job, now),
         "timeline": timeline(job, now, job["history"]),
         "tasks": tasks["tasks"],
         "more_tasks": tasks["more"] is not None,
@@ -159,16 +159,16 @@ async def show_job(visit: Visit) -> Model:
         "facts": [(key, value) for key, value in view(job).items() if key not in _SAID_ELSEWHERE],
         "failures": [],
         "advice": [],
-        "forecasts": await _forecasts(visit) if told["expected"] else "",
+        "forecasts": await _forecasts(visit) if answer["expected"] else "",
         "graph": await graph_of(visit, job),
         "output": None,
     }
     if job["state"] in ("Failed", "Canceled") and job["tasks"]["failed"]:
-        shown["failures"] = await failures_of(visit, job, may_read=may_read(visit, job))
-        shown["advice"] = advice(job, (each["task"] for each in shown["failures"]))
+        model["failures"] = await failures_of(visit, job, may_read=may_read(visit, job))
+        model["advice"] = advice(job, (each["task"] for each in model["failures"]))
     else:
-        shown["output"] = await _latest_output(visit, shown)
-    return shown
+        model["output"] = await _latest_output(visit, model)
+    return model
 
 
 async def graph_of(visit: Visit, job: HeadAnswer) -> Model | None:
@@ -176,8 +176,8 @@ async def graph_of(visit: Visit, job: HeadAnswer) -> Model | None:
     tasks = job["spec"].get("tasks", ())
     if len(tasks) > MAX_DRAWN or not any(task.get("depends_on") for task in tasks):
         return None
-    told = (await visit.ask("tasks", job=job["id"], limit=MAX_DRAWN))["tasks"]
-    return task_graph(tasks, {task["task"]: task["state"].lower() for task in told})
+    listed = (await visit.ask("tasks", job=job["id"], limit=MAX_DRAWN))["tasks"]
+    return task_graph(tasks, {task["task"]: task["state"].lower() for task in listed})
 
 
 async def _forecasts(visit: Visit) -> str:
@@ -201,12 +201,12 @@ _SAID_ELSEWHERE: Final = frozenset(
 )
 
 
-async def _latest_output(visit: Visit, shown: Model) -> Model | None:
+async def _latest_output(visit: Visit, model: Model) -> Model | None:
     """Return the end of the output of the only task that has begun; None if there is none, or several."""
-    begun = [task for task in shown["tasks"] if task["state"] not in ("Queued", "Configuring")]
-    if len(shown["tasks"]) != 1 or not begun or "instances" in begun[0] or not may_read(visit, shown["job"]):
+    begun = [task for task in model["tasks"] if task["state"] not in ("Queued", "Configuring")]
+    if len(model["tasks"]) != 1 or not begun or "instances" in begun[0] or not may_read(visit, model["job"]):
         return None
-    return await output_of(visit, OutputOf(shown["id"], begun[0]["task"]), END_OF_OUTPUT)
+    return await output_of(visit, OutputOf(model["id"], begun[0]["task"]), END_OF_OUTPUT)
 
 
 def may_read(visit: Visit, job: HeadAnswer) -> bool:
@@ -253,9 +253,9 @@ def _pair(name: str, asked: float, used: float, words: Any) -> Model:
 
 async def show_history(visit: Visit) -> Model:
     """Return what happened to a job, newest first."""
-    shown = await frame(visit, "history")
-    history = await visit.ask("job_history", job=shown["id"], limit=HISTORY_SHOWN)
-    return shown | {"history": history["history"][::-1], "cut": len(history["history"]) >= HISTORY_SHOWN}
+    model = await frame(visit, "history")
+    history = await visit.ask("job_history", job=model["id"], limit=HISTORY_SHOWN)
+    return model | {"history": history["history"][::-1], "cut": len(history["history"]) >= HISTORY_SHOWN}
 
 
 JOB_PAGES: Final = (
@@ -269,26 +269,26 @@ MAX_TEXT: Final = 100_000  # characters in the page; the download has all
 
 async def show_source(visit: Visit) -> Model:
     """Return the file of a job, or the job in the language of the address; in the native form without one."""
-    shown = await frame(visit, "source")
-    shown |= {"dialects": list(WRITTEN), "lines": [], "report": [], "problem": None, "cut": False}
+    model = await frame(visit, "source")
+    model |= {"dialects": list(WRITTEN), "lines": [], "report": [], "problem": None, "cut": False}
     dialect, missing = visit.query.get("as", ""), ""
     try:
         try:
-            answer = await visit.ask("export_job", job=shown["id"], dialect=dialect or SUBMITTED)
+            answer = await visit.ask("export_job", job=model["id"], dialect=dialect or SUBMITTED)
         except (NotFound, NotAllowed) as refusal:
             if dialect:
                 raise
             missing = refusal.what
-            answer = await visit.ask("export_job", job=shown["id"], dialect="native")
+            answer = await visit.ask("export_job", job=model["id"], dialect="native")
     except HeadnodeError as error:
-        return shown | {
+        return model | {
             "dialect": dialect,
             "missing": "",
             "problem": {"what": error.what, "fix": error.fix},
         }
     dialect = dialect or ("native" if missing else SUBMITTED)
     text, report = answer["text"], answer["report"]
-    return shown | {
+    return model | {
         "dialect": dialect,
         "missing": missing,
         "lines": with_notes(text[:MAX_TEXT].splitlines(), report if dialect == SUBMITTED else ()),
@@ -317,20 +317,20 @@ SOURCE_PAGES: Final = (ConsolePage("/jobs/{job:int}/source", "job_source.html", 
 
 async def show_change(visit: Visit) -> Model:
     """Return the options of a job that may change in its state."""
-    shown = await frame(visit)
-    running = shown["job"]["state"] in ("Running", "Suspended")
-    options = _options(OPTIONS_OF_JOBS, RUNNING if running else QUEUED, shown["job"]["spec"])
-    return shown | {"options": options, "change_path": f"/jobs/{shown['id']}/change", "task": None}
+    model = await frame(visit)
+    running = model["job"]["state"] in ("Running", "Suspended")
+    options = _options(OPTIONS_OF_JOBS, RUNNING if running else QUEUED, model["job"]["spec"])
+    return model | {"options": options, "change_path": f"/jobs/{model['id']}/change", "task": None}
 
 
 async def show_task_change(visit: Visit) -> Model:
     """Return the options of a task, which may change before its job is submitted."""
-    shown = await frame(visit, "tasks")
+    model = await frame(visit, "tasks")
     number = visit.request.path_params["task"]
-    task = (await visit.ask("task", job=shown["id"], task=number))["task"]
-    return shown | {
+    task = (await visit.ask("task", job=model["id"], task=number))["task"]
+    return model | {
         "options": _options(OPTIONS_OF_TASKS, "", task["spec"]),
-        "change_path": f"/jobs/{shown['id']}/tasks/{number}/change",
+        "change_path": f"/jobs/{model['id']}/tasks/{number}/change",
         "task": number,
         "command": task["command"],
     }

@@ -31,9 +31,9 @@ def _back(visit: Visit, text: str) -> GoTo:
 
 async def simply(visit: Visit, form: FormData) -> GoTo:  # noqa: ARG001
     """Carry out an action that needs nothing but the job."""
-    verb, said = SIMPLE[visit.request.url.path.rpartition("/")[2]]
+    verb, past = SIMPLE[visit.request.url.path.rpartition("/")[2]]
     await visit.ask(verb, job=_job(visit))
-    return _back(visit, said)
+    return _back(visit, past)
 
 
 async def cancel(visit: Visit, form: FormData) -> GoTo:
@@ -108,8 +108,8 @@ async def clone(visit: Visit, form: FormData) -> GoTo:  # noqa: ARG001
     """Make a copy of a job, which is not submitted yet."""
     answer = await visit.ask("clone_job", job=_job(visit))
     lost = "; ".join(item["what"] for item in answer["report"])
-    said = f"Job {answer['job']} is a copy of job {_job(visit)}. It is not submitted yet."
-    return GoTo(f"/jobs/{answer['job']}", PageMessage(said + (f" {lost}." if lost else "")))
+    message = f"Job {answer['job']} is a copy of job {_job(visit)}. It is not submitted yet."
+    return GoTo(f"/jobs/{answer['job']}", PageMessage(message + (f" {lost}." if lost else "")))
 
 
 async def act_on_task(visit: Visit, form: FormData) -> GoTo:

@@ -75,10 +75,10 @@ def task_graph(tasks: Sequence[HeadAnswer], states: Mapping[int, str]) -> Model 
     if not any(box.waits_for for box in boxes.values()):
         return None
     columns = columns_of(boxes)
-    shown = sorted(boxes, key=lambda key: (columns[key], boxes[key].numbers[0]))[:MAX_BOXES]
-    places = _places(shown, boxes, columns)
+    drawn = sorted(boxes, key=lambda key: (columns[key], boxes[key].numbers[0]))[:MAX_BOXES]
+    places = _places(drawn, boxes, columns)
     lines = [
-        _line(places[name], places[key]) for key in shown for name in boxes[key].waits_for if name in places
+        _line(places[name], places[key]) for key in drawn for name in boxes[key].waits_for if name in places
     ]
     return {
         "width": max(x for x, _ in places.values()) + BOX_WIDTH + 2,
@@ -94,19 +94,19 @@ def task_graph(tasks: Sequence[HeadAnswer], states: Mapping[int, str]) -> Model 
                 "y": places[key][1],
                 "waits_for": [boxes[name].label for name in boxes[key].waits_for],
             }
-            for key in shown
+            for key in drawn
         ],
         "lines": lines[:MAX_LINES],
-        "cut": len(boxes) - len(shown),
+        "cut": len(boxes) - len(drawn),
     }
 
 
 def _places(
-    shown: Iterable[str], boxes: Mapping[str, TaskBox], columns: Mapping[str, int]
+    drawn: Iterable[str], boxes: Mapping[str, TaskBox], columns: Mapping[str, int]
 ) -> dict[str, tuple[float, float]]:
     """Return where each box is: in its column near those that it waits for, so that few lines cross."""
     by_column: dict[int, list[str]] = defaultdict(list)
-    for key in shown:
+    for key in drawn:
         by_column[columns[key]].append(key)
     tallest = max(map(len, by_column.values()))
     row_of: dict[str, float] = {}
@@ -215,7 +215,7 @@ def _history_phases(job: HeadAnswer, now: float, history: Iterable[HeadAnswer]) 
     kind, words, since = "", "", 0.0
     for entry in history:
         following = next(
-            ((to, said) for begins, to, said in _PHASES if to and entry["text"].startswith(begins)), None
+            ((to, name) for begins, to, name in _PHASES if to and entry["text"].startswith(begins)), None
         )
         if entry["text"].startswith("Hold") and "released by" in entry["text"]:
             following = ("waited", "waiting") if kind == "held" else None

@@ -59,7 +59,7 @@ async def output_of(visit: Visit, output: OutputOf, most: int, at: int | None = 
     """Return the end of an output, or what is at an offset; or why there is none, in a sentence."""
     task = f"/jobs/{output.job}/tasks/{output.task}"
     which = "" if output.instance is None else f"?instance={output.instance}"
-    shown: Model = {
+    model: Model = {
         **output._asdict(), "pieces": [], "size": 0, "begin": 0, "next": 0, "style": "", "problem": "",
         "fix": "", "follow": f"{task}/output.part?{output.query}", "ends": at is None,
         "whole": f"{PREFIX}{task}/output/{output.stream}{which}",
@@ -67,13 +67,13 @@ async def output_of(visit: Visit, output: OutputOf, most: int, at: int | None = 
     try:
         data, size = await output.read(visit, -most if at is None else at, most)
     except HeadnodeError as error:
-        return shown | {"problem": error.what, "fix": error.fix}
+        return model | {"problem": error.what, "fix": error.fix}
     begin = size - len(data) if at is None else min(at, size)
     if at is None and begin and (cut := data.find(b"\n")) >= 0:
         data, begin = data[cut + 1 :], begin + cut + 1  # from the beginning of a line
     on: Attributes = {}
     text, used = whole_text(data, over=False)
-    return shown | {
+    return model | {
         "pieces": [piece._asdict() for piece in styled(text, on)],
         "size": size,
         "begin": begin,
@@ -122,14 +122,14 @@ async def follow_output(visit: Visit) -> Response:
     on = attributes(visit.query.get("style", "")) if begin == asked else {}
     ended = task["state"] in ENDED_STATES and begin + len(data) >= size
     text, used = whole_text(data, over=ended)
-    told = {
+    answer = {
         "from": begin,
         "next": begin + used,
         "html": str(markup(styled(text, on))),
         "style": style_words(on),
         "over": ended,
     }
-    return Response(msgspec.json.encode(told), media_type="application/json")
+    return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
 # ---------------------------------------------------------------- search

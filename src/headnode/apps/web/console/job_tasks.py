@@ -15,26 +15,26 @@ STATES: Final = ("", "Queued", "Running", *ENDED_STATES)
 
 async def show_tasks(visit: Visit) -> Model:
     """Return a page of a job's tasks, or of the instances of one."""
-    shown = await frame(visit, "tasks")
+    model = await frame(visit, "tasks")
     sweep, state = visit.number("sweep"), visit.query.get("state", "").capitalize()
     chosen = [state] if state in STATES and state else []
     after = visit.number("after") or 0
     view = visit.query.get("view", "")
     limit = CELLS if sweep is not None and view != "table" else ROWS
     parts = (
-        await _parts(visit, shown["id"], sweep)
+        await _parts(visit, model["id"], sweep)
         if limit == CELLS and not (after or chosen or visit.query.get("part"))
         else []
     )
-    sole = len(shown["job"]["spec"].get("tasks", ())) == 1
+    sole = len(model["job"]["spec"].get("tasks", ())) == 1
     answer: HeadAnswer = {"tasks": [], "more": None}
     if not parts:
         answer = await visit.ask(
-            "tasks", job=shown["id"], after=after, limit=limit, states=chosen, expand=sweep
+            "tasks", job=model["id"], after=after, limit=limit, states=chosen, expand=sweep
         )
-    return shown | {
+    return model | {
         "tasks": answer["tasks"],
-        "graph": await graph_of(visit, shown["job"]) if sweep is None and not after and not chosen else None,
+        "graph": await graph_of(visit, model["job"]) if sweep is None and not after and not chosen else None,
         "parts": parts,
         "sweep": sweep,
         "cells": sweep is not None and view != "table",
@@ -42,11 +42,11 @@ async def show_tasks(visit: Visit) -> Model:
         "as_cells": visit.here(view=None, after=None),
         "next": visit.here(after=answer["more"]) if answer["more"] is not None else None,
         "first": visit.here(after=None) if after else None,
-        "chips": _chips(visit, state, shown["job"]["tasks"] if sweep is None or sole else {}),
-        "may_read": may_read(visit, shown["job"]),
-        "may_add": shown["mine"]
+        "chips": _chips(visit, state, model["job"]["tasks"] if sweep is None or sole else {}),
+        "may_read": may_read(visit, model["job"]),
+        "may_add": model["mine"]
         and sweep is None
-        and shown["job"]["state"] in ("Configuring", "Queued", "Running"),
+        and model["job"]["state"] in ("Configuring", "Queued", "Running"),
     }
 
 
@@ -86,10 +86,10 @@ def part_state(counts: HeadAnswer) -> str:
 
 async def show_output(visit: Visit) -> Model:
     """Return the end of the output of a task or instance, the part at an offset, or the lines with a text."""
-    shown = await frame(visit, "output")
+    model = await frame(visit, "output")
     stream, find, at = visit.query.get("stream", "captured"), visit.query.get("find", ""), visit.number("at")
-    output = OutputOf(shown["id"], visit.number("task") or 1, visit.number("instance"), stream)
-    shown |= {
+    output = OutputOf(model["id"], visit.number("task") or 1, visit.number("instance"), stream)
+    model |= {
         "task": output.task,
         "instance": output.instance,
         "stream": stream,
@@ -104,20 +104,20 @@ async def show_output(visit: Visit) -> Model:
         "output": None,
         "search": find,
         "found": None,
-        "may_read": may_read(visit, shown["job"]),
+        "may_read": may_read(visit, model["job"]),
     }
-    if not shown["may_read"] or stream not in STREAMS:
-        return shown
+    if not model["may_read"] or stream not in STREAMS:
+        return model
     if find:
         found = await search_output(visit, output, find, at or 0)
         following = visit.here(at=found["next"]) if found["next"] is not None else None
         lines = [{**line, "path": visit.here(find=None, at=line["at"])} for line in found["lines"]]
-        return shown | {
+        return model | {
             "found": found | {"lines": lines, "following": following, "first": visit.here(at=None)}
         }
     part = await output_of(visit, output, MAX_IN_PAGE, at)
     earlier = max(0, part["begin"] - MAX_IN_PAGE)
-    return shown | {
+    return model | {
         "output": part,
         "earlier": visit.here(at=earlier) if part["begin"] else None,
         "later": visit.here(at=part["next"]) if part["next"] < part["size"] and at is not None else None,

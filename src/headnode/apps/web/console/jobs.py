@@ -277,13 +277,13 @@ async def act_on_jobs(visit: Visit, form: FormData) -> GoTo:
             done += 1
         except HeadnodeError as error:
             refused.append((job, error))
-    said, back = f"{button}: {counted(done, 'job')}", _back(texts(form, "back").partition("?")[2])
+    message, back = f"{button}: {counted(done, 'job')}", _back(texts(form, "back").partition("?")[2])
     if not refused:
-        return GoTo(back, PageMessage(f"{said}."))
+        return GoTo(back, PageMessage(f"{message}."))
     job, why = refused[0]
     return GoTo(
         back,
-        PageMessage(f"{said}; {len(refused)} refused. Job {job}: {why.what}.", "problem", why.fix),
+        PageMessage(f"{message}; {len(refused)} refused. Job {job}: {why.what}.", "problem", why.fix),
     )
 
 

@@ -159,8 +159,8 @@ async def _output_of(arguments: Sequence[str], directory: Path) -> bytes:
                 child.kill()
             await child.wait()
     if child.returncode:
-        said = words.decode(errors="replace").strip().removeprefix("hn: ")
-        raise Unavailable(code="lab", what=said[-1000:] or "the replay failed", fix="choose another period")
+        reason = words.decode(errors="replace").strip().removeprefix("hn: ")
+        raise Unavailable(code="lab", what=reason[-1000:] or "the replay failed", fix="choose another period")
     return output
 
 

@@ -170,8 +170,8 @@ async def load_chart(visit: Visit, running: list[HeadAnswer], waiting: list[Head
         if start is not None:
             planned.append(ProcessorSpan(start, start + (job["run_time"] or LONGEST), job["minimum"]))
     values = mean_in_use([*past, *in_use], began, before, until=now)
-    here = began + before * STEP
-    ahead = [min(value, float(total)) for value in mean_in_use(planned, here, after)]
+    instant = began + before * STEP
+    ahead = [min(value, float(total)) for value in mean_in_use(planned, instant, after)]
     none: list[float | None] = [None]
     lines = (
         Series("In use", [*values, *none * after], "running", filled=True),

@@ -144,14 +144,14 @@ async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain | Respons
         return await _again(visit, form, "", error)
     jobs = answer.get("jobs") or [answer["job"]]
     what = "created; submit it when it is complete" if do == "create" else "submitted"
-    said = f"Job {jobs[-1]} is {what}." if len(jobs) == 1 else f"Jobs {jobs[0]} to {jobs[-1]} are {what}."
+    sentence = f"Job {jobs[-1]} is {what}." if len(jobs) == 1 else f"Jobs {jobs[0]} to {jobs[-1]} are {what}."
     if answer.get("repeated"):
-        said += " The form was sent again and made no second job; for another, use New job."
+        sentence += " The form was sent again and made no second job; for another, use New job."
     lost = [item for item in answer["report"] if item["kind"] in ("not-supported", "approximated")]
     message = (
-        PageMessage(said, "warning", "; ".join(f"{item['where']}: {item['what']}" for item in lost[:5]))
+        PageMessage(sentence, "warning", "; ".join(f"{item['where']}: {item['what']}" for item in lost[:5]))
         if lost
-        else PageMessage(said)
+        else PageMessage(sentence)
     )
     return GoTo(f"/jobs/{jobs[-1]}", message)
 
@@ -195,14 +195,14 @@ async def _again(visit: Visit, form: FormData, do: str, error: HeadnodeError | N
 
 def field_errors(error: HeadnodeError) -> dict[str, str]:
     """Return the name of the field that an error is about, with its sentence."""
-    said = f"{error.what}; {error.fix}" if error.fix else error.what
+    message = f"{error.what}; {error.fix}" if error.fix else error.what
     match list(error.path):
         case ["terms", str(name), *_]:
-            return {name: said, f"job-{name}": said}
+            return {name: message, f"job-{name}": message}
         case ["tasks", int(number), str(name), *_]:
-            return {name: said, f"task-{number + 1}-{name}": said}
+            return {name: message, f"task-{number + 1}-{name}": message}
         case [str(name), *_]:
-            return {name: said, f"job-{name}": said}
+            return {name: message, f"job-{name}": message}
     return {}
 
 

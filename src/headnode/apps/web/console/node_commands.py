@@ -52,11 +52,11 @@ async def run(visit: Visit, form: FormData) -> FormAgain:
     filled = {name: texts(form, name) for name in ("command", "nodes", "group", "user", "timeout")}
     model = await _model(visit, filled)
     try:
-        said = await _output_by_node(visit, _fields(filled))
+        outputs = await _output_by_node(visit, _fields(filled))
     except HeadnodeError as error:
         return FormAgain("node_commands.html", model | {"error": {"what": error.what, "fix": error.fix}})
-    cut = any(one["cut"] for one in said.values())
-    return FormAgain("node_commands.html", model | {"results": same_together(said), "cut": cut}, 200)
+    cut = any(one["cut"] for one in outputs.values())
+    return FormAgain("node_commands.html", model | {"results": same_together(outputs), "cut": cut}, 200)
 
 
 def _fields(filled: HeadAnswer) -> HeadAnswer:
@@ -91,16 +91,16 @@ async def _output_by_node(visit: Visit, fields: HeadAnswer) -> dict[str, HeadAns
 
     Raises:  what refuses it.
     """
-    said: dict[str, HeadAnswer] = defaultdict(
+    outputs: dict[str, HeadAnswer] = defaultdict(
         lambda: {"data": b"", "exit": None, "problem": "", "cut": False}
     )
     left = MAX_OF_ALL
     async with aclosing(visit.run_on_nodes(fields)) as lines:
         async for line in lines:
             if "node" not in line:
-                said |= {node: said[node] for node in line.get("nodes", ())}
+                outputs |= {node: outputs[node] for node in line.get("nodes", ())}
                 continue
-            one = said[line["node"]]
+            one = outputs[line["node"]]
             data = base64.b64decode(line.get("out") or line.get("err") or "")
             room = max(0, min(MAX_OF_NODE - len(one["data"]), left))
             one["data"] += data[:room]
@@ -108,13 +108,13 @@ async def _output_by_node(visit: Visit, fields: HeadAnswer) -> dict[str, HeadAns
             left -= min(len(data), room)
             if "exit" in line:
                 one |= {"exit": line["exit"], "problem": line.get("problem", "")}
-    return said
+    return outputs
 
 
-def same_together(said: dict[str, HeadAnswer]) -> list[Model]:
+def same_together(outputs: dict[str, HeadAnswer]) -> list[Model]:
     """Return what was said, failures first, nodes with the same output and end as one."""
     together: dict[tuple[bytes, int | None, str], list[str]] = defaultdict(list)
-    for node, one in said.items():
+    for node, one in outputs.items():
         together[one["data"], one["exit"], one["problem"]].append(node)
     return [
         {

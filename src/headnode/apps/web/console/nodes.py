@@ -82,12 +82,12 @@ def _fits(node: HeadAnswer, state: str, group: str, name: str) -> bool:
 
 def node_row(node: HeadAnswer) -> Model:
     """Return what a row shows of a node; the words are those of ``hn node list``."""
-    said = node_screen.row(node)
+    row = node_screen.row(node)
     return {
         **{name: node[name] for name in ("name", "state", "processors", "used", "free", "groups", "memory")},
         "mark": node_mark(node),
         "jobs": node["jobs"] if isinstance(node["jobs"], int) else len(node["jobs"]),
-        "reason": said.get(node_screen.REASON, ""),
+        "reason": row.get(node_screen.REASON, ""),
         "path": f"/nodes/{quote(node['name'], safe='')}",
     }
 
@@ -194,9 +194,9 @@ _VERBS: Final[Mapping[str, tuple[str, str]]] = {
 async def act_on_node(visit: Visit, form: FormData) -> GoTo:
     """Carry out an action on one node."""
     node, word = visit.request.path_params["node"], visit.request.path_params["word"]
-    said = await _act(visit, node, word, form)
+    message = await _act(visit, node, word, form)
     path = "/nodes" if word == "remove" else f"/nodes/{quote(node, safe='')}"
-    return GoTo(path, PageMessage(said))
+    return GoTo(path, PageMessage(message))
 
 
 async def _act(visit: Visit, node: str, word: str, form: FormData) -> str:
@@ -205,9 +205,9 @@ async def _act(visit: Visit, node: str, word: str, form: FormData) -> str:
     Raises:  BadRequest ``action``; the refusal of the head.
     """
     if word == "set":
-        given = {name: texts(form, name) for name in ("groups", "features")}
+        fields = {name: texts(form, name) for name in ("groups", "features")}
         names = {
-            name: [each.strip() for each in text.split(",") if each.strip()] for name, text in given.items()
+            name: [each.strip() for each in text.split(",") if each.strip()] for name, text in fields.items()
         }
         await visit.ask("modify_node", node=node, comment=texts(form, "comment"), **names)
         return f"Node {node} is changed."
@@ -257,12 +257,12 @@ async def act_on_nodes(visit: Visit, form: FormData) -> GoTo:
             done += 1
         except HeadnodeError as error:
             refused.append((node, error))
-    said = f"{word.capitalize()}: {counted(done, 'node')}"
+    message = f"{word.capitalize()}: {counted(done, 'node')}"
     if not refused:
-        return GoTo("/nodes", PageMessage(f"{said}."))
+        return GoTo("/nodes", PageMessage(f"{message}."))
     node, why = refused[0]
     return GoTo(
-        "/nodes", PageMessage(f"{said}; {len(refused)} refused. {node}: {why.what}.", "problem", why.fix)
+        "/nodes", PageMessage(f"{message}; {len(refused)} refused. {node}: {why.what}.", "problem", why.fix)
     )
 
 

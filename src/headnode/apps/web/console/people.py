@@ -77,8 +77,8 @@ async def change_role(visit: Visit, form: FormData) -> GoTo:
         if not values:
             return GoTo("/people", PageMessage("Nothing was changed."))
         await visit.ask("set_parameters", values=values)
-    said = f"{name} is {role} now." if role in ROLES.values() else f"{name} has no role any more."
-    return GoTo("/people", PageMessage(said))
+    message = f"{name} is {role} now." if role in ROLES.values() else f"{name} has no role any more."
+    return GoTo("/people", PageMessage(message))
 
 
 async def revoke_token(visit: Visit, form: FormData) -> GoTo:

@@ -114,12 +114,12 @@ def _past_from(ended: Sequence[HeadAnswer], window: PlanWindow) -> float | None:
     return float(ended[-1]["ended"]) if cut else None
 
 
-def _pages(visit: Visit, first: int, shown: int, total: int) -> Model:
+def _pages(visit: Visit, first: int, count: int, total: int) -> Model:
     """Return which rows are shown, and the addresses of others."""
     return {
         "row_count": total,
         "first_row": first + 1,
-        "last_row": first + shown,
+        "last_row": first + count,
         "rows_before": visit.here(row=max(0, first - MAX_ROWS) or None) if first else None,
         "rows_after": visit.here(row=first + MAX_ROWS) if first + MAX_ROWS < total else None,
     }

@@ -62,12 +62,12 @@ def with_times(text: object, now: float) -> Markup:
     for match in _INSTANT.finditer(str(text)):
         try:
             at = datetime.fromisoformat(match[0]).timestamp()
-            told = iso(at), instant_short(at, now)
+            times = iso(at), instant_short(at, now)
         except (ValueError, OverflowError):
             continue  # of a name that only looks like one
         found += [
             shown_lines(str(text)[end : match.start()]),
-            Markup('<time datetime="{0}" title="{0}" data-clock>{1}</time>').format(*told),
+            Markup('<time datetime="{0}" title="{0}" data-clock>{1}</time>').format(*times),
         ]
         end = match.end()
     return Markup().join([*found, shown_lines(str(text)[end:])])

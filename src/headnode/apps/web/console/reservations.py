@@ -48,11 +48,11 @@ async def make_reservation(visit: Visit, form: FormData) -> GoTo | FormAgain:
         answer = await visit.ask("create_reservation", **_fields(form))
     except HeadnodeError as error:
         model = await show_reservations(visit)
-        said = f"{error.what}; {error.fix}" if error.fix else error.what
+        message = f"{error.what}; {error.fix}" if error.fix else error.what
         filled = {key: value for key, value in form.multi_items() if isinstance(value, str)}
-        errors = {str(part): said for part in error.path[:1]}
-        shown = {"what": error.what, "fix": error.fix}
-        return FormAgain("reservations.html", model | {"filled": filled, "errors": errors, "error": shown})
+        errors = {str(part): message for part in error.path[:1]}
+        problem = {"what": error.what, "fix": error.fix}
+        return FormAgain("reservations.html", model | {"filled": filled, "errors": errors, "error": problem})
     moved = "; ".join(later_start(each) for each in answer["delayed"][:5])
     text = f"Reservation {answer['reservation']['name']} is created."
     return GoTo("/reservations", PageMessage(text, "warning" if moved else "", moved))

@@ -112,12 +112,12 @@ class SessionDoor:
         caller = WebCaller(address_of(request), user=session.user)
 
         async def ask(question: str, **fields: Any) -> HeadAnswer:
-            given = {name: value for name, value in fields.items() if value is not None}
-            told: HeadAnswer = msgspec.json.decode(
-                await self._gateway.head.ask_fields(caller, question, given)
+            request = {name: value for name, value in fields.items() if value is not None}
+            answer: HeadAnswer = msgspec.json.decode(
+                await self._gateway.head.ask_fields(caller, question, request)
             )
-            del told["ok"]
-            return told
+            del answer["ok"]
+            return answer
 
         head, conversations = self._gateway.head, self._gateway.conversations
         run_on_nodes = partial(conversations.run_on_nodes, caller)
@@ -255,16 +255,16 @@ class ConsoleSite:
 
     def _page(self, page: ConsolePage) -> Callable[[Request], Awaitable[Response]]:
         async def answer(visit: Visit) -> Response:
-            shown = await page.show(visit)
-            return shown if isinstance(shown, Response) else self._answer(visit, shown, page.template)
+            model = await page.show(visit)
+            return model if isinstance(model, Response) else self._answer(visit, model, page.template)
 
         async def show(request: Request) -> Response:
             return await self._for_visit(request, answer)
 
         return show
 
-    def _answer(self, visit: Visit, shown: Model | GoTo | FormAgain, template: str) -> Response:
-        match shown:
+    def _answer(self, visit: Visit, answer: Model | GoTo | FormAgain, template: str) -> Response:
+        match answer:
             case GoTo(path, message):
                 response = RedirectResponse(path, 303)
                 self._messages.leave(response, message)

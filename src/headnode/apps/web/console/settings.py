@@ -51,8 +51,8 @@ async def page_of_limits(visit: Visit) -> Model:
 
 async def page_of_shares(visit: Visit) -> list[Model]:
     """Return the shares of projects and users, each project before its users; none without weights."""
-    told = await visit.ask("shares", limit=LIMITS_SHOWN)
-    found = [*told["projects"], *told["users"]] if told["weighted"] else []
+    answer = await visit.ask("shares", limit=LIMITS_SHOWN)
+    found = [*answer["projects"], *answer["users"]] if answer["weighted"] else []
     return [dict(share_row(each)) for each in sorted(found, key=share_place)]
 
 
@@ -111,11 +111,11 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
     What others have changed since then stays so.
     """
     before = {each["name"]: each for each in await parameters_as_typed(visit)}
-    given, shown = _fields_named(form, "param-"), _fields_named(form, "was-")
+    entered, displayed = _fields_named(form, "param-"), _fields_named(form, "was-")
     changed = {
         name: value or None
-        for name, value in given.items()
-        if name in before and value not in (before[name]["value"], shown.get(name))
+        for name, value in entered.items()
+        if name in before and value not in (before[name]["value"], displayed.get(name))
     }
     if not changed:
         return GoTo("/settings", PageMessage("Nothing was changed."))
@@ -127,13 +127,13 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
     except HeadnodeError as error:
         model = await show_settings(visit)
         named = [name for name in changed if name in error.what or name in map(str, error.path)]
-        said = f"{error.what}; {error.fix}" if error.fix else error.what
+        message = f"{error.what}; {error.fix}" if error.fix else error.what
         return FormAgain(
             "settings.html",
             model
             | {
-                "filled": {name: given[name] for name in changed},
-                "errors": dict.fromkeys(named, said),
+                "filled": {name: entered[name] for name in changed},
+                "errors": dict.fromkeys(named, message),
                 "error": {"what": error.what, "fix": error.fix},
             },
         )
@@ -233,11 +233,11 @@ async def store_template(visit: Visit, form: FormData) -> GoTo | FormAgain:
     try:
         answer = await visit.ask("set_template", text=words)
     except HeadnodeError as error:
-        shown = {"what": error.what, "fix": error.fix}
-        return FormAgain("template.html", _template(None, words, [], "toml") | {"error": shown})
+        problem = {"what": error.what, "fix": error.fix}
+        return FormAgain("template.html", _template(None, words, [], "toml") | {"error": problem})
     lost = "; ".join(f"{item['where']}: {item['what']}" for item in answer["report"][:5])
-    said = f"Template {answer['template']['name']} is stored."
-    return GoTo("/templates", PageMessage(said, "warning" if lost else "", lost))
+    message = f"Template {answer['template']['name']} is stored."
+    return GoTo("/templates", PageMessage(message, "warning" if lost else "", lost))
 
 
 async def remove_template(visit: Visit, form: FormData) -> GoTo:

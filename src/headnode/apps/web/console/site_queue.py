@@ -22,7 +22,7 @@ async def site_name(ask: HeadQuestions) -> str:
 async def show_queue(visit: Visit) -> Model:
     """Return the queue of the site, or its newest ended jobs."""
     ended, user = visit.query.get("state") == "ended", visit.query.get("user", "").strip()
-    shown: Model = {
+    model: Model = {
         "title": "Queue of the site",
         "site": None,
         "away": "",
@@ -30,19 +30,19 @@ async def show_queue(visit: Visit) -> Model:
         "user": user,
         "ended": ended,
     }
-    shown["views"] = [
+    model["views"] = [
         ("Queue", visit.here(state=None), not ended),
         ("Ended", visit.here(state="ended"), ended),
     ]
     try:
-        told = await visit.ask("site_jobs", ended=ended, user=user or None, limit=JOBS_SHOWN)
+        answer = await visit.ask("site_jobs", ended=ended, user=user or None, limit=JOBS_SHOWN)
     except Unavailable as error:
-        return {**shown, "away": error.what}
+        return {**model, "away": error.what}
     return {
-        **shown,
-        "site": site_facts(told["site"]),
-        "rows": [queue_row(job) for job in told["jobs"]],
-        "total": told["total"],
+        **model,
+        "site": site_facts(answer["site"]),
+        "rows": [queue_row(job) for job in answer["jobs"]],
+        "total": answer["total"],
     }
 
 
@@ -72,12 +72,12 @@ def queue_row(job: HeadAnswer) -> Model:
 
 async def show_site_nodes(visit: Visit) -> Model:
     """Return the nodes and the partitions of the site."""
-    shown: Model = {"title": "Nodes of the site", "site": None, "away": "", "rows": []}
+    model: Model = {"title": "Nodes of the site", "site": None, "away": "", "rows": []}
     try:
-        told = await visit.ask("site_nodes")
+        answer = await visit.ask("site_nodes")
     except Unavailable as error:
-        return {**shown, "away": error.what}
-    return {**shown, "site": site_facts(told["site"]), "rows": [node_row(node) for node in told["nodes"]]}
+        return {**model, "away": error.what}
+    return {**model, "site": site_facts(answer["site"]), "rows": [node_row(node) for node in answer["nodes"]]}
 
 
 def node_row(node: HeadAnswer) -> Model:

@@ -79,16 +79,16 @@ async def nodes(request: HpcRequest) -> HpcReply:
     state, health = request.query.get("state"), request.query.get("health")
     found = []
     for each in await _nodes(request):
-        shown = _object(each)
+        node = _object(each)
         running = (await request.ask("node", node=each["name"]))["node"]["jobs"] if jobs else []
         if (
-            (not names or shown["Name"] in names)
-            and (not group or group in shown["Groups"])
-            and state in (None, shown["State"])
-            and health in (None, shown["Health"])
+            (not names or node["Name"] in names)
+            and (not group or group in node["Groups"])
+            and state in (None, node["State"])
+            and health in (None, node["Health"])
             and (not jobs or jobs & {*running})
         ):
-            found.append(shown)
+            found.append(node)
     return HpcReply(found)
 
 

@@ -120,11 +120,11 @@ async def hpc_request(gateway: Gateway, request: Request, content: bytes) -> Hpc
 
 
 def _caller(gateway: Gateway, request: Request) -> tuple[WebCaller, str]:
-    said = request.headers.get("authorization", "")
-    if not said.lower().startswith("basic "):
+    header = request.headers.get("authorization", "")
+    if not header.lower().startswith("basic "):
         return gateway.identity.caller(request), ""
     try:
-        name, _, token = base64.b64decode(said[6:], validate=True).decode().partition(":")
+        name, _, token = base64.b64decode(header[6:], validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         raise not_logged_in() from None
     if not name or not 0 < len(token) <= NAME.most or not token.isascii():

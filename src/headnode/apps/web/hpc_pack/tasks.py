@@ -77,18 +77,18 @@ def _named(task: Properties, job: int, number: int, instance: int = 0) -> Proper
     return own | {name: value for name, value in task.items() if name != "Id"}
 
 
-def _instance(task: Properties, job: int, shown: Mapping[str, Any]) -> Properties:
+def _instance(task: Properties, job: int, answer: Mapping[str, Any]) -> Properties:
     """Return the properties of an instance: those of its task, with its own state."""
     own = {
-        "State": _state(shown["state"], shown["started"]),
-        "ExitCode": "" if shown["exit_code"] is None else str(shown["exit_code"]),
-        "ErrorMessage": shown["message"],
-        "CommandLine": shown["command"],
-        "StartTime": date_text(shown["started"]),
-        "EndTime": date_text(shown["ended"]),
-        "AllocatedNodes": shown["node"],
+        "State": _state(answer["state"], answer["started"]),
+        "ExitCode": "" if answer["exit_code"] is None else str(answer["exit_code"]),
+        "ErrorMessage": answer["message"],
+        "CommandLine": answer["command"],
+        "StartTime": date_text(answer["started"]),
+        "EndTime": date_text(answer["ended"]),
+        "AllocatedNodes": answer["node"],
     }
-    return _named(task, job, shown["task"], shown["instance"] or 0) | own
+    return _named(task, job, answer["task"], answer["instance"] or 0) | own
 
 
 def _state(state: str, started: float | None) -> str:
@@ -133,8 +133,8 @@ async def _properties(request: HpcRequest) -> Properties:
     known = _task_of(await request.job_file(job), job, number)
     if instance is None:
         return _named(known, job, number)
-    shown = await request.ask("task", job=job, task=number, instance=instance)
-    return _instance(known, job, shown["task"])
+    answer = await request.ask("task", job=job, task=number, instance=instance)
+    return _instance(known, job, answer["task"])
 
 
 def _place(request: HpcRequest) -> tuple[int, int, int | None]:
@@ -165,10 +165,10 @@ async def set_task(request: HpcRequest) -> HpcReply:
     Raises:  WrongState ``subtask-properties``.
     """
     job, number, instance = _place(request)
-    given = read_list(request.body)
+    fields = read_list(request.body)
     if instance is not None:
         known = {name.lower(): value for name, value in (await _properties(request)).items()}
-        if all(known.get(name.lower()) == value for name, value in given.items()):
+        if all(known.get(name.lower()) == value for name, value in fields.items()):
             return DONE
         raise WrongState(
             code="subtask-properties",
@@ -177,7 +177,7 @@ async def set_task(request: HpcRequest) -> HpcReply:
         )
     await request.admit_to(job)
     unit = (await request.ask("job", job=job))["job"]["unit"]
-    await request.ask("modify_task", job=job, task=number, terms=task_terms(given, unit))
+    await request.ask("modify_task", job=job, task=number, terms=task_terms(fields, unit))
     return DONE
 
 

@@ -64,11 +64,11 @@ class OpenidProvider:
         Raises:  Unavailable ``openid``.
         """
         if self._places is None or time.monotonic() - self._known_since > REMEMBERED:
-            told = await self._fetch(f"{self._issuer}/.well-known/openid-configuration")
-            if str(told.get("issuer", "")).rstrip("/") != self._issuer:
+            configuration = await self._fetch(f"{self._issuer}/.well-known/openid-configuration")
+            if str(configuration.get("issuer", "")).rstrip("/") != self._issuer:
                 raise _unavailable("it has another issuer")
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            places = ProviderPlaces(*(str(told.get(name, "")) for name in names))
+            places = ProviderPlaces(*(str(configuration.get(name, "")) for name in names))
             for place in places:
                 _check_address(place)
             self._keys = _key_set(await self._fetch(places.keys))
@@ -88,10 +88,10 @@ class OpenidProvider:
             "client_id": self.client,
             "code_verifier": verifier,
         }
-        told = await self._fetch(
+        answer = await self._fetch(
             places.token, form | ({"client_secret": self._secret} if self._secret else {})
         )
-        return self._name_in(str(told.get("id_token", "")), nonce)
+        return self._name_in(str(answer.get("id_token", "")), nonce)
 
     def _name_in(self, token: str, nonce: str) -> str:
         """Return the name in an identity token.
@@ -136,14 +136,14 @@ class OpenidProvider:
                     if len(data) > MAX_ANSWER:
                         raise _unavailable("its answer is too large")
                 status = answer.status_code
-            told = msgspec.json.decode(data, type=dict[str, Any])
+            decoded = msgspec.json.decode(data, type=dict[str, Any])
         except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError) as error:
             raise _unavailable(str(error) or type(error).__name__) from None
         if form and 400 <= status < 500:
             raise _not_accepted("the provider did not accept the code")
         if status != 200:
             raise _unavailable(f"it answers with status {status}")
-        return told
+        return decoded
 
 
 def code_challenge(verifier: str) -> str:
@@ -155,9 +155,9 @@ def code_challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def _key_set(told: dict[str, Any]) -> Any:
+def _key_set(keys: dict[str, Any]) -> Any:
     try:
-        return KeySet.import_key_set({"keys": told["keys"]})
+        return KeySet.import_key_set({"keys": keys["keys"]})
     except (JoseError, ValueError, KeyError, TypeError) as error:
         raise _unavailable(f"its keys cannot be read: {error}") from None
 

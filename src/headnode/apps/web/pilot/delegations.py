@@ -23,10 +23,10 @@ def credential_in(body: Object) -> Object | None:
 
     Raises:  BadRequest ``body``.
     """
-    said = [name for name in CREDENTIALS if name in body]
-    if len(said) > 1:
-        raise wrong("body", f"both {said[0]} and {said[1]} are given", "send one of them", (said[1],))
-    match [(name, body[name]) for name in said]:
+    named = [name for name in CREDENTIALS if name in body]
+    if len(named) > 1:
+        raise wrong("body", f"both {named[0]} and {named[1]} are given", "send one of them", (named[1],))
+    match [(name, body[name]) for name in named]:
         case []:
             return None
         case [("delegation_id", str(name))]:
@@ -36,24 +36,24 @@ def credential_in(body: Object) -> Object | None:
         case [("token", dict(token))]:
             return {"name": f"job-{secrets.token_hex(12)}", **_token(token)}
     fix = 'send "delegation_id": ID, "proxy": PEM, or "token": {"token": ..., "hosts": [...]}'
-    raise wrong("body", f"{said[0]} is not understood", fix, (said[0],))
+    raise wrong("body", f"{named[0]} is not understood", fix, (named[0],))
 
 
-def _token(said: Object) -> Object:
+def _token(body: Object) -> Object:
     """Return the fields of a token; the head checks their values.
 
     Raises:  BadRequest ``body``.
     """
-    strange = next((name for name in said if name not in _OF_TOKEN), None)
+    strange = next((name for name in body if name not in _OF_TOKEN), None)
     if strange is not None:
         fix = f"the keys are {', '.join(_OF_TOKEN)}"
         raise wrong("body", f"{strange[:64]!r} is not known in a token", fix, (TOKEN, strange))
-    return _for_head(said)
+    return _for_head(body)
 
 
-def _for_head(said: Object) -> Object:
+def _for_head(body: Object) -> Object:
     """Return a token as the head calls it: its audit log has what is called `token`."""
-    return {"bearer" if name == TOKEN else name: value for name, value in said.items()}
+    return {"bearer" if name == TOKEN else name: value for name, value in body.items()}
 
 
 async def refuse_unknown(request: GridRequest, credential: Object | None) -> None:
@@ -132,8 +132,8 @@ async def forget(request: GridRequest) -> GridReply:
 async def _kept(request: GridRequest, name: str, job: int | None, status: int) -> GridReply:
     body = request.json_object(optional=(PROXY, *_OF_TOKEN))
     kept = await request.ask("keep_delegation", **{**_for_head(body), "name": name, "job": job})
-    shown = _shown(request, kept)
-    return GridReply(shown, status, {"location": shown["uri"]})
+    credential = _shown(request, kept)
+    return GridReply(credential, status, {"location": credential["uri"]})
 
 
 async def _all(request: GridRequest) -> list[Object]:

@@ -97,8 +97,8 @@ def task_states(
     A task is pending when its job is in the queue and the tasks that it waits for have finished.  One that
     never started stays new or pending when its job is aborted, as in the service.
     """
-    told = _GridTaskHistory(changes, places)
-    return {name: told.history(name).entries() for name in chosen}
+    history = _GridTaskHistory(changes, places)
+    return {name: history.history(name).entries() for name in chosen}
 
 
 class _GridTaskHistory:
@@ -189,10 +189,10 @@ PAGE: Final = 1_000
 class GridJob:
     """A job that a client may see, with its description as the grid form has it."""
 
-    def __init__(self, request: GridRequest, shown: Object) -> None:
-        self._request, self.shown = request, shown
-        self.id = int(shown["id"])
-        self.key = GridJobKey(self.id, float(shown["created"]))
+    def __init__(self, request: GridRequest, job: Object) -> None:
+        self._request, self.shown = request, job
+        self.id = int(job["id"])
+        self.key = GridJobKey(self.id, float(job["created"]))
         self._definition: Object | None = None
 
     async def definition(self) -> Object:
@@ -263,9 +263,9 @@ async def job_of(request: GridRequest) -> GridJob:
     Raises:  NotFound ``no-such-job``; NotAllowed ``not-owner``.
     """
     number = request.job_number()
-    shown = (await request.ask("job", job=number))["job"]
-    await request.admit_owner(number, shown["owner"])
-    return GridJob(request, shown)
+    job = (await request.ask("job", job=number))["job"]
+    await request.admit_owner(number, job["owner"])
+    return GridJob(request, job)
 
 
 def listed_job(request: GridRequest, job: int) -> Object:

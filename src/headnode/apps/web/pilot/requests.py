@@ -44,8 +44,8 @@ class GridRequest(DoorRequest):
         self._content = content
         self.records, self.now = records, time.time()
         self._origin = gateway.identity.origin_of(request)
-        said = request.headers.get("content-md5")
-        if said is not None and said.strip() != content_md5(content):
+        digest = request.headers.get("content-md5")
+        if digest is not None and digest.strip() != content_md5(content):
             raise wrong("content-md5", "the body does not match Content-MD5", "send it again")
 
     @property

@@ -80,19 +80,19 @@ def _text_of(definition: object) -> str:
 async def job(request: GridRequest) -> GridReply:
     """Show a job: its description, the history of its states, what was asked to be done with it."""
     found = await job_of(request)
-    shown = found.shown
+    answer = found.shown
     definition = await found.definition()  # first: it refuses a job with too many tasks
     changes = await found.own_changes()
     states = found.states(changes)
     return GridReply(
         {
-            "created": time_text(shown["created"]),
-            "modified": time_text(max([float(shown["created"]), *(each.at for each in changes)])),
+            "created": time_text(answer["created"]),
+            "modified": time_text(max([float(answer["created"]), *(each.at for each in changes)])),
             "expires": time_text(NEVER),
             "server_time": time_text(request.now),
             "server_policy_uri": request.uri("policy/job/"),
-            "owner": shown["owner"],
-            "vo": shown["project"][:64],
+            "owner": answer["owner"],
+            "vo": answer["project"][:64],
             "definition": definition,
             "state": states,
             "operation": [_operation_object(each) for each in request.records.operations(found.key)],
@@ -103,11 +103,11 @@ async def job(request: GridRequest) -> GridReply:
 
 
 def _operation_object(operation: GridOperation) -> Object:
-    told: Object = {"op": operation.op, "id": operation.id, "created": time_text(operation.asked)}
+    fields: Object = {"op": operation.op, "id": operation.id, "created": time_text(operation.asked)}
     if operation.completed is not None:
-        told |= {"completed": time_text(operation.completed), "success": operation.success}
-        told |= {"result": {"message": operation.result}} if operation.result else {}
-    return told
+        fields |= {"completed": time_text(operation.completed), "success": operation.success}
+        fields |= {"result": {"message": operation.result}} if operation.result else {}
+    return fields
 
 
 def _task_uri(request: GridRequest, job: int, task: str) -> str:
@@ -284,12 +284,12 @@ async def resources(request: GridRequest) -> GridReply:
         except Refused as refused:
             return GridReply({"runnable": False, "resources": [], "reason": refused.what})
     nodes = [each["name"] for each in (await request.ask("nodes"))["nodes"] if each["state"] == "Ready"]
-    told = [
+    listed = [
         {"task_id": item["id"], "resources": _hosts(item, nodes)}
         for item in (await found.definition())["tasks"]
     ]
     reasons = answer.get("explanation", {}).get("sentence")
-    return GridReply({"runnable": runnable, "resources": told, **({"reason": reasons} if reasons else {})})
+    return GridReply({"runnable": runnable, "resources": listed, **({"reason": reasons} if reasons else {})})
 
 
 def _hosts(item: Object, nodes: list[str]) -> list[str]:

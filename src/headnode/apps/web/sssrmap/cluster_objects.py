@@ -36,19 +36,19 @@ _RETURNS: Final = ("idle", "ready", "online", "running", "up")
 def node_object(node: Mapping[str, Any]) -> XmlElement:
     """Return a node, with names of 3.1; amounts are in MB."""
     state = "Idle" if not node["used"] else "Running" if node["free"] else "Busy"
-    told = [leaf("Id", node["name"]), leaf("State", _OUT_OF_USE.get(node["state"], state))]
-    told += [leaf("Architecture", node["architecture"])] if node["architecture"] else []
-    told += [leaf("OperatingSystem", node["system"])] if node["system"] else []
-    told += [leaf("StatusMessage", drain["reason"]) for drain in node["drains"][:1] if drain["reason"]]
+    properties = [leaf("Id", node["name"]), leaf("State", _OUT_OF_USE.get(node["state"], state))]
+    properties += [leaf("Architecture", node["architecture"])] if node["architecture"] else []
+    properties += [leaf("OperatingSystem", node["system"])] if node["system"] else []
+    properties += [leaf("StatusMessage", drain["reason"]) for drain in node["drains"][:1] if drain["reason"]]
     features = [leaf("Feature", feature) for feature in node["features"]]
-    told += [XmlElement("Features", {}, [*features])] if features else []
+    properties += [XmlElement("Features", {}, [*features])] if features else []
     sizes = {"Processors": "processors", "Memory": "memory", "Swap": "swap", "Disk": "disk"}
     configured = [leaf(name, node[field]) for name, field in sizes.items()]
     free = node["free"] if node["state"] == "Ready" else 0
-    told.append(XmlElement("Configured", {}, [*configured]))
-    told.append(XmlElement("Available", {}, [leaf("Processors", free)]))
-    told.append(XmlElement("Utilized", {}, [leaf("Processors", node["used"])]))
-    return XmlElement("Node", {}, [*told])
+    properties.append(XmlElement("Configured", {}, [*configured]))
+    properties.append(XmlElement("Available", {}, [leaf("Processors", free)]))
+    properties.append(XmlElement("Utilized", {}, [leaf("Processors", node["used"])]))
+    return XmlElement("Node", {}, [*properties])
 
 
 async def collect_nodes(call: RmapCall) -> Collected:
@@ -128,10 +128,10 @@ async def create_reservation(call: RmapCall) -> RmapResponse:
     inside = [one for data in call.request.data for one in elements(data)]
     if len(inside) != 1:
         raise MessageFault(StatusCode.MISSING, "Data has no Reservation, or several", "write one into Data")
-    said = [(_plain(one.name), one.text.strip()) for one in elements(inside[0])]
-    lists = {field: [text for name, text in said if name == kind] for kind, field in _LISTS.items()}
-    times = {field: _time(text) for name, text in said if (field := _TIMES.get(name)) is not None}
-    texts = {field: text for name, text in said if (field := _TEXTS.get(name)) is not None}
+    options = [(_plain(one.name), one.text.strip()) for one in elements(inside[0])]
+    lists = {field: [text for name, text in options if name == kind] for kind, field in _LISTS.items()}
+    times = {field: _time(text) for name, text in options if (field := _TIMES.get(name)) is not None}
+    texts = {field: text for name, text in options if (field := _TEXTS.get(name)) is not None}
     if "name" not in texts or not lists["nodes"]:
         raise MessageFault(StatusCode.MISSING, "the Reservation has no Id, or no Node", "write both")
     nodes = ",".join(lists.pop("nodes"))

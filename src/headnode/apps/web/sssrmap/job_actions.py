@@ -63,20 +63,20 @@ def _job_id(text: str) -> int:
 
 async def _for_each(call: RmapCall, done: str, act: Callable[[int], Awaitable[str | None]]) -> RmapResponse:
     """Do something with each job; a later one that is refused makes it a part of what was asked."""
-    told: list[int] = []
+    changed: list[int] = []
     notes: list[str] = []
     for job in _job_ids(call):
         try:
             note = await act(job)
         except HeadnodeError as error:
-            if not told:
+            if not changed:
                 raise
             status = RmapStatus(str(StatusCode.PARTLY_DONE), f"job {job}: {error.what}")
-            return _jobs_response(call, told, status)
-        told.append(job)
+            return _jobs_response(call, changed, status)
+        changed.append(job)
         notes += [note] if note else []
-    message = "; ".join([f"Successfully {done} {len(told)} Job", *notes])
-    return _jobs_response(call, told, RmapStatus(message=message[:4096]))
+    message = "; ".join([f"Successfully {done} {len(changed)} Job", *notes])
+    return _jobs_response(call, changed, RmapStatus(message=message[:4096]))
 
 
 def _jobs_response(call: RmapCall, jobs: list[int], status: RmapStatus) -> RmapResponse:
@@ -134,23 +134,23 @@ async def start(call: RmapCall) -> RmapResponse:
     }
 
     async def begin(job: int) -> str:
-        shown = (await call.ask("job", job=job))["job"]
-        if shown["state"] not in ("Configuring", "Queued"):
+        answer = (await call.ask("job", job=job))["job"]
+        if answer["state"] not in ("Configuring", "Queued"):
             raise WrongState(
                 code="job-started",
-                what=f"job {job} is not waiting: it is {shown['state']}",
+                what=f"job {job} is not waiting: it is {answer['state']}",
                 fix="only queued jobs can be started",
             )
-        other = sorted({hold["name"] for hold in shown["holds"]} - {SCHEDULER_HOLD})
+        other = sorted({hold["name"] for hold in answer["holds"]} - {SCHEDULER_HOLD})
         if other:
             raise WrongState(
                 code="held", what=f"job {job} has the hold {other[0]!r}", fix="who set it releases it"
             )
         if wanted := nodes.get(job):
             await call.ask("modify_job", job=job, terms={"requestednodes": ",".join(dict.fromkeys(wanted))})
-        if shown["holds"]:
+        if answer["holds"]:
             await call.ask("release_job", job=job, name=SCHEDULER_HOLD)
-        if shown["state"] == "Configuring":
+        if answer["state"] == "Configuring":
             await call.ask("submit_job", job=job)
         return f"job {job} starts when its processors are free"
 
@@ -304,10 +304,10 @@ async def _value(call: RmapCall, job: int, name: str, one: RmapField) -> str:
             f"op {one.op[:40]!r} of {one.name[:64]!r}",
             "use Assign; Inc and Dec for numbers",
         )
-    shown: dict[str, Any] = (await call.ask("job", job=job))["job"]
-    if shown[_COUNTED[name]] is None:
+    answer: dict[str, Any] = (await call.ask("job", job=job))["job"]
+    if answer[_COUNTED[name]] is None:
         raise MessageFault(StatusCode.COMBINATION, f"job {job} has no {name} that could be counted up")
-    return write(str(shown[_COUNTED[name]] + (step if op == "inc" else -step)))
+    return write(str(answer[_COUNTED[name]] + (step if op == "inc" else -step)))
 
 
 async def _set_hold(call: RmapCall, job: int, text: str) -> None:

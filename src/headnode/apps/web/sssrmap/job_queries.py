@@ -72,25 +72,25 @@ LISTED: Final = frozenset(
 
 def job_object(row: Row, machine: str, names: PeerNames) -> XmlElement:
     """Return a job of the head's list as a peer reads it."""
-    told = [leaf("Id", row["id"])]
-    told += [leaf("JobGroup", row["group"])] if row["group"] else []
-    told += [leaf("Name", row["name"])] if row["name"] else []
+    properties = [leaf("Id", row["id"])]
+    properties += [leaf("JobGroup", row["group"])] if row["group"] else []
+    properties += [leaf("Name", row["name"])] if row["name"] else []
     held = row["state"] == "Queued" and row["held"]
     state = "Hold" if held else _STATES[row["state"]]
     old = {"Hold": "held"}.get(state, state.lower())
-    told += [leaf("State", old if names is PeerNames.V0_2 else state), leaf("User", row["owner"])]
-    told += [leaf("Project", row["project"])] if row["project"] else []
-    told += [leaf("Priority", row["priority"]), leaf("Machine", machine)]
+    properties += [leaf("State", old if names is PeerNames.V0_2 else state), leaf("User", row["owner"])]
+    properties += [leaf("Project", row["project"])] if row["project"] else []
+    properties += [leaf("Priority", row["priority"]), leaf("Machine", machine)]
     for name, field in (("SubmitTime", "submitted"), ("StartTime", "started"), ("EndTime", "ended")):
-        told += [leaf(name, round(row[field]))] if row[field] is not None else []
+        properties += [leaf(name, round(row[field]))] if row[field] is not None else []
     message = row["message"] or row["pending_reason"]
-    told += [leaf("StatusMessage", message)] if message else []
-    told.append(leaf("JobClass", "completed" if row["state"] in ENDED_STATES else "active"))
-    told += [
+    properties += [leaf("StatusMessage", message)] if message else []
+    properties.append(leaf("JobClass", "completed" if row["state"] in ENDED_STATES else "active"))
+    properties += [
         XmlElement("Requested", {}, [*_requested(row)]),
         XmlElement("Delivered", {}, [*_delivered(row, names)]),
     ]
-    return renamed(XmlElement("Job", {}, [one for one in told if one.children or one.text]), names)
+    return renamed(XmlElement("Job", {}, [one for one in properties if one.children or one.text]), names)
 
 
 def _requested(row: Row) -> Iterator[XmlElement]:
@@ -344,8 +344,8 @@ async def collect_groups(call: RmapCall) -> Collected:
         *(call.ask("group", group=group, owner=owner) for owner, group in [*groups][: RMAP_DETAILS.most])
     )
     found = []
-    for (owner, group), told in zip(groups, states, strict=False):
-        inside = [leaf("Id", group), leaf("State", told["state"]), leaf("User", owner)]
-        found.append(XmlElement("JobGroup", {}, [*inside, *(leaf("Job", job) for job in told["jobs"])]))
+    for (owner, group), state in zip(groups, states, strict=False):
+        inside = [leaf("Id", group), leaf("State", state["state"]), leaf("User", owner)]
+        found.append(XmlElement("JobGroup", {}, [*inside, *(leaf("Job", job) for job in state["jobs"])]))
     whole = rows.whole and len(groups) <= RMAP_DETAILS.most
     return Collected([renamed(one, call.names) for one in found], whole)

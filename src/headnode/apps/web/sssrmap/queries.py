@@ -41,9 +41,9 @@ class SharedObjects(list[XmlElement]):
         """Return an answer as text; the text is kept for the next equal request."""
         if len(self.answers) >= MAX_ANSWERS or len(rows) > MAX_KEPT:
             return rows
-        told = [XmlElement(row.name, row.attributes, [content_of(row)]) for row in rows]
-        self.answers[question] = told
-        return told
+        copies = [XmlElement(row.name, row.attributes, [content_of(row)]) for row in rows]
+        self.answers[question] = copies
+        return copies
 
 
 class Collected(NamedTuple):
@@ -126,9 +126,9 @@ def _answer(request: RmapRequest, rows: Sequence[XmlElement], found: Sequence[Co
     looked = [len(each.objects) for each in found if not each.whole]
     if ignored or looked:
         code = StatusCode.NOT_UNDERSTOOD if ignored else StatusCode.PARTIAL
-        said = [f"options without effect: {', '.join(ignored)[:200]}"] if ignored else []
-        said += [f"only the {max(looked)} newest jobs were looked at"] if looked else []
-        status = RmapStatus(str(code), "; ".join(said))
+        warnings = [f"options without effect: {', '.join(ignored)[:200]}"] if ignored else []
+        warnings += [f"only the {max(looked)} newest jobs were looked at"] if looked else []
+        status = RmapStatus(str(code), "; ".join(warnings))
     return RmapResponse(status=status, count=len(rows), data=tuple(rows))
 
 

@@ -248,14 +248,14 @@ class RmapService:
 
     async def answer(self, message: bytes, address: str) -> list[bytes]:
         """Return the answer to a message, in one or several chunks."""
-        said = ""
+        request_id = ""
         try:
             request = read_request(checked_body(message, self._rules.key, self._rules.methods))
-            said = request.id
+            request_id = request.id
             response = await self._respond(request, address)
         except HeadnodeError as error:
-            return [envelope(refusal_of(error, said))]
-        response = msgspec.structs.replace(response, id=said)
+            return [envelope(refusal_of(error, request_id))]
+        response = msgspec.structs.replace(response, id=request_id)
         return await in_turn(len(response.data), partial(_written, response, request.chunk_size))
 
     async def _respond(self, request: RmapRequest, address: str) -> RmapResponse:
@@ -330,8 +330,8 @@ async def in_turn(steps: int, work: Callable[[], Found]) -> Found:
     return await asyncio.to_thread(work) if steps > MAX_AT_ONCE else work()
 
 
-def refusal_of(error: HeadnodeError, said: str = "") -> str:
+def refusal_of(error: HeadnodeError, request_id: str = "") -> str:
     """Return the Body that tells an error."""
     text = f"{error.what}; {error.fix}" if error.fix else error.what
     status = RmapStatus(str(status_of_error(error)), text[: NOTE.most])
-    return canonical(write_response(RmapResponse(status=status, id=said)))
+    return canonical(write_response(RmapResponse(status=status, id=request_id)))

@@ -127,9 +127,9 @@ class BatchDraft:
                     each.report(Fidelity.TRANSLATED, "the signal comes this long before the run time limit")
         elif self.warning is not None or self.warning_time is not None:
             not_sent = "no signal is sent: -wa and -wt belong together"
-        for told in (self.warning, self.warning_time) if not_sent else ():
-            if told is not None:
-                told[0].report(Fidelity.NOT_SUPPORTED, not_sent or "")
+        for warning in (self.warning, self.warning_time) if not_sent else ():
+            if warning is not None:
+                warning[0].report(Fidelity.NOT_SUPPORTED, not_sent or "")
 
     @property
     def processors(self) -> int:

@@ -183,10 +183,12 @@ _HOW_GPUS_ARE_USED: Final = ("mode", "mps", "j_exclusive", "aff", "block", "gpac
 
 def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read ``num=2/task:gmodel=A100:mode=shared``; ``-`` is one GPU.  A number is that of each host."""
-    told = dict(part.strip().partition("=")[::2] for part in ("" if text == "-" else text).split(":") if part)
-    number, _, method = told.pop("num", "1").partition("/")
-    model = told.pop("gmodel", "")
-    for name in told:
+    values = dict(
+        part.strip().partition("=")[::2] for part in ("" if text == "-" else text).split(":") if part
+    )
+    number, _, method = values.pop("num", "1").partition("/")
+    model = values.pop("gmodel", "")
+    for name in values:
         if name not in _HOW_GPUS_ARE_USED:
             place.refuse(
                 f"{name[:60]!r} is not supported", "write num and gmodel: num=2:gmodel=A100", "resource"
@@ -195,7 +197,7 @@ def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.refuse(f"{method[:60]!r} is not supported", "write num=N, or num=N/task", "resource")
     scope = GpuScope.PROCESS if method == "task" else GpuScope.NODE
     draft.gpus.ask("gpu", scope, place, ":".join(filter(None, (model, str(place.number(number))))))
-    if told.get("mps", "no") != "no":
+    if values.get("mps", "no") != "no":
         place.report(_APPROXIMATED, f"the job counts GPUs, this many {scope}; no other job shares them")
 
 

@@ -145,7 +145,7 @@ def _texts(options: Mapping[str, str]) -> Iterator[str]:
 
 
 def _flags(options: Mapping[str, bool]) -> Iterator[str]:
-    return (name for name, given in options.items() if given)
+    return (name for name, is_set in options.items() if is_set)
 
 
 def _qsub(system: BatchSystem) -> Callable[[JobSpec, TaskSpec, LossReport], Iterator[str]]:

@@ -157,13 +157,13 @@ def _lsf_files(draft: BatchDraft, name: str) -> tuple[str, str]:  # noqa: ARG001
 def _named(draft: BatchDraft, output: str, error: str, ours: Callable[[str], str]) -> tuple[str, str]:
     """Return the names of both files: those that were given, or the usual ones in a given directory."""
     found = []
-    for given, usual in ((draft.output, output), (draft.error, error)):
-        if given is None:
+    for path, usual in ((draft.output, output), (draft.error, error)):
+        if path is None:
             found.append(usual)
-        elif given.endswith("/"):
-            found.append(ours(given) + usual)
+        elif path.endswith("/"):
+            found.append(ours(path) + usual)
         else:
-            found.append(ours(given))
+            found.append(ours(path))
     return found[0], found[1]
 
 
@@ -232,7 +232,7 @@ def _slurm_gpus(draft: BatchDraft) -> dict[str, str]:
         "SLURM_MEM_PER_GPU": gpus.memory,
         "SLURM_NTASKS_PER_GPU": gpus.processes,
     }
-    return {**found, **{variable: str(told[0]) for variable, told in more.items() if told is not None}}
+    return {**found, **{variable: str(value[0]) for variable, value in more.items() if value is not None}}
 
 
 def _array_numbers(draft: BatchDraft) -> dict[str, str]:

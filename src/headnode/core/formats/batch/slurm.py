@@ -238,8 +238,8 @@ def read_gres(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     for name in others:
         add_feature(draft, name)
     if others:
-        told = ", ".join(map(repr, others))
-        place.report(_APPROXIMATED, f"nodes with the features {told}, which are not counted")
+        listed = ", ".join(map(repr, others))
+        place.report(_APPROXIMATED, f"nodes with the features {listed}, which are not counted")
 
 
 def read_processors_per_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:

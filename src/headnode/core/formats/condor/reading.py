@@ -219,9 +219,9 @@ class _Reader:
     ) -> SubmitDraft:
         """Return what the commands say: those without macros (`fixed`), or the others on top of `base`."""
         draft = base.copy() if base else SubmitDraft(self._origin.directory, self._origin.environment)
-        given = {} if fixed else self._given(live)
-        for name, (spelling, text, start) in (self.statements.commands | given).items():
-            if name not in given and ("$" in text) is fixed:
+        values = {} if fixed else self._given(live)
+        for name, (spelling, text, start) in (self.statements.commands | values).items():
+            if name not in values and ("$" in text) is fixed:
                 continue
             known = command_named(name)
             if known is not None or name.startswith("+"):
@@ -238,11 +238,11 @@ class _Reader:
         self,
         draft: SubmitDraft,
         known: tuple[str, SubmitCommand] | None,
-        said: tuple[str, str, int],
+        statement: tuple[str, str, int],
         live: Mapping[str, str],
     ) -> None:
         """Read one command, or an attribute (`known` is None), into a draft."""
-        spelling, text, start = said
+        spelling, text, start = statement
         place = self._place(known[0] if known else spelling, start)
         draft.places[place.name] = place
         value = self.statements.macros.expand(text, start, live).strip()
@@ -261,8 +261,8 @@ class _Reader:
     def _attribute(self, name: str, live: Mapping[str, str]) -> str | None:
         """Return what an attribute of the job is, as an expression; None if the file does not set it."""
         commands = self.statements.commands
-        said = commands.get(f"+{name}") or commands.get(name) or commands.get(ALIASES.get(name, ""))
-        return None if said is None else self.statements.macros.expand(said[1], said[2], live)
+        statement = commands.get(f"+{name}") or commands.get(name) or commands.get(ALIASES.get(name, ""))
+        return None if statement is None else self.statements.macros.expand(statement[1], statement[2], live)
 
     def _refuse_signs(self, place: OptionPlace, text: str) -> None:
         if PROCESS_SIGN.search(text):

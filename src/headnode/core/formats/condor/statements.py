@@ -131,10 +131,10 @@ class SubmitStatements:
             what, fix = _REFUSED[name]
             self.refuse(line.start, "not-supported", f"{name}: {what}", fix)
         if name in ("error", "warning") and rest.startswith(":"):
-            said = self.macros.expand(rest[1:].strip(), line.start, {})
+            message = self.macros.expand(rest[1:].strip(), line.start, {})
             if name == "error":
-                self.refuse(line.start, "statement", f"the file says: {said[:200]}", "do what it says")
-            self.warnings.append((said, line.start))
+                self.refuse(line.start, "statement", f"the file says: {message[:200]}", "do what it says")
+            self.warnings.append((message, line.start))
             return
         meant = nearest_name(name, ("queue", "if", "elif", "else", "endif")) if name else ""
         hint = f"did you mean {meant!r}? " if meant else ""

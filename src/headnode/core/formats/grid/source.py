@@ -268,10 +268,10 @@ def circle_text(circle: Iterable[str]) -> str:
     >>> circle_text(["a", "b", "a"])
     'a -> b -> a'
     """
-    shown = list(circle)
-    if len(shown) > _SHOWN_TASKS:
-        shown[_SHOWN_TASKS // 2 : 1 - _SHOWN_TASKS // 2] = ["..."]
-    return " -> ".join(shown)
+    names = list(circle)
+    if len(names) > _SHOWN_TASKS:
+        names[_SHOWN_TASKS // 2 : 1 - _SHOWN_TASKS // 2] = ["..."]
+    return " -> ".join(names)
 
 
 Found = dict[str, Any]

@@ -279,8 +279,8 @@ class DefinitionWriter:
         for key, field in STREAMS.items():
             url = getattr(task, field)
             if is_far(url):
-                said = kept.get(key, "")
-                values[key] = said if base.resolve(said) == url else url
+                spelling = kept.get(key, "")
+                values[key] = spelling if base.resolve(spelling) == url else url
                 continue
             path = joined_path(task.work_directory, getattr(task, field)) if getattr(task, field) else ""
             if path.startswith("/") and local_path(file_url(path)) != path:

@@ -262,11 +262,11 @@ class HpcAttributeReader:
                 value = read(text)
             except BadRequest as wrong:
                 self._refuse_value(found, attribute, wrong)
-            said = pieces if piece else values
-            if field in said:
+            fields = pieces if piece else values
+            if field in fields:
                 self._take_second(found, field, attribute, value, text, spellings)
             else:
-                said[field] = value
+                fields[field] = value
         return found
 
     def _attribute(
@@ -314,11 +314,11 @@ class HpcAttributeReader:
             value = row.value.read(text)
         except BadRequest as wrong:
             self._refuse_value(found, attribute, wrong)
-        said = found.values_with(row.field)
-        if row.field in said:
+        fields = found.values_with(row.field)
+        if row.field in fields:
             self._take_second(found, row.field, attribute, value, text, spellings)
         else:
-            said[row.field] = value
+            fields[row.field] = value
 
     def _refuse_value(self, found: ElementValues, attribute: str, wrong: BadRequest) -> NoReturn:
         what = f"attribute {local_name(attribute)!r}: {wrong.what}"
@@ -337,11 +337,11 @@ class HpcAttributeReader:
         if found.values_with(field)[field] == value or not text.strip():
             return
         before = takewhile(lambda item: item[0] != attribute, _written(found.element))
-        said = [
+        names = [
             local_name(name) for name, text in before if text.strip() and self._fills(name, field, spellings)
         ]
-        if said:
-            what = f"{said[-1]!r} and {local_name(attribute)!r} have one meaning but different values"
+        if names:
+            what = f"{names[-1]!r} and {local_name(attribute)!r} have one meaning but different values"
             fix = "write one of them"
             self._recorder.refuse("given-twice", found.where, what, fix, found.element, attribute)
         found.values_with(field)[field] = value

@@ -270,8 +270,8 @@ class _HpcReader:
         able = upwards[upwards.index(spec.dialect) :]
         dialect = next((name for name in able if name == HPC or can_express(spec, name)), HPC)
         if dialect != spec.dialect:
-            said, needed = DIALECTS[spec.dialect].title, DIALECTS[dialect].title
-            what = f"{said} cannot express all of this: the job is kept as one of {needed}"
+            named, needed = DIALECTS[spec.dialect].title, DIALECTS[dialect].title
+            what = f"{named} cannot express all of this: the job is kept as one of {needed}"
             self._recorder.add(Fidelity.TRANSLATED, "Job", what, job.element)
         return msgspec.structs.replace(spec, dialect=dialect)
 

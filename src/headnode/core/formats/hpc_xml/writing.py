@@ -165,25 +165,25 @@ class _HpcWriter:
         """
         always = for_filters if self._for_filter is not None else frozenset()
         attributes: dict[str, str] = {}
-        said = {"size.unit", "size.auto_minimum", "size.auto_maximum", "fixed.job_type", "sweep.type"}
+        fields = {"size.unit", "size.auto_minimum", "size.auto_maximum", "fixed.job_type", "sweep.type"}
         for row in rows:
             name, value = row.name_in(self._dialect.name), values.get(row.field)
             if not name or value is None:
                 continue
-            said.add(row.field)
+            fields.add(row.field)
             if row.always or row.field in always or value != getattr(defaults, row.field, _NOTHING):
                 attributes[name] = self._text(row, name, value, where)
         for row in rows:
             value = values.get(row.field)
-            if value is None or value is False or row.field in said:
+            if value is None or value is False or row.field in fields:
                 continue
             if row.field.startswith(("live.", "size.")):
                 continue
-            said.add(row.field)
+            fields.add(row.field)
             if value != getattr(defaults, row.field, _NOTHING):
                 self._report_unwritten(row.hpc or row.ccs, where)
         for field, value in values.items():
-            unsaid = "." not in field and field not in said
+            unsaid = "." not in field and field not in fields
             if unsaid and value != getattr(defaults, field, None):
                 self._report_unwritten(field, where)
         return attributes

@@ -118,10 +118,10 @@ _LIMIT_FIX = 'write a number, or "soft:hard", for example nofile = 1024 or as = 
 def _limits(value: Any) -> Limits:
     """Return limits, of a table or a list of ``name=limit``; a number is both soft and hard."""
     if isinstance(value, dict):
-        return tuple(_limit(name, said) for name, said in value.items())
+        return tuple(_limit(name, text) for name, text in value.items())
     if not all("=" in one for one in value):
         raise LIMITS.refusal(value)
-    return tuple(_limit(name, said) for name, _, said in (one.rpartition("=") for one in value))
+    return tuple(_limit(name, text) for name, _, text in (one.rpartition("=") for one in value))
 
 
 def _limit(name: str, value: int | str) -> ResourceLimit:
@@ -210,10 +210,10 @@ def _staged(value: Any) -> tuple[StagedFile, ...]:
 
 
 def _staged_file(table: Any) -> StagedFile:
-    said = _STAGED.read(table, _STAGED_FIX, "staging")
-    if not said.get("url"):
+    fields = _STAGED.read(table, _STAGED_FIX, "staging")
+    if not fields.get("url"):
         refuse("staging", f"{shown(table)} has no url", _STAGED_FIX)
-    return StagedFile(**({"path": name_in(said["url"])} | said))
+    return StagedFile(**({"path": name_in(fields["url"])} | fields))
 
 
 def _write_staged(files: tuple[StagedFile, ...]) -> dict[str, str] | list[dict[str, Any]]:

@@ -239,9 +239,9 @@ def links_by_name(
     for child, job in enumerate(jobs):
         ids: dict[str, tuple[int, ...]] = {}
         for condition, field in DEPENDENCY_FIELDS.items():
-            said: tuple[Any, ...] = getattr(job, field)
-            names = [one for one in said if isinstance(one, str)]
-            ids[field] = tuple(one for one in said if not isinstance(one, str))
+            parents: tuple[Any, ...] = getattr(job, field)
+            names = [one for one in parents if isinstance(one, str)]
+            ids[field] = tuple(one for one in parents if not isinstance(one, str))
             for name in names:
                 parent = _parent(name, by_name, reader, child, field)
                 links[DependencyLink(child, parent, condition)] = None

@@ -225,11 +225,11 @@ _JOB_NAMED = KeyTable(
 
 
 def _named_job(table: Any) -> NamedParent:
-    said = _JOB_NAMED.read(table, _JOB_FIX)
-    if ("name" in said) is ("id" in said):
+    fields = _JOB_NAMED.read(table, _JOB_FIX)
+    if ("name" in fields) is ("id" in fields):
         refuse("value", f"{shown(table)} does not have one text, a name or an id", _JOB_FIX)
-    condition = said.get("condition", Condition.ON_SUCCESS)
-    return NamedParent(said.get("name", said.get("id", "")), by_id="id" in said, condition=condition)
+    condition = fields.get("condition", Condition.ON_SUCCESS)
+    return NamedParent(fields.get("name", fields.get("id", "")), by_id="id" in fields, condition=condition)
 
 
 def _write_named_jobs(parents: tuple[NamedParent, ...]) -> list[Mapping[str, str]]:

@@ -90,7 +90,7 @@ class DocumentChecks:
             by_name.setdefault(job.name, []).append(job.id)
         inherited = _dependencies(defaults)
         graph = {
-            job.id: [other for wish in _dependencies(job) or inherited for other in _meant(wish, by_name)]
+            job.id: [other for link in _dependencies(job) or inherited for other in _meant(link, by_name)]
             for _, job in jobs
         }
         circle = find_cycle(graph)
@@ -125,7 +125,7 @@ def _dependencies(job: SssJob | None) -> list[Dependency]:
     return [one for one in job.properties if isinstance(one, Dependency)] if job else []
 
 
-def _meant(wish: Dependency, by_name: dict[str, list[str]]) -> list[str]:
+def _meant(link: Dependency, by_name: dict[str, list[str]]) -> list[str]:
     """Return the ids of the jobs that a dependency means."""
-    other = str(wish.value)
-    return by_name.get(other, []) if wish.by_name else [other]
+    other = str(link.value)
+    return by_name.get(other, []) if link.by_name else [other]

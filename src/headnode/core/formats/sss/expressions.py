@@ -170,14 +170,16 @@ def _operand(run: list[SssProperty]) -> Expression | None:
     """Return what one operand says: one of the alternatives, a wish, or what the only property says."""
     if run[0].preference:
         ways = tuple(
-            _weighted(said, abs(one.preference)) for one in run if (said := _leaf_of(one)) is not None
+            _weighted(expression, abs(one.preference))
+            for one in run
+            if (expression := _leaf_of(one)) is not None
         )
         return AnyOf((*ways, *((AllOf(),) if run[0].preference < 0 else ()))) if ways else None
     if len(run) == 1:
         return _leaf_of(run[0])
     names = tuple(dict.fromkeys(name for one in run if not _is_pattern(one) for name in _names(one)))
     among = (ConstraintLeaf(Constraint(("Node",), Comparison.IN, names)),) if names else ()
-    patterns = (said for one in run if _is_pattern(one) and (said := _leaf_of(one)) is not None)
+    patterns = (expression for one in run if _is_pattern(one) and (expression := _leaf_of(one)) is not None)
     return any_of((*among, *patterns)) if names or any(map(_is_pattern, run)) else None
 
 
@@ -226,13 +228,13 @@ def _choice(among: Sequence[Constraint]) -> Constraint:
     return Constraint(among[0].subject, Comparison.MATCH, tuple(patterns))
 
 
-def _weighted(said: Expression, weight: int) -> Expression:
+def _weighted(expression: Expression, weight: int) -> Expression:
     """Return said with a weight, once, however many constraints it has."""
-    if isinstance(said, ConstraintLeaf):
-        return ConstraintLeaf(said.constraint, weight)
-    if isinstance(said, AllOf) and said.parts:
-        return AllOf((_weighted(said.parts[0], weight), *said.parts[1:]))
-    return said
+    if isinstance(expression, ConstraintLeaf):
+        return ConstraintLeaf(expression.constraint, weight)
+    if isinstance(expression, AllOf) and expression.parts:
+        return AllOf((_weighted(expression.parts[0], weight), *expression.parts[1:]))
+    return expression
 
 
 def _leaf_of(one: SssProperty) -> Expression | None:

@@ -344,9 +344,9 @@ def stands_wrapped(row: SssRow, place: ElementPlace) -> bool:
 
 def _spellings(place: ElementPlace) -> dict[str, Spelling]:
     """Return the names of a place; where two rows share a name, the later one has it."""
-    here = [row for row in ROWS if place in row.places]
-    found = {name: Spelling(row, None, alias=True) for row in here for name in row.also}
-    for row in here:
+    rows = [row for row in ROWS if place in row.places]
+    found = {name: Spelling(row, None, alias=True) for row in rows for name in row.also}
+    for row in rows:
         if row.wrapped:
             version = SssVersion.V3_1 if stands_wrapped(row, place) else None
         else:

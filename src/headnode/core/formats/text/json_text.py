@@ -80,17 +80,17 @@ def _refuse_depth(found: SourceText) -> None:
             found.refuse(mark.start(), "too-deep", f"more than {MAX_DEPTH} levels of nesting", "use fewer")
 
 
-def _refuse_syntax(found: SourceText, said: str, byte: int) -> NoReturn:
-    past = said == "trailing characters"  # of these, the reader says where the second begins
+def _refuse_syntax(found: SourceText, message: str, byte: int) -> NoReturn:
+    past = message == "trailing characters"  # of these, the reader says where the second begins
     at = len(found.text.encode()[: byte - past].decode(errors="ignore"))
     rest = found.text[at : at + _SHOWN].partition("\n")[0]
     word = _WORD.match(rest)
-    shown = word[0] if word else rest[:1]
-    if said.startswith(("expected", "trailing")):
-        said += f" before {shown!r}" if said.startswith("expected") else ""
-    elif said == "invalid character":
-        said = f"{shown!r} is not possible here" if shown else "a word that is not true, false or null"
-    found.refuse(at, "not-json", f"not JSON: {said}", _FIX)
+    token = word[0] if word else rest[:1]
+    if message.startswith(("expected", "trailing")):
+        message += f" before {token!r}" if message.startswith("expected") else ""
+    elif message == "invalid character":
+        message = f"{token!r} is not possible here" if token else "a word that is not true, false or null"
+    found.refuse(at, "not-json", f"not JSON: {message}", _FIX)
 
 
 def _refuse_number(found: SourceText) -> None:

@@ -164,8 +164,8 @@ class KeyTable(Generic[Row]):
 
 def _field(row: KeyRow) -> tuple[str, Any] | tuple[str, Any, Any]:
     examples = None if row.example is None else [row.example]
-    said = msgspec.Meta(description=row.help or None, examples=examples)
-    described: Any = Annotated[row.value.inside or row.value.form, said]
+    meta = msgspec.Meta(description=row.help or None, examples=examples)
+    described: Any = Annotated[row.value.inside or row.value.form, meta]
     return (row.key, described) if row.required else (row.key, described | UnsetType, UNSET)
 
 

@@ -94,8 +94,8 @@ def _read_toml(text: str) -> TomlText:
     return TomlText(text, value)
 
 
-def _refuse_syntax(found: SourceText, said: str) -> NoReturn:
-    parts = _SAID.fullmatch(said)
+def _refuse_syntax(found: SourceText, message: str) -> NoReturn:
+    parts = _SAID.fullmatch(message)
     what = parts[1] if parts else "a value that is out of range"
     sentence, fix = f"not TOML: {what[:1].lower()}{what[1:].partition(';')[0]}", _FIX
     if what == "Cannot overwrite a value":

@@ -135,8 +135,8 @@ def _variables(task: TaskSpec, job_environment: Mapping[str, str]) -> Iterator[W
 
 
 def _path(called: str, text: str) -> str:
-    shown = text if len(text) <= 80 else f"{text[:79]}…"
-    written = repr(shown).replace("\\\\", "\\")  # as it was typed, but without control characters
+    start = text if len(text) <= 80 else f"{text[:79]}…"
+    written = repr(start).replace("\\\\", "\\")  # as it was typed, but without control characters
     return (
         f"{called} {written} is a path of Windows: here no directory has that name, and a backslash is part "
         "of a name; write a path of Linux, such as /srv/share/file"

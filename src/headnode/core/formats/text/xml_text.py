@@ -247,10 +247,10 @@ def _refuse_faults(encoded: bytes, parser: etree.XMLParser) -> None:
         _refuse_syntax(encoded, faults[0].message, faults[0].line, faults[0].column)
 
 
-def _refuse_syntax(encoded: bytes, said: str, line: int, column: int) -> NoReturn:
+def _refuse_syntax(encoded: bytes, message: str, line: int, column: int) -> NoReturn:
     """Say what is wrong with the words of one parser and the place of the other, which is the exact one."""
     place = TextPosition(line or 1, max((column or 1) - 1, 0))
-    what = said.partition(", line")[0].removesuffix(", use XML_PARSE_HUGE option")  # which nobody here has
+    what = message.partition(", line")[0].removesuffix(", use XML_PARSE_HUGE option")  # which nobody here has
     judge = expat.ParserCreate("utf-8")
     try:
         judge.Parse(encoded, True)

@@ -83,8 +83,8 @@ def _ids(specs: Sequence[JobSpec]) -> Iterator[str]:
     taken = {str(other) for spec in specs for other in parents(spec)}  # ids that mean other jobs
     for number, spec in enumerate(specs, 1):
         was = id_read_with(spec.extensions)
-        wishes = (was, spec.name.strip(), f"job{number}")
-        name = next((one for one in wishes if one and one not in taken), f"job{number}")
+        candidates = (was, spec.name.strip(), f"job{number}")
+        name = next((one for one in candidates if one and one not in taken), f"job{number}")
         while name in taken:
             name = f"{name}-{number}"
         taken.add(name)
@@ -242,12 +242,12 @@ def _of_group(live: "ExportedJob") -> Iterator[SssProperty]:
 
 
 def _job(job: SssJob, live: "ExportedJob", spec: JobSpec) -> SssJob:
-    told = list(_live_properties(live))
+    properties = list(_live_properties(live))
     if live.machine and live.started is not None and not job.value("Machine"):
-        told.append(SssProperty(name="Machine", value=live.machine))
+        properties.append(SssProperty(name="Machine", value=live.machine))
     if live.submit_host and not job.value("SubmitHost"):
-        told.append(SssProperty(name="SubmitHost", value=live.submit_host))
-    names = {one.name for one in told} | ({"Hold"} if live.holds is not None else set())
+        properties.append(SssProperty(name="SubmitHost", value=live.submit_host))
+    names = {one.name for one in properties} | ({"Hold"} if live.holds is not None else set())
     kept = (one for one in job.properties if one.name not in names)
     tasks = [(number, task) for number, task in enumerate(spec.tasks, 1) if task.kind in WRITTEN]
     implicit = (TaskGroup(),) if len(tasks) == 1 else ()  # the job is its task
@@ -257,7 +257,7 @@ def _job(job: SssJob, live: "ExportedJob", spec: JobSpec) -> SssJob:
     ]
     return replace(
         job,
-        properties=ordered([*kept, *told]),
+        properties=ordered([*kept, *properties]),
         task_groups=tuple(group for group in groups if group != TaskGroup()),
         delivered=_delivered(live, spec),
     )
@@ -342,8 +342,8 @@ def _exit_code(live: "ExportedJob") -> int | None:
 
 
 def _delivered(live: "ExportedJob", spec: JobSpec) -> SssCategory | None:
-    given = (*_account(live, spec), *_given(live)) if live.started is not None else ()
-    return SssCategory(properties=given) if given else None
+    values = (*_account(live, spec), *_given(live)) if live.started is not None else ()
+    return SssCategory(properties=values) if values else None
 
 
 def _account(live: "ExportedJob", spec: JobSpec) -> Iterator[SssProperty]:

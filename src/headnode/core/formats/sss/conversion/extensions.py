@@ -177,10 +177,10 @@ def _report(
     where: str,
     spec: JobSpec | TaskSpec,
     defaults: JobSpec | TaskSpec,
-    said: Set[str],
+    written: Set[str],
     findings: ConversionFindings,
 ) -> None:
-    for field in lost_fields(spec, defaults, said, _WRITTEN_PARTS):
+    for field in lost_fields(spec, defaults, written, _WRITTEN_PARTS):
         instead = f"; {_INSTEAD[field]}" if field in _INSTEAD else ""
         findings.at(where).lost(f"{field}: not available in SSS{instead}")
 

@@ -341,8 +341,8 @@ class JobReader:
         inside = taken.requested.properties if taken.requested else ()
         already = {one.name for one in (*taken.outside, *inside)}
         found = [one for one in (*self._job.properties, *asked) if one.name not in already]
-        said = {one.name: one.value for one in found if one.value and one.value == texts.get(one.name)}
-        return [SssProperty(name=name, value=value) for name, value in said.items()]
+        values = {one.name: one.value for one in found if one.value and one.value == texts.get(one.name)}
+        return [SssProperty(name=name, value=value) for name, value in values.items()]
 
 
 _TEXTS = ("project", "reservation", "run_as")

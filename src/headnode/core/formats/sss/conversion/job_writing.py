@@ -173,8 +173,8 @@ def written_job(spec: JobSpec, identifier: str, findings: ConversionFindings, *,
         _report_alternatives(spec, job, findings)
     if described or not spec.description:
         return job
-    said = Extension(name="Extension", type=FIELD, called=DESCRIPTION, value=spec.description)
-    return replace(job, properties=ordered([*job.properties, said]))
+    description = Extension(name="Extension", type=FIELD, called=DESCRIPTION, value=spec.description)
+    return replace(job, properties=ordered([*job.properties, description]))
 
 
 def group_of_jobs(
@@ -381,8 +381,8 @@ def _variant(spec: JobSpec, option: int) -> JobSpec:
 
 def _own_extensions(spec: JobSpec) -> dict[str, str]:
     """Return the extensions of a job that its group does not say."""
-    said = f"{GROUP}Id" if spec.job_group else ""
-    return {name: text for name, text in spec.extensions.items() if name != said}
+    group = f"{GROUP}Id" if spec.job_group else ""
+    return {name: text for name, text in spec.extensions.items() if name != group}
 
 
 def _written(spec: JobSpec) -> tuple[TaskSpec, ...]:

@@ -191,23 +191,23 @@ def streams_of(properties: Iterable[SssProperty]) -> TaskStreams:
     if not found:
         return _NONE
     reading, writing, errors = (found.get(name) for name in ("InputFile", "OutputFile", "ErrorFile"))
-    told: list[str] = []
-    output, error = _written(writing, told), _written(errors, told)
+    findings: list[str] = []
+    output, error = _written(writing, findings), _written(errors, findings)
     if errors and Redirect.MERGE in errors.redirects:
-        told.append("ErrorFile: Merge is the file of the output")
+        findings.append("ErrorFile: Merge is the file of the output")
         error = output
     elif writing and Redirect.MERGE in writing.redirects and not writing.value:
-        told.append("OutputFile: Merge is the file of the errors")
+        findings.append("OutputFile: Merge is the file of the errors")
         output = error
     fields: dict[str, str | bool] = {
-        "standard_input": _input(reading, told),
+        "standard_input": _input(reading, findings),
         "standard_output": output.path,
         "standard_error": error.path,
         "append_output": output.append,
         "append_error": error.append,
     }
     kept = {name: value for name, value in fields.items() if value}
-    return TaskStreams(kept, tuple(told), tuple(one for one in found.values() if _is_unsaid(one)))
+    return TaskStreams(kept, tuple(findings), tuple(one for one in found.values() if _is_unsaid(one)))
 
 
 _NONE = TaskStreams({}, (), ())
@@ -220,8 +220,8 @@ class _OutputFile(NamedTuple):
     append: bool = False
 
 
-def _written(one: SssStream | None, told: list[str]) -> _OutputFile:
-    path = _stream_path(one, told)
+def _written(one: SssStream | None, findings: list[str]) -> _OutputFile:
+    path = _stream_path(one, findings)
     return _OutputFile(path, bool(path) and one is not None and Redirect.APPEND in one.redirects)
 
 
@@ -232,18 +232,18 @@ def _is_unsaid(one: SssStream) -> bool:
     return Redirect.APPEND in one.redirects and (one.name == "InputFile" or not one.value)
 
 
-def _input(one: SssStream | None, told: list[str]) -> str:
+def _input(one: SssStream | None, findings: list[str]) -> str:
     if one and Redirect.CLOSE in one.redirects:
-        told.append("InputFile: Close: nothing is read")
+        findings.append("InputFile: Close: nothing is read")
         return ""
-    return _stream_path(one, told)
+    return _stream_path(one, findings)
 
 
-def _stream_path(one: SssStream | None, told: list[str]) -> str:
+def _stream_path(one: SssStream | None, findings: list[str]) -> str:
     if one is None:
         return ""
     if Redirect.CLOSE in one.redirects and not one.value:
-        told.append(f"{one.name}: Close is {NOWHERE}")
+        findings.append(f"{one.name}: Close is {NOWHERE}")
         return NOWHERE
     return home(str(one.value or ""))
 
@@ -348,17 +348,17 @@ SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work
 
 def run_of(task: TaskSpec, findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield what a task runs, where, and with which files."""
-    said = as_program(task.command)
-    if said.lost:
-        findings.approximated(said.lost)
-    if said.changed:
-        findings.translated(said.changed)
+    program = as_program(task.command)
+    if program.lost:
+        findings.approximated(program.lost)
+    if program.changed:
+        findings.translated(program.changed)
     texts = TextLosses(findings)
     for field in SWEPT[1:]:
         texts.path(field, getattr(task, field))
     simple = (
-        ("Executable", said.executable),
-        ("Arguments", said.arguments),
+        ("Executable", program.executable),
+        ("Arguments", program.arguments),
         ("InitialWorkingDirectory", task.work_directory),
     )
     yield from (SssProperty(name=name, value=text) for name, text in simple if text)

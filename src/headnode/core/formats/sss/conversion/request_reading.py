@@ -58,8 +58,8 @@ def ways_here(
     machine = next((name for name in named if any(_is_for(way, name) for way in ways)), machine)
     first = [way for way in ways if _is_for(way, machine)]
     then = [way for way in ways if way not in first and any(_is_for(way, name) for name in resources)]
-    here = [_decided(way) for way in (*first, *then)]
-    if not here:
+    options = [_decided(way) for way in (*first, *then)]
+    if not options:
         wanted = dict.fromkeys(str(one) for way in ways for one in way.constraints if one.subject == _MACHINE)
         raise BadRequest(
             code="machine",
@@ -67,7 +67,7 @@ def ways_here(
             fix="submit it there, or take Machine out",
             path=_MACHINE,
         )
-    return here, [way for way in ways if way not in first and way not in then]
+    return options, [way for way in ways if way not in first and way not in then]
 
 
 def _is_for(way: ConstraintSet, machine: str) -> bool:
@@ -327,8 +327,8 @@ def _report(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
 def _report_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
     for one in others[:_SHOWN]:
         different = [str(each) for each in one.constraints if each not in way.constraints]
-        said = " and ".join(different) or "the same with fewer requirements"
-        asking.findings.approximated(f"alternative not used: {said}")
+        differences = " and ".join(different) or "the same with fewer requirements"
+        asking.findings.approximated(f"alternative not used: {differences}")
     if len(others) > _SHOWN:
         more = len(others) - _SHOWN
         what = "1 more alternative is not used" if more == 1 else f"{more} more alternatives are not used"
@@ -337,8 +337,8 @@ def _report_others(asking: SortedScope, way: ConstraintSet, others: Sequence[Con
 
 def _report_elsewhere(asking: SortedScope, others: Sequence[ConstraintSet]) -> None:
     for one in others:
-        said = " and ".join(map(str, one.constraints))
-        asking.findings.note(f"alternative not used: {said}: this cluster is {asking.asker.machine!r}")
+        listed = " and ".join(map(str, one.constraints))
+        asking.findings.note(f"alternative not used: {listed}: this cluster is {asking.asker.machine!r}")
 
 
 def _marked(asking: SortedScope, every: Sequence[SssProperty]) -> Iterator[str]:

@@ -313,7 +313,7 @@ def resources_of(constraints: Found) -> tuple[Request, Words]:
 
 def _approximated(constraints: Found, by: Mapping[str, Found]) -> Words:
     """Return what is met, but not to the letter."""
-    told = [
+    sentences = [
         f"{name}: no upper bound is given, so the lower one is taken"
         for name in ("Processors", "NodeCount")
         if name in by and math.isinf(whole_range(by[name], name).most)
@@ -322,8 +322,8 @@ def _approximated(constraints: Found, by: Mapping[str, Found]) -> Words:
         step = RESOURCES[one.subject[0]].step
         if step and number_of(one) % step:
             called = f"Resource {licence_name(one.subject)}" if step == 1 else one.subject[0]
-            told.append(f"{called}: whole {'numbers' if step == 1 else 'megabytes'}, rounded up")
-    return tuple(dict.fromkeys(told)) if told else ()
+            sentences.append(f"{called}: whole {'numbers' if step == 1 else 'megabytes'}, rounded up")
+    return tuple(dict.fromkeys(sentences)) if sentences else ()
 
 
 def clauses_of(request: Request, *, outside: bool = False) -> Iterator[Clause]:
@@ -348,5 +348,5 @@ def with_rest(request: Request, more: Request) -> dict[str, Any]:
     """Return `request`, and what `more` asks for of properties that `request` says nothing of."""
     if not request or not more:
         return {**more, **request}
-    said = {each for field in request for each in RELATED.get(field, (field,))}
-    return {**{field: value for field, value in more.items() if field not in said}, **request}
+    fields = {each for field in request for each in RELATED.get(field, (field,))}
+    return {**{field: value for field, value in more.items() if field not in fields}, **request}

@@ -90,7 +90,7 @@ def written_layout(spec: JobSpec, task: TaskSpec, findings: ConversionFindings) 
     found = task.distribution
     if found is None:
         return None
-    said = bool(found.per_node or found.geometry or found.nodes or found.round_robin)
+    is_set = bool(found.per_node or found.geometry or found.nodes or found.round_robin)
     lost = ""
     if spec.unit is UnitType.NODE:
         lost = "whole nodes are counted"
@@ -98,10 +98,10 @@ def written_layout(spec: JobSpec, task: TaskSpec, findings: ConversionFindings) 
         lost = f"there are only {_processes(task)} processes for {found.nodes} nodes"
     elif found.geometry and not found.draws(_processes(task)):
         lost = f"its geometry does not number {_processes(task)} processes"
-    if lost and said:
+    if lost and is_set:
         findings.lost(f"distribution: {lost}")
         return None
-    if not said or found.nodes == 1:
+    if not is_set or found.nodes == 1:
         what = "distribution: one node is written as a single node; any distribution is left out"
         for field in ("distribution", "single_node"):
             findings.translated(f"{field}: {what}")
@@ -301,8 +301,8 @@ def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFin
     if len(task.required_nodes) > 1:
         findings.lost("required_nodes: an SSS task group requests one of several nodes, not all of them")
     required = task.required_nodes if len(task.required_nodes) == 1 else ()
-    for field, said in (("required_nodes", required), ("node_group", task.node_group)):
-        for name in (field, "needs") if said else ():
+    for field, value in (("required_nodes", required), ("node_group", task.node_group)):
+        for name in (field, "needs") if value else ():
             findings.translated(f"{name}: {field} is needed of the nodes of its task group")
     needs = _of_needs(task.needs, findings)
     group = ((task.node_group,),) if task.node_group else ()

@@ -113,10 +113,10 @@ class SssTaskReader:
         """
         own = group.task_group
         scope = SortedScope(own, ElementPlace.TASK_GROUP, self._policy, findings)
-        taken, said = accept_request(scope), scope.values
+        taken, values = accept_request(scope), scope.values
         limits = limits_of(scope)
         number_of_group = inner = self._added(taken.options)
-        different = self._different(group, said, findings)
+        different = self._different(group, values, findings)
         sharing = sum([count for _, count in different])
         laid = [one for one in group.within.properties if type(one) is SssDistribution]
         placed, each = (distribution_of(laid), each_of(laid)) if laid else (None, None)
@@ -127,7 +127,7 @@ class SssTaskReader:
                 more = self._more(task, group.within, scope.policy, findings)
                 inner = self._added(more.taken.options)
             rest = _rest(own, kept, taken, more, first=not number)
-            fields = self._fields(task, more.task, own, said, findings)
+            fields = self._fields(task, more.task, own, values, findings)
             fields["extensions"] = (
                 extensions_of(rest) | fields["extensions"] if rest else fields["extensions"]
             )
@@ -151,13 +151,13 @@ class SssTaskReader:
         return len(self._ways) - 1
 
     def _different(
-        self, group: EffectiveTaskGroup, said: Mapping[str, Value], findings: ConversionFindings
+        self, group: EffectiveTaskGroup, values: Mapping[str, Value], findings: ConversionFindings
     ) -> list[tuple[Task, int]]:
         """Return the tasks that differ in more than where they ran, with the number of each."""
         tasks = [task for task in group.tasks if isinstance(task, Task)]
         if len(tasks) < len(group.tasks):
             self._report_elsewhere(group.tasks, findings)
-        written = said.get("TaskCount")
+        written = values.get("TaskCount")
         count = written if isinstance(written, int) else len(group.tasks)
         if len(tasks) < len(group.tasks):
             count = min(count, len(tasks))
@@ -192,18 +192,18 @@ class SssTaskReader:
         self, task: Task, own: Task, group: TaskGroup, of: Mapping[str, Value], findings: ConversionFindings
     ) -> Fields:
         """Return the fields of `task`, which says `own` beyond its `group`, whose values are `of`."""
-        said = task.values()
-        if said.get("Interactive") and not self._job.get("Interactive"):
+        values = task.values()
+        if values.get("Interactive") and not self._job.get("Interactive"):
             refuse_interactive(findings.where)
-        command, streams = self._run(task, said, findings)
+        command, streams = self._run(task, values, findings)
         properties = (*group.properties, *own.properties) if own.properties else group.properties
         structured = [one for one in properties if type(one) is not SssProperty]
         ours = own_extensions(structured)
         return {
             "name": str(own.value("Name") or of.get("Name") or ""),
             "command": command,
-            "work_directory": home(str(said.get("InitialWorkingDirectory") or "")),
-            "rerunnable": _is_restartable(said, of, self._job),
+            "work_directory": home(str(values.get("InitialWorkingDirectory") or "")),
+            "rerunnable": _is_restartable(values, of, self._job),
             "environment": environment_of(structured),
             "extensions": ours.extensions,
             "properties": ours.properties,
@@ -211,11 +211,11 @@ class SssTaskReader:
         }
 
     def _run(
-        self, task: Task, said: Mapping[str, Value], findings: ConversionFindings
+        self, task: Task, values: Mapping[str, Value], findings: ConversionFindings
     ) -> tuple[str, Mapping[str, str | bool]]:
         """Return the command line of a task, and the fields of its streams."""
-        executable, arguments = str(said.get("Executable") or ""), str(said.get("Arguments") or "")
-        program = program_of(executable, arguments, str(said.get("Shell") or ""), self._scripts)
+        executable, arguments = str(values.get("Executable") or ""), str(values.get("Arguments") or "")
+        program = program_of(executable, arguments, str(values.get("Shell") or ""), self._scripts)
         streams = streams_of(task.structured().get(SssStream, ()))
         for what in (program.changed, *streams.translated):
             if what:
@@ -230,9 +230,9 @@ class SssTaskReader:
         return program.command, streams.fields
 
 
-def _is_restartable(*said: Mapping[str, Value]) -> bool:
+def _is_restartable(*scopes: Mapping[str, Value]) -> bool:
     """Whether the nearest that says anything of it says so."""
-    for values in said:
+    for values in scopes:
         value = values.get("Restartable")
         if value is not None:
             return bool(value)

@@ -95,12 +95,12 @@ def _both(
     asking: tuple[SssProperty, ...],
 ) -> WrittenRequest | None:
     """Return what says both; None when together they would say something else than options."""
-    said = _accepted_options(kept, place)
-    if said is None or not _all_agree(said, options):
+    accepted = _accepted_options(kept, place)
+    if accepted is None or not _all_agree(accepted, options):
         return None
-    pairs = zip(said if len(said) > 1 else [*said] * len(options), options, strict=True)
+    pairs = zip(accepted if len(accepted) > 1 else [*accepted] * len(options), options, strict=True)
     left = distinct(_left(*pair) for pair in pairs)
-    if len(left) not in (1, len(options)) or (len(left) > 1 and len(said) > 1):
+    if len(left) not in (1, len(options)) or (len(left) > 1 and len(accepted) > 1):
         return None
     if kept.requested is None:
         found = _alone(left, others, asking)
@@ -150,21 +150,21 @@ def _accepted_options(kept: SssScope, place: ElementPlace) -> Options | None:
     return [one.request for one in taken.options]
 
 
-def _all_agree(said: Options, options: Options) -> bool:
+def _all_agree(accepted: Options, options: Options) -> bool:
     """Whether what was said before, once for all or for each alternative, is still asked for."""
-    if len(said) == 1:
-        return all(_agree(said[0], one) for one in options)
-    return len(said) == len(options) and all(map(_agree, said, options))
+    if len(accepted) == 1:
+        return all(_agree(accepted[0], one) for one in options)
+    return len(accepted) == len(options) and all(map(_agree, accepted, options))
 
 
-def _agree(said: Request, request: Request) -> bool:
+def _agree(accepted: Request, request: Request) -> bool:
     """Whether what was said before is still asked for; of nodes only the least may have been taken."""
-    if not set(said.get("features", ())) <= set(request.get("features", ())):
+    if not set(accepted.get("features", ())) <= set(request.get("features", ())):
         return False
-    if "nodes" in said and "nodes" in request and said["nodes"][0] != request["nodes"][0]:
+    if "nodes" in accepted and "nodes" in request and accepted["nodes"][0] != request["nodes"][0]:
         return False
     return all(
-        request.get(field) == value for field, value in said.items() if field not in _COMPARED_OTHERWISE
+        request.get(field) == value for field, value in accepted.items() if field not in _COMPARED_OTHERWISE
     )
 
 
@@ -172,8 +172,8 @@ _COMPARED_OTHERWISE = ("features", "nodes", "machine", "quality")
 """Fields of which more may be asked for, and those that are written as they were read."""
 
 
-def _left(said: Request, request: Request) -> Request:
+def _left(accepted: Request, request: Request) -> Request:
     """Return the requested properties that were not written before."""
-    found = {field: value for field, value in request.items() if field not in said}
-    features = tuple(one for one in request.get("features", ()) if one not in said.get("features", ()))
+    found = {field: value for field, value in request.items() if field not in accepted}
+    features = tuple(one for one in request.get("features", ()) if one not in accepted.get("features", ()))
     return {**found, "features": features} if features else found

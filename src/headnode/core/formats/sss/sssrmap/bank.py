@@ -125,10 +125,10 @@ def judged(order: BankOrder, response: RmapResponse) -> BankReply:
 
 def _amount(response: RmapResponse) -> int | None:
     """Return the amount in an answer: that of its object, otherwise its Count."""
-    told = [text for one in response.data for name in _AMOUNTS if (text := text_of(one, name))]
-    told += [one.text.strip() for one in response.data if one.name == "Amount" and not [*elements(one)]]
-    if told:
-        found = {_read_amount(text) for text in told}
+    amounts = [text for one in response.data for name in _AMOUNTS if (text := text_of(one, name))]
+    amounts += [one.text.strip() for one in response.data if one.name == "Amount" and not [*elements(one)]]
+    if amounts:
+        found = {_read_amount(text) for text in amounts}
         return found.pop() if len(found) == 1 else None
     return None if response.count is None else _read_amount(str(response.count))
 

@@ -198,8 +198,11 @@ def read_request(body: XmlElement) -> RmapRequest:
     request = child_of(body, "Request")
     if body.name != "Body" or request is None:
         raise MessageFault(StatusCode.NOT_A_MESSAGE, "the Body has no Request", "send one Request")
-    said = request.attributes
-    action, actor = said.get("action", "").strip(), (said.get("actor") or body.attributes.get("actor", ""))
+    attributes = request.attributes
+    action, actor = (
+        attributes.get("action", "").strip(),
+        (attributes.get("actor") or body.attributes.get("actor", "")),
+    )
     if not action or not actor.strip():
         missing = "action" if not action else "actor"
         raise MessageFault(StatusCode.NO_ACTION, f"the Request has no {missing}", f'write {missing}="..."')
@@ -208,12 +211,12 @@ def read_request(body: XmlElement) -> RmapRequest:
     fields = {kind: tuple(_fields(request, kind)) for kind in ("Get", "Set", "Where", "Option")}
     named = [one for one in elements(request) if one.name == "Object" and one.text.strip()]
     objects = [one.text.strip() for one in named]
-    count, size = text_of(request, "Count"), said.get("chunkSize", "")
-    chunked = said.get("chunking", "").lower() in _TRUE
+    count, size = text_of(request, "Count"), attributes.get("chunkSize", "")
+    chunked = attributes.get("chunking", "").lower() in _TRUE
     return RmapRequest(
         action=action,
         actor=actor.strip(),
-        objects=tuple(objects or filter(None, [said.get("object", "").strip()])),
+        objects=tuple(objects or filter(None, [attributes.get("object", "").strip()])),
         aliases=_of_each(named, "alias"),
         joins=_of_each(named, "join"),
         gets=fields["Get"],
@@ -223,7 +226,7 @@ def read_request(body: XmlElement) -> RmapRequest:
         data=tuple(one for one in elements(request) if one.name == "Data"),
         files=tuple(one for one in elements(request) if one.name == "File"),
         count=_count(count, "Count") if count else None,
-        id=said.get("id", "")[:256],
+        id=attributes.get("id", "")[:256],
         chunk_size=max(1, _count(size or str(CHUNK), "chunkSize")) if chunked else None,
     )
 
@@ -238,19 +241,19 @@ def _fields(request: XmlElement, kind: str) -> Iterator[RmapField]:
     for one in elements(request):
         if one.name != kind:
             continue
-        said = one.attributes
-        if not said.get("name", "").strip():
+        attributes = one.attributes
+        if not attributes.get("name", "").strip():
             raise MessageFault(StatusCode.MISSING, f"a {kind} without a name", 'write name="..."')
         yield RmapField(
-            name=said["name"].strip(),
+            name=attributes["name"].strip(),
             value=one.text.strip(),
-            op=said.get("op", ""),
-            conj=said.get("conj", ""),
-            group=_count(said.get("group") or said.get("groups") or "0", "group", signed=True),
-            object=said.get("object", ""),
-            subject=said.get("subject", ""),
-            units=said.get("units", ""),
-            alias=said.get("alias", ""),
+            op=attributes.get("op", ""),
+            conj=attributes.get("conj", ""),
+            group=_count(attributes.get("group") or attributes.get("groups") or "0", "group", signed=True),
+            object=attributes.get("object", ""),
+            subject=attributes.get("subject", ""),
+            units=attributes.get("units", ""),
+            alias=attributes.get("alias", ""),
         )
 
 
@@ -262,10 +265,10 @@ def _count(text: str, what: str, *, signed: bool = False) -> int:
 
 def write_request(request: RmapRequest) -> XmlElement:
     """Return the Body of a request."""
-    said = {"action": request.action, "actor": request.actor}
-    said |= {"id": request.id} if request.id else {}
+    attributes = {"action": request.action, "actor": request.actor}
+    attributes |= {"id": request.id} if request.id else {}
     if request.chunk_size is not None:
-        said |= {"chunking": "True", "chunkSize": str(request.chunk_size)}
+        attributes |= {"chunking": "True", "chunkSize": str(request.chunk_size)}
     inside = [
         *_objects_of(request),
         *_written("Option", request.options),
@@ -276,24 +279,26 @@ def write_request(request: RmapRequest) -> XmlElement:
         *request.files,
         *([leaf("Count", request.count)] if request.count is not None else []),
     ]
-    return XmlElement("Body", {}, [XmlElement("Request", said, [*inside])])
+    return XmlElement("Body", {}, [XmlElement("Request", attributes, [*inside])])
 
 
 def _objects_of(request: RmapRequest) -> Iterator[XmlElement]:
     for number, name in enumerate(request.objects):
-        said = {
+        attributes = {
             word: values[number]
             for word, values in (("join", request.joins), ("alias", request.aliases))
             if number < len(values) and values[number]
         }
-        yield XmlElement("Object", said, [], name)
+        yield XmlElement("Object", attributes, [], name)
 
 
 def _written(kind: str, fields: Iterable[RmapField]) -> Iterator[XmlElement]:
     for one in fields:
-        said = {name: getattr(one, name) for name in ("op", "conj", "object", "subject", "units", "alias")}
-        said["group"] = str(one.group) if one.group else ""
-        kept = {name: value for name, value in said.items() if value}
+        attributes = {
+            name: getattr(one, name) for name in ("op", "conj", "object", "subject", "units", "alias")
+        }
+        attributes["group"] = str(one.group) if one.group else ""
+        kept = {name: value for name, value in attributes.items() if value}
         yield XmlElement(kind, {"name": one.name, **kept}, [], one.value)
 
 
@@ -302,16 +307,16 @@ def _written(kind: str, fields: Iterable[RmapField]) -> Iterator[XmlElement]:
 
 def write_response(response: RmapResponse) -> XmlElement:
     """Return the Body of an answer."""
-    said = {"id": response.id} if response.id else {}
+    attributes = {"id": response.id} if response.id else {}
     if response.chunk is not None:
-        said |= {"chunkNum": str(response.chunk[0]), "chunkMax": str(response.chunk[1])}
+        attributes |= {"chunkNum": str(response.chunk[0]), "chunkMax": str(response.chunk[1])}
     status = response.status
-    told = [leaf("Value", status.word), leaf("Code", status.code)]
-    told += [leaf("Message", status.message)] if status.message else []
-    inside = [XmlElement("Status", {}, [*told])]
+    children = [leaf("Value", status.word), leaf("Code", status.code)]
+    children += [leaf("Message", status.message)] if status.message else []
+    inside = [XmlElement("Status", {}, [*children])]
     inside += [leaf("Count", response.count)] if response.count is not None else []
     inside += [XmlElement("Data", {}, [*response.data])] if response.data else []
-    return XmlElement("Body", {}, [XmlElement("Response", said, [*inside])])
+    return XmlElement("Body", {}, [XmlElement("Response", attributes, [*inside])])
 
 
 def read_response(envelope: XmlElement) -> RmapResponse:

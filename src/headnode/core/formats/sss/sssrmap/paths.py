@@ -135,12 +135,12 @@ def respelled(path: ObjectPath, respell: Respell) -> ObjectPath:
 
 def find(found: XmlElement, path: ObjectPath) -> list[PathMatch]:
     """Return what a path leads to in an object, in the order of the document."""
-    here = PathMatch((), found)
+    match = PathMatch((), found)
     if path.anchored:
         if path.steps[0].name not in (found.name, "*") or path.steps[0].is_attribute:
             return []
-        return _follow([here], path.steps[1:])
-    return _follow([here], path.steps) or _deep(here, path.steps)
+        return _follow([match], path.steps[1:])
+    return _follow([match], path.steps) or _deep(match, path.steps)
 
 
 def _follow(matches: list[PathMatch], steps: tuple[PathStep, ...]) -> list[PathMatch]:

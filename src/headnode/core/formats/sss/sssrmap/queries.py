@@ -225,7 +225,7 @@ def _first(row: Row, column: AskedColumn) -> str:
 def _group_row(
     name: str, key: tuple[str, ...], group: Sequence[Row], columns: Sequence[AskedColumn]
 ) -> XmlElement:
-    told, of_key = [], iter(key)
+    values, of_key = [], iter(key)
     for column in columns:
         get, path = column.get, column.path
         if _op(get) == _GROUP:
@@ -233,5 +233,5 @@ def _group_row(
         else:
             texts = [matches[0].text for row in group if (matches := _found(row, column))]
             value = _AGGREGATES[_op(get)](texts)
-        told.append(leaf(get.alias or (get.name if path.is_plain else path.steps[-1].name), value))
-    return XmlElement(name, {}, [*told])
+        values.append(leaf(get.alias or (get.name if path.is_plain else path.steps[-1].name), value))
+    return XmlElement(name, {}, [*values])

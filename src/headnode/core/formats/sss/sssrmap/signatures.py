@@ -30,10 +30,10 @@ _SHORT: Final = 4096  # bytes of a message that are not its Body
 def signature_of(body: str, key: bytes, method: str = SHA1) -> str:
     """Return the Signature element for the text of a Body."""
     digest, value = _values(body.encode(), key, method)
-    said = {"method": method} if method != SHA1 else {}
+    attributes = {"method": method} if method != SHA1 else {}
     return (
         f"<Signature><DigestValue>{digest}</DigestValue>"
-        f"<SignatureValue{written_attributes(said)}>{value}</SignatureValue>"
+        f"<SignatureValue{written_attributes(attributes)}>{value}</SignatureValue>"
         f'<SecurityToken type="{SYMMETRIC}"></SecurityToken></Signature>'
     )
 

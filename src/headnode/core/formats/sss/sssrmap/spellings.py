@@ -91,12 +91,12 @@ def respelling(kind: str, names: PeerNames) -> Respell:
     def respell(path: tuple[str, ...]) -> tuple[str, ...]:
         if NODE_PROPERTIES in path:
             return path
-        place, told = ElementPlace.JOB, []
+        place, names = ElementPlace.JOB, []
         for name in path:
             known = _spellings(kind, place).get(name)
-            told.append(known[which] if known is not None else name)
+            names.append(known[which] if known is not None else name)
             place = _PLACES.get(name, place)
-        return tuple(told)
+        return tuple(names)
 
     return respell
 
@@ -162,26 +162,26 @@ def _respelled(found: XmlElement, name: str, spell: Callable[[str], str]) -> Xml
 
 def _flat(found: XmlElement) -> list[XmlElement | str]:
     """Return what is in an object of 0.2, whose requested properties have names of their own."""
-    told: list[XmlElement | str] = []
+    children: list[XmlElement | str] = []
     flat = {in_0_2(name): name_0_2 for name, name_0_2 in _FLAT_0_2.items()}
     for child in elements(found):
         if child.name != "requested":
-            told.append(child)
+            children.append(child)
             continue
         for one in elements(child):
-            told.append(XmlElement(flat.get(one.name, one.name), one.attributes, one.children, one.text))
-    return told
+            children.append(XmlElement(flat.get(one.name, one.name), one.attributes, one.children, one.text))
+    return children
 
 
 def from_0_2(found: XmlElement) -> XmlElement:
     """Return a job of 0.2 with names of 3.0."""
     known = {names[2]: names[1] for names in _spellings("Job", ElementPlace.JOB).values()}
     flat = {name_0_2: name for name, name_0_2 in _FLAT_0_2.items()}
-    told: list[XmlElement | str] = []
+    children: list[XmlElement | str] = []
     requested: list[XmlElement | str] = []
     for child in elements(found):
         name = known.get(child.name) or flat.get(child.name) or child.name[:1].upper() + child.name[1:]
         kept = XmlElement(name, child.attributes, child.children, child.text)
-        (requested if child.name in flat else told).append(kept)
-    told += [XmlElement("Requested", {}, requested)] if requested else []
-    return XmlElement(found.name[:1].upper() + found.name[1:], found.attributes, told)
+        (requested if child.name in flat else children).append(kept)
+    children += [XmlElement("Requested", {}, requested)] if requested else []
+    return XmlElement(found.name[:1].upper() + found.name[1:], found.attributes, children)
