@@ -84,10 +84,10 @@ class TypedCommands:
         Raises:  Unavailable ``demo``.
         """
         output = self.hn("job", "submit", f"/jobfile:{job_file}")
-        found = _JOB.search(output)
-        if found is None:
+        match = _JOB.search(output)
+        if match is None:
             raise Unavailable(code="demo", what=f"hn job submit said {output!r}", fix="please report this")
-        return int(found[1])
+        return int(match[1])
 
     def _run(self, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
         print_line(f"$ {shlex.join(('hn', *words))}")

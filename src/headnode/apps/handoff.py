@@ -109,17 +109,17 @@ class HandOffProcess:
             self._news.put(status)
 
     def answer_at_once(
-        self, asked: AttemptFileQuestion | AttemptSignal
+        self, question: AttemptFileQuestion | AttemptSignal
     ) -> AttemptFileAnswer | AttemptSignalAnswer:
         """Read a file of an attempt, or send attempts a signal."""
-        worker = self._workers.get(asked.resource)
-        if isinstance(asked, AttemptSignal):
+        worker = self._workers.get(question.resource)
+        if isinstance(question, AttemptSignal):
             if worker is None:
-                return AttemptSignalAnswer(asked.number, problem="its resource was removed")
-            return worker.desk.signal(asked)
+                return AttemptSignalAnswer(question.number, problem="its resource was removed")
+            return worker.desk.signal(question)
         if worker is None:
-            return AttemptFileAnswer(asked.number, problem="its resource was removed")
-        return worker.desk.read(asked)
+            return AttemptFileAnswer(question.number, problem="its resource was removed")
+        return worker.desk.read(question)
 
     def answer(self, number: int) -> HandOffAnswer:
         """Return what is new; wait for it if there is nothing."""

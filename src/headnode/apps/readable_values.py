@@ -31,11 +31,11 @@ def local_times(sentence: str) -> str:
     import calendar
     import re
 
-    def local(found: "re.Match[str]") -> str:
+    def local(match: "re.Match[str]") -> str:
         try:
-            return instant(calendar.timegm(time.strptime(found[0], "%Y-%m-%dT%H:%M:%SZ")))
+            return instant(calendar.timegm(time.strptime(match[0], "%Y-%m-%dT%H:%M:%SZ")))
         except (ValueError, OverflowError, OSError):
-            return found[0]  # it only looks like a time
+            return match[0]  # it only looks like a time
 
     return re.sub(r"(?<![\w-])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?!\w)", local, sentence)
 

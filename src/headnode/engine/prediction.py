@@ -94,10 +94,10 @@ class RunTimeLearner:
         since = Instant(graph.run.started + graph.run.not_run)
         self.running[job] = OngoingRun(traits_of(record.owner, graph.spec), since)
 
-    def _learn(self, asked: JobTraits, outcome: str, used: Seconds) -> None:
+    def _learn(self, traits: JobTraits, outcome: str, used: Seconds) -> None:
         """Learn from a job that ended by itself or at its limit; canceled jobs are ignored."""
-        if used > 0 and (outcome != "canceled" or used >= asked.limit):
-            self.history.learn(asked, used)
+        if used > 0 and (outcome != "canceled" or used >= traits.limit):
+            self.history.learn(traits, used)
 
 
 def _past_run(job: EndedJob) -> PastRun | None:

@@ -62,9 +62,9 @@ def withdrawals(cluster: ClusterState) -> list[Reclaim]:
     return reclaims_of(_with_withdrawals(Plan((), (), {}), cluster))
 
 
-def reclaims_of(found: Plan) -> list[Reclaim]:
+def reclaims_of(plan: Plan) -> list[Reclaim]:
     """Return what a plan takes from jobs, as wishes."""
-    preempts: list[Reclaim] = [c.PreemptJob(job=each.job, for_job=each.for_job) for each in found.preempts]
+    preempts: list[Reclaim] = [c.PreemptJob(job=each.job, for_job=each.for_job) for each in plan.preempts]
     return preempts + [
         c.RecallProcessors(
             job=each.job,
@@ -73,7 +73,7 @@ def reclaims_of(found: Plan) -> list[Reclaim]:
             for_jobs=each.for_jobs,
             message=each.why.text,
         )
-        for each in found.recalls
+        for each in plan.recalls
     ]
 
 
@@ -152,17 +152,17 @@ def _held(run: JobRun) -> Shares:
     return tuple((node, len(numbers)) for node, numbers in run.allocation.items())
 
 
-def _with_withdrawals(found: Plan, cluster: ClusterState) -> Plan:
+def _with_withdrawals(plan: Plan, cluster: ClusterState) -> Plan:
     """Return the plan with withdrawn recalls: jobs keep processors that no other job will get any more."""
-    claimed = {claim.job for claim in found.claims}
+    claimed = {claim.job for claim in plan.claims}
     kept = [
         Recall(each.job, (), Reason(Why.PREEMPTION, "other jobs no longer need its processors"))
         for each in _giving(cluster)
         if not each.ends and not claimed.intersection(each.for_jobs)
     ]
-    again = {recall.job for recall in found.recalls} | {preempt.job for preempt in found.preempts}
+    again = {recall.job for recall in plan.recalls} | {preempt.job for preempt in plan.preempts}
     new = tuple(recall for recall in kept if recall.job not in again)
-    return replace(found, recalls=(*found.recalls, *new)) if new else found
+    return replace(plan, recalls=(*plan.recalls, *new)) if new else plan
 
 
 def plan_in_mode(policy: Policy, view: View) -> Plan:

@@ -24,14 +24,14 @@ class AttemptDesk(NamedTuple):
     resource: BatchResource
     dialect: Dialect
 
-    def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
+    def read(self, question: AttemptFileQuestion) -> AttemptFileAnswer:
         """Read a file as the user of a job."""
         try:
-            result = self._run(asked, read_words(asked.path, asked.offset, asked.limit), MAX_READ)
+            result = self._run(question, read_words(question.path, question.offset, question.limit), MAX_READ)
             data, size = bytes_read(result)
         except (LookupError, PermissionError, ValueError) as error:
-            return AttemptFileAnswer(asked.number, problem=str(error))
-        return AttemptFileAnswer(asked.number, data, size)
+            return AttemptFileAnswer(question.number, problem=str(error))
+        return AttemptFileAnswer(question.number, data, size)
 
     def signal(self, asked: AttemptSignal) -> AttemptSignalAnswer:
         """Send a signal to jobs as their user."""
@@ -45,8 +45,8 @@ class AttemptDesk(NamedTuple):
         return AttemptSignalAnswer(asked.number, problem="" if result.status == 0 else result.complaint)
 
     def _run(
-        self, asked: AttemptFileQuestion | AttemptSignal, words: Sequence[str], seconds: float
+        self, question: AttemptFileQuestion | AttemptSignal, words: Sequence[str], seconds: float
     ) -> CommandResult:
-        account = account_of(asked.owner, asked.uid, asked.gid)
+        account = account_of(question.owner, question.uid, question.gid)
         variable = self.dialect.system.settings_variable
         return run_command(self.resource, variable, account, words, seconds=seconds)

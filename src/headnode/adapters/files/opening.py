@@ -205,11 +205,11 @@ def _plain(name: str, flags: int, mode: int, directory: int | None = None) -> in
     return file
 
 
-def _settle(file: int, found: os.stat_result, flags: int, directory: int | None) -> None:
+def _settle(file: int, status: os.stat_result, flags: int, directory: int | None) -> None:
     """Refuse, as root, a second name for a file in a directory of another user; truncate if asked to."""
-    if directory is not None and os.geteuid() == 0 and found.st_nlink > 1:
+    if directory is not None and os.geteuid() == 0 and status.st_nlink > 1:
         holder = os.fstat(directory)
-        if holder.st_uid not in (0, found.st_uid) or holder.st_mode & _OTHERS_WRITE:
+        if holder.st_uid not in (0, status.st_uid) or holder.st_mode & _OTHERS_WRITE:
             raise Redirected(errno.EPERM, "it is a hard link in a directory where another user may write")
     if flags & os.O_TRUNC:
         os.ftruncate(file, 0)

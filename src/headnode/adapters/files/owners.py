@@ -161,10 +161,10 @@ def _check_step(directory: str, path: str) -> os.stat_result:
     return found
 
 
-def _refuse_writers(directory: str, found: os.stat_result) -> None:
+def _refuse_writers(directory: str, status: os.stat_result) -> None:
     """Raise Unsafe if the mode of a file or directory lets others write."""
-    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)):
-        writers = "everybody" if found.st_mode & stat.S_IWOTH else f"group {_group(found.st_gid)}"
+    if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid)):
+        writers = "everybody" if status.st_mode & stat.S_IWOTH else f"group {_group(status.st_gid)}"
         raise Unsafe(f"{directory!r} can be changed by {writers}; chmod go-w {directory}")
 
 

@@ -131,15 +131,15 @@ class EndedTables:
         self, owner: str | None, states: Sequence[str], before: int | None, limit: int
     ) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
-        found: list[EndedJob] = []
+        jobs: list[EndedJob] = []
         below, asked = _ANY_ID if before is None else before, max(limit, 0)
-        while len(found) < asked:
-            rows = first_bytes(self._rows(owner, states, below, asked - len(found)), PAGE_BYTES.most)
-            found += self._damage.readable(self._read_job, rows)
-            if not rows or (found and _is_much(rows)):
+        while len(jobs) < asked:
+            rows = first_bytes(self._rows(owner, states, below, asked - len(jobs)), PAGE_BYTES.most)
+            jobs += self._damage.readable(self._read_job, rows)
+            if not rows or (jobs and _is_much(rows)):
                 break
             below = rows[-1][0]
-        return found
+        return jobs
 
     def _rows(self, owner: str | None, states: Sequence[str], below: int, limit: int) -> Iterator[_Row]:
         """Yield the rows of up to `limit` ended jobs with ids below `below`, newest id first."""
@@ -171,31 +171,31 @@ class EndedTables:
             if owner in (None, whose) and (not states or state in states)
         )
         ahead = (row for job in wanted for row in self._row(job))
-        found: list[EndedJob] = []
-        while len(found) < limit:
-            some = first_bytes(islice(ahead, limit - len(found)), PAGE_BYTES.most)
-            found += self._damage.readable(self._read_job, some)
-            if not some or (found and _is_much(some)):
+        jobs: list[EndedJob] = []
+        while len(jobs) < limit:
+            some = first_bytes(islice(ahead, limit - len(jobs)), PAGE_BYTES.most)
+            jobs += self._damage.readable(self._read_job, some)
+            if not some or (jobs and _is_much(some)):
                 break
-        return found
+        return jobs
 
     def jobs_after(self, after: int, limit: int) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids above `after`, in order."""
-        found: list[EndedJob] = []
+        jobs: list[EndedJob] = []
         asked = max(limit, 0)
-        while len(found) < asked:
+        while len(jobs) < asked:
             rows = first_bytes(
                 self._database.execute(
                     "select id, body, sum from ended_jobs where id > ? order by id limit ?",
-                    (after, asked - len(found)),
+                    (after, asked - len(jobs)),
                 ),
                 PAGE_BYTES.most,
             )
-            found += self._damage.readable(self._read_job, rows)
-            if not rows or (found and _is_much(rows)):
+            jobs += self._damage.readable(self._read_job, rows)
+            if not rows or (jobs and _is_much(rows)):
                 break
             after = rows[-1][0]
-        return found
+        return jobs
 
     def counts(self, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state."""

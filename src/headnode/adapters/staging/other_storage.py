@@ -126,8 +126,8 @@ def _request_size(version: str) -> int:
     >>> _request_size("SSH-2.0-OpenSSH_9.2p1 Debian-2"), _request_size("SSH-2.0-mod_sftp")
     (261120, 32768)
     """
-    found = _OPENSSH.match(version)
-    return 255 * 1024 if found and (int(found[1]), int(found[2])) >= (8, 5) else 32 * 1024
+    match = _OPENSSH.match(version)
+    return 255 * 1024 if match and (int(match[1]), int(match[2])) >= (8, 5) else 32 * 1024
 
 
 def _ssh_login(parts: SplitResult, credential: Credential) -> dict[str, Any]:
@@ -381,10 +381,10 @@ def _entry_for_people(line: str) -> tuple[str, bool] | None:
     >>> _entry_for_people("drwxr-xr-x 2 ftp ftp 4096 Nov 27 10:00 a b"), _entry_for_people("total 4")
     (('a b', True), None)
     """
-    found = _LONG_LINE.fullmatch(line)
-    if found is None and not line.startswith("total "):
+    match = _LONG_LINE.fullmatch(line)
+    if match is None and not line.startswith("total "):
         raise NeverTransferred(f"the server lists {line[:80]!r}, which is not understood", "name the files")
-    return None if found is None or found[1] not in "-d" else (found[2], found[1] == "d")
+    return None if match is None or match[1] not in "-d" else (match[2], match[1] == "d")
 
 
 @contextlib.contextmanager

@@ -161,10 +161,10 @@ async def _size(reader: asyncio.StreamReader) -> int:
     line = await _line(reader)
     if not line:
         line = await _line(reader)
-    found = _SIZE.match(line or b"")
-    if found is None:
+    match = _SIZE.match(line or b"")
+    if match is None:
         raise FramingFault(400, StatusCode.SIZE, f"the length of a chunk is {line!r:.60}", "write it in hex")
-    return int(found[1], 16)
+    return int(match[1], 16)
 
 
 async def _payload(reader: asyncio.StreamReader, size: int, room: int, take: Callable[[int], None]) -> bytes:

@@ -90,20 +90,20 @@ def registered(directory: str) -> dict[str, str]:
 
 
 async def ask_filter(
-    path: str, asked: NodeFilterInput, environment: dict[str, str], patience: float
+    path: str, filter_input: NodeFilterInput, environment: dict[str, str], patience: float
 ) -> NodeFilterResult:
     """Return a task as a filter wants it.
 
     Raises:  Unavailable ``node-filter`` when the filter does not let it start, with the reason.
     """
-    called, text = "the node filter", question_at_start(asked).encode()
+    called, text = "the node filter", question_at_start(filter_input).encode()
     ran = await ask_site_program(shlex.quote(path), called, environment, patience, MAX_FILTER_OUTPUT, text)
     if ran.trouble:
         why = why_exit(ran.status or 0)
         words = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MAX_WORDS:])))
         raise Unavailable(code="node-filter", what=words)
     try:
-        return apply_answer(asked, ran.said)
+        return apply_answer(filter_input, ran.said)
     except BadRequest as error:
         raise Unavailable(
             code="node-filter", what=f"{called} {path!r} {error.what}", fix="an administrator can correct it"

@@ -362,9 +362,9 @@ class TaskFilters:
                 if key in self.waiting(job):
                     await self._take_one(job, place, key, asked)
 
-    async def _take_one(self, job: JobId, place: NodeCores, key: Key, asked: NodeFilterInput) -> None:
+    async def _take_one(self, job: JobId, place: NodeCores, key: Key, filter_input: NodeFilterInput) -> None:
         try:
-            found = await self._asked(job, asked)
+            found = await self._asked(job, filter_input)
         except (OSError, Unavailable) as error:
             if self.take_back(job, key):
                 self._services.refused(job, key, words_for(error), trouble_of(error))
@@ -372,22 +372,22 @@ class TaskFilters:
         if self.take_back(job, key):
             self._services.passed(job, key, place, found)
 
-    async def _asked(self, job: JobId, asked: NodeFilterInput) -> NodeFilterResult:
+    async def _asked(self, job: JobId, filter_input: NodeFilterInput) -> NodeFilterResult:
         """Return a task as its filter wants it; while it is not known who is the first, all others wait."""
         if not self._visits.has_begun(job):
             async with self._first.setdefault(job, asyncio.Lock()):
                 if not self._visits.has_begun(job):
-                    found = await self._filtered(job, JOB_TASK_START, asked)
+                    found = await self._filtered(job, JOB_TASK_START, filter_input)
                     self._visits.begin(job)
                     return found
-        return await self._filtered(job, TASK_START, asked)
+        return await self._filtered(job, TASK_START, filter_input)
 
-    async def _filtered(self, job: JobId, event: str, asked: NodeFilterInput) -> NodeFilterResult:
+    async def _filtered(self, job: JobId, event: str, filter_input: NodeFilterInput) -> NodeFilterResult:
         path = self._visits.filters_of(job).get(event)
         if path is None:
-            return NodeFilterResult(asked.recipe, asked.processors)
+            return NodeFilterResult(filter_input.recipe, filter_input.processors)
         around = {**self._visits.environment(job), "HEADNODE_HOOK": event}
-        return await ask_filter(path, asked, around, self._visits.patience_of_filters(job))
+        return await ask_filter(path, filter_input, around, self._visits.patience_of_filters(job))
 
     def _worked(self, job: JobId, candidates: Sequence[Candidate], done: "asyncio.Task[None]") -> None:
         self._work.get(job, set()).discard(done)

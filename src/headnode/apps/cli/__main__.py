@@ -155,12 +155,12 @@ def obey(arguments: "Sequence[str]") -> int:
     if not noun and rest[0] not in MODULES[""] and ("", rest[0]) not in OLDER_WORDS:
         raise _no_such_word(rest[0])
     command = find_command(noun, rest[0])
-    asked = read_arguments(rest[1:], command.options, command.positionals)
-    if asked.flag("help"):
+    args = read_arguments(rest[1:], command.options, command.positionals)
+    if args.flag("help"):
         return _help([noun, command.verb])
     if scheduler := head.get("--scheduler"):
-        asked.options.setdefault("scheduler", [scheduler])
-    return _carry_out(command, asked, head.get("--state"))
+        args.options.setdefault("scheduler", [scheduler])
+    return _carry_out(command, args, head.get("--state"))
 
 
 def _leading_head(arguments: "Sequence[str]") -> "tuple[dict[str, str], Sequence[str]]":
@@ -175,23 +175,23 @@ def _leading_head(arguments: "Sequence[str]") -> "tuple[dict[str, str], Sequence
     return head, arguments
 
 
-def _carry_out(command: CliCommand, asked: Arguments, state: str | None) -> int:
-    _recall_last_job(asked, command.positionals)
-    if asked.words and not command.words:
-        raise usage(f"{asked.words[0]!r} is not understood", command.instead)
-    state = _given_state(asked) or state
+def _carry_out(command: CliCommand, args: Arguments, state: str | None) -> int:
+    _recall_last_job(args, command.positionals)
+    if args.words and not command.words:
+        raise usage(f"{args.words[0]!r} is not understood", command.instead)
+    state = _given_state(args) or state
     if state is not None:
-        asked.options["state-directory"] = [state]
-    scheduler = asked.text("scheduler")
+        args.options["state-directory"] = [state]
+    scheduler = args.text("scheduler")
     client = Client(lambda: head_to_ask(os.environ, os.geteuid(), state=state, scheduler=scheduler))
-    out = _output(asked)
+    out = _output(args)
     try:
-        status = command.run(asked, client, out)
+        status = command.run(args, client, out)
     except _errors_of_ours() as error:
         from headnode.apps.cli.typed_options import name_typed_options
 
         out.close()  # what was done before is in the document
-        name_typed_options(error, asked)
+        name_typed_options(error, args)
         raise
     finally:
         client.close()
@@ -199,22 +199,20 @@ def _carry_out(command: CliCommand, asked: Arguments, state: str | None) -> int:
     return status
 
 
-def _given_state(asked: Arguments) -> str | None:
+def _given_state(args: Arguments) -> str | None:
     """Return the state directory that was typed.
 
     Verbs that list things by state call that ``/state`` too; a directory is told by its slash.
     """
-    words = asked.options.pop("state", [])
+    words = args.options.pop("state", [])
     if wanted := [word for word in words if "/" not in word]:
-        asked.options["state"] = [",".join(wanted)]
+        args.options["state"] = [",".join(wanted)]
     directories = [word for word in words if "/" in word]
-    return asked.text("state-directory") or (directories[-1] if directories else None)
+    return args.text("state-directory") or (directories[-1] if directories else None)
 
 
-def _output(asked: Arguments) -> Output:
-    kind = (
-        "json" if asked.flag("json") else "quiet" if asked.flag("quiet") else asked.text("format") or "table"
-    )
+def _output(args: Arguments) -> Output:
+    kind = "json" if args.flag("json") else "quiet" if args.flag("quiet") else args.text("format") or "table"
     if kind.lower() not in KINDS:
         raise usage(f"format {kind!r} is unknown", "choose list, table, json or quiet")
     return _output_as(KINDS[kind.lower()])
@@ -247,11 +245,11 @@ def _terminal_width() -> int | None:
     return os.get_terminal_size(1).columns or None if os.isatty(1) else None
 
 
-def _recall_last_job(asked: Arguments, positionals: int | None) -> None:
+def _recall_last_job(args: Arguments, positionals: int | None) -> None:
     """Put the id of the last job of this shell where ``!!`` or ``!!.1`` says so; not in a program's words."""
-    ids = asked.words if positionals is None else asked.words[:positionals]
+    ids = args.words if positionals is None else args.words[:positionals]
     options = {
-        name: [word.split(",") for word in asked.options[name]] for name in _OF_IDS if name in asked.options
+        name: [word.split(",") for word in args.options[name]] for name in _OF_IDS if name in args.options
     }
     entered = (*ids, *(word for lists in options.values() for words in lists for word in words))
     if not any(word.partition(".")[0] == "!!" for word in entered):
@@ -259,18 +257,18 @@ def _recall_last_job(asked: Arguments, positionals: int | None) -> None:
     from headnode.apps.cli.shell import recall
 
     job = str(recall())
-    asked.words[: len(ids)] = [job + word[2:] if word.partition(".")[0] == "!!" else word for word in ids]
+    args.words[: len(ids)] = [job + word[2:] if word.partition(".")[0] == "!!" else word for word in ids]
     for name, lists in options.items():
-        asked.options[name] = [",".join(job if word == "!!" else word for word in words) for words in lists]
+        args.options[name] = [",".join(job if word == "!!" else word for word in words) for words in lists]
 
 
 _OF_IDS = ("id", "parentjobids", "afterfailure", "afterexit", "afterstart")  # options with ids of jobs
 
 
-def _help(words: "Sequence[str]") -> int:
+def _help(argv: "Sequence[str]") -> int:
     from headnode.apps.cli.commands.help import help_on
 
-    sys.stdout.write(help_on([word for word in words if word], _terminal_width()))
+    sys.stdout.write(help_on([word for word in argv if word], _terminal_width()))
     return 0
 
 

@@ -114,13 +114,13 @@ DAY = 86400.0  # seconds
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 
 
-def moment(asked: Arguments, name: str, *, ahead: bool = False) -> float | None:
+def moment(args: Arguments, name: str, *, ahead: bool = False) -> float | None:
     """Return the point of time that an option names, in seconds since 1970; None when it was not given.
 
     A number with a unit is so long ago; with `ahead`, so long from now.
     Raises:  BadRequest ``date-time``.
     """
-    text = asked.text(name)
+    text = args.text(name)
     if text is None:
         return None
     count, unit = text.strip()[:-1], text.strip()[-1:].lower()
@@ -134,12 +134,12 @@ def moment(asked: Arguments, name: str, *, ahead: bool = False) -> float | None:
     return typed_date(name, text, also, ahead=ahead)
 
 
-def period(asked: Arguments) -> tuple[float | None, float | None]:
+def period(args: Arguments) -> tuple[float | None, float | None]:
     """Return since when and until when; None for no bound.
 
     Raises:  BadRequest ``date-time``; ``usage`` when nothing can be between them.
     """
-    since, until = moment(asked, "since"), moment(asked, "until")
+    since, until = moment(args, "since"), moment(args, "until")
     if since is not None and until is not None and since >= until:
         raise usage("the period ends before it begins", "give the earlier date to --since")
     return since, until

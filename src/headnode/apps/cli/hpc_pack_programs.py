@@ -199,15 +199,15 @@ def obey_as(program: str, arguments: "Sequence[str]", carry_out: "CarryOut", not
         note(NO_CREDENTIALS)
         return 0
     command = command_of(verb)
-    asked = read_arguments(rest, options_of(verb, command), command.positionals, hpc_pack=True)
-    if asked.flag("help"):
+    args = read_arguments(rest, options_of(verb, command), command.positionals, hpc_pack=True)
+    if args.flag("help"):
         print(help_page(program), end="")
         return 0
-    _refuse(verb, asked)
+    _refuse(verb, args)
     for name, why in verb.ignored.items():
-        if asked.options.pop(name, None) is not None:
+        if args.options.pop(name, None) is not None:
             note(f"option /{name} has no effect: {why}")
-    return carry_out(command, asked)
+    return carry_out(command, args)
 
 
 def command_of(verb: HpcPackVerb) -> CliCommand:
@@ -238,9 +238,9 @@ def _with_aliases(option: CliOption, others: "Sequence[str]") -> CliOption:
     )
 
 
-def _refuse(verb: HpcPackVerb, asked: Arguments) -> None:
+def _refuse(verb: HpcPackVerb, args: Arguments) -> None:
     for name, instead in verb.refused.items():
-        if name in asked.options:
+        if name in args.options:
             raise usage(f"option /{name} is not supported", instead)
 
 

@@ -53,19 +53,19 @@ def looks_like_job_file(name: str) -> bool:
     return not name.lower().endswith(".js") and not any(mark in name for mark in " \t\n;|&")
 
 
-def refuse_how(asked: Arguments) -> None:
+def refuse_how(args: Arguments) -> None:
     """Refuse to be told how a job file is to be read where there is none.
 
     Raises:  BadRequest ``usage``.
     """
     for option in HOW_TO_READ:
-        if option.name in asked.options:
+        if option.name in args.options:
             raise usage(
                 f"option {option.name!r} says how a job file is read, and none was given", "leave it out"
             )
 
 
-def described_by(asked: Arguments, path: str, client: "Client") -> "dict[str, Any]":
+def described_by(args: Arguments, path: str, client: "Client") -> "dict[str, Any]":
     """Return the job file at `path` as the head gets it: its text, the files it names, how to read it.
 
     A submit file of HTCondor comes with the directory and the variables of this shell.
@@ -80,10 +80,10 @@ def described_by(asked: Arguments, path: str, client: "Client") -> "dict[str, An
         described = {"jobfile": text, "files": files_beside(path, text) or None}
     return {
         **described,
-        "dialect": asked.text("from"),
-        "lenient": asked.flag("lenient") or None,
-        "strict": asked.flag("strict") or None,
-        "values": values_given(asked) or None,
+        "dialect": args.text("from"),
+        "lenient": args.flag("lenient") or None,
+        "strict": args.flag("strict") or None,
+        "values": values_given(args) or None,
     }
 
 
@@ -100,7 +100,7 @@ def submit_file_request(path: str, text: str, client: "Client") -> "dict[str, An
     return {**shell, "script": [path], "jobfile": text, "files": files or None}
 
 
-def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str, Any] | None":
+def described_script(path: str, args: Arguments, client: "Client") -> "dict[str, Any] | None":
     """Return the text of a batch script, and where it comes from; None if it has no options for a scheduler.
 
     The head takes the directory and the variables of this shell if the scheduler of the script would.
@@ -111,11 +111,11 @@ def described_script(path: str, asked: Arguments, client: "Client") -> "dict[str
     text = read_job_file(path)
     if not is_batch_script(text):
         return None
-    named = asked.text("from")
+    named = args.text("from")
     return {
         **({} if named is None else {"dialect": named}),
         "jobfile": text,
-        "script": asked.words,
+        "script": args.words,
         **_of_shell(client),
     }
 
@@ -130,13 +130,13 @@ def _of_shell(client: "Client") -> "dict[str, Any]":
     }
 
 
-def values_given(asked: Arguments) -> "dict[str, str]":
+def values_given(args: Arguments) -> "dict[str, str]":
     """Return the values for names in a grid file that were given with --set.
 
     Raises:  BadRequest ``usage``.
     """
     values: dict[str, str] = {}
-    for text in asked.options.get("set", ()):
+    for text in args.options.get("set", ()):
         name, equals, value = text.partition("=")
         if not equals or not (name.isascii() and name.isidentifier()):
             raise usage(

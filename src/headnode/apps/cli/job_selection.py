@@ -37,47 +37,47 @@ ENDED_SELECTION = (
 
 
 def selected_jobs(
-    asked: Arguments, client: Client, out: Output, *, states: "list[str] | None" = None
+    args: Arguments, client: Client, out: Output, *, states: "list[str] | None" = None
 ) -> list[int]:
     """Return the jobs that are named, those of the group that are not over, or those that fit, by their ids.
 
     states:  of those that fit, without `--state`; None: all that have not ended
     Raises:  BadRequest ``usage``; NotFound ``no-such-group``.
     """
-    if group_named(asked) is not None:
-        group = client.ask("group", **group_fields(asked))
+    if group_named(args) is not None:
+        group = client.ask("group", **group_fields(args))
         if not group["open"]:
             note_empty_group(group["group"], out)
         return [int(job) for job in group["open"]]
-    chosen = _filters(asked)
+    chosen = _filters(args)
     if not chosen:
-        return job_ids(asked.words)
-    if asked.words:
+        return job_ids(args.words)
+    if args.words:
         raise usage(
             f"both ids and option {chosen[0]!r} were given",
             "give either the ids of jobs, or what they have in common",
         )
-    found = _fitting(asked, client, states or LIVING)
+    found = _fitting(args, client, states or LIVING)
     if not found:
         out.note("no such job")
     return found
 
 
-def _filters(asked: Arguments) -> list[str]:
+def _filters(args: Arguments) -> list[str]:
     """Return the names of the options that were given by which jobs are selected."""
-    return [each.name for each in ENDED_SELECTION if each.name in asked.options]
+    return [each.name for each in ENDED_SELECTION if each.name in args.options]
 
 
-def _fitting(asked: Arguments, client: Client, states: "list[str]") -> list[int]:
-    user, named = asked.text("user"), asked.text("state")
-    if user is not None and asked.flag("me"):
+def _fitting(args: Arguments, client: Client, states: "list[str]") -> list[int]:
+    user, named = args.text("user"), args.text("state")
+    if user is not None and args.flag("me"):
         raise usage("both options 'me' and 'user' were given", "give one of them")
-    since, until = period(asked)
+    since, until = period(args)
     wanted: dict[str, Any] = {
         "owner": "" if user is None else None if user == "*" else user,
         "states": states if named is None else _checked(read_states(named), states),
-        "name": asked.text("jobname"),
-        "project": asked.text("projectname"),
+        "name": args.text("jobname"),
+        "project": args.text("projectname"),
         "since": since,
         "until": until,
     }
@@ -110,24 +110,24 @@ def own_name() -> str:
     return user_name(os.geteuid())
 
 
-def group_named(asked: Arguments) -> str | None:
+def group_named(args: Arguments) -> str | None:
     """Return the name of the group that is meant; None when jobs are named in another way.
 
     Raises:  BadRequest ``usage`` when both are.
     """
-    name = asked.text("group")
+    name = args.text("group")
     if name is None:
         return None
-    if asked.words:
+    if args.words:
         raise usage("both a group and ids were given", "give either --group NAME or the ids of jobs")
-    if others := [each for each in _filters(asked) if each != "user"]:
+    if others := [each for each in _filters(args) if each != "user"]:
         raise usage(f"both a group and option {others[0]!r} were given", "give one of them")
     return name
 
 
-def group_fields(asked: Arguments) -> "dict[str, Any]":
+def group_fields(args: Arguments) -> "dict[str, Any]":
     """Return what the head is asked about the group that was named."""
-    return {"group": asked.text("group"), "owner": asked.text("user")}
+    return {"group": args.text("group"), "owner": args.text("user")}
 
 
 def note_empty_group(group: str, out: Output) -> None:

@@ -26,31 +26,31 @@ MAX_CHARACTERS = 4 * 1024 * 1024  # of one request, as far as the head need not 
 MAX_LINE = 1024 * 1024  # bytes
 
 
-def submissions(asked: Arguments, client: Client) -> "Iterator[Submission]":
+def submissions(args: Arguments, client: Client) -> "Iterator[Submission]":
     """Yield what is to be submitted.
 
     Raises:  BadRequest ``usage``, ``job-file``.
     """
-    terms = job_terms(asked) or None
+    terms = job_terms(args) or None
     for option in ("id", "jobfile", "group"):
-        if option in asked.options:
+        if option in args.options:
             raise usage(f"several jobs are named, and option {option!r} names another", "give one of them")
-    lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
+    lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in args.options]
     lost = [name for name in lost if name not in {option.name for option in JOB_OPTIONS}]
-    if LINES not in asked.options:
-        for file in asked.words:
+    if LINES not in args.options:
+        for file in args.words:
             _refuse_lost(lost, file)
-            yield file, {**described_by(asked, file, client), "terms": terms}
+            yield file, {**described_by(args, file, client), "terms": terms}
         return
-    refuse_how(asked)
-    task = only_task_terms(asked, asked.words or [PLACE])
-    apply_shell(task, asked, client)
-    for place, line in _lines(asked.text(LINES) or STANDARD_INPUT):
-        if line.startswith("{") and not asked.words:
+    refuse_how(args)
+    task = only_task_terms(args, args.words or [PLACE])
+    apply_shell(task, args, client)
+    for place, line in _lines(args.text(LINES) or STANDARD_INPUT):
+        if line.startswith("{") and not args.words:
             _refuse_lost(lost, place)
             yield place, {"jobfile": line, "dialect": "native-json", "terms": terms}
         else:
-            yield place, {"terms": terms, "tasks": [{**task, "command": _command(asked.words, line)}]}
+            yield place, {"terms": terms, "tasks": [{**task, "command": _command(args.words, line)}]}
 
 
 def _refuse_lost(options: "Sequence[str]", place: str) -> None:

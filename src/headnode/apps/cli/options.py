@@ -246,14 +246,14 @@ def usage(what: str, fix: str) -> "BadRequest":
     return BadRequest(code="usage", what=what, fix=fix)
 
 
-def the_name(asked: Arguments, thing: str, fix: str) -> str:
+def the_name(args: Arguments, thing: str, fix: str) -> str:
     """Return the one word of a command, the name of a thing.
 
     Raises:  BadRequest ``usage`` when there is none, or there are more.
     """
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise usage(f"this command needs the name of one {thing}", fix)
-    return asked.words[0]
+    return args.words[0]
 
 
 def _needs_value(spelling: str, example: str) -> "BadRequest":

@@ -22,46 +22,46 @@ ENV_ALL = CliOption(
 )
 
 
-def apply_shell(task: "dict[str, Any]", asked: Arguments, client: Client) -> None:
+def apply_shell(task: "dict[str, Any]", args: Arguments, client: Client) -> None:
     """Complete the terms of a task by what it takes from this shell, as the cluster wants it.
 
     Raises:  BadRequest ``usage`` when this directory cannot be the work directory of a task.
     """
-    defaults, directory = client.ask("submission_defaults"), asked.text("workdir") or ""
+    defaults, directory = client.ask("submission_defaults"), args.text("workdir") or ""
     if directory.startswith(("/", "%", "$")):
         pass  # the node knows where that is
     elif directory == "~" or directory.startswith("~/"):
         task["workdir"] = (
             directory[2:].lstrip("/") or "."
         )  # what is relative there is below the home directory
-    elif asked.hpc_pack:
+    elif args.hpc_pack:
         pass  # there the home directory is the default, and what is relative is below it
     elif defaults["work_directory"] == CURRENT and client.shares_directories:
         task["workdir"] = below(current_directory(), directory, swept="parametric" in task)
     for name in ("stdin", "stdout", "stderr"):
         if task.get(name, "").startswith("~/"):  # no shell replaces it behind a colon or an equals sign
             task[name] = f"$HOME{task[name][1:]}"
-    variables = _variables(asked, defaults["environment"])
+    variables = _variables(args, defaults["environment"])
     if variables:
         task["env"] = {**variables, **task.get("env", {})}
 
 
-def note_directory(task: "dict[str, Any]", asked: Arguments, out: Output) -> None:
+def note_directory(task: "dict[str, Any]", args: Arguments, out: Output) -> None:
     """Tell people where a task runs, if they did not say it and it is not where they would look first.
 
     Scripts of HPC Pack hear its sentences and nothing beside them.
     """
-    if "workdir" in asked.options or not out.for_people or asked.hpc_pack:
+    if "workdir" in args.options or not out.for_people or args.hpc_pack:
         return
     home, current = os.path.expanduser("~"), current_directory()
     if current != home:
         out.note(f"it runs in {current if 'workdir' in task else 'your home directory'}")
 
 
-def _variables(asked: Arguments, wanted: str) -> "dict[str, str]":
+def _variables(args: Arguments, wanted: str) -> "dict[str, str]":
     """Return the variables of this shell that the user asks for, or else the cluster."""
-    if "envall" in asked.options:
-        wanted = EVERYTHING if asked.flag("envall") else ""
+    if "envall" in args.options:
+        wanted = EVERYTHING if args.flag("envall") else ""
     return variables_for_tasks(wanted)
 
 

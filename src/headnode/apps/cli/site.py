@@ -120,12 +120,12 @@ def show_nodes(client: Client, out: Output) -> int:
     return 0
 
 
-def show_jobs(asked: Arguments, client: Client, out: Output, limit: int) -> int:
+def show_jobs(args: Arguments, client: Client, out: Output, limit: int) -> int:
     """List the queue of the site, or its newest ended jobs."""
-    state = (asked.text("state") or "").lower()
+    state = (args.text("state") or "").lower()
     if state not in ("", "ended"):
         raise usage(f"jobs of the site are not chosen by {state!r}", "write --state ended, or leave it out")
-    user = asked.text("user")
+    user = args.text("user")
     answer = client.ask(
         "site_jobs", ended=state == "ended", limit=limit, user=None if user in (None, "*") else user
     )

@@ -55,68 +55,66 @@ MOMENTS = tuple(
 SIZES = ("numprocessors", "numnodes", "numsockets", "numgpus")
 
 
-def job_terms(asked: Arguments) -> "dict[str, str]":
+def job_terms(args: Arguments) -> "dict[str, str]":
     """Return the terms of the job; dates have their time zone.
 
     Raises:  BadRequest ``usage`` for a time with two readings, ``date-time``.
     """
-    _check_run_time(asked)
-    terms = {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
+    _check_run_time(args)
+    terms = {option.name: ";".join(args.options[option.name]) for option in _given(args, JOB_OPTIONS)}
     for name in MOMENTS:
         if name in terms:
             from headnode.apps.cli.typed_dates import with_time_zone
 
-            terms[name] = with_time_zone(name, terms[name], month_first=asked.hpc_pack)
+            terms[name] = with_time_zone(name, terms[name], month_first=args.hpc_pack)
     return terms
 
 
-def _check_run_time(asked: Arguments) -> None:
-    if asked.hpc_pack or ":" not in (asked.text("runtime") or ""):
+def _check_run_time(args: Arguments) -> None:
+    if args.hpc_pack or ":" not in (args.text("runtime") or ""):
         return
     from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_time
 
-    refuse_ambiguous_time(asked.options["runtime"][-1])
+    refuse_ambiguous_time(args.options["runtime"][-1])
 
 
-def task_terms(asked: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
+def task_terms(args: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
     """Return the terms of a task that runs the program `words`.
 
     Raises:  BadRequest ``usage`` for a run time with two readings.
     """
-    _check_run_time(asked)
+    _check_run_time(args)
     terms: dict[str, Any] = {
-        option.name: "\n".join(asked.options[option.name])
-        if option.repeats
-        else asked.options[option.name][-1]
-        for option in _given(asked, TASK_OPTIONS)
+        option.name: "\n".join(args.options[option.name]) if option.repeats else args.options[option.name][-1]
+        for option in _given(args, TASK_OPTIONS)
         if option.name != "env"
     }
     terms["command"] = command_line(words)
-    if "env" in asked.options:
-        terms["env"] = environment(asked.options["env"], os.environ)
+    if "env" in args.options:
+        terms["env"] = environment(args.options["env"], os.environ)
     return terms
 
 
-def changed_terms(asked: Arguments) -> "dict[str, Any]":
+def changed_terms(args: Arguments) -> "dict[str, Any]":
     """Return the terms of a task that are to change.
 
     Raises:  BadRequest ``usage`` for a run time with two readings.
     """
-    terms = task_terms(asked, [""])
+    terms = task_terms(args, [""])
     del terms["command"]
     return terms
 
 
-def only_task_terms(asked: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
+def only_task_terms(args: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
     """Return the terms of the only task of a job, where one option may speak of both.
 
     Sizes count for the job and its task, so that ``/numprocessors:4`` gives the program four; the instances
     of a sweep take one each, and so do those of a service.  All else that both could have is the job's.
     """
-    several = "parametric" in asked.options or (asked.text("type") or "").casefold() not in ("", "basic")
+    several = "parametric" in args.options or (args.text("type") or "").casefold() not in ("", "basic")
     for_both = () if several else SIZES
     jobs = {option.name for option in JOB_OPTIONS}
-    terms = task_terms(asked, words)
+    terms = task_terms(args, words)
     return {
         name: value
         for name, value in terms.items()
@@ -150,8 +148,8 @@ def environment(texts: "Sequence[str]", mine: "Mapping[str, str]") -> "dict[str,
     return values
 
 
-def _given(asked: Arguments, options: "Sequence[CliOption]") -> "list[CliOption]":
-    return [option for option in options if option.name in asked.options]
+def _given(args: Arguments, options: "Sequence[CliOption]") -> "list[CliOption]":
+    return [option for option in options if option.name in args.options]
 
 
 def _imported_variable(name: str, mine: "Mapping[str, str]") -> str:

@@ -65,10 +65,10 @@ def with_time_zone(option: str, text: str, *, month_first: bool = False) -> str:
 
 def _with_day(text: str, now: datetime, *, ahead: bool) -> str:
     """Return the whole date for one of tables: ``14:05`` of this day, ``Jan 31 14:05`` of this year."""
-    found = _IN_TABLES.fullmatch(text)
-    if not found:
+    match = _IN_TABLES.fullmatch(text)
+    if not match:
         return text
-    month, day_of_month, clock = found.groups()
+    month, day_of_month, clock = match.groups()
     if month:
         return f"{now.year}-{_MONTHS.index(month.title()) + 1:02}-{int(day_of_month):02}T{clock}"
     day: date = now.date()

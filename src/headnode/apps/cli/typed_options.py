@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from headnode.core.model.field_rows import JobOption
 
 
-def name_typed_options(error: HeadnodeError, asked: Arguments) -> None:
+def name_typed_options(error: HeadnodeError, args: Arguments) -> None:
     """Let an error name the option as it was typed: ``--deadline`` where the head has ``endby``."""
-    named = {name: typed for name, typed in asked.spelled.items() if repr(name) in error.what}
+    named = {name: typed for name, typed in args.spelled.items() if repr(name) in error.what}
     if named:
         if any(_plain(typed) != name for name, typed in named.items()):
             for name, typed in named.items():
                 error.what = error.what.replace(repr(name), repr(typed), 1)
         return
-    typed = next((asked.spelled[name] for name in _options_of(error.path) if name in asked.spelled), "")
+    typed = next((args.spelled[name] for name in _options_of(error.path) if name in args.spelled), "")
     if typed and typed not in error.what:
         error.what = f"option {typed!r}: {error.what}"
 

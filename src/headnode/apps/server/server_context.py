@@ -312,20 +312,20 @@ class ServerContext:
 
     def reasons_outside_queue(self, record: JobRecord) -> list[Reason]:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
-        found: list[Reason] = []
+        reasons: list[Reason] = []
         if awaits_files(record):
-            found.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
+            reasons.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
         elif record.state is JobState.SUSPENDED:
             text = f"it has been suspended since {instant_text(suspension_of(record.run).since)}"
-            found.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))
+            reasons.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))
         if record.id in self.cluster.queue.held:
             until = instant_text(self.cluster.queue.held[record.id])
-            found.append(Reason(Why.HOLD, f"it is held until {until}"))
-        found += hold_reasons(record)
-        found += filter_reasons(self.cluster, self.engine.offers, record)
+            reasons.append(Reason(Why.HOLD, f"it is held until {until}"))
+        reasons += hold_reasons(record)
+        reasons += filter_reasons(self.cluster, self.engine.offers, record)
         if not record.waits_for:
-            return found
-        return found + [
+            return reasons
+        return reasons + [
             Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
             for parent, text in self.awaited_jobs(self.cluster.written(record), record.waits_for)
         ]
@@ -377,14 +377,14 @@ class ServerContext:
         """Return what others have now of the processors that a suspended job waits for, node by node."""
         if record.state is not JobState.RESUMING:
             return []
-        found: list[Reason] = []
+        reasons: list[Reason] = []
         for node, numbers in suspension_of(record.run).allocation.items():
             free = len(self.cluster.cores.free_on(node))
             if free < len(numbers):
                 needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"
                 text = f"to resume, it needs {needs} on {node}; {free or 'none'} free now"
-                found.append(Reason(Why.PROCESSORS, text))
-        return found
+                reasons.append(Reason(Why.PROCESSORS, text))
+        return reasons
 
     def awaited_jobs(self, spec: JobSpec, waits_for: Collection[int]) -> Iterator[tuple[int, str]]:
         """Yield each job that such a job still waits for, and what it must do and does instead, in words."""

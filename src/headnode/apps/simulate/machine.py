@@ -96,10 +96,10 @@ def read_nodes(text: str) -> tuple[NodeFacts, ...]:
 
 
 def _kind(part: str) -> DescribedNodes:
-    found = _PART.fullmatch(part)
-    if found is None:
+    match = _PART.fullmatch(part)
+    if match is None:
         raise _bad_nodes(f"{part!r} is not a description of nodes", _IN_A_WORD)
-    user, processors, memory = found["who"], int(found["processors"]), int(found["memory"] or 0)
+    user, processors, memory = match["who"], int(match["processors"]), int(match["memory"] or 0)
     if user.isdecimal():
         return DescribedNodes(processors, count=int(user[:10]), memory=memory)
     return DescribedNodes(processors, names=user, memory=memory)

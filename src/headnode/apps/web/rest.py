@@ -73,10 +73,10 @@ def _part_of(header: str | None, size: int) -> tuple[int, int] | None:
 
     Raises:  BadRequest ``bad-range`` for a range behind the end.
     """
-    found = _RANGE.fullmatch((header or "").replace(" ", ""))
-    if found is None or not any(found.groups()):
+    match = _RANGE.fullmatch((header or "").replace(" ", ""))
+    if match is None or not any(match.groups()):
         return None
-    begin, last = found.groups()
+    begin, last = match.groups()
     if not begin:
         first, end = max(0, size - int(last)), size
     else:
@@ -89,12 +89,12 @@ def _part_of(header: str | None, size: int) -> tuple[int, int] | None:
 
 
 async def _pieces(
-    head: HeadClient, caller: WebCaller, asked: ReadOutputRequest, first: int, end: int
+    head: HeadClient, caller: WebCaller, request: ReadOutputRequest, first: int, end: int
 ) -> AsyncIterator[bytes]:
     """Yield the bytes from `first` to before `end`."""
     at = first
     while at < end:
-        piece = await _read(head, caller, asked, at, min(PIECE, end - at))
+        piece = await _read(head, caller, request, at, min(PIECE, end - at))
         if not piece.data:
             return  # the task has made its file shorter
         yield piece.data

@@ -218,10 +218,10 @@ def cpu_seconds(text: str) -> float:
     >>> cpu_seconds("1-02:00:03.5"), cpu_seconds("00:00.004"), cpu_seconds("0.011s"), cpu_seconds("0m1.5s")
     (93603.5, 0.004, 0.011, 1.5)
     """
-    found = _CPU_TIME.fullmatch(text)
-    if found is None:
+    match = _CPU_TIME.fullmatch(text)
+    if match is None:
         return 0.0
-    days, hours, minutes, seconds = (float((part or "0").replace(",", ".")) for part in found.groups())
+    days, hours, minutes, seconds = (float((part or "0").replace(",", ".")) for part in match.groups())
     return days * 86_400 + hours * 3600 + minutes * 60 + seconds
 
 
@@ -234,8 +234,8 @@ def size_in_kb(text: str) -> int:
     >>> size_in_kb("4504K"), size_in_kb("1.5M"), size_in_kb("2048"), size_in_kb("")
     (4504, 1536, 2, 0)
     """
-    found = _SIZE.fullmatch(text)
-    return round(float(found[1]) * 1024 ** ("KMGT".find(found[2]) if found[2] else -1)) if found else 0
+    match = _SIZE.fullmatch(text)
+    return round(float(match[1]) * 1024 ** ("KMGT".find(match[2]) if match[2] else -1)) if match else 0
 
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)B?")

@@ -176,8 +176,8 @@ def _usage(cells: Mapping[str, str]) -> ResourceUsage:
     The memory is that of its largest process in kB; version 8 writes it as if it were in bytes: ``4.504KB``.
     """
     user, system, memory = (cells.get(name, "").strip() for name in ("ru_utime", "ru_stime", "ru_maxrss"))
-    found = _MEMORY.fullmatch(memory)
-    peak = float(found[1]) * 1000 ** " KMG".index(found[2] or " ") if found else 0
+    match = _MEMORY.fullmatch(memory)
+    peak = float(match[1]) * 1000 ** " KMG".index(match[2] or " ") if match else 0
     return ResourceUsage(cpu_seconds(user), cpu_seconds(system), round(peak))
 
 

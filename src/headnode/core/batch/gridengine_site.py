@@ -139,8 +139,8 @@ def _whole(text: str) -> int:
 
 
 def _priority(text: str) -> int:
-    found = re.fullmatch(r"[0-9](?:\.[0-9]{1,9})?", text)
-    return round(float(text) * _PRIORITY_UNIT) if found is not None else 0
+    match = re.fullmatch(r"[0-9](?:\.[0-9]{1,9})?", text)
+    return round(float(text) * _PRIORITY_UNIT) if match is not None else 0
 
 
 def _seconds(text: str) -> Seconds:
@@ -173,10 +173,10 @@ def _elements(tasks: str) -> int:
     """
     count = 0
     for part in tasks.split(",") if tasks else ():
-        found = _RANGE.fullmatch(part)
-        if found is None:
+        match = _RANGE.fullmatch(part)
+        if match is None:
             return 1
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         count += max(0, last - first) // max(1, step) + 1
     return min(max(count, 1), _MAX_ELEMENTS)
 

@@ -226,16 +226,16 @@ class HandOffTable:
             return []
         others = [each for each in self.attempts.values() if each.phase is ForeignPhase.HANDED]
         blind = bool(others) and not self._has_any(rows)
-        found: list[HandOffReport] = []
+        reports: list[HandOffReport] = []
         for one in list(self.attempts.values()):
             if one.phase in NOT_LISTED_NOW:
                 continue
             row = rows.get((one.marker, one.owner))
             if row is not None:
-                found += self._listed(one, row, began, now)
+                reports += self._listed(one, row, began, now)
             elif one.since <= began and not (blind and one.phase is ForeignPhase.DOUBTFUL):
                 self._not_listed(one, began, now)
-        return found
+        return reports
 
     def _enter(self, one: TrackedAttempt, fact: Fact, now: Instant) -> None:
         one.enter(fact, now)
@@ -338,20 +338,20 @@ class HandOffTable:
 
     def remembered(self, rows: Rows | None, now: Instant) -> list[HandOffReport]:
         """These are rows of the history, for attempts that have ended; None: it is away, or was not asked."""
-        found: list[HandOffReport] = []
+        reports: list[HandOffReport] = []
         for (marker, owner), row in (rows or {}).items():
             one = self._by_marker.get(marker)
             if one is None or one.owner != owner or row.state is not ForeignState.ENDED:
                 continue
             if one.report is not None:
                 one.row = row
-                found += self._over(one, reported(one, self.title, now), now)
+                reports += self._over(one, reported(one, self.title, now), now)
             elif one.phase is ForeignPhase.MISSING and one.without_exit is not None:
-                found += self._ended_as(one, row, one.without_exit, now)
+                reports += self._ended_as(one, row, one.without_exit, now)
         for one in self.attempts.values():
             if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
-                found += self._over(one, reported(one, self.title, now), now)
-        return found
+                reports += self._over(one, reported(one, self.title, now), now)
+        return reports
 
     def _ended_as(
         self, one: TrackedAttempt, row: ForeignJob, files: Files, now: Instant

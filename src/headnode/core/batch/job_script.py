@@ -163,9 +163,9 @@ def read_exit(text: str) -> ExitReport | None:
     >>> read_exit("code=3 signal=0 start=1 end=4 id=12 host=n1").code
     3
     """
-    found = _WORDS.fullmatch(text[:MAX_REPORT])
-    if found is None:
+    match = _WORDS.fullmatch(text[:MAX_REPORT])
+    if match is None:
         return None
-    code, signal, started, ended = (int(found[number]) for number in (1, 2, 3, 4))
-    usage = ResourceUsage(cpu_seconds(found[7] or ""), cpu_seconds(found[8] or ""))
-    return ExitReport(code, signal or None, Instant(started), Instant(ended), found[6][:256], usage)
+    code, signal, started, ended = (int(match[number]) for number in (1, 2, 3, 4))
+    usage = ResourceUsage(cpu_seconds(match[7] or ""), cpu_seconds(match[8] or ""))
+    return ExitReport(code, signal or None, Instant(started), Instant(ended), match[6][:256], usage)

@@ -101,16 +101,16 @@ def _of_damaged_json(text: str) -> list[tuple[str, Cells]] | None:
     opened, found_jobs = [""], list[tuple[str, Cells]]()
     cells: dict[str, str] = {}
     for line in text.splitlines()[1:]:
-        if found := _OPENED.fullmatch(line):
-            opened.append(found[1])
+        if match := _OPENED.fullmatch(line):
+            opened.append(match[1])
             if len(opened) == _IN_JOB:
                 cells = {}
         elif line.strip() in ("}", "},"):
             if len(opened) == _IN_JOB and opened[1] == "Jobs":
                 found_jobs.append((opened[2], cells))
             opened = opened[:-1]
-        elif len(opened) >= _IN_JOB and (found := _VALUE.fullmatch(line)):
-            cells[".".join((*opened[_IN_JOB:], found[1]))] = found[2]
+        elif len(opened) >= _IN_JOB and (match := _VALUE.fullmatch(line)):
+            cells[".".join((*opened[_IN_JOB:], match[1]))] = match[2]
     return None if opened else found_jobs
 
 

@@ -166,5 +166,5 @@ def megabytes(text: str) -> int:
     >>> megabytes("4000M"), megabytes("2.5G"), megabytes("1000"), megabytes("N/A")
     (4000, 2560, 1000, 0)
     """
-    found = _MEMORY.fullmatch(text)
-    return 0 if found is None else round(float(found[1]) * _SIZES[found[2] or "M"])
+    match = _MEMORY.fullmatch(text)
+    return 0 if match is None else round(float(match[1]) * _SIZES[match[2] or "M"])

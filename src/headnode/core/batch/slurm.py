@@ -87,7 +87,7 @@ class Slurm(Dialect):
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Sites print lines of their own around the id: the last line that is one counts."""
-        ids = [found[1] for line in result.lines if (found := _ID.fullmatch(line))]
+        ids = [match[1] for line in result.lines if (match := _ID.fullmatch(line))]
         if result.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
         refuses = (result.status in (1, 255) and "error:" in result.err) or result.status == 255
@@ -203,8 +203,8 @@ def _accounted(text: str) -> Iterator[ForeignJob]:
         used[number] = used.get(number, NOT_MEASURED).after(one)
     for job, word, status, start, *_, owner, name in rows:
         if MARKER.fullmatch(name):
-            found = _CODES.fullmatch(status)
-            numbers = (int(found[1]), int(found[2] or 0)) if found is not None else None
+            match = _CODES.fullmatch(status)
+            numbers = (int(match[1]), int(match[2] or 0)) if match is not None else None
             row = _row(job, name, word.split(" ")[0].rstrip("+"), "", numbers, start)
             yield row._replace(usage=used[job], owner=owner)
 

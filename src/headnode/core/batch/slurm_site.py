@@ -116,16 +116,16 @@ def time_limit(text: str) -> Seconds:
     >>> time_limit("5:00"), time_limit("1-02:00:00"), time_limit("UNLIMITED")
     (300.0, 93600.0, inf)
     """
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return Seconds(inf)
-    parts = [int(part) for part in found[2].split(":")]
-    if found[1] is None:  # minutes and seconds
+    parts = [int(part) for part in match[2].split(":")]
+    if match[1] is None:  # minutes and seconds
         parts = [0] * (3 - len(parts)) + parts
     else:  # hours first
         parts += [0] * (3 - len(parts))
     hours, minutes, rest = parts
-    return Seconds(float(((int(found[1] or 0) * 24 + hours) * 60 + minutes) * 60 + rest))
+    return Seconds(float(((int(match[1] or 0) * 24 + hours) * 60 + minutes) * 60 + rest))
 
 
 def _features(text: str) -> tuple[tuple[str, ...], ...]:
@@ -144,10 +144,10 @@ def _elements(number: str) -> int:
     inside = number.partition("_[")[2].rstrip("]").partition("%")[0]
     count = 0
     for part in inside.split(",") if inside else ():
-        found = _RANGE.fullmatch(part)
-        if found is None:
+        match = _RANGE.fullmatch(part)
+        if match is None:
             return 1  # it is cut short, or a mask
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         count += max(0, last - first) // max(1, step) + 1
     return min(max(count, 1), _MAX_ELEMENTS)
 
@@ -301,8 +301,8 @@ def node_names(text: str, most: int) -> Iterator[str]:
 
 def _expanded(before: str, inside: str, after: str) -> Iterator[str]:
     for part in inside.split(","):
-        found = _SPAN.match(part)
-        if found is not None:
-            width = len(found[1])
-            for number in range(int(found[1]), int(found[2] or found[1]) + 1):
+        match = _SPAN.match(part)
+        if match is not None:
+            width = len(match[1])
+            for number in range(int(match[1]), int(match[2] or match[1]) + 1):
                 yield f"{before}{number:0{width}}{after}"

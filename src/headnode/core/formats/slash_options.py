@@ -73,14 +73,14 @@ _NEXT_VARIABLE = re.compile(r";(?=[^=;\s]+=)")
 
 def _span(text: str) -> tuple[int | None, int | None]:
     """Read min[-max]; None stands for an asterisk."""
-    found = _SPAN.match(text)
-    if not found:
+    match = _SPAN.match(text)
+    if not match:
         raise BadRequest(
             code="size",
             what=f"{text!r} is not a size",
             fix="write min-max, one number for both, or * for calculated, for example 2-8",
         )
-    low, high = found[1], found[2] or found[1]
+    low, high = match[1], match[2] or match[1]
     return (None if low == "*" else int(low)), (None if high == "*" else int(high))
 
 

@@ -282,14 +282,14 @@ def _sweep(known: Mapping[str, Any], kind: TaskType | None) -> Fields:
     text = known.get("parametric")
     if text is None and kind is not TaskType.SWEEP:
         return {}
-    found = _SWEEP.match(text or "")
-    if not found or kind not in (None, TaskType.SWEEP):
+    match = _SWEEP.match(text or "")
+    if not match or kind not in (None, TaskType.SWEEP):
         raise BadRequest(
             code="parametric",
             what=f"a task of type {known.get('type', 'parametric')!r} cannot have the values {text or ''!r}",
             fix="write /parametric:[start-]end[:increment], for example 1-100:2, and no other type",
         )
-    start, end, increment = found[1] or "1", found[2], found[3] or "1"
+    start, end, increment = match[1] or "1", match[2], match[3] or "1"
     return {"kind": TaskType.SWEEP, "start": int(start), "end": int(end), "increment": int(increment)}
 
 

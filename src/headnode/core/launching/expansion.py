@@ -22,9 +22,9 @@ def expand_percent(text: str, environment: Mapping[str, str]) -> str:
         return text
     values = {name.upper(): value for name, value in environment.items()}
 
-    def value_of(found: re.Match[str]) -> str:
-        name = found[1].upper()
-        return values.get(name, values.get(ALSO_KNOWN_AS.get(name, name), found[0]))
+    def value_of(match: re.Match[str]) -> str:
+        name = match[1].upper()
+        return values.get(name, values.get(ALSO_KNOWN_AS.get(name, name), match[0]))
 
     return PERCENT.sub(value_of, text)
 

@@ -45,12 +45,12 @@ class NodeFilterInput(msgspec.Struct, frozen=True):
     held: tuple[int, ...]  # the numbers of the node's processors that the task has
 
 
-def question_at_start(asked: NodeFilterInput) -> str:
+def question_at_start(filter_input: NodeFilterInput) -> str:
     """Return what a filter reads."""
-    recipe = asked.recipe
+    recipe = filter_input.recipe
     return _encoded(
         {
-            "m_Item1": {"JobId": asked.job, "TaskId": asked.task, "ResIds": asked.held},
+            "m_Item1": {"JobId": filter_input.job, "TaskId": filter_input.task, "ResIds": filter_input.held},
             "m_Item2": {
                 "commandLine": command_line(recipe.argv),
                 "stdin": recipe.stdin,
@@ -58,12 +58,12 @@ def question_at_start(asked: NodeFilterInput) -> str:
                 "stderr": recipe.stderr,
                 "workingDirectory": recipe.work_directory,
                 "environmentVariables": recipe.environment,
-                "affinity": affinity(asked.processors),
-                "taskRequeueCount": max(0, asked.attempt - 1),
+                "affinity": affinity(filter_input.processors),
+                "taskRequeueCount": max(0, filter_input.attempt - 1),
                 "inputFiles": "",
                 "outputFiles": "",
             },
-            "m_Item3": asked.user,
+            "m_Item3": filter_input.user,
         }
     )
 
@@ -82,13 +82,13 @@ def why_exit(code: int) -> str:
     return _EXIT_CODES.get(code, "")
 
 
-def apply_answer(asked: NodeFilterInput, answer: bytes) -> NodeFilterResult:
+def apply_answer(filter_input: NodeFilterInput, answer: bytes) -> NodeFilterResult:
     """Return the task as a filter's answer has it; what the answer leaves out stays as it was.
 
     Raises:  BadRequest ``node-filter``, saying what is wrong with the answer.
     """
-    start = _start_of(asked, answer)
-    recipe = asked.recipe
+    start = _start_of(filter_input, answer)
+    recipe = filter_input.recipe
     directory = _text(start, "workingDirectory", recipe.work_directory)
     if directory != recipe.work_directory:
         if recipe.private:
@@ -104,10 +104,10 @@ def apply_answer(asked: NodeFilterInput, answer: bytes) -> NodeFilterResult:
         work_directory=directory,
         **files,
     )
-    return NodeFilterResult(changed, _processors(start, asked.processors))
+    return NodeFilterResult(changed, _processors(start, filter_input.processors))
 
 
-def _start_of(asked: NodeFilterInput, answer: bytes) -> Mapping[str, Any]:
+def _start_of(filter_input: NodeFilterInput, answer: bytes) -> Mapping[str, Any]:
     """Return what an answer says of how to start the task."""
     try:
         said = msgspec.json.decode(answer)
@@ -116,8 +116,8 @@ def _start_of(asked: NodeFilterInput, answer: bytes) -> Mapping[str, Any]:
     if not isinstance(said, dict):
         raise _wrong("writes JSON that is not an object")
     user = said.get("m_Item3")
-    if user not in (None, asked.user):
-        raise _wrong(f"changes the user from {asked.user!r} to {user!r}, which no filter may")
+    if user not in (None, filter_input.user):
+        raise _wrong(f"changes the user from {filter_input.user!r} to {user!r}, which no filter may")
     start = said.get("m_Item2")
     if not isinstance(start, dict):
         raise _wrong("writes JSON without the object m_Item2")

@@ -128,10 +128,10 @@ def parse_priority(text: str) -> Priority:
     >>> parse_priority("Normal+150"), parse_priority("abovenormal-10"), parse_priority("17")
     (2150, 2990, 17)
     """
-    found = _PRIORITY.match(text.strip())
+    match = _PRIORITY.match(text.strip())
     value = -1
-    if found:
-        word, sign, offset, number = found.groups()
+    if match:
+        word, sign, offset, number = match.groups()
         base = {name.lower(): anchor for name, anchor in ANCHORS.items()}.get((word or "").lower())
         if number is not None:
             value = int(number)
@@ -181,10 +181,10 @@ def parse_time_limit(text: str) -> Seconds:
     plain = "".join(text.split()).lower()
     if plain == "unlimited":
         return FOREVER
-    found = _WITH_UNITS.match(plain) or _DAYS_AND_CLOCK.match(plain)
-    if found is None or not plain:
+    match = _WITH_UNITS.match(plain) or _DAYS_AND_CLOCK.match(plain)
+    if match is None or not plain:
         return _compute_cluster(text)
-    counts = (int(count or 0) for count in found.groups())
+    counts = (int(count or 0) for count in match.groups())
     return Seconds(float(sum(count * unit for count, unit in zip(counts, _UNITS.values(), strict=True))))
 
 

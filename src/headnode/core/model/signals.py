@@ -48,14 +48,14 @@ def read_limit_signal(text: str) -> LimitSignal:
     ``B:`` before it means the program of the task alone, ``S:`` the steps of `srun`.
     Raises:  BadRequest ``signal``.
     """
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise BadRequest(
             code="signal",
             what=f"{text[:60]!r} is not a signal before the run time limit",
             fix="write the signal and seconds, such as USR1@120, or B:USR1@120 for the program alone",
         )
-    seconds = int(found["seconds"] or USUAL_TIME)
+    seconds = int(match["seconds"] or USUAL_TIME)
     if not 1 <= seconds <= MAX_TIME:
         raise BadRequest(
             code="signal",
@@ -63,7 +63,7 @@ def read_limit_signal(text: str) -> LimitSignal:
             fix=f"write 1 to {MAX_TIME} seconds",
         )
     return LimitSignal(
-        signal_number(found["signal"]), Seconds(float(seconds)), _LETTERS[(found["target"] or "").upper()]
+        signal_number(match["signal"]), Seconds(float(seconds)), _LETTERS[(match["target"] or "").upper()]
     )
 
 

@@ -309,8 +309,8 @@ def _check_details(inside: JobPart, part: JobPart, one: StagedFile, field: str) 
         what = f"the size of {one.path[:80]!r} of {part} is {one.size}"
         inside.refuse("staging", what, "write bytes, or leave it out", "size")
     if one.checksum:
-        found = _CHECKSUM.fullmatch(one.checksum)
-        if found is None or len(found[2]) != CHECKSUMS.get(found[1], 0):
+        match = _CHECKSUM.fullmatch(one.checksum)
+        if match is None or len(match[2]) != CHECKSUMS.get(match[1], 0):
             what = f"the checksum {one.checksum[:80]!r} of {part} is not understood"
             kinds = ", ".join(CHECKSUMS)
             inside.refuse("staging", what, f"write KIND:DIGITS; kinds are {kinds}", "checksum")

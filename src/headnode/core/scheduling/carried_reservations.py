@@ -163,15 +163,15 @@ def _placed(
     access = need.access
     if access is not None and not all(node_table.takes(number, access, at - now) for number, _ in named):
         return None  # it was reserved since
-    found: Placement | None = named
+    placement: Placement | None = named
     if reservation.parts:
-        found = GangPlacement.of(named, [_numbered(part, node_table) for part in reservation.parts])
+        placement = GangPlacement.of(named, [_numbered(part, node_table) for part in reservation.parts])
     if not availability.has_room(need.piece(named), at, end):
-        found = _others_alike(need, named, node_table, availability.resources(need, at, end))
-    if found is None or not availability.has_room(need.piece(found), at, end):
+        placement = _others_alike(need, named, node_table, availability.resources(need, at, end))
+    if placement is None or not availability.has_room(need.piece(placement), at, end):
         return None
-    availability.take(need.piece(found), at, end)
-    return Slot(at, found)
+    availability.take(need.piece(placement), at, end)
+    return Slot(at, placement)
 
 
 def _numbered(shares: Shares, node_table: NodeTable) -> Placement:

@@ -191,13 +191,13 @@ class ConservativePass:
         self._in_vain[asked] = slot.at
         return False
 
-    def _not_before(self, asked: JobRequest, until: float) -> Instant:
+    def _not_before(self, request: JobRequest, until: float) -> Instant:
         """Return the instant from which on a slot before another instant is looked for.
 
         Where an equal job found none, none is looked for.  That does not help a job whose own slot comes
         before the one of its equal, for it was in the way.
         """
-        after = self._in_vain.get(asked, self._view.now)
+        after = self._in_vain.get(request, self._view.now)
         return after if after <= until else self._view.now
 
     def _better(self, candidate: Candidate, held: CarriedSlot) -> Slot | None:
@@ -267,13 +267,13 @@ class ConservativePass:
         self._wait(candidate, NEVER)
         return True
 
-    def _is_hopeless(self, asked: JobRequest, need: ResolvedRequest) -> bool:
+    def _is_hopeless(self, request: JobRequest, need: ResolvedRequest) -> bool:
         """Return whether counts refuse a class until the end of the pass, now or until its jobs would end."""
-        if asked.others:
+        if request.others:
             return False
         if self._processors < need.minimum and need.unit is not UnitType.NODE:
             return True
-        return not self._future.may_last(need, self._view.now + asked.run_time)
+        return not self._future.may_last(need, self._view.now + request.run_time)
 
     def _options(self, candidate: Candidate) -> tuple[Candidate, ...]:
         return (
@@ -313,15 +313,15 @@ class ConservativePass:
             return False
         return find_placement(at_minimum(need), self._resources) is not None
 
-    def _give(self, candidate: Candidate, found: Placement) -> None:
-        self._processors -= sum(processors for _, processors in found)
-        self._resources.put(candidate.need.piece(found))
-        self._future.start(candidate.need.piece(found), candidate.end)
+    def _give(self, candidate: Candidate, placement: Placement) -> None:
+        self._processors -= sum(processors for _, processors in placement)
+        self._resources.put(candidate.need.piece(placement))
+        self._future.start(candidate.need.piece(placement), candidate.end)
 
-    def _start(self, candidate: Candidate, option: Candidate, found: Placement) -> None:
+    def _start(self, candidate: Candidate, option: Candidate, placement: Placement) -> None:
         """Start the job of a candidate under one of its options."""
-        self._give(option, found)
-        named, parts = shares(found, self._node_table), part_shares(found, self._node_table)
+        self._give(option, placement)
+        named, parts = shares(placement, self._node_table), part_shares(placement, self._node_table)
         self._starts.append(Start(candidate.job, named, self._head, option.option, parts))
         self._candidates.granted(candidate)
 

@@ -96,21 +96,21 @@ class PassState:
         """The releases of running jobs.  Where no job waits, nobody asks for them."""
         return releases_of(self._view, self._node_table)
 
-    def grant(self, candidate: Candidate, found: Placement) -> None:
+    def grant(self, candidate: Candidate, placement: Placement) -> None:
         """Give the candidate these processors."""
-        piece = candidate.need.piece(found)
+        piece = candidate.need.piece(placement)
         self.resources.put(piece)
         self._room.clear()
         self._spared = None
         self._given.append(release(candidate.end, candidate.job, piece))
         for name, head in self.heads.items():
             if head.promise is not None and not is_harmless(candidate, head):
-                self.heads[name] = head._replace(promise=self._still(head, candidate, found))
-        named = shares(found, self._node_table)
+                self.heads[name] = head._replace(promise=self._still(head, candidate, placement))
+        named = shares(placement, self._node_table)
         if candidate.starts:
             head_before = self.head_of(candidate)
             ahead_of = None if head_before is None else head_before.job
-            parts = part_shares(found, self._node_table)
+            parts = part_shares(placement, self._node_table)
             self.starts.append(Start(candidate.job, named, ahead_of, candidate.option, parts))
         else:
             self.grows.append(Grow(candidate.job, named))
@@ -308,7 +308,7 @@ class PassState:
         """Return whether the candidate ends before the promises to the heads fall due."""
         return all(is_harmless(candidate, head) for head in self.heads.values())
 
-    def still_promised(self, candidate: Candidate, found: Placement) -> bool:
+    def still_promised(self, candidate: Candidate, placement: Placement) -> bool:
         """Return whether every head keeps its promise if the candidate has these processors.
 
         For ever, if it is not over in time.
@@ -316,11 +316,13 @@ class PassState:
         return all(
             head.promise is None
             or is_harmless(candidate, head)
-            or self._still(head, candidate, found) is not None
+            or self._still(head, candidate, placement) is not None
             for head in self.heads.values()
         )
 
-    def _still(self, head: BlockedJob, candidate: Candidate, found: Placement) -> ShadowReservation | None:
+    def _still(
+        self, head: BlockedJob, candidate: Candidate, placement: Placement
+    ) -> ShadowReservation | None:
         """Return a head's promise if the candidate gets these processors; None: it is broken.
 
         For ever, if it is not over in time.
@@ -329,7 +331,7 @@ class PassState:
             return None
         then = head.promise.resources.copy()
         over = is_over(candidate, head)
-        then.put(candidate.need.spent(found) if over else candidate.need.piece(found))
+        then.put(candidate.need.spent(placement) if over else candidate.need.piece(placement))
         return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
 
     def reservations(self) -> tuple[Reservation, ...]:

@@ -60,15 +60,19 @@ def start_now(
     return None
 
 
-def shares(found: Placement, node_table: NodeTable) -> Shares:
+def shares(placement: Placement, node_table: NodeTable) -> Shares:
     """Return a fit with the names of its nodes."""
     names = node_table.names
-    return tuple([(names[number], processors) for number, processors in found])
+    return tuple([(names[number], processors) for number, processors in placement])
 
 
-def part_shares(found: Placement, node_table: NodeTable) -> tuple[Shares, ...]:
+def part_shares(placement: Placement, node_table: NodeTable) -> tuple[Shares, ...]:
     """Return what each part of a gang has of a fit, in the order of its tasks; nothing for other jobs."""
-    return tuple(shares(part, node_table) for part in found.parts) if isinstance(found, GangPlacement) else ()
+    return (
+        tuple(shares(part, node_table) for part in placement.parts)
+        if isinstance(placement, GangPlacement)
+        else ()
+    )
 
 
 def find_placement(need: ResolvedRequest, resources: FreeResources) -> Placement | None:

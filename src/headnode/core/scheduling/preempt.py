@@ -144,9 +144,9 @@ class _PreemptionPass:
         ends = all(each.ends for each in givers)
         return preemption_reason([each.job for each in givers], graceful=not ends)
 
-    def preempt_for(self, found: Plan) -> bool:
+    def preempt_for(self, plan: Plan) -> bool:
         """Preempt jobs for those that do not start; return whether any job is preempted."""
-        starting = {start.job for start in found.starts}
+        starting = {start.job for start in plan.starts}
         others_ending = self._others_ending()
         base = with_given_up(without_growth(self.then), others_ending)
         alike = not others_ending and not any(job.wants for job in self.then.running)

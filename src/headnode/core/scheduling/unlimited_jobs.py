@@ -41,7 +41,7 @@ class UnlimitedJobs:
             if job.end == NEVER and job.turn > candidate.turn:
                 self._last.put(release_of(job, Instant(self._view.now), self._node_table).piece)
 
-    def allows(self, candidate: Candidate, found: Placement) -> bool:
+    def allows(self, candidate: Candidate, placement: Placement) -> bool:
         """Return whether the candidate leaves the job its place, and if so count what it takes.
 
         A job that would do with several requests has its place where it fits under one of them.
@@ -49,7 +49,7 @@ class UnlimitedJobs:
         if self.head is None or candidate.end < NEVER:
             return True
         then = self._last.copy()
-        then.put(candidate.need.piece(found))
+        then.put(candidate.need.piece(placement))
         if not self._fits(self.head, then):
             return False
         self._last = then

@@ -46,7 +46,7 @@ def _of_ready_tasks(
 ) -> list[e.InstancesDispatched]:
     """Return what to dispatch of the tasks that may start, in their order."""
     graph = cluster.graph(record.id)
-    found: list[e.InstancesDispatched] = []
+    events: list[e.InstancesDispatched] = []
     full: set[Where] = set()  # nodes that a task before has claimed
     past, places = 0, len(graph.lanes) + sum(map(len, free.values()))
     for position, index in enumerate(graph.ready):
@@ -60,7 +60,7 @@ def _of_ready_tasks(
         past = position + len(line)
         room = TaskPlacement(cluster, graph, index, free)
         batches, blocked = _fill_line(graph, line, room) if line else _fill(index, graph, room)
-        found += [
+        events += [
             e.InstancesDispatched(
                 at=now, job=record.id, task=number + 1, placement=place, attempts=tuple(who)
             )
@@ -71,7 +71,7 @@ def _of_ready_tasks(
             full.add(where)
         if not any(free.values()):
             break
-    return found
+    return events
 
 
 def _usable(graph: TaskGraph) -> dict[str, list[int]]:
@@ -95,16 +95,16 @@ def _serve(
     """Return an instance of the job's service wherever there is room; none while it rests."""
     index = graph.ready[0]
     progress, room = graph.run.tasks[index], TaskPlacement(cluster, graph, index, free)
-    found: list[e.InstancesDispatched] = []
+    events: list[e.InstancesDispatched] = []
     for instance in range(progress.made_so_far + 1, MAX_INSTANCES + 1):
         place = room.place() if now >= graph.rests_until else None
         if place is None:
             break
         attempts = ((instance, progress.used_by(instance) + 1),)
-        found.append(
+        events.append(
             e.InstancesDispatched(at=now, job=record.id, task=index + 1, placement=place, attempts=attempts)
         )
-    return found
+    return events
 
 
 def _takes_all(cluster: ClusterState, graph: TaskGraph) -> bool:
@@ -201,7 +201,7 @@ def behind_parents(
     """
     if graph.lines.depth == 1 or "NodeFilterDirectory" in cluster.parameters:
         return []  # filters may take long, so that a task comes after the word that its parent has ended
-    found: list[e.InstancesDispatched] = []
+    events: list[e.InstancesDispatched] = []
     for node, after in _soon_by_node(graph).items():
         line = list(after)
         room = TaskPlacement(cluster, graph, line[0], _usable(graph))
@@ -217,7 +217,7 @@ def behind_parents(
             progress = graph.run.tasks[index]
             instance = progress.queued.firsts[0]
             attempts = ((instance, progress.used_by(instance) + 1),)
-            found.append(
+            events.append(
                 e.InstancesDispatched(
                     at=now,
                     job=record.id,
@@ -227,7 +227,7 @@ def behind_parents(
                     after=after[index],
                 )
             )
-    return found
+    return events
 
 
 def _soon_by_node(graph: TaskGraph) -> dict[str, dict[int, tuple[AttemptOfTask, ...]]]:
@@ -286,19 +286,19 @@ def gang_dispatches(
     An instance that runs again has its own seat again.  While a node of the seats takes no tasks nothing
     starts: either it comes back, or it is given up and the gang with it.  Nor before all are prepared.
     """
-    found: list[e.InstancesDispatched] = []
+    events: list[e.InstancesDispatched] = []
     if graph.guards_nodes and not all(map(graph.is_usable, graph.run.allocation)):
-        return found
+        return events
     for index in graph.ready:
         progress = graph.run.tasks[index]
         for instance, place in _seated(cluster, graph, index):
             attempt = progress.used_by(instance) + 1
-            found.append(
+            events.append(
                 e.InstancesDispatched(
                     at=now, job=record.id, task=index + 1, placement=place, attempts=((instance, attempt),)
                 )
             )
-    return found if _all_open(cluster, found) else []
+    return events if _all_open(cluster, events) else []
 
 
 def _seated(cluster: ClusterState, graph: TaskGraph, index: int) -> list[tuple[int, NodeCores]]:

@@ -141,35 +141,35 @@ def vacate_node(
     What a suspended job has there cannot go on elsewhere, nor a gang without a part of it: by force they are
     sent back to the queue as a whole.
     """
-    found: list[Event] = []
+    events: list[Event] = []
     away = force and cluster.nodes[node].state in LOST
     for job in sorted(cluster.on_node(node)):
         record = cluster.jobs[job]
         if job not in cluster.graphs or record.run is None:
             continue
-        found += _skipped_release(record, cluster.graph(job), node, now) if force else []
+        events += _skipped_release(record, cluster.graph(job), node, now) if force else []
         if not record.state.is_active:
             continue
         over = _lost_for_good(cluster, record, node, message, now) if away else []
-        found += over
+        events += over
         if any(isinstance(event, job_events_e.JobEnding) for event in over):
             continue
         graph, gang = cluster.graph(job), cluster.given(record).together and record.run.end is None
         if force and (gang or record.state in SUSPENDED_STATES):
-            found += _but_for(over, sent_back(record, graph, message, now))
+            events += _but_for(over, sent_back(record, graph, message, now))
         elif record.state not in SUSPENDED_STATES:
-            found += _but_for(over, _stops(record, graph, node, usable, message, now, force=force))
-    return found
+            events += _but_for(over, _stops(record, graph, node, usable, message, now, force=force))
+    return events
 
 
 def _skipped_release(record: JobRecord, graph: TaskGraph, node: str, now: Instant) -> list[Event]:
     """Return events that end the grace of attempts already stopping on a node; their outcome stays."""
-    found: list[Event] = []
+    events: list[Event] = []
     for index, progress in enumerate(graph.run.tasks):
         for instance, live in sorted(progress.live.items()):
             if live.outcome is None or not any(name == node for name, _ in live.placement):
                 continue
-            found.append(
+            events.append(
                 job_events_e.InstancesStopping(
                     at=now,
                     job=record.id,
@@ -181,7 +181,7 @@ def _skipped_release(record: JobRecord, graph: TaskGraph, node: str, now: Instan
                     force=True,
                 )
             )
-    return found
+    return events
 
 
 def _lost_for_good(
@@ -211,14 +211,14 @@ def _but_for(over: list[Event], stops: list[Event]) -> list[Event]:
         if isinstance(event, job_events_e.InstancesEnded)
         for how in event.ended
     }
-    found: list[Event] = []
+    events: list[Event] = []
     for event in stops:
         if gone and isinstance(event, job_events_e.InstancesStopping):
             left = tuple(n for n in event.instances if (event.task, n) not in gone)
-            found += [replace(event, instances=left)] if left else []
+            events += [replace(event, instances=left)] if left else []
         else:
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def sent_back(record: JobRecord, graph: TaskGraph, message: str, now: Instant) -> list[Event]:
@@ -237,13 +237,13 @@ def sent_back(record: JobRecord, graph: TaskGraph, message: str, now: Instant) -
 def _stops(
     record: JobRecord, graph: TaskGraph, node: str, usable: int, message: str, now: Instant, *, force: bool
 ) -> list[Event]:
-    found: list[Event] = []
+    events: list[Event] = []
     for index, progress in enumerate(graph.run.tasks):
         task = graph.spec.tasks[index]
         if task.kind not in SPECIAL and (force or task.rerunnable):
             there = {n: live for n, live in progress.live.items() if uses_from(live.placement, node, usable)}
-            found += _stop(record, graph, index, there, message, now, force=force)
-    return found
+            events += _stop(record, graph, index, there, message, now, force=force)
+    return events
 
 
 def _stop(

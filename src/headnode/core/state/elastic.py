@@ -179,12 +179,12 @@ def remove_pool(cluster: ClusterState, command: RemoveElasticPool, now: Instant)
         return [ep.ElasticPoolRemoved(at=now, name=name, by=command.by.name)]
     if record.removing:
         return []
-    found: list[Event] = [
+    events: list[Event] = [
         ep.ElasticPoolPaused(at=now, name=name, reason=why, by=command.by.name, removing=True)
     ]
     for each in record.allocations:
-        found += _given_back(cluster, name, each, why, now, force=True)
-    return found
+        events += _given_back(cluster, name, each, why, now, force=True)
+    return events
 
 
 def make_node(cluster: ClusterState, command: MakeElasticNode, now: Instant) -> list[Event]:

@@ -96,7 +96,7 @@ def _stop_elsewhere(
 
     Of a gang that loses the node (`together`) all instances elsewhere must: they are nothing without it.
     """
-    found: list[Event] = []
+    events: list[Event] = []
     for index, progress in enumerate(run.tasks):
         reaching = tuple(
             n
@@ -105,7 +105,7 @@ def _stop_elsewhere(
         )
         fresh = tuple(n for n in reaching if progress.live[n].outcome is None)
         if fresh:
-            found.append(
+            events.append(
                 e.InstancesStopping(
                     at=now,
                     job=record.id,
@@ -116,7 +116,7 @@ def _stop_elsewhere(
                     cause="system",
                 )
             )
-    return found
+    return events
 
 
 def _reaches(live: LiveAttempt, node: str) -> bool:

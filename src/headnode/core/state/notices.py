@@ -49,17 +49,17 @@ def read_hook_address(text: str) -> HookAddress:
     >>> read_hook_address("HTTPS://Chat.Example.org/hooks/T1").port
     443
     """
-    found = _PARTS.fullmatch(text) if _PRINTABLE.fullmatch(text) and "\\" not in text else None
-    scheme = found["scheme"].lower() if found else ""
-    if found is None or scheme not in _USUAL_PORTS:
+    match = _PARTS.fullmatch(text) if _PRINTABLE.fullmatch(text) and "\\" not in text else None
+    scheme = match["scheme"].lower() if match else ""
+    if match is None or scheme not in _USUAL_PORTS:
         raise _wrong(
             text, "it is not http://HOST/PATH or https://HOST/PATH in printable ASCII without \\ and #"
         )
-    host, port = _host_and_port(text, scheme, found["authority"])
-    segments = tuple((found["path"] or "/")[1:].split("/"))
+    host, port = _host_and_port(text, scheme, match["authority"])
+    segments = tuple((match["path"] or "/")[1:].split("/"))
     for segment in segments:
         _check_segment(text, segment)
-    return HookAddress(scheme, host, port, segments, found["query"] or "")
+    return HookAddress(scheme, host, port, segments, match["query"] or "")
 
 
 def is_allowed(address: str, allowed: Collection[str]) -> bool:
@@ -74,13 +74,13 @@ def is_allowed(address: str, allowed: Collection[str]) -> bool:
 def _host_and_port(text: str, scheme: str, authority: str) -> tuple[str, int]:
     if "@" in authority:
         raise _wrong(text, "it names a user before an @, which hides the host")
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None:
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
         raise _wrong(text, f"{authority!r} is not HOST or HOST:PORT")
-    port = int(found["port"]) if found["port"] else _USUAL_PORTS[scheme]
+    port = int(match["port"]) if match["port"] else _USUAL_PORTS[scheme]
     if not 1 <= port <= _LAST_PORT:
         raise _wrong(text, f"there is no port {port}")
-    host = found["host"].lower().removesuffix(".")
+    host = match["host"].lower().removesuffix(".")
     if not host:
         raise _wrong(text, "it names no host")
     return host, port

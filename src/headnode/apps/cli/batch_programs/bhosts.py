@@ -23,9 +23,9 @@ _QUEUE = "{:<15} {:>4} {:<15} {:>4} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5}\n"
 _AWAY = ("Unreachable", "Pending")
 
 
-def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") -> int:
     """List hosts or queues, or name the cluster."""
-    line = read_line(program, words, OPTIONS[program])
+    line = read_line(program, argv, OPTIONS[program])
     if program == "lsid":
         sys.stdout.write(_identity(client))
         return 0

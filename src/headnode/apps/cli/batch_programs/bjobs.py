@@ -41,9 +41,9 @@ _HEADINGS = ("JOBID", "USER", "STAT", "QUEUE", "FROM_HOST", "EXEC_HOST", "JOB_NA
 _WIDTHS = (7, 7, 5, 10, 11, 11, 10, 0)
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs; the exit status is 255 if a job that was named is not there."""
-    line = read_line("bjobs", words, OPTIONS)
+    line = read_line("bjobs", argv, OPTIONS)
     source = JobSource(client)
     missing = list[str]()
     if line.words and line.words != ["0"]:

@@ -33,9 +33,9 @@ _DEEDS = {"bkill": "terminated", "bstop": "stopped", "bresume": "resumed"}
 _OVER = ("DONE", "EXIT")
 
 
-def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") -> int:
     """Print output, end, stop or resume jobs, or send them a signal; the worst exit status counts."""
-    line = read_line(program, words, OPTIONS[program])
+    line = read_line(program, argv, OPTIONS[program])
     if program == "bpeek":
         return _peek(line, client)
     source, chooses = JobSource(client), line.has_any(CHOICES.split())
@@ -180,8 +180,8 @@ def _print_output(question: "Sequence[int]", client: Client, options: "Sequence[
     from headnode.apps.cli.output import Output
 
     command = find_command("task", "output")
-    asked = read_arguments([".".join(map(str, question)), *options], command.options, command.positionals)
-    return command.run(asked, client, Output(sys.stdout.write, sys.stderr.write, _write_bytes))
+    args = read_arguments([".".join(map(str, question)), *options], command.options, command.positionals)
+    return command.run(args, client, Output(sys.stdout.write, sys.stderr.write, _write_bytes))
 
 
 def _write_bytes(data: bytes) -> None:

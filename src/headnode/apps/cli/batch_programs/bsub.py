@@ -34,9 +34,9 @@ class BsubLine:
         self.words: list[str] = []
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Submit a job; with ``-K`` and ``-I`` return its exit code."""
-    line = read_bsub(words)
+    line = read_bsub(argv)
     script, names = _script(line)
     interactive = line.own & {"I", "Ip", "Is"}
     terms = {"interactive": "true"} if interactive else None
@@ -53,12 +53,12 @@ def run(words: "Sequence[str]", client: Client) -> int:
     return 0
 
 
-def read_bsub(words: "Sequence[str]") -> BsubLine:
+def read_bsub(argv: "Sequence[str]") -> BsubLine:
     """Return a command line read.
 
     Raises:  ProgramRefusal for an unknown option.
     """
-    line, left = BsubLine(), list(words)
+    line, left = BsubLine(), list(argv)
     while left and left[0].startswith("-") and len(left[0]) > 1:
         name, glued = left.pop(0)[1:], ""
         if name not in OPTIONS and name[0] in OPTIONS and OPTIONS[name[0]].takes == "always":

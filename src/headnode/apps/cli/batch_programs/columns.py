@@ -178,12 +178,12 @@ def fields_of(
     return found
 
 
-def table(asked: "ProgramWords", fields: "Sequence[TableField[Any]]", rows: "Iterable[Any]") -> str:
+def table(args: "ProgramWords", fields: "Sequence[TableField[Any]]", rows: "Iterable[Any]") -> str:
     """Return a table, in columns or with ``-p`` or ``-P`` with a mark between the values."""
-    heading = not asked.has("noheader")
-    if asked.has_any(("parsable", "parsable2")):
-        mark = asked.text("delimiter") or "|"
-        end = "" if asked.has("parsable2") else mark
+    heading = not args.has("noheader")
+    if args.has_any(("parsable", "parsable2")):
+        mark = args.text("delimiter") or "|"
+        end = "" if args.has("parsable2") else mark
         cells = [[one.heading for one in fields]] if heading else []
         cells += [[one.show(row) for one in fields] for row in rows]
         return "".join(mark.join(line) + end + "\n" for line in cells)

@@ -86,14 +86,14 @@ def _of_node(rows: "Sequence[BatchRow]", node: "Node") -> "list[BatchRow]":
 # ---------------------------------------------------------------- qhost
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List the hosts, with their queues (``-q``) and jobs (``-j``)."""
-    asked = read_line("qhost", words, OPTIONS)
+    args = read_line("qhost", argv, OPTIONS)
     nodes = client.ask("nodes")["nodes"]
-    if asked.has("h"):
-        nodes = [node for node in nodes if node["name"] in asked.parts("h")]
-    rows = _jobs(client, asked.text("u") or "*") if asked.has_any("ju") else []
-    sys.stdout.write(_hosts(nodes, rows, asked))
+    if args.has("h"):
+        nodes = [node for node in nodes if node["name"] in args.parts("h")]
+    rows = _jobs(client, args.text("u") or "*") if args.has_any("ju") else []
+    sys.stdout.write(_hosts(nodes, rows, args))
     return 0
 
 
@@ -105,7 +105,7 @@ def _jobs(client: Client, users: str) -> "list[BatchRow]":
     return [row for row in rows if "*" in names or row.job["owner"] in names]
 
 
-def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", asked: ProgramWords) -> str:
+def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", args: ProgramWords) -> str:
     none = ("-",) * 10
     text = _HOST_LINE.format(*_HOST_TITLES) + "-" * 94 + "\n" + _HOST_LINE.format("global", *none)
     for node in nodes:
@@ -116,7 +116,7 @@ def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", asked: ProgramWo
         )  # fmt: skip
         values = facts if known else none[1:]
         text += _HOST_LINE.format(node["name"], _architecture(node) if known else "-", *values)
-        if asked.has("q"):
+        if args.has("q"):
             text += f"   {QUEUE:<20} {'BIP':<5} {_slots(node):<14}{_flags(node)}\n"
         text += _jobs_of_host(_of_node(rows, node))
     return text
@@ -141,17 +141,17 @@ def _job(row: BatchRow) -> str:
 # ---------------------------------------------------------------- qstat -f, qstat -g c
 
 
-def show_instances(asked: ProgramWords, client: Client) -> int:
+def show_instances(args: ProgramWords, client: Client) -> int:
     """List the queue instances with their jobs, and what waits: ``qstat -f``."""
-    states = asked.text("s") or "prs"
-    rows = [row for row in _jobs(client, asked.text("u") or own_user()) if is_wanted(row, states)]
+    states = args.text("s") or "prs"
+    rows = [row for row in _jobs(client, args.text("u") or own_user()) if is_wanted(row, states)]
     parts = []
     for node in client.ask("nodes")["nodes"]:
         own = _of_node(rows, node)
-        if own or not asked.has("ne"):
+        if own or not args.has("ne"):
             parts.append((node, own))
     waiting = [row for row in rows if row.state == "PENDING"]
-    sys.stdout.write(_xml(parts, waiting) if asked.has("xml") else _text(parts, waiting))
+    sys.stdout.write(_xml(parts, waiting) if args.has("xml") else _text(parts, waiting))
     return 0
 
 

@@ -15,7 +15,7 @@ QUEUE = "all.q"
 SCHEMAS = 'xmlns:xsd="http://arc.liv.ac.uk/repos/darcs/sge/source/dist/util/resources/schemas/qstat'
 
 
-def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> ProgramWords:
+def read_line(program: str, argv: "Sequence[str]", table: "OptionTable") -> ProgramWords:
     """Return a command line without other words read.
 
     Raises:  ProgramRefusal for a word that is no option, and for an option without its value.
@@ -25,10 +25,10 @@ def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> Pro
         what = f'invalid option argument "{word}"'
         return ProgramRefusal(what, names_here(program, table), prefix="bare")
 
-    asked = read_dashed(words, table, refuse)
-    if asked.words:
-        raise refuse(asked.words[0])
-    return asked
+    args = read_dashed(argv, table, refuse)
+    if args.words:
+        raise refuse(args.words[0])
+    return args
 
 
 def is_wanted(row: BatchRow, states: str) -> bool:

@@ -32,7 +32,7 @@ def act_on_jobs(
 ) -> "Callable[[Sequence[str], Client, ProgramWords], int]":
     """Return what asks a verb for each job of a list; the worst exit status counts."""
 
-    def act(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+    def act(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
         if not rest:
             raise ProgramRefusal("too few arguments for keyword", prefix="bare")
         from headnode.core.model.errors import HeadnodeError
@@ -43,7 +43,7 @@ def act_on_jobs(
                 client.ask(verb, job=job, **fields)
             except HeadnodeError as refusal:
                 status = 1
-                if not asked.has("quiet"):
+                if not args.has("quiet"):
                     sys.stderr.write(f"{in_words(refusal)} for job {job}\n{failure}: {refusal.what}\n")
         return status
 
@@ -56,7 +56,7 @@ def in_words(refusal: "Any") -> str:
     return known.get(refusal.code, str(refusal.what))
 
 
-def write_script(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+def write_script(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
     """Write the script of a job: ``write batch_script 12 [FILE]``; ``-`` is standard output."""
     if not rest or rest[0].lower() != "batch_script" or len(rest) not in (2, 3):
         raise ProgramRefusal("invalid or too few arguments for keyword:write", prefix="bare")
@@ -76,7 +76,7 @@ def write_script(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> 
             script.write(text)
     except OSError as trouble:
         raise ProgramRefusal(f"failed to open file `{file}`: {trouble.strerror}", prefix="bare") from None
-    if not asked.has("quiet"):
+    if not args.has("quiet"):
         print(f"batch script for job {job} written to {file}")
     return 0
 

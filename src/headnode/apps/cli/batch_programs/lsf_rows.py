@@ -35,7 +35,7 @@ CHOICES = "J g m q u P"
 """Options that choose jobs, as they are written in tables."""
 
 
-def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> ProgramWords:
+def read_line(program: str, argv: "Sequence[str]", table: "OptionTable") -> ProgramWords:
     """Return a command line read; ``-aJ NAME`` is ``-a -J NAME``.
 
     Raises:  ProgramRefusal for an unknown option, and one without its value.
@@ -45,7 +45,7 @@ def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> Pro
         what = f"{word[:60]} has no value" if word[1:] in table else f"{word[:60]}: illegal option"
         return ProgramRefusal(what, names_here(program, table), status=NOT_DONE, prefix="")
 
-    return read_dashed(words, table, refuse, together=True)
+    return read_dashed(argv, table, refuse, together=True)
 
 
 def state_of(row: BatchRow) -> str:
@@ -71,12 +71,12 @@ def address_of(row: BatchRow) -> str:
     return str(row.id) if row.number is None else f"{row.id}[{row.number}]"
 
 
-def named_rows(words: "Sequence[str]", source: JobSource) -> "Iterator[tuple[str, list[BatchRow]]]":
+def named_rows(argv: "Sequence[str]", source: JobSource) -> "Iterator[tuple[str, list[BatchRow]]]":
     """Yield the rows of each ``12`` and ``12[1-3]``; none of a job that there is not.
 
     Raises:  ProgramRefusal for what is no id.
     """
-    for word in words:
+    for word in argv:
         job, bracket, rest = word.partition("[")
         number = number_of(job)
         if number is None:

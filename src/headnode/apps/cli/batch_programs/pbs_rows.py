@@ -31,11 +31,11 @@ def id_of(row: BatchRow, server: str) -> str:
     return f"{row.id}[{number}].{server}" if row.job["array"] else f"{row.id}.{server}"
 
 
-def refuse_form(asked: ProgramWords, *known: str) -> None:
+def refuse_form(args: ProgramWords, *known: str) -> None:
     """Refuse a form of output, ``-F``, that is not written here.
 
     Raises:  ProgramRefusal.
     """
-    form = asked.text("F")
+    form = args.text("F")
     if form not in (None, *known):
         raise ProgramRefusal(f"-F {form} is not supported here; write -F json", status=2, prefix="")

@@ -53,24 +53,24 @@ _TITLES = (
 )
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show or change nodes."""
-    asked = read_pbs_words("pbsnodes", words, OPTIONS)
-    refuse_form(asked, "json")
-    if asked.has_any("or"):
-        return _change(asked, client)
+    args = read_pbs_words("pbsnodes", argv, OPTIONS)
+    refuse_form(args, "json")
+    if args.has_any("or"):
+        return _change(args, client)
     nodes = client.ask("nodes")["nodes"]
     status = 0
-    if names := asked.words:
+    if names := args.words:
         known = {node["name"]: node for node in nodes}
         for name in names:
             if name not in known:
                 sys.stderr.write(f"Node: {name},  Error: Unknown node \n")
                 status = 1
         nodes = [known[name] for name in names if name in known]
-    elif not asked.has_any("alSj"):
+    elif not args.has_any("alSj"):
         raise ProgramRefusal("name nodes, or write -a for all", status=2, prefix="")
-    if asked.has("l"):
+    if args.has("l"):
         sys.stdout.write("".join(_away(node) for node in nodes if state_of(node) not in ("free", "job-busy")))
         return status
     rows = _running(client)
@@ -79,24 +79,24 @@ def run(words: "Sequence[str]", client: Client) -> int:
         for node in nodes
     ]
     name = server(client)
-    if asked.text("F") == "json":
+    if args.text("F") == "json":
         sys.stdout.write(_json(of_nodes, name))
-    elif asked.has_any("Sj"):
-        line, titles = (_job_line, _JOB_TITLES) if asked.has("j") else (_summary, _TITLES)
+    elif args.has_any("Sj"):
+        line, titles = (_job_line, _JOB_TITLES) if args.has("j") else (_summary, _TITLES)
         sys.stdout.write(titles + "".join(line(node, own, name) for node, own in of_nodes))
     else:
         sys.stdout.write("".join(_full(node, own, name) for node, own in of_nodes))
     return status
 
 
-def _change(asked: ProgramWords, client: Client) -> int:
+def _change(args: ProgramWords, client: Client) -> int:
     from headnode.core.model.errors import Refused
 
     status = 0
-    for name in asked.words:
+    for name in args.words:
         try:
-            if asked.has("o"):
-                client.ask("drain_node", node=name, reason=asked.text("C") or "offline by pbsnodes")
+            if args.has("o"):
+                client.ask("drain_node", node=name, reason=args.text("C") or "offline by pbsnodes")
             else:
                 client.ask("resume_node", node=name)
         except Refused as refusal:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 
-def run_as(program: str, words: "Sequence[str]", client: Client | None = None, *, system: str = "") -> int:
+def run_as(program: str, argv: "Sequence[str]", client: Client | None = None, *, system: str = "") -> int:
     """Run a program of another scheduler; return its exit status.
 
     `system` is that of `qsub` and its like; empty: as the link says by which it was started.
@@ -28,7 +28,7 @@ def run_as(program: str, words: "Sequence[str]", client: Client | None = None, *
         return _print_refusal(program, ProgramRefusal(f"this is Headnode's own program; {fix}"))
     own = client or Client(lambda: head_to_ask(os.environ, os.geteuid()))
     try:
-        return _start(program, words, own, system)
+        return _start(program, argv, own, system)
     except ProgramRefusal as refusal:
         return _print_refusal(program, refusal)
     except errors_of_ours() as error:
@@ -50,27 +50,27 @@ _OF_ONE_PROGRAM = {"qhost": "grid_hosts", "qstat": "qstat_{system}"}
 """Modules of one program that have another name."""
 
 
-def _start(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+def _start(program: str, argv: "Sequence[str]", client: Client, system: str) -> int:
     if program in CONDOR:
         from headnode.apps.cli.condor_programs.options import refuse_program
 
         refuse_program(program)
     in_family = program in SLURM or program in LSF or program in CONDOR
     system = "" if in_family else OF_ONE.get(program) or system or system_of_link(sys.argv[0])
-    if wants_help(program, words):
+    if wants_help(program, argv):
         from headnode.apps.cli.batch_programs.program_help import help_of
 
         sys.stdout.write(help_of(program, options_of(program, system)))
         return 0
-    if text := _version(program, words, system):
+    if text := _version(program, argv, system):
         print(text)
         return 0
-    if program in LSF and list(words) == ["-V"]:
-        program, words = "lsid", []
+    if program in LSF and list(argv) == ["-V"]:
+        program, argv = "lsid", []
     carry_out = _module(program, system).run
     if program in _OF_SEVERAL:
-        return int(carry_out(program, words, client, system))
-    return int(carry_out(words, client))
+        return int(carry_out(program, argv, client, system))
+    return int(carry_out(argv, client))
 
 
 def options_of(program: str, system: str) -> "OptionTable":
@@ -90,14 +90,14 @@ def _module(program: str, system: str) -> "Any":
     return sys.modules[module]
 
 
-def _version(program: str, words: "Sequence[str]", system: str) -> str:
+def _version(program: str, argv: "Sequence[str]", system: str) -> str:
     """Return the version that a command line asks for; empty if it asks for none."""
-    first = words[0] if words else ""
+    first = argv[0] if argv else ""
     if program in SLURM and first in ("--version", "-V"):
         from headnode.apps.cli.batch_programs.scontrol import version
 
         return version()
-    if system == "pbs" and list(words) == ["--version"]:
+    if system == "pbs" and list(argv) == ["--version"]:
         from headnode.apps.cli.batch_programs.pbs_rows import VERSION
 
         return f"pbs_version = {VERSION}"
@@ -119,20 +119,20 @@ _WHOLE_LINE = (
 )  # every word is an option or a name
 
 
-def wants_help(program: str, words: "Sequence[str]") -> bool:
+def wants_help(program: str, argv: "Sequence[str]") -> bool:
     """Return whether a command line asks for help; words behind a script or program are not the program's.
 
     >>> wants_help("sbatch", ["-h"]), wants_help("squeue", ["-h"]), wants_help("sbatch", ["x.sh", "--help"])
     (True, False, False)
     """
-    if program in ("sbatch", "srun", "salloc", "sacct", "scontrol", "sstat") and list(words[:1]) == ["-h"]:
+    if program in ("sbatch", "srun", "salloc", "sacct", "scontrol", "sstat") and list(argv[:1]) == ["-h"]:
         return True
     if program not in SLURM:
         asks = (
             ("-help", "--help", "-h", "--h") if program in LSF or program in CONDOR else ("-help", "--help")
         )
-        return bool(words) and words[0] in asks
-    for word in words:
+        return bool(argv) and argv[0] in asks
+    for word in argv:
         if word in ("--help", "--usage"):
             return True
         if not word.startswith("-") and program not in _WHOLE_LINE:

@@ -39,58 +39,58 @@ OPTIONS = acted_on("j? t? o? u? P? q? h? d?")
 _OLDER = 7 * 86400.0  # seconds for which a job that counts may have waited for its start
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show jobs that have ended, oldest first, or sums of what they used."""
-    asked = read_line("qacct", words, OPTIONS)
-    _check(asked)
+    args = read_line("qacct", argv, OPTIONS)
+    _check(args)
     source, count = JobSource(client), 0
-    rows = (row for row in _rows(asked, source) if row.ended is not None and _is_meant(row, asked))
-    if not asked.has("j"):
+    rows = (row for row in _rows(args, source) if row.ended is not None and _is_meant(row, args))
+    if not args.has("j"):
         from headnode.apps.cli.batch_programs.qacct_sums import print_sums
 
-        print_sums(asked, (row for row in rows if row.started is not None))
+        print_sums(args, (row for row in rows if row.started is not None))
         return 0
     for row in rows:
-        if all(asked.value(key) in ("", place) for key, place in _place_of(row).items()):
+        if all(args.value(key) in ("", place) for key, place in _place_of(row).items()):
             sys.stdout.write("".join(f"{line}\n" for line in lines_of(row)))
             count += 1
-    name = asked.value("j")
+    name = args.value("j")
     if name and not count:
         what = "id" if name.isdigit() else "name"
         raise ProgramRefusal(f"error: job {what} {name} not found", prefix="bare")
     return 0
 
 
-def _check(asked: ProgramWords) -> None:
+def _check(args: ProgramWords) -> None:
     """Let ``-u`` be ``-o``; refuse what is asked for wrongly.
 
     Raises:  ProgramRefusal.
     """
-    asked.merge("u", "o")
-    if asked.has("t"):
-        if not asked.text("j"):
+    args.merge("u", "o")
+    if args.has("t"):
+        if not args.text("j"):
             raise ProgramRefusal("-t option requires -j option with a job")
-        typed_numbers(asked.value("t"))
-    days = asked.value("d") if asked.has("d") else "1"
+        typed_numbers(args.value("t"))
+    days = args.value("d") if args.has("d") else "1"
     if number_of(days, 5) is None:
         raise ProgramRefusal(f"-d {days[:20]} is no number of days")
 
 
-def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
-    name = asked.value("j")
+def _rows(args: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
+    name = args.value("j")
     if (number := number_of(name)) is not None:
         jobs = source.listed([number])
     else:
-        since = _begin(asked) - _OLDER if asked.has("d") else None
-        owner = asked.text("o") or None
+        since = _begin(args) - _OLDER if args.has("d") else None
+        owner = args.text("o") or None
         jobs = list(source.pages((*ENDED_STATES, "Running"), owner=owner, name=name, since=since))[::-1]
     for job in jobs:
         yield from rows_of(source, job, expand=True)
 
 
-def _begin(asked: ProgramWords) -> float:
+def _begin(args: ProgramWords) -> float:
     """Return since when a job must have started."""
-    return time.time() - 86400 * int(asked.text("d") or "1")
+    return time.time() - 86400 * int(args.text("d") or "1")
 
 
 def _place_of(row: BatchRow) -> "dict[str, str]":
@@ -98,12 +98,12 @@ def _place_of(row: BatchRow) -> "dict[str, str]":
     return {"q": QUEUE, "h": FIELDS["batchhost"](row) or "UNKNOWN"}
 
 
-def _is_meant(row: BatchRow, asked: ProgramWords) -> bool:
-    name, owner, project = asked.value("j"), asked.text("o"), asked.text("P")
+def _is_meant(row: BatchRow, args: ProgramWords) -> bool:
+    name, owner, project = args.value("j"), args.text("o"), args.text("P")
     by_name = not name or name.isdigit() or fnmatchcase(FIELDS["name"](row) or "", name)
-    element = not asked.has("t") or row.number in typed_numbers(asked.value("t"))
+    element = not args.has("t") or row.number in typed_numbers(args.value("t"))
     of_owner = not owner or row.job["owner"] == owner
-    if asked.has("d") and (row.started or row.ended or 0) < _begin(asked):
+    if args.has("d") and (row.started or row.ended or 0) < _begin(args):
         return False
     return by_name and element and of_owner and (not project or row.job["project"] == project)
 

@@ -27,17 +27,17 @@ KEYS: "Mapping[str, tuple[str, Callable[[BatchRow], str]]]" = {
 """By what options sums are made: the heading, and the value of a row; in the order of the columns."""
 
 
-def print_sums(asked: "ProgramWords", rows: "Iterable[BatchRow]") -> None:
+def print_sums(args: "ProgramWords", rows: "Iterable[BatchRow]") -> None:
     """Print a line for each host, queue, owner and project, as far as these are asked for."""
-    keys = [key for key in KEYS if asked.has(key) or (key == "h" and asked.text("q"))]
+    keys = [key for key in KEYS if args.has(key) or (key == "h" and args.text("q"))]
     sums: dict[tuple[str, ...], tuple[float, float, float]] = {}
     for row in rows:
         found = tuple(KEYS[key][1](row) for key in keys)
-        if all(asked.value(key) in ("", value) for key, value in zip(keys, found, strict=True)):
+        if all(args.value(key) in ("", value) for key, value in zip(keys, found, strict=True)):
             before = sums.get(found, (0.0, 0.0, 0.0))
             sums[found] = tuple(a + b for a, b in zip(before, _used(row), strict=True))  # type: ignore[assignment]
     widths = [
-        max(map(len, (KEYS[key][0], asked.value(key), *(found[column] for found in sums))))
+        max(map(len, (KEYS[key][0], args.value(key), *(found[column] for found in sums))))
         for column, key in enumerate(keys)
     ]
     heading = _line([KEYS[key][0] for key in keys], widths, _HEADINGS)

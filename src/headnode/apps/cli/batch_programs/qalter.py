@@ -57,9 +57,9 @@ class JobChange:
         self.terms, self.verb, self.sentence = terms, verb, sentence
 
 
-def run(_program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+def run(_program: str, argv: "Sequence[str]", client: Client, system: str) -> int:
     """Change each job; the worst exit status counts."""
-    changes, targets, users = _read(words, system)
+    changes, targets, users = _read(argv, system)
     source = JobSource(client)
     targets += ids_of(users, source, ("Queued", "Running"))
     if not targets and not users:
@@ -67,13 +67,13 @@ def run(_program: str, words: "Sequence[str]", client: Client, system: str) -> i
     return max([_change(target, changes, source, system) for target in targets], default=0)
 
 
-def _read(words: "Sequence[str]", system: str) -> "tuple[list[JobChange], list[str], list[str]]":
+def _read(argv: "Sequence[str]", system: str) -> "tuple[list[JobChange], list[str], list[str]]":
     """Return the changes, the jobs, and the users whose jobs are meant.
 
     Raises:  ProgramRefusal.
     """
     changes: list[JobChange] = []
-    targets, users, left = list[str](), list[str](), list(words)
+    targets, users, left = list[str](), list[str](), list(argv)
     while left:
         word = left.pop(0)
         if not word.startswith("-") or word == "-":

@@ -20,13 +20,13 @@ _WRONG_STATE = 168  # the last byte of 15016
 _DENIED = 3
 
 
-def run(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, system: str) -> int:
     """Hold or release each job; the worst exit status counts."""
-    asked = read_pbs_words(program, words, OPTIONS[system])
-    if asked.value("h").strip("nu"):
-        what = f"-h {asked.text('h')} is not supported here: the hold is that of the user"
+    args = read_pbs_words(program, argv, OPTIONS[system])
+    if args.value("h").strip("nu"):
+        what = f"-h {args.text('h')} is not supported here: the hold is that of the user"
         raise ProgramRefusal(what, prefix="")
-    targets, users = asked.jobs(), asked.parts("u")
+    targets, users = args.jobs(), args.parts("u")
     source = JobSource(client)
     targets += ids_of(users, source, ("Queued",))
     if not targets and not users:

@@ -22,9 +22,9 @@ _NO_SIGNAL = ("0", "NULL", "SIGNULL")  # only whether the job runs
 _VERBS = {"suspend": "suspend_job", "resume": "resume_job"}
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Send a signal to each job; the status of the last that did not get it counts."""
-    wanted, targets = _read(words)
+    wanted, targets = _read(argv)
     source, status = JobSource(client), 0
     if wanted in _VERBS and client.ask("whoami")["role"] == "user":
         what = f"Unauthorized Request  {targets[0]}"
@@ -34,13 +34,13 @@ def run(words: "Sequence[str]", client: Client) -> int:
     return status
 
 
-def _read(words: "Sequence[str]") -> "tuple[str, list[str]]":
+def _read(argv: "Sequence[str]") -> "tuple[str, list[str]]":
     """Return what is sent, and the jobs.
 
     Raises:  ProgramRefusal with status 2, or 165 for a signal that is unknown.
     """
-    asked = read_pbs_words("qsig", words, OPTIONS)
-    wanted, targets = asked.text("s") or _USUAL, asked.words
+    args = read_pbs_words("qsig", argv, OPTIONS)
+    wanted, targets = args.text("s") or _USUAL, args.words
     if not targets:
         raise ProgramRefusal("no job was named", names_here("qsig", OPTIONS), status=2, prefix="")
     if wanted not in _VERBS and wanted not in _NO_SIGNAL:

@@ -43,33 +43,33 @@ _HEAD = (
 REMEMBERED = 300.0  # seconds for which ended jobs are shown by ``-s z``
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
-    asked = read_line("qstat", words, OPTIONS)
-    if asked.value("g") not in ("", "c", "d"):
+    args = read_line("qstat", argv, OPTIONS)
+    if args.value("g") not in ("", "c", "d"):
         raise ProgramRefusal("-g t is not supported here; see: hn job listtasks", prefix="bare")
-    if asked.has("f") or asked.text("g") == "c":
+    if args.has("f") or args.text("g") == "c":
         from headnode.apps.cli.batch_programs.grid_hosts import show_cluster_queues, show_instances
 
-        return show_instances(asked, client) if asked.has("f") else show_cluster_queues(client)
+        return show_instances(args, client) if args.has("f") else show_cluster_queues(client)
     source = JobSource(client)
-    if asked.has("j"):
-        return _show(source, asked.value("j").split(","), xml=asked.has("xml"))
-    rows = [row for row in _rows(source, asked) if is_wanted(row, asked.text("s") or "prs")]
-    sys.stdout.write(_xml(rows) if asked.has("xml") else _text(rows))
+    if args.has("j"):
+        return _show(source, args.value("j").split(","), xml=args.has("xml"))
+    rows = [row for row in _rows(source, args) if is_wanted(row, args.text("s") or "prs")]
+    sys.stdout.write(_xml(rows) if args.has("xml") else _text(rows))
     return 0
 
 
-def _rows(source: JobSource, asked: ProgramWords) -> "list[BatchRow]":
-    users = (asked.text("u") or own_user()).split(",")
+def _rows(source: JobSource, args: ProgramWords) -> "list[BatchRow]":
+    users = (args.text("u") or own_user()).split(",")
     owner = None if "*" in users or len(users) > 1 else users[0]
     jobs = list(source.pages(LIVING, owner=owner))
-    if "z" in asked.value("s"):
+    if "z" in args.value("s"):
         since = time.time() - REMEMBERED
         ended = source.pages(ENDED_STATES, owner=owner, most=1)
         jobs += [job for job in ended if (job["ended"] or 0) >= since]
     jobs.sort(key=lambda job: int(job["id"]))
-    rows = [row for job in jobs for row in rows_of(source, job, expand=asked.has("g"))]
+    rows = [row for job in jobs for row in rows_of(source, job, expand=args.has("g"))]
     rows.sort(key=lambda row: row.state == "PENDING")
     return [row for row in rows if owner is not None or "*" in users or row.job["owner"] in users]
 
@@ -92,12 +92,12 @@ def _xml(rows: "Sequence[BatchRow]") -> str:
     return job_info(running, pending)
 
 
-def _show(source: JobSource, words: "Sequence[str]", *, xml: bool) -> int:
+def _show(source: JobSource, argv: "Sequence[str]", *, xml: bool) -> int:
     """Show living jobs; one that is unknown or over makes the text form fail, as in Grid Engine."""
-    ids = [number for word in words if (number := number_of(word)) is not None]
+    ids = [number for word in argv if (number := number_of(word)) is not None]
     jobs = [job for job in source.listed(ids) if job["state"] in LIVING]
     found = {str(job["id"]) for job in jobs}
-    missing = [word for word in words if word not in found]
+    missing = [word for word in argv if word not in found]
     if xml:
         sys.stdout.write(_unknown_xml(missing) if not jobs else _shown_xml(source, jobs))
         return 0

@@ -39,60 +39,60 @@ _BY_SIGNAL = 128
 _ENDINGS = {"TIMEOUT": -29, "OUT_OF_MEMORY": -27, "NODE_FAIL": -20}  # Exit_status of what PBS itself ends
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs, or show some."""
-    asked = read_pbs_words("qstat", words, OPTIONS)
-    refuse_form(asked, "json", "default")
-    if asked.has_any("QqB"):
+    args = read_pbs_words("qstat", argv, OPTIONS)
+    refuse_form(args, "json", "default")
+    if args.has_any("QqB"):
         from headnode.apps.cli.batch_programs.qstat_queues import show_queues
 
-        return show_queues(asked, client)
+        return show_queues(args, client)
     source = JobSource(client)
-    rows, status = _rows(source, asked)
+    rows, status = _rows(source, args)
     name = server(client)
-    if asked.has("f"):
-        shown = {id_of(row, name): attributes(row, name, measured=bool(asked.words)) for row in rows}
-        sys.stdout.write(_json(shown, name) if asked.text("F") == "json" else _full(shown))
-    elif asked.has_any("auirnsGMH"):
-        sys.stdout.write(_wide(rows, name, asked))
+    if args.has("f"):
+        shown = {id_of(row, name): attributes(row, name, measured=bool(args.words)) for row in rows}
+        sys.stdout.write(_json(shown, name) if args.text("F") == "json" else _full(shown))
+    elif args.has_any("auirnsGMH"):
+        sys.stdout.write(_wide(rows, name, args))
     else:
         sys.stdout.write(_table(rows, name))
     return status
 
 
-def _rows(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int]":
-    if asked.words:
-        return _named(source, asked)
-    users = [user for user in asked.value("u").split(",") if user]
+def _rows(source: JobSource, args: ProgramWords) -> "tuple[list[BatchRow], int]":
+    if args.words:
+        return _named(source, args)
+    users = [user for user in args.value("u").split(",") if user]
     owner = users[0] if len(users) == 1 else None
     jobs = list(source.pages(LIVING, owner=owner))
-    if asked.has_any("xH"):
+    if args.has_any("xH"):
         jobs += list(source.pages(ENDED_STATES, owner=owner, most=1))
     jobs.sort(key=lambda job: int(job["id"]))
-    rows = [row for job in jobs for row in _of_job(source, job, asked)]
+    rows = [row for job in jobs for row in _of_job(source, job, args)]
     wanted = {
-        letter for option, letters in (("r", "RSE"), ("i", "QHW")) for letter in letters if asked.has(option)
+        letter for option, letters in (("r", "RSE"), ("i", "QHW")) for letter in letters if args.has(option)
     }
     rows = [row for row in rows if not wanted or state_of(row) in wanted]
     return [row for row in rows if not users or row.job["owner"] in users], 0
 
 
-def _of_job(source: JobSource, job: "dict[str, Any]", asked: ProgramWords) -> "list[BatchRow]":
-    if job["array"] and asked.has("t"):
+def _of_job(source: JobSource, job: "dict[str, Any]", args: ProgramWords) -> "list[BatchRow]":
+    if job["array"] and args.has("t"):
         return [BatchRow(source, job), *rows_of(source, job, expand=True)]
     return [BatchRow(source, job)]
 
 
-def _named(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int]":
+def _named(source: JobSource, args: ProgramWords) -> "tuple[list[BatchRow], int]":
     rows, status = list[BatchRow](), 0
-    for word in asked.words:
+    for word in args.words:
         job, _, rest = word.partition(".")[0].partition("[")
         number = number_of(job)
         listed = [] if number is None else source.listed([number])
         if not listed:
             sys.stderr.write(f"qstat: Unknown Job Id {word}\n")
             status = UNKNOWN_JOB
-        elif listed[0]["state"] not in LIVING and not asked.has_any("xH"):
+        elif listed[0]["state"] not in LIVING and not args.has_any("xH"):
             sys.stderr.write(
                 f"qstat: {word} Job has finished, use -x or -H to obtain historical job information\n"
             )
@@ -100,7 +100,7 @@ def _named(source: JobSource, asked: ProgramWords) -> "tuple[list[BatchRow], int
         elif element := rest.rstrip("]"):
             rows += [row for row in rows_of(source, listed[0], expand=True) if str(row.number) == element]
         else:
-            rows += _of_job(source, listed[0], asked)
+            rows += _of_job(source, listed[0], args)
     return rows, status
 
 
@@ -113,7 +113,7 @@ def _table(rows: "Sequence[BatchRow]", name: str) -> str:
     return _TITLES + "".join(lines) if lines else ""
 
 
-def _wide(rows: "Sequence[BatchRow]", name: str, asked: ProgramWords) -> str:
+def _wide(rows: "Sequence[BatchRow]", name: str, args: ProgramWords) -> str:
     if not rows:
         return ""
     head = (
@@ -129,18 +129,18 @@ def _wide(rows: "Sequence[BatchRow]", name: str, asked: ProgramWords) -> str:
         lines.append(
             f"{id_of(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {queue_of(row)[:8]:<8} "
             f"{(FIELDS['name'](row) or '')[:10]:<10} {'--':>6} {FIELDS['nodecount'](row):>3} "
-            f"{FIELDS['cpus'](row):>3} {'--':>6} {time:>5} {state_of(row)} {used:>5}{_behind(row, asked)}\n"
+            f"{FIELDS['cpus'](row):>3} {'--':>6} {time:>5} {state_of(row)} {used:>5}{_behind(row, args)}\n"
         )
     return head + "".join(lines)
 
 
-def _behind(row: BatchRow, asked: ProgramWords) -> str:
+def _behind(row: BatchRow, args: ProgramWords) -> str:
     """Return the nodes of a job for ``-n``, its comment for ``-s``: in its line with ``-1``, else below."""
     cells = [
-        (_hosts(row) or "--") if asked.has("n") else "",
-        local_times(row.job["pending_reason"] or "") if asked.has("s") else "",
+        (_hosts(row) or "--") if args.has("n") else "",
+        local_times(row.job["pending_reason"] or "") if args.has("s") else "",
     ]
-    before = " " if asked.has("1") else "\n   "
+    before = " " if args.has("1") else "\n   "
     return "".join(f"{before}{each}" for each in cells if each)
 
 

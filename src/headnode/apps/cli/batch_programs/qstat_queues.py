@@ -60,22 +60,22 @@ class QueueCounts:
         return " ".join(f"{state}:{count}" for state, count in self.counts.items())
 
 
-def show_queues(asked: "ProgramWords", client: Client) -> int:
+def show_queues(args: "ProgramWords", client: Client) -> int:
     """Show queues, or the server; return the exit status."""
     queues = _queues(client)
     name = server(client)
-    if asked.has("B"):
-        sys.stdout.write(_server(name, queues, full=asked.has("f")))
+    if args.has("B"):
+        sys.stdout.write(_server(name, queues, full=args.has("f")))
         return 0
     known = {queue.name: queue for queue in queues}
-    unknown = [each for each in asked.words if each.partition("@")[0] not in known]
+    unknown = [each for each in args.words if each.partition("@")[0] not in known]
     for each in unknown:
         sys.stderr.write(f"qstat: Unknown queue {each}\n")
-    named = [known[each.partition("@")[0]] for each in asked.words if each not in unknown]
-    wanted = named if asked.words else queues
-    if asked.has("q"):
+    named = [known[each.partition("@")[0]] for each in args.words if each not in unknown]
+    wanted = named if args.words else queues
+    if args.has("q"):
         sys.stdout.write(_limits(name, wanted))
-    elif asked.has("f"):
+    elif args.has("f"):
         sys.stdout.write("".join(_full(queue) for queue in wanted))
     elif wanted:
         sys.stdout.write(_QUEUES + "".join(_line(queue) for queue in wanted))

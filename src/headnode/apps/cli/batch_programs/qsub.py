@@ -58,20 +58,20 @@ class QsubLine:
         self.words: list[str] = []
 
 
-def run(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, system: str) -> int:
     """Submit a job to a system, ``pbs`` or ``gridengine``, or end jobs."""
-    return _delete(words, client, system) if program == "qdel" else _submit(read_line(words, system), client)
+    return _delete(argv, client, system) if program == "qdel" else _submit(read_line(argv, system), client)
 
 
 _OWN_OF_GRID_ENGINE = {"b", "sync", "terse", "w", "now", "shell"}
 
 
-def read_line(words: "Sequence[str]", system: str) -> QsubLine:
+def read_line(argv: "Sequence[str]", system: str) -> QsubLine:
     """Return a command line read; the options of the program are taken out.
 
     Raises:  ProgramRefusal with status 2 for an unknown option.
     """
-    line, left = QsubLine(system), list(words)
+    line, left = QsubLine(system), list(argv)
     while left and left[0].startswith("-") and len(left[0]) > 1:
         word = left.pop(0)
         if word == "--":
@@ -252,10 +252,10 @@ def ids_of(users: "Sequence[str]", source: JobSource, states: "Sequence[str]") -
     return [str(job["id"]) for owner in owners for job in source.pages(states, owner=owner)]
 
 
-def _delete(words: "Sequence[str]", client: Client, system: str) -> int:
+def _delete(argv: "Sequence[str]", client: Client, system: str) -> int:
     """End jobs, or elements of arrays."""
-    asked = read_pbs_words("qdel", words, OPTIONS["qdel"][system], status=1)
-    targets, users = asked.jobs(), asked.parts("u")
+    args = read_pbs_words("qdel", argv, OPTIONS["qdel"][system], status=1)
+    targets, users = args.jobs(), args.parts("u")
     source = JobSource(client)
     targets += ids_of(users, source, LIVING)
     if not targets and not users:

@@ -316,12 +316,12 @@ def numbers_of(array: str) -> "list[int]":
     return found
 
 
-def refuse_other_clusters(asked: ProgramWords, client: Client) -> None:
+def refuse_other_clusters(args: ProgramWords, client: Client) -> None:
     """Refuse ``--clusters`` with another name than that of this cluster.
 
     Raises:  ProgramRefusal.
     """
-    for name in {*asked.parts("clusters"), *asked.parts("cluster")} - {"all"}:
+    for name in {*args.parts("clusters"), *args.parts("cluster")} - {"all"}:
         if name != client.ask("cluster")["cluster"]["name"]:
             raise ProgramRefusal(f"'{name[:60]}' is an invalid entry for --clusters: it is not this cluster")
 

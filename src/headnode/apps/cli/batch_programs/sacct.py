@@ -251,37 +251,37 @@ def _cluster_name(client: Client) -> str:
     return str(client.ask("cluster")["cluster"]["name"])
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs."""
-    asked = read_words(words, OPTIONS)
-    asked.merge("uid", "user")
-    asked.merge("accounts", "account")
-    refuse_other_clusters(asked, client)
-    if asked.has("helpformat"):
+    args = read_words(argv, OPTIONS)
+    args.merge("uid", "user")
+    args.merge("accounts", "account")
+    refuse_other_clusters(args, client)
+    if args.has("helpformat"):
         sys.stdout.write(field_names(FIELDS_OF_SACCT, 19))
         return 0
-    if asked.has("batch-script"):
-        sys.stdout.write("".join(_script(row) for row in _rows(asked, JobSource(client))))
+    if args.has("batch-script"):
+        sys.stdout.write("".join(_script(row) for row in _rows(args, JobSource(client))))
         return 0
-    if asked.has("json"):
+    if args.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import document, ended_job
 
         cluster, used = _cluster_name(client), _usage("total")
         found = [
             ended_job(row, cluster, used(AccountRow(row, "")) or 0.0)
-            for row in _rows(asked, JobSource(client))
+            for row in _rows(args, JobSource(client))
         ]
         sys.stdout.write(document("accounting", "jobs", found))
         return 0
-    usual = _BRIEF if asked.has("brief") else _LONG if asked.has("long") else _USUAL
-    text = asked.text("format") or os.environ.get("SACCT_FORMAT") or usual
+    usual = _BRIEF if args.has("brief") else _LONG if args.has("long") else _USUAL
+    text = args.text("format") or os.environ.get("SACCT_FORMAT") or usual
     fields = fields_of(text, FIELDS_OF_SACCT, _refuse_field)
     lines = [
         AccountRow(row, step)
-        for row in _rows(asked, JobSource(client))
-        for step in (("",) if asked.has("allocations") or row.started is None else ("", ".batch"))
+        for row in _rows(args, JobSource(client))
+        for step in (("",) if args.has("allocations") or row.started is None else ("", ".batch"))
     ]
-    sys.stdout.write(table(asked, fields, lines))
+    sys.stdout.write(table(args, fields, lines))
     return 0
 
 
@@ -300,27 +300,27 @@ def _script(row: BatchRow) -> str:
     return f"Batch Script for {FIELDS['jobid'](row)}\n{'-' * 80}\n{text}\n"
 
 
-def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
-    ids = asked.parts("jobs")
+def _rows(args: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
+    ids = args.parts("jobs")
     now = time.time()
-    wanted = states_asked(asked.parts("state")) if asked.has("state") else None
-    since = moment(asked.text("starttime") or "", now) if asked.has("starttime") else None
-    until = moment(asked.text("endtime") or "", now) if asked.has("endtime") else None
+    wanted = states_asked(args.parts("state")) if args.has("state") else None
+    since = moment(args.text("starttime") or "", now) if args.has("starttime") else None
+    until = moment(args.text("endtime") or "", now) if args.has("endtime") else None
     if since is None and not ids:
         since = now if wanted else moment("00:00", now)
-    jobs = source.listed(job_numbers(ids)) if ids else _jobs_since(asked, source, since or 0.0)
+    jobs = source.listed(job_numbers(ids)) if ids else _jobs_since(args, source, since or 0.0)
     for job in sorted(jobs, key=lambda each: int(each["id"])):
         if job["state"] == "Configuring":
             continue
-        for row in rows_of(source, job, expand=asked.has("array")):
-            if _is_wanted(row, asked, wanted, ids) and _is_in_time(row, since, until):
+        for row in rows_of(source, job, expand=args.has("array")):
+            if _is_wanted(row, args, wanted, ids) and _is_in_time(row, since, until):
                 yield row
 
 
-def _jobs_since(asked: ProgramWords, source: JobSource, since: float) -> "Iterator[dict[str, Any]]":
+def _jobs_since(args: ProgramWords, source: JobSource, since: float) -> "Iterator[dict[str, Any]]":
     """Yield jobs that were submitted since some days before a time, and all that are alive."""
-    users, names = asked.parts("user"), asked.parts("name")
-    own = not (asked.has("allusers") or users or os.geteuid() == 0)
+    users, names = args.parts("user"), args.parts("name")
+    own = not (args.has("allusers") or users or os.geteuid() == 0)
     owner = own_user() if own else users[0] if len(users) == 1 and not users[0].isdigit() else None
     name = names[0] if len(names) == 1 else ""
     seen = set()
@@ -337,9 +337,9 @@ def _is_in_time(row: BatchRow, since: float | None, until: float | None) -> bool
     return (since is None or ended is None or ended >= since) and (until is None or submitted <= until)
 
 
-def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
+def _is_wanted(row: BatchRow, args: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
     if wanted is not None and row.state not in wanted:
         return False
     if ids and not any(means(word.partition(".")[0], row) for word in ids):
         return False
-    return is_chosen(row, asked, ("user", "name", "account", "partition", "qos", "nodelist"))
+    return is_chosen(row, args, ("user", "name", "account", "partition", "qos", "nodelist"))

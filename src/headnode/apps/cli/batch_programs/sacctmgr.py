@@ -87,10 +87,10 @@ _NAMES = {
 }  # fmt: skip
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show something.  What changes something is refused with the command that does it."""
-    asked = read_words(words, OPTIONS)
-    command, *rest = asked.words or [""]
+    args = read_words(argv, OPTIONS)
+    command, *rest = args.words or [""]
     low = command.lower()
     if low in _CHANGES:
         raise _change(low, rest)
@@ -98,14 +98,14 @@ def run(words: "Sequence[str]", client: Client) -> int:
         raise ProgramRefusal(f"invalid keyword: {command[:40]}", prefix="bare")
     entity = _entity(rest[0] if rest else "")
     conditions, format_of, with_associations = _conditions(entity, rest[1:])
-    with_associations = with_associations or asked.has("associations")
+    with_associations = with_associations or args.has("associations")
     names, usual, rows = _TABLES[entity]
     known = tuple(_FIELDS[name] for name in names.split())
     chosen = known[: len(known) if with_associations or not usual else usual]
     if format_of:
         chosen = tuple(fields_of(format_of, known, _refuse_field))
     found = [row for row in rows(Accounts(client), with_associations) if _meets(row, conditions)]
-    sys.stdout.write(table(asked, chosen, found))
+    sys.stdout.write(table(args, chosen, found))
     return 0
 
 
@@ -136,13 +136,13 @@ def _entity(word: str) -> str:
     raise ProgramRefusal(*_NOT_HERE, prefix="bare")
 
 
-def _conditions(entity: str, words: "Sequence[str]") -> "tuple[dict[str, set[str]], str, bool]":
+def _conditions(entity: str, argv: "Sequence[str]") -> "tuple[dict[str, set[str]], str, bool]":
     """Return which rows are wanted, the format, and whether associations are.
 
     Raises:  ProgramRefusal.
     """
     wanted, format_of, associations = dict[str, set[str]](), "", False
-    for word in words:
+    for word in argv:
         key, equals, value = word.partition("=")
         low = key.lower()
         if not equals and low in _FLAGS:
@@ -202,15 +202,15 @@ def _associations(known: Accounts, _all: bool = True) -> "list[Row]":
 
 
 def _users(known: Accounts, with_associations: bool) -> "list[Row]":
-    found: list[Row] = []
+    rows: list[Row] = []
     every = _associations(known) if with_associations else []
     for user in known.users:
         own = [row.account for row in known.of_users if row.user == user]
         level = "Administrator" if user in known.administrators else "None"
         one = {"user": user, "defaultaccount": own[0] if len(own) == 1 else "", "adminlevel": level}
         mine = [row for row in every if row["user"] == user]
-        found += [row | one for row in mine] or [one]
-    return found
+        rows += [row | one for row in mine] or [one]
+    return rows
 
 
 def _accounts(known: Accounts, with_associations: bool) -> "list[Row]":

@@ -73,42 +73,42 @@ class Interrupted(Exception):
     """A signal ends salloc."""
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Get processors, run a command, release them; return the exit status of the command."""
-    asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
+    args = read_words(argv, OPTIONS, stops=True, status=UNREADABLE)
     for name, option in _VARIABLES.items():
-        if name in os.environ and not asked.has(option):
-            asked.options[option] = [os.environ[name]]
-            asked.given.append((option, os.environ[name]))
-    limit, kill = _seconds(asked), _signal(asked)
-    _enter(asked.text("chdir"))
+        if name in os.environ and not args.has(option):
+            args.options[option] = [os.environ[name]]
+            args.given.append((option, os.environ[name]))
+    limit, kill = _seconds(args), _signal(args)
+    _enter(args.text("chdir"))
     for each in _END_SIGNALS:
         signal.signal(each, _interrupt)
-    terms = {"rununtilcanceled": "true"} | ({} if asked.has("no-shell") else {"interactive": "true"})
+    terms = {"rununtilcanceled": "true"} | ({} if args.has("no-shell") else {"interactive": "true"})
     job = submitted(
-        "salloc", client, _request(asked), quiet=asked.has("quiet"), terms=terms, in_words=_in_words
+        "salloc", client, _request(args), quiet=args.has("quiet"), terms=terms, in_words=_in_words
     )
-    waits = _WaitingAllocation(client, job, asked)
+    waits = _WaitingAllocation(client, job, args)
     try:
         waits.until_granted(limit)
     except Interrupted:
         waits.revoke()
-        _print_line(asked, f"Job allocation {job} has been revoked.")
+        _print_line(args, f"Job allocation {job} has been revoked.")
         raise ProgramRefusal("salloc: Job aborted due to signal", prefix="bare") from None
     except BaseException:
         waits.revoke()
         raise
-    _print_line(asked, f"Granted job allocation {job}")
-    return 0 if waits.allocation is None else _Command(asked, waits.allocation, kill).run()
+    _print_line(args, f"Granted job allocation {job}")
+    return 0 if waits.allocation is None else _Command(args, waits.allocation, kill).run()
 
 
 def _in_words(refused: "HeadnodeError") -> ProgramRefusal:
     return in_words_of_slurm(refused, _FAILED)
 
 
-def _request(asked: ProgramWords) -> "dict[str, Any]":
+def _request(args: ProgramWords) -> "dict[str, Any]":
     directory = current_directory()
-    options = [*job_options(asked, _OF_HERE), "--output=", "--no-requeue"]
+    options = [*job_options(args, _OF_HERE), "--output=", "--no-requeue"]
     return {
         "jobfile": _KEEPER,
         "dialect": "slurm",
@@ -119,12 +119,12 @@ def _request(asked: ProgramWords) -> "dict[str, Any]":
     }
 
 
-def _seconds(asked: ProgramWords) -> float | None:
+def _seconds(args: ProgramWords) -> float | None:
     """Return for how long salloc may wait; None: as long as it takes.
 
     Raises:  ProgramRefusal.
     """
-    value = asked.text("immediate")
+    value = args.text("immediate")
     if value is None:
         return None
     if not value:
@@ -134,12 +134,12 @@ def _seconds(asked: ProgramWords) -> float | None:
     return float(value) or 1.0
 
 
-def _signal(asked: ProgramWords) -> int | None:
+def _signal(args: ProgramWords) -> int | None:
     """Return the signal for the command when the job ends before it; 0: that of its kind; None: none.
 
     Raises:  ProgramRefusal.
     """
-    value = asked.text("kill-command")
+    value = args.text("kill-command")
     if not value:
         return None if value is None else 0
     name = value.upper().removeprefix("SIG")
@@ -165,8 +165,8 @@ def _interrupt(_number: int, _frame: "FrameType | None") -> None:
     raise Interrupted
 
 
-def _print_line(asked: ProgramWords, text: str) -> None:
-    if not asked.has("quiet"):
+def _print_line(args: ProgramWords, text: str) -> None:
+    if not args.has("quiet"):
         _write(f"salloc: {text}\n")
 
 
@@ -175,20 +175,20 @@ def _write(text: str) -> None:
         os.write(2, text.encode(errors="surrogateescape"))
 
 
-def _print_notices(asked: ProgramWords, allocation: HeldJob) -> None:
+def _print_notices(args: ProgramWords, allocation: HeldJob) -> None:
     """Say what the head has said, but that the job is being ended: that is said in the words of Slurm."""
     for notice in allocation.notices:
         if "is being ended" not in notice:
-            _print_line(asked, notice)
+            _print_line(args, notice)
     allocation.notices.clear()
 
 
 class _WaitingAllocation:
     """A job that was submitted, and is to run.  `allocation` is None with ``--no-shell``."""
 
-    def __init__(self, client: Client, job: int, asked: ProgramWords) -> None:
-        self._client, self._job, self._asked = client, job, asked
-        self.allocation = None if asked.has("no-shell") else HeldJob(client, job)
+    def __init__(self, client: Client, job: int, args: ProgramWords) -> None:
+        self._client, self._job, self._asked = client, job, args
+        self.allocation = None if args.has("no-shell") else HeldJob(client, job)
 
     def until_granted(self, limit: float | None) -> None:
         """Wait until the job has its processors; `limit` in seconds, for the time in the queue.
@@ -245,9 +245,9 @@ class _WaitingAllocation:
 class _Command:
     """The command that has the allocation."""
 
-    def __init__(self, asked: ProgramWords, allocation: HeldJob, kill: int | None) -> None:
-        self._asked, self._allocation, self._kill = asked, allocation, kill
-        self._words = asked.words or [shell_of_user()]
+    def __init__(self, args: ProgramWords, allocation: HeldJob, kill: int | None) -> None:
+        self._asked, self._allocation, self._kill = args, allocation, kill
+        self._words = args.words or [shell_of_user()]
         self._process: subprocess.Popen[bytes] | None = None
         self._revoked, self._terminal = False, os.isatty(0)
         self._end: tuple[str, dict[str, Any]] | None = None  # how the job ends, if not as the command does

@@ -59,12 +59,12 @@ _UNREADABLE_VALUES = ("--time", "--mem", "--mem-per-cpu", "--begin", "--deadline
 _WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Submit a script; return 0, or with ``--wait`` the exit code of the job."""
-    asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
-    script, names = _script(asked)
-    named = {*asked.options, *_program_options_in(script)}
-    request = script_request(client, "slurm", script, names, job_options(asked))
+    args = read_words(argv, OPTIONS, stops=True, status=UNREADABLE)
+    script, names = _script(args)
+    named = {*args.options, *_program_options_in(script)}
+    request = script_request(client, "slurm", script, names, job_options(args))
     if "test-only" in named:
         _print_expected_start(client, request)
         return 0
@@ -77,17 +77,17 @@ def run(words: "Sequence[str]", client: Client) -> int:
     return exit_code_of(job, client) if "wait" in named else 0
 
 
-def _script(asked: ProgramWords) -> "tuple[str, list[str]]":
+def _script(args: ProgramWords) -> "tuple[str, list[str]]":
     """Return the script and its name and arguments.
 
     Raises:  ProgramRefusal.
     """
-    wrapped = asked.text("wrap")
+    wrapped = args.text("wrap")
     if wrapped is not None:
-        if asked.words:
+        if args.words:
             raise ProgramRefusal("Script arguments not permitted with --wrap option")
         return _WRAPPED.format(wrapped), ["wrap"]
-    path = asked.words[0] if asked.words else "-"
+    path = args.words[0] if args.words else "-"
     text = script_at(path)
     if not text.strip():
         raise ProgramRefusal("Batch script is empty!")
@@ -97,7 +97,7 @@ def _script(asked: ProgramWords) -> "tuple[str, list[str]]":
             "line must start with #! followed by the path to an interpreter.",
             "For instance: #!/bin/sh",
         )
-    return text, [path, *asked.words[1:]] if asked.words else ["sbatch"]
+    return text, [path, *args.words[1:]] if args.words else ["sbatch"]
 
 
 def script_request(
@@ -150,13 +150,13 @@ def _program_options_in(script: str) -> "set[str]":
     return found & {"parsable", "quiet", "wait"}
 
 
-def job_options(asked: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM) -> "list[str]":
+def job_options(args: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM) -> "list[str]":
     """Return the options that describe the job; times that count from now as dates.
 
     Raises:  ProgramRefusal.
     """
     found = []
-    for name, value in asked.given:
+    for name, value in args.given:
         if name in left_out:
             continue
         converted = value

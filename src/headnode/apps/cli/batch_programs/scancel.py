@@ -43,22 +43,22 @@ OPTIONS = {
 UNREACHABLE = 8  # exit status of scancel where no head answers
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """End jobs, or elements of arrays, or send them a signal."""
-    asked = read_words(words, OPTIONS)
-    refuse_other_clusters(asked, client)
-    signal = _signal(asked)
-    chooses = asked.has_any(_CHOICES)
-    if not asked.words and not chooses:
+    args = read_words(argv, OPTIONS)
+    refuse_other_clusters(args, client)
+    signal = _signal(args)
+    chooses = args.has_any(_CHOICES)
+    if not args.words and not chooses:
         raise ProgramRefusal("No job identification provided")
-    for word in asked.words:
+    for word in args.words:
         if not all(part.isdigit() for part in word.partition("_")[0].split(".")):
             raise ProgramRefusal(f"Invalid job id {word}")
-    targets = _chosen(asked, JobSource(client)) if chooses else [*asked.words]
-    return max([_end(target, client, asked, signal) for target in targets], default=0)
+    targets = _chosen(args, JobSource(client)) if chooses else [*args.words]
+    return max([_end(target, client, args, signal) for target in targets], default=0)
 
 
-def _signal(asked: ProgramWords) -> "dict[str, str]":
+def _signal(args: ProgramWords) -> "dict[str, str]":
     """Return the signal and the processes that get it; nothing: the jobs end.
 
     SIGKILL for a whole job ends it, as in Slurm.
@@ -67,34 +67,34 @@ def _signal(asked: ProgramWords) -> "dict[str, str]":
     from headnode.core.model.signals import signal_name, signal_number
 
     try:
-        name = signal_name(signal_number(asked.text("signal") or "KILL"))
+        name = signal_name(signal_number(args.text("signal") or "KILL"))
     except BadRequest:
-        raise ProgramRefusal(f"Unknown job signal: {asked.text('signal')}") from None
-    if asked.has("batch"):
+        raise ProgramRefusal(f"Unknown job signal: {args.text('signal')}") from None
+    if args.has("batch"):
         return {"signal": name, "target": "program"}
-    if not asked.has("signal") or (name == "KILL" and not asked.has("full")):
+    if not args.has("signal") or (name == "KILL" and not args.has("full")):
         return {}
-    return {"signal": name, "target": "all" if asked.has("full") else "steps"}
+    return {"signal": name, "target": "all" if args.has("full") else "steps"}
 
 
 _CHOICES = ("account", "jobname", "name", "nodelist", "partition", "qos", "state", "user", "me")
 
 
-def _chosen(asked: ProgramWords, source: JobSource) -> "list[str]":
+def _chosen(args: ProgramWords, source: JobSource) -> "list[str]":
     """Return the ids of living jobs, and elements of arrays, that all options mean."""
-    users = {*asked.parts("user")} | ({own_user()} if asked.has("me") else set())
+    users = {*args.parts("user")} | ({own_user()} if args.has("me") else set())
     _refuse_unknown(users)
-    states = states_asked(asked.parts("state")) or {"PENDING", "RUNNING", "SUSPENDED"}
+    states = states_asked(args.parts("state")) or {"PENDING", "RUNNING", "SUSPENDED"}
     found = []
     for job in source.pages(LIVING, owner=None):
-        if asked.words and str(job["id"]) not in {word.partition("_")[0] for word in asked.words}:
+        if args.words and str(job["id"]) not in {word.partition("_")[0] for word in args.words}:
             continue
-        whole = not asked.has("state")
+        whole = not args.has("state")
         rows = [BatchRow(source, job)] if whole else rows_of(source, job, expand=True)
         found += [
             str(row.id) if row.number is None else f"{row.id}_{row.number}"
             for row in rows
-            if _is_meant(row, asked, users, states)
+            if _is_meant(row, args, users, states)
         ]
     return found
 
@@ -109,31 +109,31 @@ def _refuse_unknown(users: "set[str]") -> None:
             raise ProgramRefusal(f"Invalid user name: {user}") from None
 
 
-def _is_meant(row: BatchRow, asked: ProgramWords, users: "set[str]", states: "set[str]") -> bool:
-    names = {*asked.options.get("name", ()), *asked.options.get("jobname", ())}  # of one: it may have commas
-    whose = not asked.has_any(("user", "me")) or users & {row.job["owner"], FIELDS["userid"](row)}
+def _is_meant(row: BatchRow, args: ProgramWords, users: "set[str]", states: "set[str]") -> bool:
+    names = {*args.options.get("name", ()), *args.options.get("jobname", ())}  # of one: it may have commas
+    whose = not args.has_any(("user", "me")) or users & {row.job["owner"], FIELDS["userid"](row)}
     if not whose or row.state not in states:
         return False
     named = not names or FIELDS["name"](row) in names
-    return named and is_chosen(row, asked, ("partition", "account", "qos", "nodelist"))
+    return named and is_chosen(row, args, ("partition", "account", "qos", "nodelist"))
 
 
-def _end(target: str, client: Client, asked: ProgramWords, signal: "dict[str, str]") -> int:
+def _end(target: str, client: Client, args: ProgramWords, signal: "dict[str, str]") -> int:
     """End a job, or elements of an array, or send a signal; return the exit status."""
     from headnode.apps.client.failures import is_away
     from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 
-    if asked.has("verbose"):
+    if args.has("verbose"):
         sys.stderr.write(f"scancel: {_deed(signal)}job {target}\n")
     try:
         _end_parts(target, client, signal)
     except (NotFound, WrongState) as refusal:  # Slurm counts what has ended, or never was, as ended
-        if asked.has("verbose"):
+        if args.has("verbose"):
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {in_words(refusal)}\n")
     except HeadnodeError as refusal:
         if is_away(refusal):
             raise ProgramRefusal(NOT_REACHED, refusal.what, status=UNREACHABLE) from None
-        if not asked.has("quiet"):
+        if not args.has("quiet"):
             sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {refusal.what}\n")
         return 1
     return 0

@@ -101,22 +101,22 @@ def version() -> str:
     return "slurm-wlm 22.05.8 (Headnode)"
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Carry out one keyword."""
-    asked = read_words(words, OPTIONS)
-    refuse_other_clusters(asked, client)
-    if not asked.words:
+    args = read_words(argv, OPTIONS)
+    refuse_other_clusters(args, client)
+    if not args.words:
         raise ProgramRefusal("there is no prompt here: write a keyword, such as: scontrol show job 12")
-    keyword, rest = asked.words[0].lower(), asked.words[1:]
+    keyword, rest = args.words[0].lower(), args.words[1:]
     act = _KEYWORDS.get(keyword)
     if act is None:
         if keyword in _ELSEWHERE:
             raise ProgramRefusal(f"{keyword} is not carried out here: {_ELSEWHERE[keyword]}")
-        raise ProgramRefusal(f"invalid keyword: {asked.words[0]}", prefix="bare")
-    return act(rest, client, asked)
+        raise ProgramRefusal(f"invalid keyword: {args.words[0]}", prefix="bare")
+    return act(rest, client, args)
 
 
-def _show(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+def _show(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
     if not rest:
         raise ProgramRefusal("too few arguments for keyword:show", prefix="bare")
     entity = rest[0].lower().partition("=")[0].removesuffix("s")
@@ -138,9 +138,9 @@ def _show(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
     show = shows.get(entity) or next((shows[name] for name in shows if name.startswith(entity)), None)
     if show is None:
         raise ProgramRefusal(f"invalid entity:{rest[0]} for keyword:show", prefix="bare")
-    if asked.has("json") and show is not _jobs:
+    if args.has("json") and show is not _jobs:
         raise ProgramRefusal("--json is for jobs here; for nodes: sinfo --json")
-    sys.stdout.write(show(named, client, asked))
+    sys.stdout.write(show(named, client, args))
     return 0
 
 
@@ -158,7 +158,7 @@ def _folded(text: str) -> str:
     return folded_nodes(unfolded(text))
 
 
-def _jobs(named: str, client: Client, asked: ProgramWords) -> str:
+def _jobs(named: str, client: Client, args: ProgramWords) -> str:
     source = JobSource(client)
     jobs = source.listed(job_numbers([named])) if named else list(source.pages(LIVING, owner=None))
     rows = [row for job in jobs for row in rows_of(source, job, expand=False)]
@@ -167,13 +167,13 @@ def _jobs(named: str, client: Client, asked: ProgramWords) -> str:
         rows = [row for row in rows if str(row.number) == number or number in _waiting(row)]
     if named and not rows:
         raise ProgramRefusal("slurm_load_jobs error: Invalid job id specified", prefix="bare")
-    if asked.has("json"):
+    if args.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import queued_jobs
 
         return queued_jobs(rows)
     if not rows:
         return "No jobs in the system\n"
-    return "".join(_joined(_job_lines(row), asked) for row in rows)
+    return "".join(_joined(_job_lines(row), args) for row in rows)
 
 
 def _waiting(row: BatchRow) -> "list[str]":
@@ -216,11 +216,11 @@ def _array_words(row: BatchRow) -> str:
     return "" if number is None else f"ArrayJobId={row.id} ArrayTaskId={number} "
 
 
-def _joined(lines: "Sequence[str]", asked: ProgramWords) -> str:
-    return " ".join(lines) + "\n" if asked.has("oneliner") else "\n   ".join(lines) + "\n\n"
+def _joined(lines: "Sequence[str]", args: ProgramWords) -> str:
+    return " ".join(lines) + "\n" if args.has("oneliner") else "\n   ".join(lines) + "\n\n"
 
 
-def _nodes(named: str, client: Client, asked: ProgramWords) -> str:
+def _nodes(named: str, client: Client, args: ProgramWords) -> str:
     from headnode.apps.cli.batch_programs.sinfo import node_lines
 
     nodes = client.ask("nodes")["nodes"]
@@ -230,10 +230,10 @@ def _nodes(named: str, client: Client, asked: ProgramWords) -> str:
         if name not in known:
             print(f"Node {name} not found")
             raise ProgramRefusal
-    return "".join(_joined(node_lines(known[name]), asked) for name in wanted)
+    return "".join(_joined(node_lines(known[name]), args) for name in wanted)
 
 
-def _partitions(named: str, client: Client, asked: ProgramWords) -> str:
+def _partitions(named: str, client: Client, args: ProgramWords) -> str:
     from headnode.apps.cli.batch_programs.sinfo import partition_lines, partitions_of
 
     found = partitions_of(client.ask("nodes")["nodes"])
@@ -241,10 +241,10 @@ def _partitions(named: str, client: Client, asked: ProgramWords) -> str:
         print(f"Partition {named} not found")
         raise ProgramRefusal
     names = [named] if named else list(found)
-    return "".join(_joined(partition_lines(name, found[name]), asked) for name in names)
+    return "".join(_joined(partition_lines(name, found[name]), args) for name in names)
 
 
-def _reservations(named: str, client: Client, asked: ProgramWords) -> str:
+def _reservations(named: str, client: Client, args: ProgramWords) -> str:
     from headnode.apps.cli.batch_programs.reservations import NONE, reservation_lines
 
     found = client.ask("reservations")["reservations"]
@@ -253,7 +253,7 @@ def _reservations(named: str, client: Client, asked: ProgramWords) -> str:
         raise ProgramRefusal
     nodes = client.ask("nodes")["nodes"] if found else []
     wanted = [each for each in found if named in ("", each["name"])]
-    return "".join(_joined(reservation_lines(each, nodes), asked) for each in wanted) or NONE
+    return "".join(_joined(reservation_lines(each, nodes), args) for each in wanted) or NONE
 
 
 def _config(_named: str, client: Client, _asked: ProgramWords) -> str:
@@ -288,9 +288,9 @@ _ENTITIES = {"job": "jobid", "node": "nodename", "reservation": "reservationname
 """Short forms of what is changed; ``update job 12`` names it in a word of its own."""
 
 
-def _pairs(words: "Sequence[str]") -> "dict[str, str]":
+def _pairs(argv: "Sequence[str]") -> "dict[str, str]":
     found: dict[str, str] = {}
-    left = list(words)
+    left = list(argv)
     while left:
         key, equals, value = left.pop(0).partition("=")
         if not equals and left and "=" not in left[0] and not found:

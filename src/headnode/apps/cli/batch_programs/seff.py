@@ -29,16 +29,16 @@ _USAGE = """Usage: seff [Options] <Jobid>
 _NOT_ENDED = "WARNING: Efficiency statistics have only tasks that have ended; this job has not.\n"
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show a job."""
-    asked = read_words(words, OPTIONS)
-    if asked.has("version"):
+    args = read_words(argv, OPTIONS)
+    if args.has("version"):
         sys.stdout.write(f"seff Version {VERSION}\n")
         return 1
-    if asked.has("help") or len(asked.words) != 1:
+    if args.has("help") or len(args.words) != 1:
         sys.stdout.write(_USAGE)
         return 1
-    row = _row(asked.words[0], JobSource(client))
+    row = _row(args.words[0], JobSource(client))
     cluster = str(client.ask("cluster")["cluster"]["name"])
     sys.stdout.write("".join(f"{line}\n" for line in lines_of(row, cluster)))
     if row.state == "RUNNING":

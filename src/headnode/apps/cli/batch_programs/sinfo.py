@@ -190,22 +190,22 @@ _VALUES: "dict[str, Callable[[NodeRow], str]]" = {
 }
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List partitions and nodes."""
-    asked = read_words(words, OPTIONS)
-    refuse_other_clusters(asked, client)
-    return repeated(asked, lambda: _show(asked, client))
+    args = read_words(argv, OPTIONS)
+    refuse_other_clusters(args, client)
+    return repeated(args, lambda: _show(args, client))
 
 
-def _show(asked: ProgramWords, client: Client) -> int:
-    dated = (asked.has("long") or asked.has("iterate")) and not asked.has("noheader")
+def _show(args: ProgramWords, client: Client) -> int:
+    dated = (args.has("long") or args.has("iterate")) and not args.has("noheader")
     head = time.strftime("%a %b %d %H:%M:%S %Y\n") if dated else ""
-    if asked.has("reservation"):
-        return _show_reservations(head, client, heading=not asked.has("noheader"))
-    nodes = [node for node in client.ask("nodes")["nodes"] if _is_wanted(node, asked)]
+    if args.has("reservation"):
+        return _show_reservations(head, client, heading=not args.has("noheader"))
+    nodes = [node for node in client.ask("nodes")["nodes"] if _is_wanted(node, args)]
     partitions = partitions_of(nodes)
-    chosen = asked.parts("partition")
-    if asked.has("json"):
+    chosen = args.parts("partition")
+    if args.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import document, node
 
         some = {each["name"] for name in chosen or partitions for each in partitions.get(name, ())}
@@ -213,18 +213,18 @@ def _show(asked: ProgramWords, client: Client) -> int:
         sys.stdout.write(document("controller", "nodes", texts))
         return 0
     rows: list[NodeRow] = []
-    columns = _columns(asked, _widest(nodes, asked.has("Node")), _widest_partition(partitions))
+    columns = _columns(args, _widest(nodes, args.has("Node")), _widest_partition(partitions))
     for partition, members in partitions.items():
         if chosen and partition not in chosen:
             continue
-        rows += _divided(partition, members, columns, alone=asked.has("Node"))
-        if not members and not asked.has("Node"):
+        rows += _divided(partition, members, columns, alone=args.has("Node"))
+        if not members and not args.has("Node"):
             rows.append(NodeRow(partition, []))
-    if asked.has("list-reasons"):
+    if args.has("list-reasons"):
         rows = [row for row in rows if row.nodes and row.nodes[0]["drains"]]
-    if asked.has("Node"):
+    if args.has("Node"):
         rows.sort(key=lambda row: row.nodes[0]["name"])
-    sys.stdout.write(head + lines(columns, rows, heading=not asked.has("noheader")))
+    sys.stdout.write(head + lines(columns, rows, heading=not args.has("noheader")))
     return 0
 
 
@@ -246,16 +246,16 @@ def partitions_of(nodes: "Sequence[Node]") -> "dict[str, list[Node]]":
     return {name: found[name] for name in [ALL_NODES, *sorted(found.keys() - {ALL_NODES})]}
 
 
-def _is_wanted(node: "Node", asked: ProgramWords) -> bool:
-    if asked.has("nodes") and node["name"] not in {
-        name for value in asked.options["nodes"] for name in unfolded(value)
+def _is_wanted(node: "Node", args: ProgramWords) -> bool:
+    if args.has("nodes") and node["name"] not in {
+        name for value in args.options["nodes"] for name in unfolded(value)
     }:
         return False
-    if asked.has("dead") and state_of(node) != "down":
+    if args.has("dead") and state_of(node) != "down":
         return False
-    if asked.has("responding") and state_of(node) == "down":
+    if args.has("responding") and state_of(node) == "down":
         return False
-    wanted = {_state_asked(word) for word in asked.parts("states")} - {"all"}
+    wanted = {_state_asked(word) for word in args.parts("states")} - {"all"}
     return not wanted or bool(wanted & _meanings(state_of(node)))
 
 
@@ -275,21 +275,21 @@ def _state_asked(word: str) -> str:
     return state
 
 
-def _columns(asked: ProgramWords, name_width: int, partition_width: int) -> "list[Column[Any]]":
+def _columns(args: ProgramWords, name_width: int, partition_width: int) -> "list[Column[Any]]":
     def show(field: str) -> "Callable[[Any], str]":
         return _VALUES[field]
 
-    if (long_names := asked.text("Format")) is not None:
+    if (long_names := args.text("Format")) is not None:
         return named("sinfo", long_names, FORMATS, show)
-    kind = "reasons" if asked.has("list-reasons") else "nodes" if asked.has("Node") else ""
-    kind = "summarize" if asked.has("summarize") else kind
-    if asked.has("long") and kind != "summarize":
+    kind = "reasons" if args.has("list-reasons") else "nodes" if args.has("Node") else ""
+    kind = "summarize" if args.has("summarize") else kind
+    if args.has("long") and kind != "summarize":
         kind = f"{kind} long".strip()
     usual = _FORMS.get(kind, _USUAL)
     usual = usual.replace("%#N", f"%{name_width}N").replace(
         "%#P", f"%{'.' if kind.startswith('nodes') else ''}{partition_width}P"
     )
-    text = asked.text("format") or os.environ.get("SINFO_FORMAT") or usual
+    text = args.text("format") or os.environ.get("SINFO_FORMAT") or usual
     return letters("sinfo", text, FORMATS, show)
 
 

@@ -96,30 +96,30 @@ def _weight(field: str, factors: _Factors) -> "Callable[[object], str]":
     return lambda _: "" if weight is None else str(weight)
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List the priorities of waiting jobs."""
-    asked = read_words(words, OPTIONS)
-    refuse_other_clusters(asked, client)
-    usual = _LONG if asked.has("long") else _NORMAL if asked.has("norm") else _USUAL
+    args = read_words(argv, OPTIONS)
+    refuse_other_clusters(args, client)
+    usual = _LONG if args.has("long") else _NORMAL if args.has("norm") else _USUAL
     factors = _Factors(client)
     if usual is not _LONG:
-        usual += factors.columns(normal=asked.has("norm"))
-    text = asked.text("format") or os.environ.get("SPRIO_FORMAT") or usual
-    if asked.has("weights"):
+        usual += factors.columns(normal=args.has("norm"))
+    text = args.text("format") or os.environ.get("SPRIO_FORMAT") or usual
+    if args.has("weights"):
         weights: list[Column[Any]] = letters("sprio", text, FORMATS, lambda field: _weight(field, factors))
-        sys.stdout.write(lines(weights, [None], heading=not asked.has("noheader")))
+        sys.stdout.write(lines(weights, [None], heading=not args.has("noheader")))
         return 0
     columns: list[Column[Any]] = letters("sprio", text, FORMATS, lambda field: _show(field, factors))
-    ids = asked.parts("jobs")
+    ids = args.parts("jobs")
     source = JobSource(client)
     jobs = source.listed(job_numbers(ids)) if ids else source.pages(("Queued",), owner=None)
     rows = [row for job in jobs for row in rows_of(source, job, expand=False) if row.state == "PENDING"]
     rows = [
         row
         for row in rows
-        if (not ids or any(means(each, row) for each in ids)) and is_chosen(row, asked, ("user", "partition"))
+        if (not ids or any(means(each, row) for each in ids)) and is_chosen(row, args, ("user", "partition"))
     ]
     if ids and not rows:
         raise ProgramRefusal("Unable to find jobs matching user/id(s) specified", prefix="bare", status=0)
-    sys.stdout.write(lines(columns, sorted(rows, key=lambda row: row.id), heading=not asked.has("noheader")))
+    sys.stdout.write(lines(columns, sorted(rows, key=lambda row: row.id), heading=not args.has("noheader")))
     return 0

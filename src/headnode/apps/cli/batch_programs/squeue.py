@@ -120,34 +120,34 @@ def show(field: str) -> "Callable[[BatchRow], str]":
     return shown
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs."""
-    asked = read_words(words, OPTIONS)
-    refuse_other_clusters(asked, client)
-    asked.merge("users", "user")
-    return repeated(asked, lambda: _show_jobs(asked, client))
+    args = read_words(argv, OPTIONS)
+    refuse_other_clusters(args, client)
+    args.merge("users", "user")
+    return repeated(args, lambda: _show_jobs(args, client))
 
 
-def _show_jobs(asked: ProgramWords, client: Client) -> None:
-    states = asked.parts("states") + asked.parts("state")
-    if asked.has("start") and not states:
+def _show_jobs(args: ProgramWords, client: Client) -> None:
+    states = args.parts("states") + args.parts("state")
+    if args.has("start") and not states:
         states = ["PENDING"]
-    wanted = states_asked(states or (["all"] if asked.has("json") else []))  # as Slurm does
+    wanted = states_asked(states or (["all"] if args.has("json") else []))  # as Slurm does
     source = JobSource(client)
-    ids = [part for name in ("jobs", "job") for part in asked.parts(name)]
-    jobs = _named(source, ids) if ids else _listed(source, asked, wanted)
-    rows = [row for job in jobs for row in rows_of(source, job, expand=asked.has("array"))]
-    rows = [row for row in rows if _is_wanted(row, asked, wanted, ids)]
-    if asked.has("reservation"):
-        inside = _jobs_inside(client, asked.parts("reservation"))
+    ids = [part for name in ("jobs", "job") for part in args.parts(name)]
+    jobs = _named(source, ids) if ids else _listed(source, args, wanted)
+    rows = [row for job in jobs for row in rows_of(source, job, expand=args.has("array"))]
+    rows = [row for row in rows if _is_wanted(row, args, wanted, ids)]
+    if args.has("reservation"):
+        inside = _jobs_inside(client, args.parts("reservation"))
         rows = [row for row in rows if row.id in inside]
-    rows = _sorted(rows, asked.text("sort") or ("S" if asked.has("start") else None))
-    if asked.has("json"):
+    rows = _sorted(rows, args.text("sort") or ("S" if args.has("start") else None))
+    if args.has("json"):
         from headnode.apps.cli.batch_programs.data_parser import queued_jobs
 
         sys.stdout.write(queued_jobs(rows))
     else:
-        sys.stdout.write(_table(asked, rows))
+        sys.stdout.write(_table(args, rows))
 
 
 def _jobs_inside(client: Client, names: "Sequence[str]") -> "set[int]":
@@ -156,29 +156,29 @@ def _jobs_inside(client: Client, names: "Sequence[str]") -> "set[int]":
     return {job for each in found for job in (*each["running"], *each["waiting"])}
 
 
-def _table(asked: ProgramWords, rows: "Sequence[BatchRow]") -> str:
+def _table(args: ProgramWords, rows: "Sequence[BatchRow]") -> str:
     columns: list[Column[Any]]
-    if (named_fields := asked.text("Format")) is not None:
+    if (named_fields := args.text("Format")) is not None:
         columns = named("squeue", named_fields, FORMATS, show)
     else:
-        usual = _START if asked.has("start") else _LONG if asked.has("long") else _SHORT
-        text = asked.text("format") or os.environ.get("SQUEUE_FORMAT") or usual
+        usual = _START if args.has("start") else _LONG if args.has("long") else _SHORT
+        text = args.text("format") or os.environ.get("SQUEUE_FORMAT") or usual
         columns = letters("squeue", text, FORMATS, show)
-    dated = (asked.has("long") or asked.has("iterate")) and not asked.has("noheader")
+    dated = (args.has("long") or args.has("iterate")) and not args.has("noheader")
     head = time.strftime("%a %b %d %H:%M:%S %Y\n") if dated else ""
-    return head + lines(columns, rows, heading=not asked.has("noheader"))
+    return head + lines(columns, rows, heading=not args.has("noheader"))
 
 
-def states_asked(words: "Sequence[str]") -> "set[str] | None":
+def states_asked(argv: "Sequence[str]") -> "set[str] | None":
     """Return the states that were asked for, in long words; None: those of jobs that have not ended.
 
     Raises:  ProgramRefusal for an unknown state.
     """
-    if not words:
+    if not argv:
         return None
     known = {short: long for long, short in SHORT_STATES.items()}
     found = set()
-    for word in words:
+    for word in argv:
         upper = word.upper()
         if upper == "ALL":
             return set(SHORT_STATES)
@@ -218,9 +218,9 @@ def _named(source: JobSource, ids: "Sequence[str]") -> "list[dict[str, Any]]":
     return found
 
 
-def _listed(source: JobSource, asked: ProgramWords, wanted: "set[str] | None") -> "Iterable[dict[str, Any]]":
-    users, names = asked.parts("user"), asked.parts("name")
-    owner = own_user() if asked.has("me") else users[0] if len(users) == 1 else None
+def _listed(source: JobSource, args: ProgramWords, wanted: "set[str] | None") -> "Iterable[dict[str, Any]]":
+    users, names = args.parts("user"), args.parts("name")
+    owner = own_user() if args.has("me") else users[0] if len(users) == 1 else None
     if owner is not None and owner.isdigit():
         owner = None  # it is compared below
     name = names[0] if len(names) == 1 else ""
@@ -239,7 +239,7 @@ def own_user() -> str:
     return own_name()
 
 
-def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
+def _is_wanted(row: BatchRow, args: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
     state = row.state
     if state not in (wanted or ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")) and not (
         ids and wanted is None and state in ("PENDING", "RUNNING", "SUSPENDED")
@@ -247,9 +247,9 @@ def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", id
         return False
     if ids and not any(means(each, row) for each in ids):
         return False
-    if asked.has("me") and row.job["owner"] != own_user():
+    if args.has("me") and row.job["owner"] != own_user():
         return False
-    return is_chosen(row, asked)
+    return is_chosen(row, args)
 
 
 _CHOICES: "dict[str, Callable[[BatchRow], set[str | None]]]" = {
@@ -264,15 +264,15 @@ _CHOICES: "dict[str, Callable[[BatchRow], set[str | None]]]" = {
 """Options that choose jobs, in all programs of Slurm, and what a row has of each."""
 
 
-def is_chosen(row: BatchRow, asked: ProgramWords, names: "Iterable[str]" = _CHOICES) -> bool:
+def is_chosen(row: BatchRow, args: ProgramWords, names: "Iterable[str]" = _CHOICES) -> bool:
     """Return whether a row has one of the values of each of these options, as far as they were given."""
-    return all(not asked.has(name) or _CHOICES[name](row) & _choice(asked, name) for name in names)
+    return all(not args.has(name) or _CHOICES[name](row) & _choice(args, name) for name in names)
 
 
-def _choice(asked: ProgramWords, name: str) -> "set[str]":
+def _choice(args: ProgramWords, name: str) -> "set[str]":
     if name != "nodelist":
-        return set(asked.parts(name))
-    return {node for value in asked.options[name] for node in unfolded(value)}
+        return set(args.parts(name))
+    return {node for value in args.options[name] for node in unfolded(value)}
 
 
 def unfolded(text: str) -> "list[str]":

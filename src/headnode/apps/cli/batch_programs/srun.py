@@ -73,28 +73,28 @@ _OF_HERE = (
 """Options that do not describe the job."""
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Start tasks; return the highest exit code of them."""
-    asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
-    if asked.text("mpi") == "list":
+    args = read_words(argv, OPTIONS, stops=True, status=UNREADABLE)
+    if args.text("mpi") == "list":
         print("MPI plugin types are...\n\tnone")
         return 0
-    if (asked.text("mpi") or "none") != "none":
+    if (args.text("mpi") or "none") != "none":
         raise ProgramRefusal(
-            f"--mpi={asked.text('mpi')} is not supported here: start the program with mpiexec, which has the "
+            f"--mpi={args.text('mpi')} is not supported here: start the program with mpiexec, which has the "
             "processors of the job"
         )
-    if not asked.words:
+    if not args.words:
         raise ProgramRefusal("No command given to execute.", prefix="fatal: ")
     own = os.environ.get("HEADNODE_JOB", "")
-    job = asked.text("jobid") or _job_around() or own  # salloc may be typed in a job
+    job = args.text("jobid") or _job_around() or own  # salloc may be typed in a job
     if own and job == own:
         from headnode.apps.cli.batch_programs.steps import run_step
 
-        return run_step(asked)
+        return run_step(args)
     if job:
-        return _in_job_of_others(job, asked, client)
-    return _as_job(asked, client)
+        return _in_job_of_others(job, args, client)
+    return _as_job(args, client)
 
 
 def _job_around() -> str:
@@ -102,20 +102,20 @@ def _job_around() -> str:
     return os.environ.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOBID") or ""
 
 
-def _in_job_of_others(job: str, asked: ProgramWords, client: Client) -> int:
+def _in_job_of_others(job: str, args: ProgramWords, client: Client) -> int:
     """Run the program as a step of a running job."""
     if number_of(job) is None:
         raise ProgramRefusal(f'Invalid numeric value "{job[:40]}" for --jobid.', status=UNREADABLE)
-    directory = asked.text("chdir") or (current_directory() if client.shares_directories else "")
+    directory = args.text("chdir") or (current_directory() if client.shares_directories else "")
     question = {
         "job": int(job),
         "in_task": True,
-        "command": _step_command(asked),
+        "command": _step_command(args),
         "directory": directory,
         "environment": variables_for_tasks(EVERYTHING),
     }
     try:
-        return _converse(client, question, asked)
+        return _converse(client, question, args)
     except errors_of_ours() as refused:
         if refused.code not in ("no-such-job", "job-over"):
             raise
@@ -124,74 +124,74 @@ def _in_job_of_others(job: str, asked: ProgramWords, client: Client) -> int:
         raise ProgramRefusal(known, hint, prefix="bare") from None
 
 
-def _step_command(asked: ProgramWords) -> str:
+def _step_command(args: ProgramWords) -> str:
     """Return the command line of a step of a running job.
 
     Without a number of tasks it has as many as the allocation of salloc around it; one on each node if there
     is none.
     """
-    if asked.has("pty") or "SLURM_NTASKS" in os.environ or asked.has("ntasks") or asked.has("nodes"):
-        return _command(asked, alone=asked.has("pty"))
-    everywhere = _command(asked, alone=False, more=' --nodes="$SLURM_NNODES"')
+    if args.has("pty") or "SLURM_NTASKS" in os.environ or args.has("ntasks") or args.has("nodes"):
+        return _command(args, alone=args.has("pty"))
+    everywhere = _command(args, alone=False, more=' --nodes="$SLURM_NNODES"')
     return f"unset SLURM_NTASKS; {everywhere}"
 
 
-def _as_job(asked: ProgramWords, client: Client) -> int:
+def _as_job(args: ProgramWords, client: Client) -> int:
     """Make a job of the program, pass its streams on, and return its exit code."""
-    name = asked.text("job-name") or os.path.basename(asked.words[0])  # noqa: PTH119
-    options = [*job_options(asked, _OF_HERE), "--output=", "--no-requeue"]
-    request = script_request(client, "slurm", f"#!/bin/sh\n{_command(asked)}\n", [name], options)
-    job = submitted("srun", client, request, quiet=asked.has("quiet"), terms={"interactive": "true"})
+    name = args.text("job-name") or os.path.basename(args.words[0])  # noqa: PTH119
+    options = [*job_options(args, _OF_HERE), "--output=", "--no-requeue"]
+    request = script_request(client, "slurm", f"#!/bin/sh\n{_command(args)}\n", [name], options)
+    job = submitted("srun", client, request, quiet=args.has("quiet"), terms={"interactive": "true"})
     from headnode.apps.cli.commands.job_shell import canceled_on_failure
 
     with canceled_on_failure(client, job):
-        return _converse(client, {"job": job}, asked)
+        return _converse(client, {"job": job}, args)
 
 
-def _command(asked: ProgramWords, *, alone: bool | None = None, more: str = "") -> str:
+def _command(args: ProgramWords, *, alone: bool | None = None, more: str = "") -> str:
     """Return the command line: the program itself, or `hn` as srun where there is more than one task.
 
     `more`: further options, for the shell on the node.
     """
-    if _is_alone(asked) if alone is None else alone:
+    if _is_alone(args) if alone is None else alone:
         from headnode.apps.cli.batch_programs.step_tasks import start_or_fail
 
-        return start_or_fail(asked.words)
-    step = [f"--{name}={value}" if value else f"--{name}" for name, value in asked.given if name in _LAYOUT]
+        return start_or_fail(args.words)
+    step = [f"--{name}={value}" if value else f"--{name}" for name, value in args.given if name in _LAYOUT]
     own = quoted_line([os.path.realpath(sys.argv[0])])
     command = quoted_line(["compat", "run", "srun", *step])
-    words = f"{command}{more} {quoted_line(['--', *asked.words])}"
+    words = f"{command}{more} {quoted_line(['--', *args.words])}"
     return f"if [ -x {own} ]; then exec {own} {words}; else exec hn {words}; fi"
 
 
-def _is_alone(asked: ProgramWords) -> bool:
+def _is_alone(args: ProgramWords) -> bool:
     """Return whether the program is started without `hn` between it and its job."""
     of_steps = ("ntasks", "nodes", "ntasks-per-node", "tasks-per-node", "label")
-    return asked.has("pty") or not any(map(asked.has, of_steps))
+    return args.has("pty") or not any(map(args.has, of_steps))
 
 
-def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -> int:
+def _converse(client: Client, question: "dict[str, Any]", args: ProgramWords) -> int:
     from headnode.apps.cli.commands.job_shell import TerminalClosed, join_terminal, terminal_size
 
-    rows, columns, kind = terminal_size() if asked.has("pty") else (0, 0, "")
+    rows, columns, kind = terminal_size() if args.has("pty") else (0, 0, "")
     says = os.dup(2)  # what srun says itself is not in the files of the program
-    if not asked.has("pty"):
-        _redirect(asked, str(question["job"]))
+    if not args.has("pty"):
+        _redirect(args, str(question["job"]))
     conversation = client.begin("shell", rows=rows, columns=columns, kind=kind, **question)
     try:
         printed = False
         while True:
             answer = conversation.receive()
-            if "waits" in answer and not printed and not asked.has("quiet"):
+            if "waits" in answer and not printed and not args.has("quiet"):
                 printed = True
                 _print_line(says, f"srun: job {question['job']} queued and waiting for resources")
             elif "node" in answer:
                 if printed:
                     _print_line(says, f"srun: job {question['job']} has been allocated resources")
-                ended = join_terminal(conversation, notices=asked.has("pty"))
-                return _print_end(ended, str(answer["node"]), asked, says)
+                ended = join_terminal(conversation, notices=args.has("pty"))
+                return _print_end(ended, str(answer["node"]), args, says)
             elif answer.get("done"):
-                return _print_end(answer, "", asked, says)
+                return _print_end(answer, "", args, says)
     except TerminalClosed as left:  # by a signal, or from the keyboard: the program ends with the connection
         return left.status
     finally:
@@ -200,9 +200,9 @@ def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -
         conversation.close()
 
 
-def _redirect(asked: ProgramWords, job: str) -> None:
+def _redirect(args: ProgramWords, job: str) -> None:
     """Connect our streams with the files that were named; a terminal is not read without ``--pty``."""
-    option = asked.text("input")
+    option = args.text("input")
     if option not in (None, "none", "all"):
         from headnode.apps.cli.batch_programs.step_tasks import open_input
 
@@ -210,13 +210,13 @@ def _redirect(asked: ProgramWords, job: str) -> None:
     elif option == "none" or os.isatty(0):
         _onto(os.open(os.devnull, os.O_RDONLY), 0)
     for name, streams in (("output", (1, 2)), ("error", (2,))):
-        path = asked.text(name)
+        path = args.text(name)
         if path is None or path == "all":
             continue
         from headnode.apps.cli.batch_programs.step_tasks import open_output, output_name
 
         file = open_output(
-            output_name(path, {"j": job, "A": job, "t": "0", "n": "0"}), asked.text("open-mode")
+            output_name(path, {"j": job, "A": job, "t": "0", "n": "0"}), args.text("open-mode")
         )
         for stream in streams:
             os.dup2(file, stream)
@@ -233,11 +233,11 @@ def _print_line(stream: int, text: str) -> None:
         os.write(stream, f"{text}\n".encode())
 
 
-def _print_end(answer: "dict[str, Any]", node: str, asked: ProgramWords, says: int) -> int:
+def _print_end(answer: "dict[str, Any]", node: str, args: ProgramWords, says: int) -> int:
     status = int(answer["exit"])
     if answer["problem"]:
         raise ProgramRefusal(str(answer["problem"]), status=status or 1)
-    if status and not asked.has("quiet") and _is_alone(asked):  # else the srun in the job has said it
+    if status and not args.has("quiet") and _is_alone(args):  # else the srun in the job has said it
         from headnode.apps.cli.batch_programs.step_tasks import ending
 
         _print_line(says, f"srun: error: {node}: task 0: {ending(status)}")

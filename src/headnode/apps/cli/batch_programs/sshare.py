@@ -39,16 +39,16 @@ ROOT = "root"
 """The account above all others."""
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List shares and usage."""
-    asked = read_words(words, OPTIONS)
-    if asked.has("helpformat"):
+    args = read_words(argv, OPTIONS)
+    if args.has("helpformat"):
         sys.stdout.write(field_names(_FIELDS, 17))
         return 0
-    refuse_other_clusters(asked, client)
-    usual = _LONG if asked.has("long") else _WITH_PARTITION if asked.has("partition") else _USUAL
-    fields = fields_of(asked.text("format") or usual, _FIELDS, _refuse)
-    sys.stdout.write(table(asked, fields, _rows(asked, Accounts(client))))
+    refuse_other_clusters(args, client)
+    usual = _LONG if args.has("long") else _WITH_PARTITION if args.has("partition") else _USUAL
+    fields = fields_of(args.text("format") or usual, _FIELDS, _refuse)
+    sys.stdout.write(table(args, fields, _rows(args, Accounts(client))))
     return 0
 
 
@@ -56,12 +56,12 @@ def _refuse(name: str) -> ProgramRefusal:
     return ProgramRefusal(f'sshare: error: Invalid field requested: "{name}"', prefix="bare")
 
 
-def _rows(asked: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":
+def _rows(args: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":
     """Return the lines: the whole cluster, then each account with its users."""
-    accounts, named = set(asked.parts("accounts")), set(asked.parts("users"))
-    users = named or (set[str]() if asked.has("all") else {known.user})
+    accounts, named = set(args.parts("accounts")), set(args.parts("users"))
+    users = named or (set[str]() if args.has("all") else {known.user})
     found: list[dict[str, str]] = []
-    if not asked.has("Users") and (not accounts or ROOT in accounts):
+    if not args.has("Users") and (not accounts or ROOT in accounts):
         whole = {
             "shares": 1,
             "part": 1.0,
@@ -71,12 +71,12 @@ def _rows(asked: "ProgramWords", known: Accounts) -> "list[dict[str, str]]":
             "fair_share": 0.0,
         }
         found.append(_row(Association(ROOT, "", whole), known, indent=0) | {"rawshares": ""})
-    if not asked.has("Users") and (not accounts or ROOT in accounts):  # else tools take it for an account
+    if not args.has("Users") and (not accounts or ROOT in accounts):  # else tools take it for an account
         found += [_row(row, known, root=True) for row in known.without_account if _meant(row, users)]
     for row in known.tree():
         if (not accounts or row.account in accounts) and _meant(row, users):
             found.append(_row(row, known))
-    if not asked.has("Users"):
+    if not args.has("Users"):
         return found
     return [row | {"account": row["account"].strip()} for row in found if row["user"]]
 

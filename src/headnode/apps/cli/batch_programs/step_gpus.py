@@ -29,20 +29,20 @@ class StepGpuRequest(NamedTuple):
         return self.each is not None or self.on_node is not None
 
 
-def step_gpu_request(asked: ProgramWords, nodes: int) -> StepGpuRequest:
+def step_gpu_request(args: ProgramWords, nodes: int) -> StepGpuRequest:
     """Return what the options ask for; `nodes` is how many the step has.
 
     Raises:  ProgramRefusal.
     """
     for name in _NOT_OF_STEPS:
-        if asked.has(name):
+        if args.has(name):
             raise ProgramRefusal(f"--{name} is not supported in a job: write --gpus-per-task or --gres")
-    if asked.has("gpus-per-task") and asked.has("overcommit"):
+    if args.has("gpus-per-task") and args.has("overcommit"):
         raise ProgramRefusal("--gpus-per-task is not supported with --overcommit")
-    each, total = _number(asked, "gpus-per-task"), _number(asked, "gpus")
-    on_node = _number(asked, "gpus-per-node")
+    each, total = _number(args, "gpus-per-task"), _number(args, "gpus")
+    on_node = _number(args, "gpus-per-node")
     if on_node is None:
-        on_node = _of_gres(asked)
+        on_node = _of_gres(args)
     if each is None and on_node is None and total is not None:
         if total % nodes:
             raise ProgramRefusal(f"--gpus={total} on {nodes} nodes: write --gpus-per-node or --gpus-per-task")
@@ -50,16 +50,16 @@ def step_gpu_request(asked: ProgramWords, nodes: int) -> StepGpuRequest:
     return StepGpuRequest(each, None if each is not None else on_node)
 
 
-def _of_gres(asked: ProgramWords) -> int | None:
-    text = asked.text("gres")
+def _of_gres(args: ProgramWords) -> int | None:
+    text = args.text("gres")
     if text is None:
         return None
     found = [part for part in text.split(",") if part.partition(":")[0] == "gpu"]
     return _counted(found[0].partition(":")[2] or "1", "gres") if found else 0
 
 
-def _number(asked: ProgramWords, name: str) -> int | None:
-    text = asked.text(name)
+def _number(args: ProgramWords, name: str) -> int | None:
+    text = args.text(name)
     return None if text is None else _counted(text, name)
 
 

@@ -79,10 +79,10 @@ def open_input(path: str) -> int:
         raise ProgramRefusal(f"Could not open input file {path}: {trouble.strerror}") from None
 
 
-def start_or_fail(words: "Sequence[str]") -> str:
+def start_or_fail(argv: "Sequence[str]") -> str:
     """Return a command line that runs a program, and ends as srun does where it is not found."""
-    program, line = quoted_line(words[:1]), quoted_line(words)
-    missing = quoted_line([f"slurmstepd: error: execve(): {words[0]}: No such file or directory"])
+    program, line = quoted_line(argv[:1]), quoted_line(argv)
+    missing = quoted_line([f"slurmstepd: error: execve(): {argv[0]}: No such file or directory"])
     return f"command -v {program} >/dev/null || {{ echo {missing} >&2; exit 2; }}; exec {line}"
 
 
@@ -101,10 +101,10 @@ class RunningStep:
     """The processes of a step."""
 
     def __init__(
-        self, asked: ProgramWords, tasks: "Sequence[StepTask]", processors: int, *, cyclic: bool, number: int
+        self, args: ProgramWords, tasks: "Sequence[StepTask]", processors: int, *, cyclic: bool, number: int
     ) -> None:
         """`processors`: of each task; `number`: of the step in its task of the job."""
-        self._asked, self._tasks, self._processors, self._cyclic = asked, tasks, processors, cyclic
+        self._asked, self._tasks, self._processors, self._cyclic = args, tasks, processors, cyclic
         self._files: dict[str, int] = {}
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._signals: list[int] = []  # for all tasks, also for those that start later

@@ -35,24 +35,24 @@ class StepRequest(NamedTuple):
     cyclic: bool
 
 
-def run_step(asked: ProgramWords) -> int:
+def run_step(args: ProgramWords) -> int:
     """Start the tasks of a step and wait for them; return the highest exit code."""
-    request, nodes = _request(asked), job_nodes(os.environ)
+    request, nodes = _request(args), job_nodes(os.environ)
     there = gpus_on_nodes(os.environ, os.environ.get("HEADNODE_NODE", ""))
-    gpu_request = step_gpu_request(asked, request.nodes or 1)
-    shares = asked.has("overlap") or asked.has("overcommit")
+    gpu_request = step_gpu_request(args, request.nodes or 1)
+    shares = args.has("overlap") or args.has("overcommit")
     slots = None if shares else StepSlots()
     gpus = StepGpus(gpu_request, there, StepSlots() if slots and gpu_request.is_set else None)
-    _refuse_too_many(request, nodes, gpus, asked)
+    _refuse_too_many(request, nodes, gpus, args)
     try:
-        free = _wait_for(slots, gpus, request, nodes, asked) if slots else nodes
+        free = _wait_for(slots, gpus, request, nodes, args) if slots else nodes
         if not slots:
-            free = gpus.take_free(_chosen(nodes, asked), request.processors)
-        tasks = layout(request, free, overcommit=asked.has("overcommit"))
+            free = gpus.take_free(_chosen(nodes, args), request.processors)
+        tasks = layout(request, free, overcommit=args.has("overcommit"))
         if slots:
             slots.keep(tasks, request.processors)
         gpus.deal(tasks)
-        step = RunningStep(asked, tasks, request.processors, cyclic=request.cyclic, number=next_step_number())
+        step = RunningStep(args, tasks, request.processors, cyclic=request.cyclic, number=next_step_number())
         step.gpus = gpus.of_tasks
         return step.run()
     finally:
@@ -61,30 +61,30 @@ def run_step(asked: ProgramWords) -> int:
             slots.close()
 
 
-def _request(asked: ProgramWords) -> StepRequest:
-    nodes = _number(asked, "nodes")
-    per_node = _number(asked, "ntasks-per-node") or _number(asked, "tasks-per-node")
-    tasks = _number(asked, "ntasks")
+def _request(args: ProgramWords) -> StepRequest:
+    nodes = _number(args, "nodes")
+    per_node = _number(args, "ntasks-per-node") or _number(args, "tasks-per-node")
+    tasks = _number(args, "ntasks")
     if tasks is None:
         spread = (nodes or 1) * (per_node or 1)
         tasks = spread if nodes or per_node else _own("SLURM_NTASKS") or 1
     if nodes is None and "SLURM_NNODES" in os.environ:
         nodes = _own("SLURM_NNODES")
     if nodes is not None and nodes > tasks:
-        if asked.has("nodes"):
+        if args.has("nodes"):
             sys.stderr.write(
                 f"srun: Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}\n"
             )
         nodes = tasks
-    processors = _number(asked, "cpus-per-task") or 1
-    order = (asked.text("distribution") or "block").partition(":")[0].partition(",")[0]
+    processors = _number(args, "cpus-per-task") or 1
+    order = (args.text("distribution") or "block").partition(":")[0].partition(",")[0]
     if order not in ("block", "cyclic", "*"):
         raise ProgramRefusal(f"--distribution={order[:40]} is not supported here: write block or cyclic")
     return StepRequest(tasks, nodes, processors, per_node, order == "cyclic")
 
 
-def _number(asked: ProgramWords, name: str) -> int | None:
-    text = (asked.text(name) or "").partition("-")[0] if name == "nodes" else asked.text(name)
+def _number(args: ProgramWords, name: str) -> int | None:
+    text = (args.text(name) or "").partition("-")[0] if name == "nodes" else args.text(name)
     if not text:
         return None
     number = number_of(text, 6)
@@ -118,16 +118,16 @@ def job_nodes(environ: "Mapping[str, str]") -> "list[tuple[str, int]]":
 
 
 def _refuse_too_many(
-    request: StepRequest, nodes: "Sequence[tuple[str, int]]", gpus: StepGpus, asked: ProgramWords
+    request: StepRequest, nodes: "Sequence[tuple[str, int]]", gpus: StepGpus, args: ProgramWords
 ) -> None:
-    chosen = _chosen(nodes, asked)
+    chosen = _chosen(nodes, args)
     usable = [node for node in gpus.all_room(chosen, request.processors) if node[1]]
     room = sum(count // request.processors for _, count in chosen)
-    if request.tasks > MAX_TASKS or (request.tasks > room and not asked.has("overcommit")):
+    if request.tasks > MAX_TASKS or (request.tasks > room and not args.has("overcommit")):
         what = "More processors requested than permitted"
     elif request.nodes is not None and request.nodes > len(chosen):
         what = "Requested node configuration is not available"
-    elif sum(count // request.processors for _, count in usable) < request.tasks and not asked.has(
+    elif sum(count // request.processors for _, count in usable) < request.tasks and not args.has(
         "overcommit"
     ):
         what = "Invalid generic resource (gres) specification"
@@ -136,9 +136,9 @@ def _refuse_too_many(
     raise ProgramRefusal(f"Unable to create step for job {os.environ.get('HEADNODE_JOB', '')}: {what}")
 
 
-def _chosen(nodes: "Sequence[tuple[str, int]]", asked: ProgramWords) -> "list[tuple[str, int]]":
-    only = {name for value in asked.options.get("nodelist", ()) for name in unfolded(value)}
-    never = {name for value in asked.options.get("exclude", ()) for name in unfolded(value)}
+def _chosen(nodes: "Sequence[tuple[str, int]]", args: ProgramWords) -> "list[tuple[str, int]]":
+    only = {name for value in args.options.get("nodelist", ()) for name in unfolded(value)}
+    never = {name for value in args.options.get("exclude", ()) for name in unfolded(value)}
     return [(name, count) for name, count in nodes if name not in never and (not only or name in only)]
 
 
@@ -185,17 +185,17 @@ def _wait_for(
     gpus: StepGpus,
     request: StepRequest,
     nodes: "Sequence[tuple[str, int]]",
-    asked: ProgramWords,
+    args: ProgramWords,
 ) -> "list[tuple[str, int]]":
     """Return nodes with so many free processors that the step fits; other steps of the job end meanwhile."""
     printed = False
     while True:
-        free = gpus.take_free(slots.take_free(_chosen(nodes, asked)), request.processors)
+        free = gpus.take_free(slots.take_free(_chosen(nodes, args)), request.processors)
         if layout(request, free):
             return free
         slots.release()
         gpus.release()
-        if not printed and not asked.has("quiet"):
+        if not printed and not args.has("quiet"):
             printed = True
             sys.stderr.write(
                 f"srun: Job {os.environ.get('HEADNODE_JOB', '')} step creation temporarily disabled, "

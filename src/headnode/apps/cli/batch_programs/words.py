@@ -126,13 +126,13 @@ class ProgramWords:
 
 
 def read_words(
-    words: "Sequence[str]", table: "OptionTable", *, stops: bool = False, status: int = 1
+    argv: "Sequence[str]", table: "OptionTable", *, stops: bool = False, status: int = 1
 ) -> ProgramWords:
     """Return what was typed, as getopt_long reads it; with `stops` the first word that is none ends it.
 
     Raises:  ProgramRefusal with `status` for an unknown option, with 1 for a refused one.
     """
-    found, left = ProgramWords(), list(words)
+    found, left = ProgramWords(), list(argv)
     letters = {option.letter: name for name, option in table.items() if option.letter}
 
     def refuse(what: str) -> ProgramRefusal:
@@ -164,7 +164,7 @@ def _read_letters(
     left: "list[str]",
     table: "OptionTable",
     letters: "Mapping[str, str]",
-    found: ProgramWords,
+    args: ProgramWords,
     refuse: "Refuse",
 ) -> None:
     text = word[1:]
@@ -174,22 +174,22 @@ def _read_letters(
             raise refuse(f"invalid option -- '{letter}'")
         name = letters[letter]
         if table[name].takes == "always":
-            _keep(found, name, text or _value(f"-{letter}", left, refuse), table)
+            _keep(args, name, text or _value(f"-{letter}", left, refuse), table)
             return
         if table[name].takes == "by =":  # a value that may be left out is written behind the letter
-            _keep(found, name, text, table)
+            _keep(args, name, text, table)
             return
-        _keep(found, name, "", table)
+        _keep(args, name, "", table)
 
 
 def read_pbs_words(
-    program: str, words: "Sequence[str]", table: "OptionTable", *, status: int = 2
+    program: str, argv: "Sequence[str]", table: "OptionTable", *, status: int = 2
 ) -> ProgramWords:
     """Return what was typed, as programs of PBS read options of one letter.
 
     Raises:  ProgramRefusal with `status` for an unknown option, with 1 for a refused one.
     """
-    found, left, letters = ProgramWords(), list(words), {name: name for name in table}
+    found, left, letters = ProgramWords(), list(argv), {name: name for name in table}
 
     def refuse(what: str) -> ProgramRefusal:
         return ProgramRefusal(what, names_here(program, table), status=status, prefix="")
@@ -204,13 +204,13 @@ def read_pbs_words(
 
 
 def read_dashed(
-    words: "Sequence[str]", table: "OptionTable", refuse: "Refuse", *, together: bool = False
+    argv: "Sequence[str]", table: "OptionTable", refuse: "Refuse", *, together: bool = False
 ) -> ProgramWords:
     """Return what was typed with one dash before each option; `together`: ``-aJ NAME`` is ``-a -J NAME``.
 
     Raises:  what `refuse` makes of an option that is unknown or lacks its value.
     """
-    found, left = ProgramWords(), list(words)
+    found, left = ProgramWords(), list(argv)
     while left:
         word = left.pop(0)
         if not word.startswith("-") or word == "-":
@@ -253,20 +253,20 @@ def _choice(meant: "Sequence[str]") -> str:
     return f" is ambiguous; possibilities: {listed}" if meant else ""
 
 
-def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable", *, dash: str = "--") -> None:
+def _keep(args: ProgramWords, name: str, value: str, table: "OptionTable", *, dash: str = "--") -> None:
     if table[name].refused:
         spelling = dash[: len(name)] + name  # one dash before a letter
         raise ProgramRefusal(f"{spelling} is not supported here: {table[name].refused}")
-    found.options.setdefault(name, []).append(value)
-    found.given.append((name, value))
+    args.options.setdefault(name, []).append(value)
+    args.given.append((name, value))
 
 
-def repeated(asked: ProgramWords, show: "Callable[[], object]") -> int:
+def repeated(args: ProgramWords, show: "Callable[[], object]") -> int:
     """Show something, with ``--iterate`` again after each pause of so many seconds.
 
     Raises:  ProgramRefusal for a pause that is none.
     """
-    value = asked.text("iterate")
+    value = args.text("iterate")
     if value is None:
         show()
         return 0

@@ -11,18 +11,18 @@ from headnode.apps.client.client import Client
 from headnode.apps.readable_values import instant
 
 
-def log_in(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001  (it is asked before there is one)
+def log_in(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001  (it is asked before there is one)
     """Take a login for a token, and keep it."""
     from headnode.apps.client.head_location import head_to_ask
     from headnode.apps.client.logins import keep
     from headnode.apps.client.tls_connection import redeem_login
 
-    if len(asked.words) > 1:
+    if len(args.words) > 1:
         raise usage(
-            f"{asked.words[1]!r} is not understood", "paste the line that hn token new printed, or nothing"
+            f"{args.words[1]!r} is not understood", "paste the line that hn token new printed, or nothing"
         )
-    word = asked.words[0] if asked.words else ""
-    shared = asked.flag("sharedfiles")
+    word = args.words[0] if args.words else ""
+    shared = args.flag("sharedfiles")
     login = redeem_login(word, shared=shared) if "/" in word else redeem_login(_line(), word, shared=shared)
     path = keep(os.environ, login)
     answer = {"head": login.address, "cluster": login.cluster, "user": login.user, "expires": login.expires}
@@ -45,12 +45,12 @@ def _line() -> str:
     return sys.stdin.readline()
 
 
-def log_out(asked: Arguments, client: Client, out: Output) -> int:
+def log_out(args: Arguments, client: Client, out: Output) -> int:
     """Revoke the token and forget it."""
     from headnode.apps.client.logins import forget, login_named
     from headnode.core.model.errors import HeadnodeError, WrongState
 
-    login = login_named(os.environ, asked.words[0]) if asked.words else client.login
+    login = login_named(os.environ, args.words[0]) if args.words else client.login
     if login is None:
         raise WrongState(
             code="not-logged-in",
@@ -73,7 +73,7 @@ def log_out(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def who_am_i(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def who_am_i(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Print the user name and the role that the head knows for this user."""
     answer = client.ask("whoami")
     row = {
@@ -91,16 +91,16 @@ def who_am_i(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG
 TOKEN_COLUMNS = ("Token", "User", "Name", "Role", "Created", "Expires", "Last Used", "From")
 
 
-def new_token(asked: Arguments, client: Client, out: Output) -> int:
+def new_token(args: Arguments, client: Client, out: Output) -> int:
     """Print the line that logs in from another machine."""
     from headnode.core.formats.text.quantities import parse_span
 
-    expires = asked.text("expires")
-    fields: dict[str, object] = {"user": asked.text("user")}
+    expires = args.text("expires")
+    fields: dict[str, object] = {"user": args.text("user")}
     if expires:
         fields["lifetime"] = parse_span(expires)
-    fields |= {name: value for name in ("name", "role") if (value := asked.text(name))}
-    if asked.flag("web"):
+    fields |= {name: value for name in ("name", "role") if (value := args.text(name))}
+    if args.flag("web"):
         return _new_web_token(client, fields, out)
     made = client.ask("create_token", **fields)
     out.text(f"hn login {made['login']}\n", made)
@@ -128,9 +128,9 @@ def _new_web_token(client: "Client", fields: "dict[str, object]", out: "Output")
     return 0
 
 
-def list_tokens(asked: Arguments, client: Client, out: Output) -> int:
+def list_tokens(args: Arguments, client: Client, out: Output) -> int:
     """List tokens."""
-    user = "*" if asked.flag("all") else asked.text("user")
+    user = "*" if args.flag("all") else args.text("user")
     found = client.ask("tokens", user=user)["tokens"]
     rows = [
         {
@@ -149,10 +149,10 @@ def list_tokens(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def revoke_token(asked: Arguments, client: Client, out: Output) -> int:
+def revoke_token(args: Arguments, client: Client, out: Output) -> int:
     """Make tokens worth nothing."""
-    numbers = [word for word in asked.words if word.isascii() and word.isdigit()]
-    if not numbers or len(numbers) != len(asked.words):
+    numbers = [word for word in args.words if word.isascii() and word.isdigit()]
+    if not numbers or len(numbers) != len(args.words):
         raise usage("it is not clear which token to revoke", "give its number: hn token list")
     for number in numbers:
         answer = client.ask("revoke_token", token=int(number))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_NAMED = 5  # damaged rows of a table; --json has all
 
 
-def check_journal(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def check_journal(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Read every row; tell table by table what is intact and what is damaged."""
     from pathlib import Path
 
@@ -64,7 +64,7 @@ def _advice(found: "list[TableCheck]") -> str:
     return next(row.fix for each in found for row in each.undecodable)
 
 
-def restore(asked: Arguments, client: Client, out: Output) -> int:
+def restore(args: Arguments, client: Client, out: Output) -> int:
     """Check the backup, and put it where a head will find it."""
     import time
     from pathlib import Path
@@ -73,12 +73,12 @@ def restore(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.core.model.errors import NotFound
     from headnode.core.model.quantities import Instant
 
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise usage("no backup is named", "write: hn restore FILE")
-    backup, state = Path(asked.words[0]).absolute(), Path(_directory(asked, client))
+    backup, state = Path(args.words[0]).absolute(), Path(_directory(args, client))
     if not backup.is_file():
         raise NotFound(code="no-backup", what=f"there is no backup {str(backup)!r}", fix="correct the path")
-    skip = asked.number("skip")
+    skip = args.number("skip")
     skipped = SKIPPED if skip is None else skip
     checked = restore(backup, state, Instant(time.time()), skipped)
     if backup.stat().st_mode & 0o077:
@@ -96,12 +96,12 @@ def restore(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def _directory(asked: Arguments, client: Client) -> str:
+def _directory(args: Arguments, client: Client) -> str:
     import os
 
     from headnode.apps.client.local_addresses import own_state_directory
 
-    choices = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    choices = (args.text("state-directory"), args.text("scheduler"), os.environ.get("HEADNODE_STATE"))
     if any(choices) and client.login is None:
         return client.state_directory
     return own_state_directory(os.environ, os.geteuid())
@@ -148,17 +148,17 @@ def _live_jobs(cluster: "ClusterState") -> str:
     return f"{counted(count, 'job')} that {'has' if count == 1 else 'have'} not ended"
 
 
-def back_up(asked: Arguments, client: Client, out: Output) -> int:
+def back_up(args: Arguments, client: Client, out: Output) -> int:
     """Copy the journal, pack it with the keys and settings, and check the result."""
     import time
     from pathlib import Path
 
-    if len(asked.words) != 1:
-        raise usage(f"{len(asked.words)} files for the backup are named", "write: hn backup FILE")
+    if len(args.words) != 1:
+        raise usage(f"{len(args.words)} files for the backup are named", "write: hn backup FILE")
     if client.login is not None:
         raise usage("a backup is made on the machine of the head", "log in there and make it there")
     begun = time.monotonic()
-    target, state = Path(asked.words[0]).absolute(), Path(client.state_directory)
+    target, state = Path(args.words[0]).absolute(), Path(client.state_directory)
     copy = _copied(state, client)
     try:
         checked = _packed(target, state, copy)

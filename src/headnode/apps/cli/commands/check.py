@@ -55,38 +55,38 @@ def _together(items: "Iterable[Item]") -> "Iterator[str]":
         yield f"{place}{item['where']}{others}: {what}"
 
 
-def check_files(asked: Arguments, _client: Client, out: Output) -> int:
+def check_files(args: Arguments, _client: Client, out: Output) -> int:
     """Print what is wrong with each file and what will have no effect; 2 if anything is wrong."""
-    schema = asked.text("schema")
+    schema = args.text("schema")
     if schema is not None:
-        return _print_schema(schema, asked, out)
-    if not asked.words:
+        return _print_schema(schema, args, out)
+    if not args.words:
         raise usage("no job file was given", "write: hn check FILE")
-    how = reading_options(asked)
-    return max(_check(file, how, out) for file in asked.words)
+    how = reading_options(args)
+    return max(_check(file, how, out) for file in args.words)
 
 
-def _print_schema(dialect: str, asked: Arguments, out: Output) -> int:
+def _print_schema(dialect: str, args: Arguments, out: Output) -> int:
     from headnode.apps.cli.schemas import schema_of
 
-    if asked.words:
-        raise usage(f"--schema needs no file, and {asked.words[0]!r} was given", "leave one of them out")
+    if args.words:
+        raise usage(f"--schema needs no file, and {args.words[0]!r} was given", "leave one of them out")
     out.raw(schema_of(dialect))
     return 0
 
 
-def reading_options(asked: Arguments) -> "ReadOptions":
+def reading_options(args: Arguments) -> "ReadOptions":
     """Return how job files are to be read."""
     from headnode.core.formats.dialects import ReadOptions, dialect_named
     from headnode.core.formats.fidelity import parse_awareness
 
-    named = asked.text("from")
+    named = args.text("from")
     return ReadOptions(
-        awareness=parse_awareness(asked.text("awareness") or "warn"),
+        awareness=parse_awareness(args.text("awareness") or "warn"),
         language=dialect_named(named).language if named is not None else None,
-        strict=asked.flag("strict"),
-        lenient=asked.flag("lenient"),
-        values=values_given(asked),
+        strict=args.flag("strict"),
+        lenient=args.flag("lenient"),
+        values=values_given(args),
     )
 
 
@@ -135,13 +135,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 REJECTED = "not-understood"  # the code of what awareness policy Reject refuses
 
 
-def convert_file(asked: Arguments, _client: Client, out: Output) -> int:
+def convert_file(args: Arguments, _client: Client, out: Output) -> int:
     """Print the jobs in the other language, or write each into a file; tell beside it what became of them."""
     from headnode.apps.cli.job_checks import JobFileSource, in_file
     from headnode.core.model.errors import BadRequest
 
-    to, how, directory = _wanted(asked), reading_options(asked), asked.text("directory")
-    source = JobFileSource(asked.words[0])
+    to, how, directory = _wanted(args), reading_options(args), args.text("directory")
+    source = JobFileSource(args.words[0])
     try:
         if directory is None:
             was, read, (text, written) = source.converted(how, to)
@@ -155,26 +155,26 @@ def convert_file(asked: Arguments, _client: Client, out: Output) -> int:
         return 1
     report = _report(source.name, was, to, read, written)
     if directory is None:
-        _note_report(asked, report, out)
-        _print(text, report, asked, out)
+        _note_report(args, report, out)
+        _print(text, report, args, out)
     else:
         names = _write_files(directory, files)
-        _note_report(asked, report, out)
+        _note_report(args, report, out)
         out.outcome("\n".join(names), {**report, "files": names}, "\n".join(names))
     return 0
 
 
-def _note_report(asked: Arguments, report: "dict[str, Any]", out: Output) -> None:
+def _note_report(args: Arguments, report: "dict[str, Any]", out: Output) -> None:
 
-    path = asked.text("report")
+    path = args.text("report")
     if path is not None:
         _save(path, report)
     if out.for_people:
         out.note(fidelity_page(report))
 
 
-def _print(text: bytes, report: "dict[str, Any]", asked: Arguments, out: Output) -> None:
-    if asked.flag("json"):
+def _print(text: bytes, report: "dict[str, Any]", args: Arguments, out: Output) -> None:
+    if args.flag("json"):
         out.outcome("", {**report, "text": text.decode()})
     else:
         out.raw(text if text.endswith(b"\n") else text + b"\n")
@@ -201,13 +201,13 @@ def _write_files(directory: str, files: "Sequence[tuple[str, bytes]]") -> "list[
     return [str(place / name) for name, _ in files]
 
 
-def _wanted(asked: Arguments) -> str:
+def _wanted(args: Arguments) -> str:
     """Return the name of the dialect that is asked for."""
     from headnode.core.formats.dialects import WRITTEN, dialect_named
 
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise usage("one job file is converted at a time", "write: hn convert FILE --to LANGUAGE")
-    wanted = asked.text("to")
+    wanted = args.text("to")
     if wanted is None:
         raise usage("the target language is missing", f"add --to and one of: {', '.join(WRITTEN)}")
     return dialect_named(wanted).name

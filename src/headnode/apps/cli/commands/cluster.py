@@ -38,11 +38,11 @@ PARAMETER = "ClusterEnvironment"
 LIMITS_SHOWN = 100  # users, projects and groups, of which each may have several limits
 
 
-def environment(asked: Arguments, client: Client, out: Output) -> int:
+def environment(args: Arguments, client: Client, out: Output) -> int:
     """List the variables; set those that are given as NAME=VALUE, remove those given as NAME=."""
     variables = _cluster_variables(client)
-    changes = dict(word.split("=", 1) for word in asked.words if "=" in word)
-    names = [word for word in asked.words if "=" not in word]
+    changes = dict(word.split("=", 1) for word in args.words if "=" in word)
+    names = [word for word in args.words if "=" not in word]
     if changes:
         if wrong := next((name for name in changes if not name or ";" in changes[name]), None):
             raise usage(f"variable {wrong!r} cannot be set so", "write NAME=VALUE, without a semicolon")
@@ -77,13 +77,13 @@ AUDIT_COLUMNS = (
 _OWN_COLUMNS = frozenset({"when", "user", "uid", "from", "verb", "outcome"})
 
 
-def audit(asked: Arguments, client: Client, out: Output) -> int:
+def audit(args: Arguments, client: Client, out: Output) -> int:
     """List the newest entries, in the order in which they were written."""
     fields = {
-        "job": asked.number("job"),
-        "user": asked.text("user"),
-        "since": moment(asked, "since"),
-        "limit": asked.number("limit"),
+        "job": args.number("job"),
+        "user": args.text("user"),
+        "since": moment(args, "since"),
+        "limit": args.number("limit"),
     }
     found = client.ask("audit_log", **fields)["entries"]
     out.show_table(RecordTable("When", [_audit_row(entry) for entry in found], found, columns=AUDIT_COLUMNS))
@@ -111,21 +111,21 @@ def _audit_text(value: object) -> str:
 DAYS = 30  # of predictions that are told, if nobody says otherwise
 
 
-def show(asked: Arguments, client: Client, out: Output) -> int:
+def show(args: Arguments, client: Client, out: Output) -> int:
     """Show what the cluster is and does, or how often it said rightly when jobs would start."""
-    if asked.flag("predictions"):
-        return _show_predictions(asked, client, out)
-    if "days" in asked.options:
+    if args.flag("predictions"):
+        return _show_predictions(args, client, out)
+    if "days" in args.options:
         raise usage("option --days needs --predictions", "give --predictions too, or leave out --days")
     cluster = client.ask("cluster")["cluster"]
     out.show_table(RecordTable("Name", [cluster_view(cluster)], cluster))
     return 0
 
 
-def _show_predictions(asked: Arguments, client: Client, out: Output) -> int:
+def _show_predictions(args: Arguments, client: Client, out: Output) -> int:
     import time
 
-    days = asked.number("days")
+    days = args.number("days")
     days = DAYS if days is None else days
     answer = client.ask("predictions", since=max(0.0, time.time() - days * DAY))
     rows = prediction_rows(answer)
@@ -140,12 +140,12 @@ def _show_predictions(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def params(asked: Arguments, client: Client, out: Output) -> int:
+def params(args: Arguments, client: Client, out: Output) -> int:
     """List the parameters named, or all; set those that are given as NAME=VALUE."""
-    if asked.flag("history"):
-        return _show_changes(asked, client, out)
-    changes = dict(word.split("=", 1) for word in asked.words if "=" in word)
-    names = [word for word in asked.words if "=" not in word]
+    if args.flag("history"):
+        return _show_changes(args, client, out)
+    changes = dict(word.split("=", 1) for word in args.words if "=" in word)
+    names = [word for word in args.words if "=" not in word]
     if changes:
         values = {name: value or None for name, value in changes.items()}  # nothing: back to the default
         listed = client.ask("set_parameters", values=values)["parameters"]
@@ -157,10 +157,10 @@ def params(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def limits(asked: Arguments, client: Client, out: Output) -> int:
+def limits(args: Arguments, client: Client, out: Output) -> int:
     """List the limits of users, projects and groups, with what is in use of each."""
-    after, names = asked.text("after") or "", list(asked.words)
-    answer = client.ask("limits", names=names, after=after, limit=asked.number("limit") or LIMITS_SHOWN)
+    after, names = args.text("after") or "", list(args.words)
+    answer = client.ask("limits", names=names, after=after, limit=args.number("limit") or LIMITS_SHOWN)
     found = answer["limits"]
     if not found:
         out.note(no_limits(answer, named=bool(names)))
@@ -173,7 +173,7 @@ def limits(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def shares(asked: Arguments, client: Client, out: Output) -> int:
+def shares(args: Arguments, client: Client, out: Output) -> int:
     """List the shares of users and projects, with what they have used."""
     found: list[dict[str, Any]] = []
     projects: dict[str, dict[str, Any]] = {}  # a project with many users is on several pages
@@ -185,7 +185,7 @@ def shares(asked: Arguments, client: Client, out: Output) -> int:
             break
         answer = client.ask("shares", after=after)
     every = sorted([*projects.values(), *found], key=share_place)
-    names = set(asked.words)
+    names = set(args.words)
     chosen = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
     if not answer["weighted"]:
         out.note("Waiting jobs are not ordered by shares: PriorityWeights has no fair-share.")
@@ -204,11 +204,11 @@ def shares(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def _show_changes(asked: Arguments, client: Client, out: Output) -> int:
-    wrong = next((word for word in asked.words if "=" in word), None)
+def _show_changes(args: Arguments, client: Client, out: Output) -> int:
+    wrong = next((word for word in args.words if "=" in word), None)
     if wrong is not None:
         raise usage(f"{wrong!r} would change a parameter", "leave out --history, or write only its name")
-    found = client.ask("parameter_history", names=list(asked.words))["changes"]
+    found = client.ask("parameter_history", names=list(args.words))["changes"]
     if not found:
         out.note("No parameter was ever changed.")
     if found or not out.for_people:
@@ -218,15 +218,15 @@ def _show_changes(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def history(asked: Arguments, client: Client, out: Output) -> int:
+def history(args: Arguments, client: Client, out: Output) -> int:
     """Tell what the jobs that are over were like, or write them as a job log."""
     from headnode.adapters.files.job_logs import write_history
     from headnode.apps.client.history import ask_history, summary
 
-    path, whole = asked.text("swf"), asked.flag("whole-seconds")
+    path, whole = args.text("swf"), args.flag("whole-seconds")
     if whole and path is None:
         raise usage("option --whole-seconds needs --swf", "give --swf FILE too, or leave it out")
-    found = ask_history(client, *period(asked), history_progress())
+    found = ask_history(client, *period(args), history_progress())
     if path is None:
         text = summary(found)
         out.show_table(RecordTable("Cluster", [history_view(text)], text))

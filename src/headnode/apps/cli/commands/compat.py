@@ -24,9 +24,9 @@ FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "lsf": LSF, "qsub": PBS, "c
 QSUB = ("pbs", "gridengine")
 
 
-def install(asked: Arguments, _client: Client, out: Output) -> int:
+def install(args: Arguments, _client: Client, out: Output) -> int:
     """Make the links; a file of the same name that is no such link is left alone and told."""
-    folder, target, links = _folder(asked), _program(), _wanted_links(asked)
+    folder, target, links = _folder(args), _program(), _wanted_links(args)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if taken := [name for name in links if not _may_stand(folder / name)]:
@@ -43,13 +43,13 @@ def install(asked: Arguments, _client: Client, out: Output) -> int:
     return 0
 
 
-def _wanted_links(asked: Arguments) -> "dict[str, str]":
+def _wanted_links(args: Arguments) -> "dict[str, str]":
     """Return the names of the links, and to which other each leads; empty: to `hn`."""
-    families = (asked.text("only") or ",".join(FAMILIES)).split(",")
+    families = (args.text("only") or ",".join(FAMILIES)).split(",")
     for family in families:
         if family not in FAMILIES:
             raise usage(f"there are no programs {family!r}", f"choose from: {', '.join(FAMILIES)}")
-    system = asked.text("qsub") or QSUB[0]
+    system = args.text("qsub") or QSUB[0]
     if system not in QSUB:
         raise usage(f"qsub is of pbs or gridengine, not of {system!r}", f"choose from: {', '.join(QSUB)}")
     names = [name for family in families if family != "qsub" for name in FAMILIES[family]]
@@ -81,9 +81,9 @@ _SECOND_LINKS = tuple(f"{name}.{system}" for name in PBS for system in QSUB)
 EVERY_LINK = (*HPC_PACK, *BATCH_PROGRAMS, *_SECOND_LINKS)
 
 
-def remove(asked: Arguments, _client: Client, out: Output) -> int:
+def remove(args: Arguments, _client: Client, out: Output) -> int:
     """Remove the links of a directory."""
-    folder = _folder(asked)
+    folder = _folder(args)
     links = [folder / name for name in EVERY_LINK if _is_ours(folder / name)]
     try:
         for link in links:
@@ -111,10 +111,10 @@ def show(_asked: Arguments, _client: Client, out: Output) -> int:
     return 0
 
 
-def _folder(asked: Arguments) -> Path:
-    if len(asked.words) != 1:
-        raise usage(f"{len(asked.words)} directories were given", "give one, such as ~/bin")
-    return Path(asked.words[0]).absolute()
+def _folder(args: Arguments) -> Path:
+    if len(args.words) != 1:
+        raise usage(f"{len(args.words)} directories were given", "give one, such as ~/bin")
+    return Path(args.words[0]).absolute()
 
 
 def _program() -> Path:
@@ -134,14 +134,14 @@ def _is_ours(path: Path) -> bool:
     return target.name == "hn" or str(target) in _SECOND_LINKS
 
 
-def run_program(asked: Arguments, client: Client, _out: Output) -> int:
+def run_program(args: Arguments, client: Client, _out: Output) -> int:
     """Run a program that needs no link."""
-    if not asked.words or asked.words[0] not in BATCH_PROGRAMS:
+    if not args.words or args.words[0] not in BATCH_PROGRAMS:
         known = ", ".join(BATCH_PROGRAMS)
-        raise usage(f"{' '.join(asked.words[:1])!r} is not one of the programs", f"choose from: {known}")
+        raise usage(f"{' '.join(args.words[:1])!r} is not one of the programs", f"choose from: {known}")
     from headnode.apps.cli.batch_programs.programs import run_as
 
-    return run_as(asked.words[0], asked.words[1:], client, system=asked.text("qsub") or "")
+    return run_as(args.words[0], args.words[1:], client, system=args.text("qsub") or "")
 
 
 def _may_stand(path: Path) -> bool:

@@ -205,13 +205,13 @@ def _shown(value: "Any") -> str:
 CANDIDATES = "candidates"  # what the scripts ask for, with the command line up to the cursor
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Print a script for the shell that is named, or what such a script asks for."""
-    if asked.words[:1] == [CANDIDATES] and len(asked.words) == 2:
-        for word, note in candidates(asked.words[1], client):
+    if args.words[:1] == [CANDIDATES] and len(args.words) == 2:
+        for word, note in candidates(args.words[1], client):
             out.text(f"{word}\t{note}" if note else word, {"word": word, "said": note})
         return 0
-    shell = asked.words[0] if len(asked.words) == 1 else ""
+    shell = args.words[0] if len(args.words) == 1 else ""
     if shell not in SCRIPTS:
         raise usage("no supported shell is named", f"write: hn completion {'|'.join(SCRIPTS)}")
     out.text(SCRIPTS[shell], {"shell": shell, "script": SCRIPTS[shell]})

@@ -25,28 +25,28 @@ _TIMES = {"allocation-time": "allocation_time", "idle": "idle_time", "margin": "
 _MONEY = {"price": "node_price", "cost-most": "most_cost"}
 
 
-def add(asked: Arguments, client: Client, out: Output) -> int:
+def add(args: Arguments, client: Client, out: Output) -> int:
     """Add an elastic pool, or change one."""
     from headnode.core.formats.text.quantities import parse_span
 
     fields: dict[str, Any] = {
-        name: text for name in ("resource", "python") if (text := asked.text(name)) is not None
+        name: text for name in ("resource", "python") if (text := args.text(name)) is not None
     }
     for option, field in _NUMBERS.items():
-        if asked.number(option) is not None:
-            fields[field] = asked.number(option)
-    if (memory := asked.memory("memory")) is not None:
+        if args.number(option) is not None:
+            fields[field] = args.number(option)
+    if (memory := args.memory("memory")) is not None:
         fields["memory"] = memory
     for option, field in _TIMES.items():
-        if (text := asked.text(option)) is not None:
+        if (text := args.text(option)) is not None:
             fields[field] = parse_span(text)
-    if asked.number("node-hours-most") is not None:
-        fields["most_node_hours"] = float(asked.number("node-hours-most") or 0)
+    if args.number("node-hours-most") is not None:
+        fields["most_node_hours"] = float(args.number("node-hours-most") or 0)
     for option, field in _MONEY.items():
-        if (text := asked.text(option)) is not None:
+        if (text := args.text(option)) is not None:
             fields[field] = _money(option, text)
     answer = client.ask(
-        "set_elastic_pool", name=the_name(asked, "elastic pool", "see: hn elastic list"), **fields
+        "set_elastic_pool", name=the_name(args, "elastic pool", "see: hn elastic list"), **fields
     )
     name = answer["pool"]["name"]
     out.outcome(f"Elastic pool {name} has been set. See it at work: hn elastic view {name}", answer, name)
@@ -60,7 +60,7 @@ def _money(option: str, text: str) -> float:
         raise usage(f"--{option} is {text!r}", "write a number, such as 0.35") from None
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every elastic pool."""
     found = client.ask("elastic_pools")["pools"]
     out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
@@ -88,9 +88,9 @@ def _state(one: "Mapping[str, Any]") -> str:
     return f"paused: {one['paused']}" if one["paused"] else str(one["says"])
 
 
-def view(asked: Arguments, client: Client, out: Output) -> int:
+def view(args: Arguments, client: Client, out: Output) -> int:
     """Show one elastic pool."""
-    found = client.ask("elastic_pool", name=the_name(asked, "elastic pool", "see: hn elastic list"))["pool"]
+    found = client.ask("elastic_pool", name=the_name(args, "elastic pool", "see: hn elastic list"))["pool"]
     fields = {key.replace("_", " "): value for key, value in found.items() if key != "allocations"}
     rows = [{"Property": key, "Value": "" if value is None else str(value)} for key, value in fields.items()]
     for each in found["allocations"]:
@@ -103,15 +103,15 @@ def view(asked: Arguments, client: Client, out: Output) -> int:
 def _change(verb: str, done: str) -> "Run":
     """Return a command that asks `verb` for each elastic pool."""
 
-    def run(asked: Arguments, client: Client, out: Output) -> int:
-        if not asked.words:
+    def run(args: Arguments, client: Client, out: Output) -> int:
+        if not args.words:
             raise usage("no elastic pool was given", "give the names of one or more: hn elastic list")
-        reason = {"reason": text} if (text := asked.text("reason")) is not None else {}
+        reason = {"reason": text} if (text := args.text("reason")) is not None else {}
 
         def deed(name: str) -> None:
             out.outcome(f"Elastic pool {name} {done}.", client.ask(verb, name=name, **reason), name)
 
-        return for_each(asked.words, deed, out)
+        return for_each(args.words, deed, out)
 
     return run
 

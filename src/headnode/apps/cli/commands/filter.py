@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COLUMNS = ("Name", "Kind", "Jobs", "Dialect", "Program")
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every filter, in the order in which they are asked."""
     answer = client.ask("filters")
     found = answer["filters"]
@@ -37,20 +37,20 @@ def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG0
     return 0
 
 
-def test(asked: Arguments, client: Client, out: Output) -> int:
+def test(args: Arguments, client: Client, out: Output) -> int:
     """Call one filter about a job file, and print what would happen; 1 when the job would not go on."""
-    if len(asked.words) != 2:
+    if len(args.words) != 2:
         raise usage("a filter and a job file are needed", "write: hn filter test FILTER JOBFILE")
-    name, path = asked.words
+    name, path = args.words
     answer = client.ask(
         "test_filter",
         filter=name,
         jobfile=read_job_file(path),
-        kind=asked.text("kind") or "",
-        dialect=asked.text("from"),
-        running=asked.flag("running"),
-        backfill=asked.flag("backfill"),
-        resources=asked.number("resources") or 1,
+        kind=args.text("kind") or "",
+        dialect=args.text("from"),
+        running=args.flag("running"),
+        backfill=args.flag("backfill"),
+        resources=args.number("resources") or 1,
     )
     out.text("\n".join(_lines(answer)), answer)
     return 0 if answer["exit_code"] == 0 or _goes_on(answer) else 1

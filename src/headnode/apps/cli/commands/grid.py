@@ -34,24 +34,24 @@ TYPE_CHECKING = False
 _MAX_PROXY = 32_768  # characters
 
 
-def submit(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001 - the service is asked
+def submit(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001 - the service is asked
     """Create a job and start it; its definitions in files are sent, with values for names."""
     import uuid
 
     from headnode.core.formats.grid import GridOptions, whole_description
     from headnode.core.model.errors import HeadnodeError
 
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise usage("one job file is needed", "for example: hn grid submit job.js --set who=ada")
-    path = asked.words[0]
+    path = args.words[0]
     text = read_job_file(path)
     files = {name: content.encode() for name, content in files_beside(path, text).items()}
-    how = GridOptions(variables=values_given(asked), files=files)
+    how = GridOptions(variables=values_given(args), files=files)
     definition = whole_description(text, how)
-    service = _service(asked)
-    job = service.create(definition, **_credential(asked))
+    service = _service(args)
+    job = service.create(definition, **_credential(args))
     uri = service.uri(job)
-    if asked.flag("no-start"):
+    if args.flag("no-start"):
         out.outcome(f"Job has been created. ID: {job}.", {"job": job, "uri": uri, "started": False}, job)
         return 0
     try:
@@ -63,7 +63,7 @@ def submit(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
     return 0
 
 
-def _service(asked: Arguments) -> "PilotService":
+def _service(args: Arguments) -> "PilotService":
     """Return the service to ask.
 
     Raises:  BadRequest ``usage`` without an address; as `web_route`.
@@ -72,19 +72,19 @@ def _service(asked: Arguments) -> "PilotService":
     from headnode.apps.client.web_connection import web_route
 
     gateway = os.environ.get("HEADNODE_URL", "").rstrip("/")
-    address = asked.text("service") or (f"{gateway}/pilot" if gateway else "")
+    address = args.text("service") or (f"{gateway}/pilot" if gateway else "")
     if not address:
         raise usage("no service is named", "add --service https://HOST:PORT/pilot, or set HEADNODE_URL")
     token, authorities = os.environ.get("HEADNODE_TOKEN", ""), os.environ.get("HEADNODE_CA_FILE", "")
     return PilotService(web_route(address, token, authorities))
 
 
-def _credential(asked: Arguments) -> dict[str, str]:
+def _credential(args: Arguments) -> dict[str, str]:
     """Return with what the files of the job are transferred: the name of a delegation, or a proxy.
 
     Raises:  BadRequest ``usage``, ``job-file``.
     """
-    name, path = asked.text("delegation"), asked.text("proxy")
+    name, path = args.text("delegation"), args.text("proxy")
     if name and path:
         raise usage("both a delegation and a proxy are named", "give one of them")
     if name:

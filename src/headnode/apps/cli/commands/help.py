@@ -236,15 +236,15 @@ def _text(text: str) -> str:
     return f"\\&{plain}" if plain[:1] in (".", "'") else plain
 
 
-def show_manual(asked: Arguments, _client: Client, out: Output) -> int:
+def show_manual(args: Arguments, _client: Client, out: Output) -> int:
     """Show a page, print it, or write all of them."""
 
-    if (directory := asked.text("directory")) is not None:
-        return _write_pages(directory, asked, out)
-    if len(asked.words) > 2:
-        raise usage(f"{' '.join(asked.words)!r} is not a command", "write: hn man job submit, for example")
-    page = man_page(asked.words)
-    if out.width is not None and not asked.flag("source"):
+    if (directory := args.text("directory")) is not None:
+        return _write_pages(directory, args, out)
+    if len(args.words) > 2:
+        raise usage(f"{' '.join(args.words)!r} is not a command", "write: hn man job submit, for example")
+    page = man_page(args.words)
+    if out.width is not None and not args.flag("source"):
         return _show_page(page)
     out.text(page, {"page": page})
     return 0
@@ -266,13 +266,13 @@ def _show_page(page: str) -> int:
         ) from None
 
 
-def _write_pages(directory: str, asked: Arguments, out: Output) -> int:
+def _write_pages(directory: str, args: Arguments, out: Output) -> int:
     from pathlib import Path
 
     from headnode.core.model.errors import BadRequest
 
-    if asked.words:
-        raise usage(f"all pages are written, not {asked.words[0]!r} alone", "leave out the command")
+    if args.words:
+        raise usage(f"all pages are written, not {args.words[0]!r} alone", "leave out the command")
     folder, pages = Path(directory), dict(every_page())
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -53,14 +53,14 @@ def _change_jobs(
     states:      in which jobs are selected; None: all that have not ended
     """
 
-    def run(asked: Arguments, client: Client, out: Output) -> int:
+    def run(args: Arguments, client: Client, out: Output) -> int:
         def deed(job: int) -> None:
-            answer = client.ask(verb, job=job, **fields(asked))
+            answer = client.ask(verb, job=job, **fields(args))
             out.outcome(f"Job {job} has been {sentence(answer)}", answer, job)
 
         if one_by_one:
-            return for_each(job_ids(asked.words), deed, out)
-        return for_each(selected_jobs(asked, client, out, states=states), deed, out)
+            return for_each(job_ids(args.words), deed, out)
+        return for_each(selected_jobs(args, client, out, states=states), deed, out)
 
     return run
 
@@ -69,10 +69,10 @@ def _end_jobs(verb: str, word: str) -> "Run":
     """Return a command that ends jobs, or all jobs of a group in one step."""
     end = _change_jobs(f"{verb}_job", lambda answer: f"{word}.{_still_ending(answer)}", _end_fields)
 
-    def run(asked: Arguments, client: Client, out: Output) -> int:
-        if group_named(asked) is not None:
-            return _stop_group(f"{verb}_group", word, asked, client, out)
-        return end(asked, client, out)
+    def run(args: Arguments, client: Client, out: Output) -> int:
+        if group_named(args) is not None:
+            return _stop_group(f"{verb}_group", word, args, client, out)
+        return end(args, client, out)
 
     return run
 
@@ -85,9 +85,9 @@ def _with(jobs: "list[int]") -> str:
     return f" Requeued with it, since they wait for it: {named}."
 
 
-def _stop_group(verb: str, word: str, asked: Arguments, client: Client, out: Output) -> int:
+def _stop_group(verb: str, word: str, args: Arguments, client: Client, out: Output) -> int:
     """Stop all jobs of a group in one step; tell each; return 1 when some could not be."""
-    answer = client.ask(verb, **group_fields(asked), **_end_fields(asked))
+    answer = client.ask(verb, **group_fields(args), **_end_fields(args))
     if not answer["jobs"] and not answer["refused"]:
         note_empty_group(answer["group"], out)
     for one in answer["jobs"]:
@@ -99,7 +99,7 @@ def _stop_group(verb: str, word: str, asked: Arguments, client: Client, out: Out
     return 1 if answer["refused"] else 0
 
 
-def clone(asked: Arguments, client: Client, out: Output) -> int:
+def clone(args: Arguments, client: Client, out: Output) -> int:
     """Make a new job like each of these."""
     from headnode.apps.cli.shell import remember
 
@@ -109,14 +109,14 @@ def clone(asked: Arguments, client: Client, out: Output) -> int:
         note_losses(answer["report"], f"job {answer['job']}", out)
         out.outcome(f"Job {job} has been cloned. ID: {answer['job']}.", answer, answer["job"])
 
-    return for_each(job_ids(asked.words), deed, out)
+    return for_each(job_ids(args.words), deed, out)
 
 
-def _end_fields(asked: Arguments) -> "Fields":
+def _end_fields(args: Arguments) -> "Fields":
     return {
-        "message": asked.text("message"),
-        "force": asked.flag("force") or None,
-        "graceful": asked.flag("graceful") or None,
+        "message": args.text("message"),
+        "force": args.flag("force") or None,
+        "graceful": args.flag("graceful") or None,
     }
 
 
@@ -127,22 +127,22 @@ def _still_ending(answer: "dict[str, object]") -> str:
 _HOLD_NAME = CliOption("name", "NAME", "Name of the hold (default: user)")
 
 
-def _hold_fields(asked: Arguments) -> "Fields":
-    return {"name": asked.text("name"), "message": asked.text("message")}
+def _hold_fields(args: Arguments) -> "Fields":
+    return {"name": args.text("name"), "message": args.text("message")}
 
 
-def _release_fields(asked: Arguments) -> "Fields":
-    return {"name": asked.text("name"), "all": asked.flag("all") or None}
+def _release_fields(args: Arguments) -> "Fields":
+    return {"name": args.text("name"), "all": args.flag("all") or None}
 
 
 def _suspended(answer: "dict[str, Any]") -> str:
     return "suspended." + (" Its processes are being stopped." if answer["state"] == "suspending" else "")
 
 
-def _signal_jobs(asked: Arguments, client: Client, out: Output) -> int:
-    if not (signal := asked.text("signal")):
+def _signal_jobs(args: Arguments, client: Client, out: Output) -> int:
+    if not (signal := args.text("signal")):
         raise BadRequest(code="usage", what="no signal is named", fix="write, for example, --signal USR1")
-    fields = {"signal": signal, "target": asked.text("to") or "all", "task": asked.number("task")}
+    fields = {"signal": signal, "target": args.text("to") or "all", "task": args.number("task")}
 
     def deed(job: int) -> None:
         answer = client.ask("signal_job", job=job, **fields)
@@ -150,7 +150,7 @@ def _signal_jobs(asked: Arguments, client: Client, out: Output) -> int:
         if answer["silent"]:
             out.note(f"no answer from {', '.join(answer['silent'])}: it may have arrived there")
 
-    return for_each(selected_jobs(asked, client, out), deed, out)
+    return for_each(selected_jobs(args, client, out), deed, out)
 
 
 def _sent(answer: "dict[str, Any]") -> str:

@@ -18,30 +18,30 @@ TASK_FILE = CliOption(
 )
 
 
-def add_task(asked: Arguments, client: Client, out: Output) -> int:
+def add_task(args: Arguments, client: Client, out: Output) -> int:
     """Add the task and print its address."""
-    job = job_id(asked.words[:1])
-    if (path := asked.text("taskfile")) is not None:
-        return _add_from_file(job, path, asked, client, out)
-    if len(asked.words) < 2:
+    job = job_id(args.words[:1])
+    if (path := args.text("taskfile")) is not None:
+        return _add_from_file(job, path, args, client, out)
+    if len(args.words) < 2:
         raise usage("the task has no program", "write it after the options: hn job add ID [options] PROGRAM")
-    task = task_terms(asked, asked.words[1:])
-    apply_shell(task, asked, client)
-    answer = client.ask("add_tasks", job=job, tasks=[task], idempotency=asked.text(KEY.name))
+    task = task_terms(args, args.words[1:])
+    apply_shell(task, args, client)
+    answer = client.ask("add_tasks", job=job, tasks=[task], idempotency=args.text(KEY.name))
     return _show_added(job, answer, out)
 
 
-def _add_from_file(job: int, path: str, asked: Arguments, client: Client, out: Output) -> int:
+def _add_from_file(job: int, path: str, args: Arguments, client: Client, out: Output) -> int:
     """Add the tasks of a file."""
     from headnode.apps.cli.catalogue import COMMON_OPTIONS
     from headnode.apps.cli.job_files import read_job_file
 
     anyway = {"taskfile", KEY.name, *(option.name for option in COMMON_OPTIONS)}
-    others = [name for name in asked.options if name not in anyway]
-    if len(asked.words) > 1 or others:
-        what = asked.words[1] if len(asked.words) > 1 else f"option {others[0]!r}"
+    others = [name for name in args.options if name not in anyway]
+    if len(args.words) > 1 or others:
+        what = args.words[1] if len(args.words) > 1 else f"option {others[0]!r}"
         raise usage(f"a task file was given, and {what} too", "give one of them")
-    answer = client.ask("add_tasks", job=job, jobfile=read_job_file(path), idempotency=asked.text(KEY.name))
+    answer = client.ask("add_tasks", job=job, jobfile=read_job_file(path), idempotency=args.text(KEY.name))
     return _show_added(job, answer, out)
 
 
@@ -55,41 +55,39 @@ def _show_added(job: int, answer: "dict[str, Any]", out: Output) -> int:
     return 0
 
 
-def new_job(asked: Arguments, client: Client, out: Output) -> int:
+def new_job(args: Arguments, client: Client, out: Output) -> int:
     """Make the job and print its id, which is the fourth word for scripts that cut it out."""
-    file = asked.text("jobfile") or job_file_among(asked.words)
-    if asked.words and asked.words != [file]:
-        raise usage(
-            f"a new job takes no program, such as {asked.words[0]!r}", "add tasks with: hn job add ID"
-        )
+    file = args.text("jobfile") or job_file_among(args.words)
+    if args.words and args.words != [file]:
+        raise usage(f"a new job takes no program, such as {args.words[0]!r}", "add tasks with: hn job add ID")
     if file is None:
-        refuse_how(asked)
-    described = described_by(asked, file, client) if file is not None else {}
-    key = asked.text(KEY.name)
-    answer = client.ask("create_job", terms=job_terms(asked) or None, idempotency=key, **described)
+        refuse_how(args)
+    described = described_by(args, file, client) if file is not None else {}
+    key = args.text(KEY.name)
+    answer = client.ask("create_job", terms=job_terms(args) or None, idempotency=key, **described)
     remember(int(answer["job"]))
     if answer.get("report"):
         from headnode.apps.cli.output import note_losses
 
         note_losses(answer["report"], file or "job", out)
     for job in answer.get("jobs", [answer["job"]]):
-        out.outcome(f"{_created_sentence(asked, client)}, ID: {job}", answer | {"job": job}, job)
+        out.outcome(f"{_created_sentence(args, client)}, ID: {job}", answer | {"job": job}, job)
     return 0
 
 
-def _created_sentence(asked: Arguments, client: Client) -> str:
+def _created_sentence(args: Arguments, client: Client) -> str:
     """Return how to tell of a new job, before its id: scripts of HPC Pack look for its words."""
-    if not asked.hpc_pack:
+    if not args.hpc_pack:
         return "Job queued"
     from headnode.apps.cli.hpc_pack_programs import CREATED, dialect_of_sentences
 
     return CREATED[dialect_of_sentences(client)]
 
 
-def modify_job(asked: Arguments, client: Client, out: Output) -> int:
+def modify_job(args: Arguments, client: Client, out: Output) -> int:
     """Change the job; tell what is different now."""
-    job, terms = job_id(asked.words), job_terms(asked)
-    percent, message = asked.number("progress"), asked.text("progressmsg")
+    job, terms = job_id(args.words), job_terms(args)
+    percent, message = args.number("progress"), args.text("progressmsg")
     if not terms and percent is None and message is None:
         raise usage(
             "nothing is to be changed", "give the options that are to be different, such as /priority:Highest"
@@ -122,9 +120,9 @@ TO = CliOption(
 )
 
 
-def export_job(asked: Arguments, client: Client, out: Output) -> int:
+def export_job(args: Arguments, client: Client, out: Output) -> int:
     """Print the job file; what the language cannot say is noted beside it."""
-    return print_job_file(job_id(asked.words), asked.text("to"), client, out)
+    return print_job_file(job_id(args.words), args.text("to"), client, out)
 
 
 def print_job_file(job: int, dialect: str | None, client: Client, out: Output) -> int:

@@ -21,27 +21,27 @@ WIDE_FROM = 130  # columns of a terminal
 _OF_LISTS = ("since", "until", "user", "state", "project", "limit")
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Show the jobs that were named, or list those of a period."""
-    if not asked.words:
-        return _list(asked, client, out)
-    if other := next((name for name in _OF_LISTS if name in asked.options), None):
+    if not args.words:
+        return _list(args, client, out)
+    if other := next((name for name in _OF_LISTS if name in args.options), None):
         raise usage(f"option {other!r} is about lists, and ids were given", "leave one of them out")
     jobs: list[Answer] = []
 
     def look(job: int) -> None:
         jobs.extend(client.ask("job_efficiency", job=job)["jobs"])
 
-    status = for_each(job_ids(asked.words), look, out)
+    status = for_each(job_ids(args.words), look, out)
     if jobs:
         data = jobs[0] if len(jobs) == 1 else jobs
         out.show_table(RecordTable("Id", [efficiency.view(job) for job in jobs], data))
     return status
 
 
-def _list(asked: Arguments, client: Client, out: Output) -> int:
-    limit = asked.number("limit")
-    found, more = _fetched(asked, client)
+def _list(args: Arguments, client: Client, out: Output) -> int:
+    limit = args.number("limit")
+    found, more = _fetched(args, client)
     found.sort(key=efficiency.by_waste)
     users = efficiency.totals(found)
     page = found[: PAGE if limit is None else max(0, limit)]
@@ -61,19 +61,19 @@ def _list(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def _fetched(asked: Arguments, client: Client) -> "tuple[list[Answer], int | None]":
+def _fetched(args: Arguments, client: Client) -> "tuple[list[Answer], int | None]":
     """Return the jobs of the period, the newest of them if there are too many; and where the others begin."""
     import time
 
-    since, until = period(asked)
+    since, until = period(args)
     if since is None and until is None:
         since = time.time() - 7 * DAY
-    states = asked.text("state")
-    user = asked.text("user")
+    states = args.text("state")
+    user = args.text("user")
     fields = {
         "owner": "" if user is None else None if user == "*" else user,
         "states": ENDED_STATES if states is None else read_states(states),
-        "project": asked.text("project"),
+        "project": args.text("project"),
         "since": since,
         "until": until,
     }

@@ -68,9 +68,9 @@ def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: C
 MAX_TIMES = 5
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Explain the job."""
-    number = job_id(asked.words)
+    number = job_id(args.words)
     if not out.for_people:
         out.text(str(number), client.ask("explain_job", job=number))
         return 0

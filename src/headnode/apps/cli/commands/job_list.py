@@ -23,17 +23,17 @@ ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ende
 _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """List the jobs that were asked for."""
-    limit = asked.number("limit")
-    if asked.flag("site"):
+    limit = args.number("limit")
+    if args.flag("site"):
         from headnode.apps.cli.site import show_jobs
 
-        return show_jobs(asked, client, out, PAGE if limit is None else limit)
-    answer = _fetched(asked, client, PAGE if limit is None else limit)
+        return show_jobs(args, client, out, PAGE if limit is None else limit)
+    answer = _fetched(args, client, PAGE if limit is None else limit)
     data = answer["jobs"] if "group" not in answer else {"group": answer["group"], "jobs": answer["jobs"]}
     out.show_table(_sheet(answer, data, out.width))
-    if not answer["jobs"] and out.for_people and _default(asked) and answer.get("total"):
+    if not answer["jobs"] and out.for_people and _default(args) and answer.get("total"):
         out.note(
             "none of your jobs is queued or running; to list those that have ended: hn job list --state '*'"
         )
@@ -65,16 +65,16 @@ def _sheet(answer: "Answer", data: "Any", width: int | None) -> RecordTable:
     )
 
 
-def _fetched(asked: Arguments, client: Client, limit: int) -> "Answer":
+def _fetched(args: Arguments, client: Client, limit: int) -> "Answer":
     """Return up to `limit` jobs; to sort them, as many as are looked at for that."""
-    order = _order(asked)
-    since, until = period(asked)
+    order = _order(args)
+    since, until = period(args)
     fields = {
-        "owner": _owner(asked),
-        "states": _states(asked),
-        "group": asked.text("group"),
-        "name": asked.text("name"),
-        "project": asked.text("projectname"),
+        "owner": _owner(args),
+        "states": _states(args),
+        "group": args.text("group"),
+        "name": args.text("name"),
+        "project": args.text("projectname"),
         "since": since,
         "until": until,
     }
@@ -84,7 +84,7 @@ def _fetched(asked: Arguments, client: Client, limit: int) -> "Answer":
         or limit > MAX_PAGE
         or any(fields[name] is not None for name in ("name", "project", "since", "until"))
     )
-    answer = client.ask("jobs", before=asked.number("before"), limit=most, **fields)
+    answer = client.ask("jobs", before=args.number("before"), limit=most, **fields)
     while piecewise and answer["more"] is not None and len(answer["jobs"]) < most:
         further = client.ask("jobs", before=answer["more"], limit=most - len(answer["jobs"]), **fields)
         answer = further | {"jobs": answer["jobs"] + further["jobs"]}
@@ -102,12 +102,12 @@ def _sorted(answer: "Answer", order: str, limit: int) -> "Answer":
     return answer | {"jobs": jobs[:limit]} | more
 
 
-def _order(asked: Arguments) -> str:
+def _order(args: Arguments) -> str:
     """Return what to sort by; "" for nothing.
 
     Raises:  BadRequest ``usage``.
     """
-    order = (asked.text("sort") or "").lower()
+    order = (args.text("sort") or "").lower()
     if order and order.lstrip("-") not in ORDERS:
         raise usage(
             f"jobs are not sorted by {order!r}", f"choose from: {', '.join(ORDERS)}; -{ORDERS[0]} backwards"
@@ -115,21 +115,21 @@ def _order(asked: Arguments) -> str:
     return order
 
 
-def _default(asked: Arguments) -> bool:
-    return not {"state", "all", "user", "group", "name", "projectname", "before", *_PAST} & {*asked.options}
+def _default(args: Arguments) -> bool:
+    return not {"state", "all", "user", "group", "name", "projectname", "before", *_PAST} & {*args.options}
 
 
-def _owner(asked: Arguments) -> str | None:
-    user = asked.text("user")
+def _owner(args: Arguments) -> str | None:
+    user = args.text("user")
     if user is not None:
         return None if user == "*" else user
-    return None if asked.flag("all") else ""
+    return None if args.flag("all") else ""
 
 
-def _states(asked: Arguments) -> "list[str] | None":
-    if asked.text("state") is None:
-        return None if asked.flag("all") or any(name in asked.options for name in _PAST) else LIVING
-    return read_states(asked.text("state"))
+def _states(args: Arguments) -> "list[str] | None":
+    if args.text("state") is None:
+        return None if args.flag("all") or any(name in args.options for name in _PAST) else LIVING
+    return read_states(args.text("state"))
 
 
 def _trailer(answer: "Answer") -> str:

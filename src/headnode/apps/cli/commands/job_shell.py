@@ -33,18 +33,18 @@ OPTIONS = (
 )
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Sit down at a terminal of a job; return the exit status of the program that ran there."""
 
-    job, own = _job(asked, client, out)
+    job, own = _job(args, client, out)
     with canceled_on_failure(client, job) if own else nullcontext():
-        return _converse(asked, client, job, out, own=own)
+        return _converse(args, client, job, out, own=own)
 
 
-def _converse(asked: Arguments, client: Client, job: int, out: Output, *, own: bool) -> int:
+def _converse(args: Arguments, client: Client, job: int, out: Output, *, own: bool) -> int:
     """Connect to the terminal of a job; return the exit status of the program there."""
     rows, columns, kind = terminal_size()
-    command = command_line(asked.words) if asked.words and not own else None
+    command = command_line(args.words) if args.words and not own else None
     conversation = client.begin("shell", job=job, command=command, rows=rows, columns=columns, kind=kind)
     try:
         return _join(conversation, job, out)
@@ -72,22 +72,22 @@ def canceled_on_failure(client: Client, job: int) -> Iterator[None]:
         raise
 
 
-def _job(asked: Arguments, client: Client, out: Output) -> "tuple[int, bool]":
+def _job(args: Arguments, client: Client, out: Output) -> "tuple[int, bool]":
     """Return the job, and whether it is one that was made for this."""
-    if (named := asked.text("job")) is not None:
+    if (named := args.text("job")) is not None:
         from headnode.apps.cli.arguments import job_id
 
         anyway = ("job", *(option.name for option in COMMON_OPTIONS))
-        others = [name for name in asked.options if name not in anyway]
+        others = [name for name in args.options if name not in anyway]
         if others:
             raise usage(
                 f"job {named} exists already, and /{others[0]} describes a new one", "leave out one of them"
             )
         return job_id([named]), False
-    terms = {"jobname": "shell", **job_terms(asked), "interactive": "true"}
+    terms = {"jobname": "shell", **job_terms(args), "interactive": "true"}
     terms.pop("rununtilcanceled", None)  # it ends with its program; else it would be an allocation
-    task = {"rerunnable": "false", **only_task_terms(asked, asked.words or [""])}
-    apply_shell(task, asked, client)
+    task = {"rerunnable": "false", **only_task_terms(args, args.words or [""])}
+    apply_shell(task, args, client)
     job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])
     remember(job)
     out.note(f"job {job} is submitted")

@@ -57,46 +57,46 @@ OPTIONS = (
 )
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
-    _refuse_queue_of_pbs(asked, client)
-    several = len(asked.words) > 1 and all(map(looks_like_job_file, asked.words))
-    if LINES in asked.options or (several and "jobfile" not in asked.options):
-        return _submit_many(asked, client, out)
-    if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
-        asked.options["jobfile"], asked.words = [file], []
-    if "password" in asked.options:
+    _refuse_queue_of_pbs(args, client)
+    several = len(args.words) > 1 and all(map(looks_like_job_file, args.words))
+    if LINES in args.options or (several and "jobfile" not in args.options):
+        return _submit_many(args, client, out)
+    if "jobfile" not in args.options and (file := job_file_among(args.words)):
+        args.options["jobfile"], args.words = [file], []
+    if "password" in args.options:
         out.note("the password was not needed and is ignored; others can read it on a command line")
-    if "group" in asked.options:
-        return _submit_group(asked, client, out)
-    if asked.flag("dryrun"):
-        return _dry_run(asked, client, out)
-    request = _request(asked, client)
-    if "script" in request and (more := [word for word in asked.words[1:] if _is_for_a_scheduler(word)]):
-        out.note(f"{more[0]!r} is an argument of {asked.words[0]!r}, not a job: submit each script alone")
-    answer = client.ask("submit_job", idempotency=asked.text(KEY.name), **request)
+    if "group" in args.options:
+        return _submit_group(args, client, out)
+    if args.flag("dryrun"):
+        return _dry_run(args, client, out)
+    request = _request(args, client)
+    if "script" in request and (more := [word for word in args.words[1:] if _is_for_a_scheduler(word)]):
+        out.note(f"{more[0]!r} is an argument of {args.words[0]!r}, not a job: submit each script alone")
+    answer = client.ask("submit_job", idempotency=args.text(KEY.name), **request)
     job = int(answer["job"])
     jobs = [int(one) for one in answer.get("jobs", [job])]
     remember(job)
     if answer.get("report"):
         from headnode.apps.cli.output import note_losses
 
-        note_losses(answer["report"], _source(asked, request), out)
-    waits = asked.flag("wait")
-    if not (waits and asked.flag("json")):  # then the document at the end holds the id
+        note_losses(answer["report"], _source(args, request), out)
+    waits = args.flag("wait")
+    if not (waits and args.flag("json")):  # then the document at the end holds the id
         _print_submitted(jobs, answer, out)
     for task in request.get("tasks", ()):
-        note_directory(task, asked, out)
+        note_directory(task, args, out)
     return _wait(jobs, client, out) if waits else 0
 
 
-def _refuse_queue_of_pbs(asked: Arguments, client: Client) -> None:
+def _refuse_queue_of_pbs(args: Arguments, client: Client) -> None:
     """Refuse ``-q QUEUE``, as qsub and bsub have it: here it would run QUEUE as a program, with few words."""
-    if asked.spelled.get("quiet") != "-q" or not asked.words:
+    if args.spelled.get("quiet") != "-q" or not args.words:
         return
     import shutil
 
-    word = asked.words[0]
+    word = args.words[0]
     templates = {each["name"].casefold() for each in client.ask("templates")["templates"]}
     is_template = word.casefold() in templates
     found = os.path.exists(word) or " " in word or shutil.which(word) is not None  # noqa: PTH110 (pathlib costs 6 ms)
@@ -108,17 +108,17 @@ def _refuse_queue_of_pbs(asked: Arguments, client: Client) -> None:
     )
 
 
-def _submit_many(asked: Arguments, client: Client, out: Output) -> int:
+def _submit_many(args: Arguments, client: Client, out: Output) -> int:
     """Submit several job files, or the lines of a file; tell what is refused and go on, or stop."""
     from headnode.apps.cli.many_jobs import in_requests, submissions
 
-    if asked.flag("dryrun"):
+    if args.flag("dryrun"):
         raise usage("a dry run is for one job", "give one program or one job file")
-    all_or_none, key = asked.flag(ALL_OR_NONE), asked.text(KEY.name)
+    all_or_none, key = args.flag(ALL_OR_NONE), args.text(KEY.name)
     submitted: list[int] = []
     worst = 0
-    awareness = _awareness(asked)
-    for number, request in enumerate(in_requests(submissions(asked, client), all_or_none=all_or_none)):
+    awareness = _awareness(args)
+    for number, request in enumerate(in_requests(submissions(args, client), all_or_none=all_or_none)):
         answer = client.ask(
             "submit_jobs",
             submissions=[{**_without_none(fields), "awareness": awareness} for _, fields in request],
@@ -128,10 +128,10 @@ def _submit_many(asked: Arguments, client: Client, out: Output) -> int:
         if answer["jobs"]:
             submitted += map(int, answer["jobs"])
             remember(submitted[-1])
-        if answer["jobs"] and not (asked.flag("wait") and asked.flag("json")):
+        if answer["jobs"] and not (args.flag("wait") and args.flag("json")):
             _print_submitted(submitted[-len(answer["jobs"]) :], answer, out)
         worst = max(worst, _print_results(request, answer["submissions"], out))
-    if asked.flag("wait") and submitted:
+    if args.flag("wait") and submitted:
         worst = max(worst, _wait(submitted, client, out, together=True))
     return worst
 
@@ -158,17 +158,17 @@ def _print_results(
     return refused
 
 
-def _source(asked: Arguments, request: "dict[str, Any]") -> str:
+def _source(args: Arguments, request: "dict[str, Any]") -> str:
     """Return the file that describes the job, as a report names it."""
-    return asked.text("jobfile") or (asked.words[0] if "script" in request else "job")
+    return args.text("jobfile") or (args.words[0] if "script" in request else "job")
 
 
-def _batch_script(asked: Arguments, client: Client) -> "dict[str, Any] | None":
+def _batch_script(args: Arguments, client: Client) -> "dict[str, Any] | None":
     """Return the script as the head gets it, if the program is a batch script of another scheduler."""
-    program = asked.words[0] if asked.words else ""
+    program = args.words[0] if args.words else ""
     if not _is_for_a_scheduler(program):
         return None
-    return described_script(program, asked, client)
+    return described_script(program, args, client)
 
 
 def _is_for_a_scheduler(program: str) -> bool:
@@ -190,20 +190,20 @@ def _is_for_a_scheduler(program: str) -> bool:
     return any(b"\n" + mark.encode() in b"\n" + start for mark in SCRIPT_MARKS.values())
 
 
-def _submit_group(asked: Arguments, client: Client, out: Output) -> int:
+def _submit_group(args: Arguments, client: Client, out: Output) -> int:
     """Submit what 'hn job new' made of a file with several jobs."""
     anyway = ("group", "wait", *(option.name for option in COMMON_OPTIONS))
-    others = [name for name in asked.options if name not in anyway]
-    if asked.words or others:
-        what = asked.words[0] if asked.words else f"option {others[0]!r}"
+    others = [name for name in args.options if name not in anyway]
+    if args.words or others:
+        what = args.words[0] if args.words else f"option {others[0]!r}"
         raise usage(f"a group was named, and {what} too", "a group is submitted as it was made")
-    answer = client.ask("submit_group", group=asked.text("group"))
+    answer = client.ask("submit_group", group=args.text("group"))
     jobs = [int(job) for job in answer["jobs"]]
     if not jobs:
         out.note(f"all jobs of group {answer['group']!r} were submitted before")
         return 0
-    waits = asked.flag("wait")
-    if not (waits and asked.flag("json")):
+    waits = args.flag("wait")
+    if not (waits and args.flag("json")):
         _print_submitted(jobs, answer, out)
     return _wait(jobs, client, out, together=True) if waits else 0
 
@@ -217,57 +217,57 @@ def _print_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: Output) -
         out.outcome(f"Job has been submitted. ID: {job}.", answer, job)
 
 
-def _dry_run(asked: Arguments, client: Client, out: Output) -> int:
+def _dry_run(args: Arguments, client: Client, out: Output) -> int:
     from headnode.apps.cli.commands.job_explain import explain_dry_run
 
-    if asked.flag("wait"):
+    if args.flag("wait"):
         raise usage("a dry run submits nothing to wait for", "leave out --wait or --dry-run")
-    return explain_dry_run(lambda: _request(asked, client), asked.text("jobfile"), client, out)
+    return explain_dry_run(lambda: _request(args, client), args.text("jobfile"), client, out)
 
 
-def _request(asked: Arguments, client: Client) -> "dict[str, Any]":
-    if (script := _batch_script(asked, client)) is not None:
-        _refuse_task_options(asked)
-        return {**script, "awareness": _awareness(asked), "terms": job_terms(asked) or None}
-    made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
-    if made is None and file is None and not words and asked.text("rununtilcanceled"):
-        _refuse_task_options(asked)
-        return {"terms": job_terms(asked), "tasks": []}
+def _request(args: Arguments, client: Client) -> "dict[str, Any]":
+    if (script := _batch_script(args, client)) is not None:
+        _refuse_task_options(args)
+        return {**script, "awareness": _awareness(args), "terms": job_terms(args) or None}
+    made, file, words = args.text("id"), args.text("jobfile"), args.words
+    if made is None and file is None and not words and args.text("rununtilcanceled"):
+        _refuse_task_options(args)
+        return {"terms": job_terms(args), "tasks": []}
     if [made is not None, file is not None, bool(words)].count(True) != 1:
         raise usage(
             "nothing to submit, or more than one thing",
             "give one of: a program with its arguments, a job file, or /id:ID",
         )
     if file is None:
-        refuse_how(asked)
-    terms = job_terms(asked) or None
+        refuse_how(args)
+    terms = job_terms(args) or None
     if not words:
-        _refuse_task_options(asked)
+        _refuse_task_options(args)
     if made is not None:
         from headnode.apps.cli.arguments import job_id
 
         return {"job": job_id([made]), "terms": terms}
     if file is not None:
-        return {**_file_fields(asked, file, client), "terms": terms}
-    task = only_task_terms(asked, words)
-    apply_shell(task, asked, client)
+        return {**_file_fields(args, file, client), "terms": terms}
+    task = only_task_terms(args, words)
+    apply_shell(task, args, client)
     return {"terms": terms, "tasks": [task]}
 
 
-def _refuse_task_options(asked: Arguments) -> None:
+def _refuse_task_options(args: Arguments) -> None:
     """Refuse what would describe a task where there is none to describe, instead of losing it."""
-    lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
+    lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in args.options]
     lost = [name for name in lost if name not in _JOB_SPELLINGS]
     if lost:
         raise usage(f"option {lost[0]!r} describes a task", "put it into the job file, or give a program")
 
 
-def _file_fields(asked: Arguments, file: str, client: Client) -> "dict[str, Any]":
-    return {**described_by(asked, file, client), "awareness": _awareness(asked)}
+def _file_fields(args: Arguments, file: str, client: Client) -> "dict[str, Any]":
+    return {**described_by(args, file, client), "awareness": _awareness(args)}
 
 
-def _awareness(asked: Arguments) -> str:
-    awareness = (asked.text("awareness") or "warn").lower()
+def _awareness(args: Arguments) -> str:
+    awareness = (args.text("awareness") or "warn").lower()
     if awareness not in ("reject", "warn", "ignore"):
         raise usage(f"awareness {awareness!r} is unknown", "choose reject, warn or ignore")
     return awareness

@@ -9,29 +9,29 @@ from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Show the job."""
-    number = job_id(asked.words)
-    if "to" in asked.options:
-        return _in_words(number, asked, client, out)
+    number = job_id(args.words)
+    if "to" in args.options:
+        return _in_words(number, args, client, out)
     job = client.ask("job", job=number)["job"]
-    history = asked.flag("history")
+    history = args.flag("history")
     if history:
         job["history"] = client.ask("job_history", job=number)["history"]
-    out.show_table(RecordTable("Id", [view(job, detailed=asked.flag("detailed"), history=history)], job))
+    out.show_table(RecordTable("Id", [view(job, detailed=args.flag("detailed"), history=history)], job))
     return 0
 
 
-def _in_words(job: int, asked: Arguments, client: Client, out: Output) -> int:
+def _in_words(job: int, args: Arguments, client: Client, out: Output) -> int:
     """Show the job in a job language."""
     from headnode.apps.cli.commands.job_edit import print_job_file
 
     for other in ("detailed", "history", "format"):
-        if other in asked.options:
+        if other in args.options:
             raise usage(
                 f"option {other!r} is about the page, and --to prints a job file", "leave one of them out"
             )
-    return print_job_file(job, asked.text("to"), client, out)
+    return print_job_file(job, args.text("to"), client, out)
 
 
 COMMANDS = (

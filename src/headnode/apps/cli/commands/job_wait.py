@@ -155,12 +155,12 @@ def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
         out.note(f"its output is in {files['standard_output']}")
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Wait; exit status 0 if every job finished, else 1."""
-    if group_named(asked) is None:
-        jobs = list(dict.fromkeys(selected_jobs(asked, client, out)))
+    if group_named(args) is None:
+        jobs = list(dict.fromkeys(selected_jobs(args, client, out)))
         return wait_for_jobs(jobs, client, out) if jobs else 0
-    return wait_for_jobs(client.ask("group", **group_fields(asked))["jobs"], client, out, together=True)
+    return wait_for_jobs(client.ask("group", **group_fields(args))["jobs"], client, out, together=True)
 
 
 COMMANDS = (

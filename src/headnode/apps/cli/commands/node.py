@@ -20,15 +20,15 @@ _SET_CHARACTERS = frozenset("[]!&^")
 ALL_NODES = CliOption("all", "", "All nodes of the cluster, in place of names")
 
 
-def all_or_named(asked: Arguments, client: Client) -> list[str]:
+def all_or_named(args: Arguments, client: Client) -> list[str]:
     """Return the nodes that were typed, or every node where ``/all`` was.
 
     Raises:  BadRequest ``usage`` for both; ``nodes``.
     """
-    if not asked.flag("all"):
-        return names_of(asked.words)
-    if asked.words:
-        raise usage(f"all nodes were chosen, and {asked.words[0]!r} too", "leave out one of them")
+    if not args.flag("all"):
+        return names_of(args.words)
+    if args.words:
+        raise usage(f"all nodes were chosen, and {args.words[0]!r} too", "leave out one of them")
     return [str(node["name"]) for node in client.ask("nodes")["nodes"]]
 
 
@@ -69,28 +69,28 @@ JOB_PAGE = 1000  # jobs
 MAX_JOBS_SEARCHED = 100_000  # jobs
 
 
-def view_node(asked: Arguments, client: Client, out: Output) -> int:
+def view_node(args: Arguments, client: Client, out: Output) -> int:
     """Show the node."""
-    if len(asked.words) != 1:
-        raise usage(f"{len(asked.words)} nodes were given", "give the name of one node")
-    if asked.flag("history"):
-        answer = client.ask("node_history", node=asked.words[0])
-        fields = {"Node Name": asked.words[0], "History": history(answer["history"])}
+    if len(args.words) != 1:
+        raise usage(f"{len(args.words)} nodes were given", "give the name of one node")
+    if args.flag("history"):
+        answer = client.ask("node_history", node=args.words[0])
+        fields = {"Node Name": args.words[0], "History": history(answer["history"])}
         out.show_table(RecordTable("Node Name", [fields], answer))
         return 0
-    node = client.ask("node", node=asked.words[0])["node"]
-    if asked.flag("jobhistory"):
-        return _jobs_of(node["name"], asked, client, out)
+    node = client.ask("node", node=args.words[0])["node"]
+    if args.flag("jobhistory"):
+        return _jobs_of(node["name"], args, client, out)
     out.show_table(RecordTable("Node Name", [view(node)], node))
     return 0
 
 
-def _jobs_of(node: str, asked: Arguments, client: Client, out: Output) -> int:
+def _jobs_of(node: str, args: Arguments, client: Client, out: Output) -> int:
     """List the newest jobs that used the node; looks at `MAX_JOBS_SEARCHED` jobs at most."""
     from headnode.apps.cli.screens.job import WIDTHS, row
 
     found: list[dict[str, Any]] = []
-    most, before, looked_at = asked.number("lastrows") or SHOWN_JOBS, None, 0
+    most, before, looked_at = args.number("lastrows") or SHOWN_JOBS, None, 0
     while len(found) < most and looked_at < MAX_JOBS_SEARCHED:
         page = client.ask("jobs", before=before, limit=JOB_PAGE)
         looked_at += len(page["jobs"])
@@ -105,13 +105,13 @@ def _jobs_of(node: str, asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def list_cores(asked: Arguments, client: Client, out: Output) -> int:
+def list_cores(args: Arguments, client: Client, out: Output) -> int:
     """List the processors of all nodes, or those in some states."""
-    wanted = read_states(asked.text("state"), CORE_STATES)
+    wanted = read_states(args.text("state"), CORE_STATES)
     names = [node["name"] for node in client.ask("nodes")["nodes"]]
     nodes = [client.ask("node", node=name)["node"] for name in names]
     pairs = [(node, list(zip(core_rows(node), node["cores"], strict=True))) for node in nodes]
-    if (job := asked.number("jobid")) is not None:
+    if (job := args.number("jobid")) is not None:
         pairs = [(node, [each for each in cores if each[0]["Job ID"] == str(job)]) for node, cores in pairs]
     if wanted:
         pairs = [(node, [each for each in cores if each[0]["State"] in wanted]) for node, cores in pairs]
@@ -127,8 +127,8 @@ def list_cores(asked: Arguments, client: Client, out: Output) -> int:
 def _change_nodes(verb: str, done: str) -> "Run":
     """Return a command that asks `verb` for each node."""
 
-    def run(asked: Arguments, client: Client, out: Output) -> int:
-        names = all_or_named(asked, client)
+    def run(args: Arguments, client: Client, out: Output) -> int:
+        names = all_or_named(args, client)
         if not names:
             raise usage("no node was given", "give the names of one or more nodes")
 
@@ -140,26 +140,26 @@ def _change_nodes(verb: str, done: str) -> "Run":
     return run
 
 
-def remove_nodes(asked: Arguments, client: Client, out: Output) -> int:
+def remove_nodes(args: Arguments, client: Client, out: Output) -> int:
     """Remove each node; say of those of the head's machine that their agents bring them back."""
-    known = client.ask("nodes")["nodes"] if asked.words else []
-    local = [node["name"] for node in known if not node["remote"] and node["name"] in asked.words]
-    status = _change_nodes("remove_node", "removed")(asked, client, out)
+    known = client.ask("nodes")["nodes"] if args.words else []
+    local = [node["name"] for node in known if not node["remote"] and node["name"] in args.words]
+    status = _change_nodes("remove_node", "removed")(args, client, out)
     if local:
         what = f"{', '.join(local)}: the head starts a node of its own machine again"
         out.note(f"{what}; for fewer nodes: hn down, then hn up --nodes N; for no jobs there: hn node drain")
     return status
 
 
-def drain_nodes(asked: Arguments, client: Client, out: Output) -> int:
+def drain_nodes(args: Arguments, client: Client, out: Output) -> int:
     """Drain each node."""
-    names = all_or_named(asked, client)
+    names = all_or_named(args, client)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
-    closes, reason = moment(asked, "at", ahead=True), asked.text("reason") or ""
+    closes, reason = moment(args, "at", ahead=True), args.text("reason") or ""
 
     def deed(name: str) -> None:
-        answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=asked.flag("force"))
+        answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=args.flag("force"))
         out.outcome(f"Node {name} {drain_in_words(answer['node'], at=closes)}.", answer, name)
 
     return for_each(names, deed, out)
@@ -178,18 +178,18 @@ def drain_in_words(node: "dict[str, Any]", *, at: float | None) -> str:
     return f"is {node['state'].lower()}, and will start no jobs when it is back"
 
 
-def set_node(asked: Arguments, client: Client, out: Output) -> int:
+def set_node(args: Arguments, client: Client, out: Output) -> int:
     """Set it for each node."""
-    names = names_of(asked.words)
+    names = names_of(args.words)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
     fields: dict[str, object] = {}
     for what in ("groups", "features"):
-        text = asked.text(what)
+        text = args.text(what)
         if text is not None:
             fields[what] = [word.strip() for word in text.split(",") if word.strip()]
-    if asked.text("comment") is not None:
-        fields["comment"] = asked.text("comment")
+    if args.text("comment") is not None:
+        fields["comment"] = args.text("comment")
     if not fields:
         raise usage("nothing was given to set", "give --groups, --features or --comment")
 
@@ -199,12 +199,12 @@ def set_node(asked: Arguments, client: Client, out: Output) -> int:
     return for_each(names, deed, out)
 
 
-def invite_node(asked: Arguments, client: Client, out: Output) -> int:
+def invite_node(args: Arguments, client: Client, out: Output) -> int:
     """Print the line."""
     from headnode.core.formats.text.quantities import parse_span
 
-    lifetime = asked.text("lifetime")
-    fields: dict[str, object] = {"approve": asked.flag("approve"), "node": asked.text("for") or ""}
+    lifetime = args.text("lifetime")
+    fields: dict[str, object] = {"approve": args.flag("approve"), "node": args.text("for") or ""}
     if lifetime:
         fields["lifetime"] = parse_span(lifetime)
     made = client.ask("invite_node", **fields)

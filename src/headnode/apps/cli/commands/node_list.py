@@ -8,16 +8,16 @@ from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """List the nodes."""
-    if asked.flag("site"):
+    if args.flag("site"):
         from headnode.apps.cli.site import show_nodes
 
         return show_nodes(client, out)
-    nodes = client.ask("nodes", states=read_states(asked.text("state"), NODE_STATES))["nodes"]
+    nodes = client.ask("nodes", states=read_states(args.text("state"), NODE_STATES))["nodes"]
     if not nodes and any(one["overlay"] for one in client.ask("resources")["resources"]):
         out.note("this head has no nodes of its own; those of the site: hn node list --site")
-    group = asked.text("group")
+    group = args.text("group")
     if group is not None:
         nodes = [node for node in nodes if group in node["groups"]]
     rows = [row(node) for node in nodes]

@@ -27,21 +27,21 @@ _LISTS = {
 }
 
 
-def new(asked: Arguments, client: Client, out: Output) -> int:
+def new(args: Arguments, client: Client, out: Output) -> int:
     """Reserve nodes."""
-    return _set(asked, client, out, "create_reservation", "has been made")
+    return _set(args, client, out, "create_reservation", "has been made")
 
 
-def modify(asked: Arguments, client: Client, out: Output) -> int:
+def modify(args: Arguments, client: Client, out: Output) -> int:
     """Change a reservation."""
-    return _set(asked, client, out, "modify_reservation", "has been changed")
+    return _set(args, client, out, "modify_reservation", "has been changed")
 
 
-def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) -> int:
+def _set(args: Arguments, client: Client, out: Output, verb: str, done: str) -> int:
     answer = client.ask(
         verb,
-        name=the_name(asked, "reservation", "give it before the options, such as upgrade"),
-        **_wished(asked),
+        name=the_name(args, "reservation", "give it before the options, such as upgrade"),
+        **_wished(args),
     )
     found = answer["reservation"]
     out.outcome(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
@@ -50,7 +50,7 @@ def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) ->
     return 0
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every reservation."""
     found = client.ask("reservations")["reservations"]
     out.show_table(
@@ -61,18 +61,18 @@ def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG0
     return 0
 
 
-def show(asked: Arguments, client: Client, out: Output) -> int:
+def show(args: Arguments, client: Client, out: Output) -> int:
     """Show one reservation."""
     found = client.ask(
-        "reservation", name=the_name(asked, "reservation", "give it before the options, such as upgrade")
+        "reservation", name=the_name(args, "reservation", "give it before the options, such as upgrade")
     )["reservation"]
     out.show_table(RecordTable("Name", [reservation_view(found)], found))
     return 0
 
 
-def cancel(asked: Arguments, client: Client, out: Output) -> int:
+def cancel(args: Arguments, client: Client, out: Output) -> int:
     """Cancel each reservation."""
-    if not asked.words:
+    if not args.words:
         raise usage("no reservation was given", "give the names of one or more: see hn reservation list")
 
     def deed(name: str) -> None:
@@ -83,22 +83,22 @@ def cancel(asked: Arguments, client: Client, out: Output) -> int:
             several = counted(len(answer["waiting"]), "job")
             out.note(f"{several} wait for it, and will not start: {jobs}; hn job modify ID /reservation:")
 
-    return for_each(asked.words, deed, out)
+    return for_each(args.words, deed, out)
 
 
-def _wished(asked: Arguments) -> "dict[str, Any]":
+def _wished(args: Arguments) -> "dict[str, Any]":
     """Return the fields that were typed."""
     fields: dict[str, Any] = {
         field: [name.strip() for name in text.split(",") if name.strip()]
         for option, field in _LISTS.items()
-        if (text := asked.text(option)) is not None
+        if (text := args.text(option)) is not None
     }
-    if asked.text("to") is not None and asked.text("for") is not None:
+    if args.text("to") is not None and args.text("for") is not None:
         raise usage("an end and a length were given", "leave out --to or --for")
     for option, field in (("from", "start"), ("to", "end")):
-        if (text := asked.text(option)) is not None:
+        if (text := args.text(option)) is not None:
             fields[field] = _moment(option, text)
-    if (text := asked.text("for")) is not None:
+    if (text := args.text("for")) is not None:
         from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_time
         from headnode.core.model.quantities import parse_time_limit
 
@@ -107,15 +107,15 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
         if fields["duration"] == float("inf"):
             raise usage("a reservation needs an end", "write --for 2h, for example")
     for option, field in (("nodes", "nodes"), ("reason", "reason"), ("atend", "at_end")):
-        if (text := asked.text(option)) is not None:
+        if (text := args.text(option)) is not None:
             fields[field] = text.lower() if option == "atend" else text
     if fields.get("at_end", "limit") not in ("limit", "run-on", "cancel"):
         raise usage(f"{fields['at_end']!r} is not an end of jobs", "write limit, run-on or cancel")
-    if asked.number("count") is not None:
-        fields["count"] = asked.number("count")
-    if asked.text("automatic") is not None:
-        fields["automatic"] = asked.flag("automatic")
-    return fields | {"ignore_running": asked.flag("ignore-running")}
+    if args.number("count") is not None:
+        fields["count"] = args.number("count")
+    if args.text("automatic") is not None:
+        fields["automatic"] = args.flag("automatic")
+    return fields | {"ignore_running": args.flag("ignore-running")}
 
 
 def _moment(option: str, text: str) -> float:

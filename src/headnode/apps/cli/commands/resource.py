@@ -19,25 +19,25 @@ _TIMES = {"poll": "poll", "settle": "settle", "lostafter": "lost_after"}
 CHECK = "check of a resource"
 
 
-def add(asked: Arguments, client: Client, out: Output) -> int:
+def add(args: Arguments, client: Client, out: Output) -> int:
     """Add a resource, or change one."""
-    if len(asked.words) not in (1, 2):
+    if len(args.words) not in (1, 2):
         raise usage("a resource needs a name and a system", "for example: hn resource add physics slurm")
-    fields: dict[str, Any] = {name: text for name in _TEXTS if (text := asked.text(name)) is not None}
-    if len(asked.words) == 2:
-        fields["system"] = asked.words[1]
-    if asked.number("jobs") is not None:
-        fields["most_jobs"] = asked.number("jobs")
+    fields: dict[str, Any] = {name: text for name in _TEXTS if (text := args.text(name)) is not None}
+    if len(args.words) == 2:
+        fields["system"] = args.words[1]
+    if args.number("jobs") is not None:
+        fields["most_jobs"] = args.number("jobs")
     for option, field in _TIMES.items():
-        if asked.number(option) is not None:
-            fields[field] = float(asked.number(option) or 0)
-    answer = client.ask("set_resource", name=asked.words[0], **fields)
+        if args.number(option) is not None:
+            fields[field] = float(args.number(option) or 0)
+    answer = client.ask("set_resource", name=args.words[0], **fields)
     name = answer["resource"]["name"]
     out.outcome(f"Resource {name} has been set. Try it: hn resource check {name}", answer, name)
     return 0
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every resource."""
     found = client.ask("resources")["resources"]
     out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
@@ -62,9 +62,9 @@ def _state(one: "Mapping[str, Any]") -> str:
     return f"does not answer: {one['problem']}" if one["problem"] else "answers"
 
 
-def view(asked: Arguments, client: Client, out: Output) -> int:
+def view(args: Arguments, client: Client, out: Output) -> int:
     """Show one resource."""
-    found = client.ask("resource", name=the_name(asked, "resource", "see: hn resource list"))["resource"]
+    found = client.ask("resource", name=the_name(args, "resource", "see: hn resource list"))["resource"]
     rows = [
         {"Property": key.replace("_", " "), "Value": "" if value is None else str(value)}
         for key, value in found.items()
@@ -73,9 +73,9 @@ def view(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def check(asked: Arguments, client: Client, out: Output) -> int:
+def check(args: Arguments, client: Client, out: Output) -> int:
     """Run a small test job at a resource, and report each step."""
-    name = client.ask("resource", name=the_name(asked, "resource", "see: hn resource list"))["resource"][
+    name = client.ask("resource", name=the_name(args, "resource", "see: hn resource list"))["resource"][
         "name"
     ]
     terms = {"resource": name, "jobname": CHECK, "runtime": "5"}
@@ -98,15 +98,15 @@ def check(asked: Arguments, client: Client, out: Output) -> int:
     return 0 if well else 1
 
 
-def remove(asked: Arguments, client: Client, out: Output) -> int:
+def remove(args: Arguments, client: Client, out: Output) -> int:
     """Remove resources."""
-    if not asked.words:
+    if not args.words:
         raise usage("no resource was given", "give the names of one or more resources")
 
     def deed(name: str) -> None:
         out.outcome(f"Resource {name} has been removed.", client.ask("remove_resource", name=name), name)
 
-    return for_each(asked.words, deed, out)
+    return for_each(args.words, deed, out)
 
 
 _OPTIONS = (

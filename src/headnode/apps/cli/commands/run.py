@@ -39,17 +39,17 @@ OPTIONS = (
 )
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Run the command; return 0 if it succeeded on all nodes."""
     from headnode.apps.cli.fan_out import input_of, run_on, summary
 
-    fields, fan_out = _fields(asked), _fan_out(asked)
-    with input_of(asked.text("stdin")) as stdin:
+    fields, fan_out = _fields(args), _fan_out(args)
+    with input_of(args.text("stdin")) as stdin:
         held = client.begin("run_on_nodes", **fields)
         try:
             begun = held.receive()
             nodes = [str(node) for node in begun["nodes"]]
-            report = _report(asked, nodes, out)
+            report = _report(args, nodes, out)
             try:
                 failed = run_on(client, int(begun["run"]), nodes, stdin, fan_out, report)
             except KeyboardInterrupt:
@@ -63,27 +63,27 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     return 1 if failed else 0
 
 
-def _fields(asked: Arguments) -> "dict[str, Any]":
-    if not asked.words:
+def _fields(args: Arguments) -> "dict[str, Any]":
+    if not args.words:
         raise usage("there is no command to run", "write it behind the options: hn run /all uptime")
-    if asked.text("template") is not None:
+    if args.text("template") is not None:
         raise usage("nodes have no templates here", "choose them by /nodegroup, /nodes or /nodestate")
-    chosen = [name for name in ("nodes", "nodegroup", "nodestate", "job", "task") if name in asked.options]
-    if asked.flag("all") and chosen:
+    chosen = [name for name in ("nodes", "nodegroup", "nodestate", "job", "task") if name in args.options]
+    if args.flag("all") and chosen:
         raise usage(f"all nodes were chosen, and /{chosen[0]} too", "leave out one of them")
-    if asked.flag("interleaved") and (asked.flag("sorted") or asked.text("outputdir")):
+    if args.flag("interleaved") and (args.flag("sorted") or args.text("outputdir")):
         raise usage("--interleaved excludes --sorted and --outputdir", "leave out /sorted and /outputdir")
     return {
-        "command": _command_line(asked.words),
-        "nodes": asked.text("nodes"),
-        "groups": _words(asked.text("nodegroup")),
-        "states": _words(asked.text("nodestate")),
-        **_job_and_task(asked),
-        "exclude": asked.text("exclude"),
-        "user": asked.text("user"),
-        "work_directory": asked.text("workdir"),
-        "environment": _environment(asked.options.get("env", [])),
-        "timeout": _seconds(asked.text("timeout")),
+        "command": _command_line(args.words),
+        "nodes": args.text("nodes"),
+        "groups": _words(args.text("nodegroup")),
+        "states": _words(args.text("nodestate")),
+        **_job_and_task(args),
+        "exclude": args.text("exclude"),
+        "user": args.text("user"),
+        "work_directory": args.text("workdir"),
+        "environment": _environment(args.options.get("env", [])),
+        "timeout": _seconds(args.text("timeout")),
     }
 
 
@@ -100,13 +100,13 @@ def _words(text: str | None) -> "list[str] | None":
     return None if text is None else [word for word in text.split(",") if word]
 
 
-def _job_and_task(asked: Arguments) -> "dict[str, int]":
+def _job_and_task(args: Arguments) -> "dict[str, int]":
     from headnode.apps.cli.arguments import job_id, task_address
 
-    if (task := asked.text("task")) is not None:
+    if (task := args.text("task")) is not None:
         number, of_it, _ = task_address([task])
         return {"job": number, "task": of_it}
-    return {"job": job_id([job])} if (job := asked.text("job")) is not None else {}
+    return {"job": job_id([job])} if (job := args.text("job")) is not None else {}
 
 
 def _environment(assignments: "list[str]") -> "dict[str, str] | None":
@@ -131,16 +131,16 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def _fan_out(asked: Arguments) -> int:
+def _fan_out(args: Arguments) -> int:
     from headnode.apps.cli.fan_out import FAN_OUT, MAX_AT_ONCE
 
-    wanted = asked.number("fanout")
+    wanted = args.number("fanout")
     if wanted is not None and not 1 <= wanted <= MAX_AT_ONCE:
         raise usage(f"it cannot run on {wanted} nodes at a time", f"choose 1 to {MAX_AT_ONCE}")
     return wanted or FAN_OUT
 
 
-def _report(asked: Arguments, nodes: "list[str]", out: Output) -> "RunOutputSink":
+def _report(args: Arguments, nodes: "list[str]", out: Output) -> "RunOutputSink":
     import sys
 
     from headnode.apps.cli import fan_out as kinds
@@ -150,13 +150,13 @@ def _report(asked: Arguments, nodes: "list[str]", out: Output) -> "RunOutputSink
         return sys.stderr.buffer.flush()
 
     report: RunOutputSink
-    if asked.flag("json"):
+    if args.flag("json"):
         report = kinds.JsonEvents(out.raw)
-    elif asked.flag("interleaved"):
+    elif args.flag("interleaved"):
         report = kinds.InterleavedLines(out.raw, complain)
     else:
-        report = kinds.NodeBlocks(out.raw, nodes if asked.flag("sorted") else ())
-    folder = asked.text("outputdir")
+        report = kinds.NodeBlocks(out.raw, nodes if args.flag("sorted") else ())
+    folder = args.text("outputdir")
     return report if folder is None else kinds.NodeFiles(folder, report)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PATIENCE = 60.0  # seconds a head may take to end
 
 
-def end_head(asked: Arguments, client: Client, out: Output) -> int:
+def end_head(args: Arguments, client: Client, out: Output) -> int:
     """End the head and wait until it is gone; say what goes on without it."""
     if client.login is None and _is_standby(client.state_directory):
         from headnode.apps.cli.standby_daemon import stop_standby
@@ -27,7 +27,7 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
         from headnode.apps.cli.web_gateway import stop_gateway
 
         stop_gateway(client.state_directory)
-    answer = client.ask("stop_head", cancel_jobs=asked.flag("cancel-jobs") or None)
+    answer = client.ask("stop_head", cancel_jobs=args.flag("cancel-jobs") or None)
     client.close()
     if client.login is None:
         _wait_for_end_of(process)
@@ -49,11 +49,11 @@ def _is_standby(directory: str) -> bool:
     return os.path.exists(os.path.join(directory, "standby.json"))  # noqa: PTH110, PTH118 (pathlib costs 6 ms)
 
 
-def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
+def _start_standby(args: Arguments, directory: str, out: Output) -> int:
     """Start the standby in a state directory that belongs to one."""
     from headnode.apps.cli import standby_daemon
 
-    if asked.flag("foreground"):
+    if args.flag("foreground"):
         standby_daemon.become_standby(directory)
     runs = standby_daemon.standby_runs(directory)
     status = (
@@ -70,7 +70,7 @@ def _start_standby(asked: Arguments, directory: str, out: Output) -> int:
         )
         return 0
     state = "runs already" if runs else "is up"
-    if useless := [name for name in _HEAD_SETTINGS if asked.text(name) is not None]:
+    if useless := [name for name in _HEAD_SETTINGS if args.text(name) is not None]:
         out.note(f"--{useless[0]} is not used: a standby has it from hn standby join, and from its head")
     out.outcome(
         f"The standby {status['name']} of cluster {status['cluster']} {state}; see: hn standby list\n"
@@ -110,23 +110,23 @@ _INVITED = "hn agent --join "  # how the line begins that hn node invite prints
 _SIZES = ("memory", "disk", "swap")  # the agent reads them in MB
 
 
-def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def run_agent(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Join where that is wished, then start the agent in the background or become it."""
     from headnode.apps.cli import daemons
     from headnode.apps.client.local_addresses import own_agent_directory
 
-    if asked.text("state-directory") is not None:
+    if args.text("state-directory") is not None:
         raise usage(
             "--state names the directory of a head", "write --directory for the directory of the agent"
         )
-    directory = asked.text("directory") or own_agent_directory(os.environ, os.geteuid())
-    if asked.flag("stop"):
+    directory = args.text("directory") or own_agent_directory(os.environ, os.geteuid())
+    if args.flag("stop"):
         return _end_agent(directory, out)
-    settings = {name: asked.text(name) for name in _AGENT_SETTINGS}
-    settings |= {name: str(asked.memory(name) or "") for name in _SIZES if settings[name]}
+    settings = {name: args.text(name) for name in _AGENT_SETTINGS}
+    settings |= {name: str(args.memory(name) or "") for name in _SIZES if settings[name]}
     settings |= daemons.remembered_settings(directory, settings)
-    invitation = (asked.text("join") or "").removeprefix(_INVITED).strip()
-    if asked.flag("foreground"):
+    invitation = (args.text("join") or "").removeprefix(_INVITED).strip()
+    if args.flag("foreground"):
         daemons.become_agent(directory, settings, invitation)
     if invitation:
         daemons.join_cluster(directory, settings, invitation)
@@ -156,17 +156,17 @@ def _end_agent(directory: str, out: Output) -> int:
 _HEAD_SETTINGS = ("name", "nodes", "processors", "listen", "gateway-user")
 
 
-def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
+def start_head_and_agents(args: Arguments, client: Client, out: Output) -> int:
     """Start the head unless one runs; say what to do next once a node is ready."""
     from headnode.apps.cli import daemons
     from headnode.core.model.errors import WrongState
 
-    if _is_standby(directory := own_directory(asked, client)):
-        return _start_standby(asked, directory, out)
-    settings = {name: asked.text(name) for name in _HEAD_SETTINGS}
-    if asked.number("processors") == 0:
+    if _is_standby(directory := own_directory(args, client)):
+        return _start_standby(args, directory, out)
+    settings = {name: args.text(name) for name in _HEAD_SETTINGS}
+    if args.number("processors") == 0:
         raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
-    over = asked.text("over")
+    over = args.text("over")
     if over is not None:
         from headnode.apps.cli.site import check_site
 
@@ -175,21 +175,21 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     client = daemons.client_of(directory)
     running = daemons.ping(client)
     if running:
-        return _keep_running(running, settings, asked, client, out)
-    if asked.flag("foreground"):
+        return _keep_running(running, settings, args, client, out)
+    if args.flag("foreground"):
         daemons.become_head(directory, settings)
-    nodes = 0 if over is not None and asked.number("nodes") is None else _nodes(asked, directory)
+    nodes = 0 if over is not None and args.number("nodes") is None else _nodes(args, directory)
     try:
         started = daemons.start_head(directory, settings, nodes=nodes)
     except WrongState as refused:
         if refused.code != daemons.ANOTHER_HEAD:
             raise
         daemons.wait_for_head(directory)  # another hn up was faster
-        return _keep_running(daemons.ping(client) or {}, settings, asked, client, out)
+        return _keep_running(daemons.ping(client) or {}, settings, args, client, out)
     except KeyboardInterrupt:
         out.note("no longer waiting; the head goes on starting in the background; to stop it: hn down")
         raise
-    message, answer = _console(asked, directory)
+    message, answer = _console(args, directory)
     if over is not None:
         message = _over(client, over) + message
     runs = daemons.ping(client) or {}  # programs get what a head that ran already answers, too
@@ -201,7 +201,7 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
 def _keep_running(
     running: "dict[str, Any]",
     settings: "dict[str, str | None]",
-    asked: Arguments,
+    args: Arguments,
     client: Client,
     out: Output,
 ) -> int:
@@ -210,13 +210,13 @@ def _keep_running(
         f"head is running already: cluster {running['cluster']}, process {running['pid']}, "
         f"state in {running['state_directory']}"
     )
-    if asked.flag("foreground"):
+    if args.flag("foreground"):
         from headnode.core.model.errors import WrongState
 
         raise WrongState(code="head-runs", what=f"a {runs}", fix="stop it with: hn down")
-    message, answer = _console(asked, client.state_directory)
-    if (over := asked.text("over")) is not None:
-        message, settings["nodes"] = message + _over(client, over), asked.text("nodes")
+    message, answer = _console(args, client.state_directory)
+    if (over := args.text("over")) is not None:
+        message, settings["nodes"] = message + _over(client, over), args.text("nodes")
     out.outcome(f"A {runs}.{message}", running | answer, running["cluster"])
     for lost in [name for name, value in settings.items() if value is not None]:
         out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
@@ -249,9 +249,9 @@ def _over(client: Client, over: str) -> str:
     return f"\n{set_overlay(client, over)}\n"
 
 
-def _console(asked: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
+def _console(args: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
     """Start the gateway if that is wished; return what people and programs read about it."""
-    if not asked.flag("web"):
+    if not args.flag("web"):
         return "", {}
     from headnode.apps.cli import web_gateway
     from headnode.apps.cli.commands.web import address_text
@@ -260,10 +260,10 @@ def _console(asked: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
     return f"\n{address_text(answer['address'])}\n", {"console": answer["address"]}
 
 
-def _nodes(asked: Arguments, directory: str) -> int:
+def _nodes(args: Arguments, directory: str) -> int:
     """Return how many nodes of this machine to wait for."""
-    wanted = asked.number("nodes")
-    if wanted is None and asked.number("processors") is None:
+    wanted = args.number("nodes")
+    if wanted is None and args.number("processors") is None:
         from pathlib import Path
 
         from headnode.adapters.files.local_daemons import nodes_as_before
@@ -272,13 +272,13 @@ def _nodes(asked: Arguments, directory: str) -> int:
     return 1 if wanted is None else wanted
 
 
-def own_directory(asked: Arguments, client: Client) -> str:
+def own_directory(args: Arguments, client: Client) -> str:
     """Return where to start: where the user said, else the user's own place, never another's head."""
     from headnode.apps.client.local_addresses import own_state_directory
 
-    if (asked.text("scheduler") or asked.text("state-directory")) and client.login is not None:
+    if (args.text("scheduler") or args.text("state-directory")) and client.login is not None:
         raise usage("a head is started on its own machine", "log in there, and start it: hn up")
-    choices = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    choices = (args.text("state-directory"), args.text("scheduler"), os.environ.get("HEADNODE_STATE"))
     return client.state_directory if any(choices) else own_state_directory(os.environ, os.geteuid())
 
 

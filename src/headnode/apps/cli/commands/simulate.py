@@ -45,27 +45,27 @@ _OF_PARAMETERS = (
 _OF_LIMITS = ("Limited", "For limits (s)")
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Replay the log or the cluster's past under the policies asked for; print the figures side by side."""
-    if "example" in asked.options:
-        return _replay_example(asked, out)
-    if asked.flag("history"):
-        return _replay_history(asked, client, out)
-    if "since" in asked.options or "until" in asked.options:
+    if "example" in args.options:
+        return _replay_example(args, out)
+    if args.flag("history"):
+        return _replay_history(args, client, out)
+    if "since" in args.options or "until" in args.options:
         raise usage("a log is replayed whole", "leave out --since and --until, or give --history")
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise usage(
             "one job log must be named",
             "write: hn simulate LOG --policy easy; --history for the cluster's own past, --example to try it",
         )
     from headnode.apps.simulate.report import remarks
 
-    return _replay(asked, asked.words[0], asked.words[0], remarks, out)
+    return _replay(args, args.words[0], args.words[0], remarks, out)
 
 
-def _replay_example(asked: Arguments, out: Output) -> int:
+def _replay_example(args: Arguments, out: Output) -> int:
     """Replay the week of jobs that Headnode makes up; keep its log where a file is named."""
-    if asked.words or asked.flag("history"):
+    if args.words or args.flag("history"):
         raise usage("the example is a log of its own", "leave out the log and --history, or --example")
     import os
     import tempfile
@@ -74,29 +74,29 @@ def _replay_example(asked: Arguments, out: Output) -> int:
     from headnode.apps.simulate.history import example_history
     from headnode.apps.simulate.report import remarks
 
-    kept = asked.text("example") or ""
+    kept = args.text("example") or ""
     if kept not in ("true", ""):
         write_history(kept, example_history())
-        return _replay(asked, kept, kept, remarks, out)
+        return _replay(args, kept, kept, remarks, out)
     with tempfile.TemporaryDirectory() as directory:
         log = os.path.join(directory, "example.swf")  # noqa: PTH118
         write_history(log, example_history())
-        return _replay(asked, log, "a week of made-up jobs", remarks, out)
+        return _replay(args, log, "a week of made-up jobs", remarks, out)
 
 
-def _replay_history(asked: Arguments, client: Client, out: Output) -> int:
-    if asked.words:
-        raise usage("with --history no log is read", f"leave out {asked.words[0]!r}, or --history")
+def _replay_history(args: Arguments, client: Client, out: Output) -> int:
+    if args.words:
+        raise usage("with --history no log is read", f"leave out {args.words[0]!r}, or --history")
     from headnode.apps.client.history import ask_history
     from headnode.apps.simulate.history import history_log, remarks_on_jobs
 
-    with history_log(ask_history(client, *period(asked), history_progress())) as past:
+    with history_log(ask_history(client, *period(args), history_progress())) as past:
         source = "the cluster's own past"
-        return _replay(asked, past.path, source, lambda log: remarks_on_jobs(log, past), out, past.owners)
+        return _replay(args, past.path, source, lambda log: remarks_on_jobs(log, past), out, past.owners)
 
 
 def _replay(
-    asked: Arguments,
+    args: Arguments,
     path: str,
     name: str,
     remarks: "Callable[[SwfLog], Iterator[str]]",
@@ -104,19 +104,19 @@ def _replay(
     owners: "LogOwners | None" = None,
 ) -> int:
     """Replay the log at `path`, which readers know by `name`."""
-    policies, starts_file = _policies(asked), asked.text("starts")
-    if asked.flag("predictions"):
-        return _predict(asked, path, remarks, out)
+    policies, starts_file = _policies(args), args.text("starts")
+    if args.flag("predictions"):
+        return _predict(args, path, remarks, out)
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
     from headnode.adapters.files.job_logs import write_starts
 
-    report = asked.text("html")
+    report = args.text("html")
     if report is not None:
         from headnode.apps.simulate.html.page import check_report
 
         check_report(report)
-    simulation = _simulated(path, policies, _setup(asked)._replace(owners=owners))
+    simulation = _simulated(path, policies, _setup(args)._replace(owners=owners))
     noticed = [*remarks(simulation.log), *simulation.notes]
     for remark in noticed:
         out.note(remark)
@@ -128,16 +128,16 @@ def _replay(
     return 0
 
 
-def _predict(asked: Arguments, path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: Output) -> int:
+def _predict(args: Arguments, path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: Output) -> int:
     """Tell how often predicted starts would have held."""
     for other in ("starts", "html"):
-        if asked.text(other) is not None:
+        if args.text(other) is not None:
             raise usage(f"with --predictions there is no --{other}", "ask for one after the other")
     from headnode.apps.cli.screens.cluster import LOG_COLUMNS, how_to_read, log_rows
     from headnode.apps.cli.table import RecordTable
     from headnode.apps.simulate.predictions import documents, predict
 
-    predictions = _with_progress(predict, path, _policies(asked), _setup(asked))
+    predictions = _with_progress(predict, path, _policies(args), _setup(args))
     for remark in remarks(predictions.log):
         out.note(remark)
     data, trailer = documents(predictions), how_to_read(predictions.warm_up)
@@ -165,32 +165,32 @@ def _write_report(
     out.note(f"report written to {path!r}, {size / 1e6:.1f} MB")
 
 
-def _policies(asked: Arguments) -> "Sequence[str]":
+def _policies(args: Arguments) -> "Sequence[str]":
     """Return the policies, each once, and with its own parameters: that of ``--policy`` first."""
     from headnode.apps.simulate.scenario import policy_first, split_variants
 
-    compared = [name for names in asked.options.get("compare", ()) for name in split_variants(names)]
-    chosen = asked.text("policy")
+    compared = [name for names in args.options.get("compare", ()) for name in split_variants(names)]
+    chosen = args.text("policy")
     first = [chosen] if chosen is not None else [] if compared else [DEFAULT_POLICY]
     return list(dict.fromkeys(policy_first([*first, *compared], (chosen or DEFAULT_POLICY).strip().lower())))
 
 
-def _setup(asked: Arguments) -> "ReplaySetup":
+def _setup(args: Arguments) -> "ReplaySetup":
     from headnode.apps.simulate.scenario import read_parameters
     from headnode.apps.simulate.simulation import ReplaySetup
 
-    parameters = read_parameters(asked.options.get("set", ()))
+    parameters = read_parameters(args.options.get("set", ()))
     return ReplaySetup(
-        _ties(asked),
-        _processors(asked),
-        asked.flag("engine"),
-        _machine(asked),
+        _ties(args),
+        _processors(args),
+        args.flag("engine"),
+        _machine(args),
         parameters,
-        _request_overrides(asked),
+        _request_overrides(args),
     )
 
 
-def _request_overrides(asked: Arguments) -> "RequestOverrides":
+def _request_overrides(args: Arguments) -> "RequestOverrides":
     from headnode.apps.simulate.scenario import (
         AS_LOGGED,
         RequestOverrides,
@@ -199,33 +199,33 @@ def _request_overrides(asked: Arguments) -> "RequestOverrides":
         read_selector,
     )
 
-    least = asked.text("least")
+    least = args.text("least")
     return RequestOverrides(
-        read_priorities(asked.options.get("priority", ())),
-        tuple(map(read_selector, asked.options.get("once", ()))),
+        read_priorities(args.options.get("priority", ())),
+        tuple(map(read_selector, args.options.get("once", ()))),
         AS_LOGGED.least if least is None else read_least(least),
     )
 
 
-def _ties(asked: Arguments) -> "Ties":
+def _ties(args: Arguments) -> "Ties":
     from headnode.core.scheduling.pool.replay import Ties
 
-    text = asked.text("ties") or Ties.ENDS_FIRST.value
+    text = args.text("ties") or Ties.ENDS_FIRST.value
     if text.lower() not in set(Ties):
         raise usage(f"order of ties {text!r} is unknown", f"choose {' or '.join(Ties)}")
     return Ties(text.lower())
 
 
-def _processors(asked: Arguments) -> int | None:
-    processors = asked.number("processors")
+def _processors(args: Arguments) -> int | None:
+    processors = args.number("processors")
     if processors == 0:
         raise usage("a machine of 0 processors runs nothing", "write --processors 128, for example")
     return processors
 
 
-def _machine(asked: Arguments) -> "SimulatedMachine | None":
-    described, whole = asked.text("nodes"), asked.flag("whole-nodes")
-    reserved = asked.options.get("reservation", ())
+def _machine(args: Arguments) -> "SimulatedMachine | None":
+    described, whole = args.text("nodes"), args.flag("whole-nodes")
+    reserved = args.options.get("reservation", ())
     if described is None:
         if reserved:
             raise usage("a pool has no nodes to reserve", "describe them, such as --nodes 100x16")
@@ -234,7 +234,7 @@ def _machine(asked: Arguments) -> "SimulatedMachine | None":
                 "a pool has no nodes that could be taken whole", "describe them, such as --nodes 100x16"
             )
         return None
-    if asked.text("processors") is not None:
+    if args.text("processors") is not None:
         raise usage("the nodes say how many processors there are", "leave out --processors, or --nodes")
     from headnode.apps.simulate.machine import machine_of, read_nodes
 

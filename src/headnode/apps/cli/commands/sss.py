@@ -39,17 +39,17 @@ _OPS = {
 _CONJS = {"and": "And", "or": "Or", "andnot": "AndNot", "ornot": "OrNot"}
 
 
-def speak(asked: Arguments, client: Client, out: Output) -> int:
+def speak(args: Arguments, client: Client, out: Output) -> int:
     """Send one message, and show it with its answer; the exit status is 1 if it fails."""
     import asyncio
 
     from headnode.adapters.wire.sssrmap import exchange
     from headnode.core.formats.sss.sssrmap.messages import canonical, parsed_answer, read_response
 
-    if asked.flag("serve"):
-        return _serve(asked, client)
-    message, body = _message(asked)
-    host, port = _place(asked.text("to") or "localhost")
+    if args.flag("serve"):
+        return _serve(args, client)
+    message, body = _message(args)
+    host, port = _place(args.text("to") or "localhost")
     answers = [parsed_answer(each) for each in asyncio.run(exchange(host, port, message))]
     responses = [read_response(each) for each in answers]
     if not responses:
@@ -68,16 +68,16 @@ def speak(asked: Arguments, client: Client, out: Output) -> int:
     return 0 if status.word != "Failure" else 1
 
 
-def _shown(what: str, found: "XmlElement") -> str:
+def _shown(what: str, element: "XmlElement") -> str:
     from headnode.apps.cli.table import printable
     from headnode.core.formats.sss.sssrmap.messages import compacted
     from headnode.core.formats.text.xml_text import written_inside
 
-    lines = written_inside(compacted(found), "  ").splitlines()
+    lines = written_inside(compacted(element), "  ").splitlines()
     return "\n".join([f"{what}:", f"  {printable(lines[0])}", *map(printable, lines[1:])])
 
 
-def _message(asked: Arguments) -> "tuple[bytes, XmlElement]":
+def _message(args: Arguments) -> "tuple[bytes, XmlElement]":
     """Return what is sent, and its Body."""
     from headnode.adapters.wire.sssrmap import read_site_key
     from headnode.core.formats.sss.sssrmap.messages import (
@@ -89,8 +89,8 @@ def _message(asked: Arguments) -> "tuple[bytes, XmlElement]":
     )
     from headnode.core.formats.sss.sssrmap.signatures import SHA1, SHA256, signature_of
 
-    key_file = asked.text("key-file")
-    if (file := asked.text("file")) is not None:
+    key_file = args.text("key-file")
+    if (file := args.text("file")) is not None:
         text = _file(file)
         found = parsed(text)
         body = found if found.name == "Body" else child_of(found, "Body")
@@ -99,11 +99,11 @@ def _message(asked: Arguments) -> "tuple[bytes, XmlElement]":
         if key_file is None:
             return text, body
     else:
-        body = write_request(_request(asked))
+        body = write_request(_request(args))
     if key_file is None:
         raise usage("the message needs a signature", "name the site key: --key-file FILE")
     written = canonical(body)
-    method = SHA256 if asked.flag("sha256") else SHA1
+    method = SHA256 if args.flag("sha256") else SHA1
     return envelope(written, signature_of(written, read_site_key(Path(key_file)), method)), body
 
 
@@ -121,44 +121,44 @@ def _file(path: str) -> bytes:
         raise usage(f"{path!r} cannot be read: {error.strerror}", "name a file with the message") from None
 
 
-def _request(asked: Arguments) -> "RmapRequest":
+def _request(args: Arguments) -> "RmapRequest":
     """Return the request that the options describe."""
     from headnode.core.formats.sss.sssrmap.messages import RmapRequest, elements, parsed
     from headnode.core.formats.text.xml_text import XmlElement
 
-    if len(asked.words) != 2:
+    if len(args.words) != 2:
         raise usage("an action and an object are needed", "for example: hn sss Query Job --key-file FILE")
     data: list[XmlElement] = []
-    if (file := asked.text("data")) is not None:
+    if (file := args.text("data")) is not None:
         found = parsed(_file(file))
         data = [found if found.name == "Data" else XmlElement("Data", {}, [found])]
         data = [XmlElement("Data", one.attributes, [*elements(one)]) for one in data]
-    objects, aliases = _objects(asked.words[1])
+    objects, aliases = _objects(args.words[1])
     called = [alias or name for name, alias in zip(objects, aliases, strict=True)]
-    gets = (_field(_GET, text, "get", "JobId or Charge:Sum") for text in asked.options.get("get", ()))
-    wheres = (_field(_WHERE, text, "where", "JobState=Idle") for text in asked.options.get("where", ()))
+    gets = (_field(_GET, text, "get", "JobId or Charge:Sum") for text in args.options.get("get", ()))
+    wheres = (_field(_WHERE, text, "where", "JobState=Idle") for text in args.options.get("where", ()))
     return RmapRequest(
-        action=asked.words[0],
-        actor=asked.text("actor") or own_name(),
+        action=args.words[0],
+        actor=args.text("actor") or own_name(),
         objects=objects,
         aliases=aliases if any(aliases) else (),
         gets=tuple(_of_object(one, called) for one in gets),
-        sets=tuple(_field(_SET, text, "set", "Priority=1500") for text in asked.options.get("set", ())),
+        sets=tuple(_field(_SET, text, "set", "Priority=1500") for text in args.options.get("set", ())),
         wheres=tuple(_of_object(one, called) for one in wheres),
-        options=tuple(_field(_SET, text, "option", "Limit=10") for text in asked.options.get("option", ())),
+        options=tuple(_field(_SET, text, "option", "Limit=10") for text in args.options.get("option", ())),
         data=tuple(data),
-        id=asked.text("id") or _new_id(),
-        chunk_size=asked.number("chunk"),
+        id=args.text("id") or _new_id(),
+        chunk_size=args.number("chunk"),
     )
 
 
 def _field(form: "re.Pattern[str]", text: str, option: str, example: str) -> "RmapField":
     from headnode.core.formats.sss.sssrmap.messages import RmapField
 
-    found = form.match(text)
-    if found is None:
+    match = form.match(text)
+    if match is None:
         raise usage(f"--{option} {text[:80]!r} is not understood", f"write --{option} {example!r}")
-    parts: Mapping[str, str | None] = found.groupdict()
+    parts: Mapping[str, str | None] = match.groupdict()
     op = parts.get("op") or ""
     return RmapField(
         name=parts["name"] or "",
@@ -209,17 +209,17 @@ def _place(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _serve(asked: Arguments, client: Client) -> int:
+def _serve(args: Arguments, client: Client) -> int:
     """Turn this process into a listener."""
     import os
 
     from headnode.adapters.own_python import module_command
 
-    if asked.words or not client.state_directory or client.login is not None:
+    if args.words or not client.state_directory or client.login is not None:
         raise usage("a listener runs on the head's machine", "there: hn sss --serve --key-file FILE")
     words = ["--state", client.state_directory]
     for name in _SERVER:
-        if (value := asked.text(name)) is not None:
+        if (value := args.text(name)) is not None:
             flag = name in ("require-id", "only-sha256")
             words += [f"--{name}"] if flag else [f"--{name}", value]
     command = module_command("headnode.apps.web.sssrmap", *words)

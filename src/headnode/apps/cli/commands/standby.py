@@ -15,12 +15,12 @@ FIRST_COPY = 60.0  # seconds that hn standby join waits for the first copy
 PAUSE = 0.1  # seconds
 
 
-def invite(asked: Arguments, client: Client, out: Output) -> int:
+def invite(args: Arguments, client: Client, out: Output) -> int:
     """Print the line for the other machine."""
     from headnode.core.formats.text.quantities import parse_span
 
-    fields: dict[str, object] = {"name": asked.text("for") or ""}
-    if lifetime := asked.text("lifetime"):
+    fields: dict[str, object] = {"name": args.text("for") or ""}
+    if lifetime := args.text("lifetime"):
         fields["lifetime"] = parse_span(lifetime)
     made = client.ask("invite_standby", **fields)
     name = f" --name {made['name']}" if made["name"] else ""
@@ -28,7 +28,7 @@ def invite(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def join(asked: Arguments, client: Client, out: Output) -> int:
+def join(args: Arguments, client: Client, out: Output) -> int:
     """Make this machine a standby, start it, and wait for the first copy."""
     import socket
     from pathlib import Path
@@ -41,12 +41,12 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.core.formats.text.quantities import parse_span
     from headnode.core.model.errors import HeadnodeError
 
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise usage("no invitation is given", "write the line that `hn standby invite` prints")
-    directory = own_directory(asked, client)
-    invitation = read_invitation(asked.words[0].removeprefix("hn standby join "), "hn standby invite")
-    where = asked.text("name") or host_name(), asked.text("listen") or socket.getfqdn()
-    span = asked.text("takeover-after")
+    directory = own_directory(args, client)
+    invitation = read_invitation(args.words[0].removeprefix("hn standby join "), "hn standby invite")
+    where = args.text("name") or host_name(), args.text("listen") or socket.getfqdn()
+    span = args.text("takeover-after")
     ran = standby_daemon.is_standby(directory) and standby_daemon.stop_standby(directory) is not None
     try:
         place = join_head(Path(directory), invitation, *where, parse_span(span) if span else 0.0)
@@ -54,7 +54,7 @@ def join(asked: Arguments, client: Client, out: Output) -> int:
         if ran:
             standby_daemon.start_standby(directory)  # it goes on as before
         raise
-    if asked.flag("foreground"):
+    if args.flag("foreground"):
         standby_daemon.become_standby(directory)
     status = _first_copy(directory, standby_daemon.start_standby(directory))
     for sentence in (*_not_reached(status), *status["missing"], *status["lost"]):
@@ -98,7 +98,7 @@ def _has(status: "dict[str, Any]") -> str:
     return f"It has all events up to number {status['number']}, and {jobs}."
 
 
-def show(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def show(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Show the standby of this machine; elsewhere, all standby heads of the head."""
     from headnode.apps.cli import standby_daemon
     from headnode.apps.cli.table import RecordTable
@@ -142,15 +142,15 @@ def _status_text(status: "dict[str, Any]") -> str:
     return f"{name}{status['listen']}.\n{head} {_has(status)}{problem}"
 
 
-def take_over(asked: Arguments, client: Client, out: Output) -> int:
+def take_over(args: Arguments, client: Client, out: Output) -> int:
     """Make the standby of this machine the head, and wait until it serves."""
     from headnode.apps.cli import daemons, standby_daemon
     from headnode.apps.cli.commands.services import own_directory
 
-    directory = own_directory(asked, client)
+    directory = own_directory(args, client)
     if not standby_daemon.is_standby(directory):
         raise usage(f"{directory!r} is no standby", "run this on the machine of the standby")
-    was = standby_daemon.ask_standby(directory, "take over", force=asked.flag("force"))
+    was = standby_daemon.ask_standby(directory, "take over", force=args.flag("force"))
     for sentence in was["missing"]:
         out.note(sentence)
     cluster = daemons.wait_for_head(directory)
@@ -163,9 +163,9 @@ def take_over(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def remove(asked: Arguments, client: Client, out: Output) -> int:
+def remove(args: Arguments, client: Client, out: Output) -> int:
     """Remove a standby."""
-    name = the_name(asked, "standby", "see: hn standby list")
+    name = the_name(args, "standby", "see: hn standby list")
     client.ask("remove_standby", name=name)
     out.outcome(
         f"Standby {name} gets no more events. It keeps the keys of the cluster: delete its state directory.",

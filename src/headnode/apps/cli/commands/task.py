@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 PAGE = 1000  # tasks
 
 
-def list_tasks(asked: Arguments, client: Client, out: Output) -> int:
+def list_tasks(args: Arguments, client: Client, out: Output) -> int:
     """List the tasks; with ``/expandparametric`` the instances of sweeps too."""
-    job, wanted, limit = job_id(asked.words), read_states(asked.text("state")), asked.number("limit")
+    job, wanted, limit = job_id(args.words), read_states(args.text("state")), args.number("limit")
     most = PAGE if limit is None else limit
-    tasks, more = _task_page(client, most, job=job, after=asked.number("after"), states=wanted)
-    if asked.flag("expandparametric"):
+    tasks, more = _task_page(client, most, job=job, after=args.number("after"), states=wanted)
+    if args.flag("expandparametric"):
         tasks = _with_instances(client, tasks, wanted, most)
     trailer = counted(len(tasks), "task")
     if more is not None:
@@ -65,12 +65,12 @@ def _with_instances(
 PEEK = 4096  # bytes
 
 
-def view_task(asked: Arguments, client: Client, out: Output) -> int:
+def view_task(args: Arguments, client: Client, out: Output) -> int:
     """Show the task, and the end of its output if told to."""
-    job, number, instance = task_address(asked.words)
+    job, number, instance = task_address(args.words)
     task = client.ask("task", job=job, task=number, instance=instance)["task"]
     fields = view(task)
-    if asked.flag("peekoutput"):
+    if args.flag("peekoutput"):
         fields["Output"] = task["output"] = _end_of_output(client, job, number, instance)
     out.show_table(RecordTable("Task Id", [fields], task))
     return 0
@@ -89,13 +89,13 @@ def _end_of_output(client: Client, job: int, task: int, instance: int | None) ->
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 
-def modify_task(asked: Arguments, client: Client, out: Output) -> int:
+def modify_task(args: Arguments, client: Client, out: Output) -> int:
     """Change the task; tell what is different now."""
-    job, task, instance = task_address(asked.words)
+    job, task, instance = task_address(args.words)
     if instance is not None:
         raise usage("a sub-task has no options of its own", f"change the task: {job}.{task}")
-    terms = changed_terms(asked)
-    if (command := asked.text("commandline")) is not None:
+    terms = changed_terms(args)
+    if (command := args.text("commandline")) is not None:
         terms["command"] = command
     if not terms:
         raise usage("nothing is to be changed", "give options that are to be different, such as /stdout:FILE")
@@ -116,15 +116,15 @@ _STOPPING = (
 def _act_on_tasks(verb: str, sentence: "Callable[[Mapping[str, Any]], str]", *, stops: bool = True) -> "Run":
     """Return a command that asks a verb for each task, or the whole of a sweep."""
 
-    def run(asked: Arguments, client: Client, out: Output) -> int:
-        fields = {"message": asked.text("message"), "force": asked.flag("force") or None} if stops else {}
+    def run(args: Arguments, client: Client, out: Output) -> int:
+        fields = {"message": args.text("message"), "force": args.flag("force") or None} if stops else {}
 
         def deed(word: str) -> None:
             job, task, instance = task_address([word])
             answer = client.ask(verb, job=job, task=task, instance=instance, **fields)
             out.outcome(f"Task {word} {sentence(answer)}.", answer, word)
 
-        return for_each(_named_tasks(asked), deed, out)
+        return for_each(_named_tasks(args), deed, out)
 
     return run
 
@@ -134,10 +134,10 @@ def _finished(answer: "Mapping[str, Any]") -> str:
     return "had not started, and has been canceled" if never else "has been finished"
 
 
-def _named_tasks(asked: Arguments) -> list[str]:
-    if not asked.words:
+def _named_tasks(args: Arguments) -> list[str]:
+    if not args.words:
         raise usage("no task was given", "write job.task or job.task.instance, for example 12.1")
-    return tasks_named(asked.words)
+    return tasks_named(args.words)
 
 
 COMMANDS = (

@@ -19,22 +19,22 @@ MAX_LINES = 1_000_000  # of --tail
 WAITING = ("not submitted", "configuring", "queued")
 
 
-def run(asked: Arguments, client: Client, out: Output) -> int:
+def run(args: Arguments, client: Client, out: Output) -> int:
     """Print the file, or those of all instances; with ``--follow`` until the task or job is over."""
-    job, task, instance = output_address(asked.words)
-    stream = "standard_error" if asked.flag("stderr") else "standard_output"
+    job, task, instance = output_address(args.words)
+    stream = "standard_error" if args.flag("stderr") else "standard_output"
     question = {"job": job, "task": task, "instance": instance}
     files = None if task is None else _files(client, question)
     if files is None:
-        return _print_whole(asked, client, out, job, task, stream)
+        return _print_whole(args, client, out, job, task, stream)
     if not out.for_people:
         out.outcome(str(files[stream]), files, files[stream])
-    elif asked.flag("follow"):
-        _follow(asked, client, files, stream, out, **question)
+    elif args.flag("follow"):
+        _follow(args, client, files, stream, out, **question)
     else:
         path = _path(files, stream, question)
         source = source_of(client, question, files, path)
-        copy_output(source, out.raw, start=_start(asked, source), captured=path == files["captured_path"])
+        copy_output(source, out.raw, start=_start(args, source), captured=path == files["captured_path"])
     return 0
 
 
@@ -51,18 +51,18 @@ def _files(client: Client, question: "dict[str, Any]") -> "dict[str, Any] | None
 
 
 def _print_whole(
-    asked: Arguments, client: Client, out: Output, job: int, task: int | None, stream: str
+    args: Arguments, client: Client, out: Output, job: int, task: int | None, stream: str
 ) -> int:
     """Print what all instances of a sweep, or all tasks of a job, have printed."""
     from headnode.apps.cli.output_reading import WholeOutput
 
-    headers = _wants_headers(asked, client, out, job, task)
-    whole = WholeOutput(client, out, job, task, stream, headers=headers, last=_lines(asked))
+    headers = _wants_headers(args, client, out, job, task)
+    whole = WholeOutput(client, out, job, task, stream, headers=headers, last=_lines(args))
     if not out.for_people:
         for _, files in whole.files():
             if files[stream] is not None:
                 out.outcome(str(files[stream]), files, files[stream])
-    elif asked.flag("follow"):
+    elif args.flag("follow"):
         whole.follow()
     elif not whole.print_all():
         _print_why_empty(client, out, job, task)
@@ -82,33 +82,33 @@ def _print_why_empty(client: Client, out: Output, job: int, task: int | None) ->
         out.note(f"{what} has no output: it {end}{why}")
 
 
-def _wants_headers(asked: Arguments, client: Client, out: Output, job: int, task: int | None) -> bool:
+def _wants_headers(args: Arguments, client: Client, out: Output, job: int, task: int | None) -> bool:
     """Return what was said of headers; else they are for terminals, and for what has several outputs."""
-    if "headers" in asked.options:
-        return asked.flag("headers")
+    if "headers" in args.options:
+        return args.flag("headers")
     if out.width is None:
         return False
     return task is not None or client.ask("job", job=job)["job"]["tasks"]["total"] != 1
 
 
-def _lines(asked: Arguments) -> int | None:
+def _lines(args: Arguments) -> int | None:
     """Return how many lines of the end are wanted; None for all.
 
     Raises:  BadRequest ``usage``.
     """
-    lines = asked.number("tail")
+    lines = args.number("tail")
     if lines is not None and lines > MAX_LINES:
         raise usage(f"--tail {lines} is too much", f"give at most {MAX_LINES}, or leave --tail out for all")
     return lines
 
 
-def _start(asked: Arguments, source: "OutputSource") -> int:
-    lines = _lines(asked)
+def _start(args: Arguments, source: "OutputSource") -> int:
+    lines = _lines(args)
     return 0 if lines is None else last_lines(source, lines)
 
 
 def _follow(
-    asked: Arguments,
+    args: Arguments,
     client: Client,
     files: "dict[str, Any]",
     stream: str,
@@ -125,7 +125,7 @@ def _follow(
         return client.ask("task_output", **question)["state"].lower() in OVER
 
     source = source_of(client, question, files, _path(files, stream, question))
-    follow_output(source, out.raw, is_over, start=0 if waits else _start(asked, source))
+    follow_output(source, out.raw, is_over, start=0 if waits else _start(args, source))
 
 
 def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> str:

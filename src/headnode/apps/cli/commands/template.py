@@ -19,7 +19,7 @@ _RULE_COLUMNS = ("Property", "Default", "Read Only", "Least", "Most", "Allowed",
 _FORM = CliOption("to", "FORM", "toml (default), or hpcpack: the XML that HPC Pack imports")
 
 
-def listing(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
+def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every template."""
     found = client.ask("templates")["templates"]
     rows = [
@@ -40,9 +40,9 @@ def _people(template: "Mapping[str, Any]") -> str:
     return ", ".join(named) or "everybody"
 
 
-def view(asked: Arguments, client: Client, out: Output) -> int:
+def view(args: Arguments, client: Client, out: Output) -> int:
     """Show the rules of a template."""
-    found = client.ask("template", template=the_name(asked, "template", "see: hn template list"))["template"]
+    found = client.ask("template", template=the_name(args, "template", "see: hn template list"))["template"]
     rows = [
         {
             "Property": key,
@@ -70,10 +70,10 @@ def _shown(value: "Any") -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 
-def export(asked: Arguments, client: Client, out: Output) -> int:
+def export(args: Arguments, client: Client, out: Output) -> int:
     """Print a template as a file."""
     found = client.ask(
-        "template", template=the_name(asked, "template", "see: hn template list"), form=asked.text("to")
+        "template", template=the_name(args, "template", "see: hn template list"), form=args.text("to")
     )
     for item in found["report"]:
         out.note(f"{item['where']}: {item['what']}")
@@ -81,9 +81,9 @@ def export(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def import_(asked: Arguments, client: Client, out: Output) -> int:
+def import_(args: Arguments, client: Client, out: Output) -> int:
     """Make or replace templates from files."""
-    if not asked.words:
+    if not args.words:
         raise usage("no file was given", "give the files of one or more templates")
 
     def deed(path: str) -> None:
@@ -93,7 +93,7 @@ def import_(asked: Arguments, client: Client, out: Output) -> int:
         name = made["template"]["name"]
         out.outcome(f"Template {name} has been set.", made, name)
 
-    return for_each(asked.words, deed, out)
+    return for_each(args.words, deed, out)
 
 
 def _text(path: str) -> str:
@@ -105,15 +105,15 @@ def _text(path: str) -> str:
         raise usage(f"template file {path!r} cannot be read: {reason}", "name a file of UTF-8 text") from None
 
 
-def remove(asked: Arguments, client: Client, out: Output) -> int:
+def remove(args: Arguments, client: Client, out: Output) -> int:
     """Take templates away."""
-    if not asked.words:
+    if not args.words:
         raise usage("no template was given", "give the names of one or more templates")
 
     def deed(name: str) -> None:
         out.outcome(f"Template {name} has been removed.", client.ask("remove_template", template=name), name)
 
-    return for_each(asked.words, deed, out)
+    return for_each(args.words, deed, out)
 
 
 COMMANDS = (

@@ -15,20 +15,20 @@ _SETTINGS = (
 _FILES = ("certificate", "key", "oidc-secret-file", "oidc-users")
 
 
-def open_console(asked: Arguments, client: Client, out: Output) -> int:
+def open_console(args: Arguments, client: Client, out: Output) -> int:
     """Start the gateway unless one runs, and print an address that logs in once."""
     from headnode.apps.cli import daemons, web_gateway
 
     if client.login is not None or not client.state_directory:
         raise usage("a gateway runs on the head's machine", "log in there: hn web")
     state = client.state_directory
-    if asked.flag("stop"):
+    if args.flag("stop"):
         return _stop(state, out)
-    settings = {name: asked.text(name) for name in _SETTINGS}
+    settings = {name: args.text(name) for name in _SETTINGS}
     for name in _FILES:  # the gateway works in another directory
         if (value := settings[name]) is not None:
             settings[name] = os.path.abspath(value)  # noqa: PTH100  (pathlib would be imported for it)
-    if asked.flag("foreground"):
+    if args.flag("foreground"):
         web_gateway.become_gateway(state, settings)
     if (running := web_gateway.ask_gateway(state, "login")) is not None:
         for lost in [name for name, value in settings.items() if value is not None]:

@@ -34,24 +34,24 @@ _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", '\\"': '"'}
 _MAX_WIDTH = 4  # digits of the width in a format
 
 
-def shown(asked: CondorWords) -> str:
+def shown(args: CondorWords) -> str:
     """Return which of these outputs a command line asks for; "": none."""
     kinds = {"autoformat": "columns", "af": "columns", "format": "format", "long": "long", "json": "json"}
-    return next((kinds[name] for name, _, _ in asked.uses if name in kinds), "")
+    return next((kinds[name] for name, _, _ in args.uses if name in kinds), "")
 
 
 def show(
-    asked: CondorWords, ads: "Iterable[ClassAd]", id_names: "Sequence[str]" = ("ClusterId", "ProcId")
+    args: CondorWords, ads: "Iterable[ClassAd]", id_names: "Sequence[str]" = ("ClusterId", "ProcId")
 ) -> None:
     """Print ads as a command line asks for it."""
-    kind = shown(asked)
+    kind = shown(args)
     if kind == "json":
-        _show_json(asked, ads)
+        _show_json(args, ads)
     elif kind == "long":
         for ad in ads:
-            sys.stdout.write(write_long(_wanted(asked, ad)) + "\n")
+            sys.stdout.write(write_long(_wanted(args, ad)) + "\n")
     else:
-        columns = _Columns(asked, id_names)
+        columns = _Columns(args, id_names)
         rows = [columns.row(ad) for ad in ads] if columns.headed else map(columns.row, ads)
         columns.write(rows)
 
@@ -61,8 +61,8 @@ def write_long(attributes: "Iterable[tuple[str, Value]]") -> str:
     return "".join(f"{name} = {quoted(value)}\n" for name, value in attributes)
 
 
-def _wanted(asked: CondorWords, ad: "ClassAd") -> "Iterator[tuple[str, Value]]":
-    names = [name for text in asked.values("attributes") for name in re.split(r"[\s,]+", text) if name]
+def _wanted(args: CondorWords, ad: "ClassAd") -> "Iterator[tuple[str, Value]]":
+    names = [name for text in args.values("attributes") for name in re.split(r"[\s,]+", text) if name]
     if not names:
         yield from ad.items()
         return
@@ -72,10 +72,10 @@ def _wanted(asked: CondorWords, ad: "ClassAd") -> "Iterator[tuple[str, Value]]":
             yield name, value
 
 
-def _show_json(asked: CondorWords, ads: "Iterable[ClassAd]") -> None:
+def _show_json(args: CondorWords, ads: "Iterable[ClassAd]") -> None:
     before = "[\n"
     for ad in ads:
-        sys.stdout.write(before + json.dumps(dict(_wanted(asked, ad)), indent=2, ensure_ascii=False))
+        sys.stdout.write(before + json.dumps(dict(_wanted(args, ad)), indent=2, ensure_ascii=False))
         before = "\n,\n"
     sys.stdout.write("[\n]\n" if before == "[\n" else "\n]\n")
 
@@ -109,11 +109,11 @@ class _Column:
 class _Columns:
     """The columns of ``-autoformat``, or the pieces of ``-format``."""
 
-    def __init__(self, asked: CondorWords, id_names: "Sequence[str]") -> None:
+    def __init__(self, args: CondorWords, id_names: "Sequence[str]") -> None:
         self._columns: list[_Column] = []
         self._own: set[str] = set()
         self._id_names = id_names
-        for name, qualifiers, values in asked.uses:
+        for name, qualifiers, values in args.uses:
             if name in ("autoformat", "af"):
                 self._own |= _refused_qualifiers(qualifiers)
                 self._columns += (
@@ -121,7 +121,7 @@ class _Columns:
                 )
             elif name == "format":
                 self._columns.append(_Column(values[1], form=values[0]))
-        self._is_format = not any(name in ("autoformat", "af") for name, _, _ in asked.uses)
+        self._is_format = not any(name in ("autoformat", "af") for name, _, _ in args.uses)
 
     @property
     def headed(self) -> bool:
@@ -203,8 +203,8 @@ def _formatted(form: str, value: "Value | ErrorValue") -> str | None:
     return _SPECIFIER.sub(lambda found: _converted(found, value), text)
 
 
-def _converted(found: "re.Match[str]", value: "str | float") -> str:
-    kind, flags = found["kind"], found["flags"]
+def _converted(match: "re.Match[str]", value: "str | float") -> str:
+    kind, flags = match["kind"], match["flags"]
     if not kind:
         return "%"
     if kind in "vs":

@@ -31,27 +31,27 @@ OPTIONS = {
 }
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List processes that have ended, the newest first."""
-    asked = read_line("condor_history", words, OPTIONS)
-    wanted = WantedProcesses(asked.words, asked.values("constraint"))
+    args = read_line("condor_history", argv, OPTIONS)
+    wanted = WantedProcesses(args.words, args.values("constraint"))
     source = CondorSource(client)
-    limit = asked.number("match") if asked.has("match") else asked.number("limit")
-    rows: Iterator[CondorProcess] = islice(_rows(asked, wanted, source), limit)
-    if asked.has("forwards"):
+    limit = args.number("match") if args.has("match") else args.number("limit")
+    rows: Iterator[CondorProcess] = islice(_rows(args, wanted, source), limit)
+    if args.has("forwards"):
         rows = iter(list(rows)[::-1])
-    if shown(asked):
-        show(asked, map(JobAd, rows))
+    if shown(args):
+        show(args, map(JobAd, rows))
         return 0
     for line in ENDED_ONES.lines(rows, wide=True):
         sys.stdout.write(line)
     return 0
 
 
-def _rows(asked: CondorWords, wanted: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":
+def _rows(args: CondorWords, wanted: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":
     """Yield the processes that have ended, up to that at which the reading ends."""
-    most, ends = asked.number("scanlimit"), [_end(text) for text in asked.values("since")]
-    ends += [(None, parsed(f"CompletionDate <= ({text})")) for text in asked.values("completedsince")]
+    most, ends = args.number("scanlimit"), [_end(text) for text in args.values("since")]
+    ends += [(None, parsed(f"CompletionDate <= ({text})")) for text in args.values("completedsince")]
     read = 0
     for job in _jobs(wanted, source):
         for row in reversed(list(wanted.rows(source, job))):

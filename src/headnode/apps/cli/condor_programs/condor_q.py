@@ -54,22 +54,22 @@ _OF_TABLE = {
 _SUPERUSER = 0
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs."""
-    asked = read_line("condor_q", words, OPTIONS)
-    wanted = WantedProcesses([*asked.words, *asked.values("submitter")], asked.values("constraint"))
-    source, limit = CondorSource(client), asked.number("limit")
-    owner = None if asked.has("allusers") or os.geteuid() == _SUPERUSER else own_user()
+    args = read_line("condor_q", argv, OPTIONS)
+    wanted = WantedProcesses([*args.words, *args.values("submitter")], args.values("constraint"))
+    source, limit = CondorSource(client), args.number("limit")
+    owner = None if args.has("allusers") or os.geteuid() == _SUPERUSER else own_user()
     jobs = sorted(wanted.jobs(source, owner), key=lambda job: int(job["id"]))
-    if shown(asked):
-        show(asked, map(JobAd, _first(limit, _rows(wanted, source, jobs, asked))))
+    if shown(args):
+        show(args, map(JobAd, _first(limit, _rows(wanted, source, jobs, args))))
         return 0
     sys.stdout.write(banner(client))
-    if _is_batch(asked, wanted):
+    if _is_batch(args, wanted):
         _show_batches(source, [job for job in jobs if _is_living(job)])
     else:
-        _show_processes(asked, _first(limit, _rows(wanted, source, jobs, asked)))
-    if not asked.has("run"):
+        _show_processes(args, _first(limit, _rows(wanted, source, jobs, args)))
+    if not args.has("run"):
         _show_other_totals(source, owner)
     return 0
 
@@ -84,17 +84,17 @@ def _is_living(job: "dict[str, Any]") -> bool:
     return job["state"] in ("Configuring", "Queued", "Running", "Suspended")
 
 
-def _is_batch(asked: CondorWords, wanted: WantedProcesses) -> bool:
-    if wanted.constraints or wanted.processes or asked.has("limit"):
+def _is_batch(args: CondorWords, wanted: WantedProcesses) -> bool:
+    if wanted.constraints or wanted.processes or args.has("limit"):
         return False
-    return not asked.has_any(("nobatch", "totals", *_OF_TABLE))
+    return not args.has_any(("nobatch", "totals", *_OF_TABLE))
 
 
 def _rows(
-    wanted: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", asked: CondorWords
+    wanted: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", args: CondorWords
 ) -> "Iterator[CondorProcess]":
     """Yield the processes that are in the queue: those that have not ended, or that are left in it."""
-    states = {_OF_TABLE[name][0] for name, _, _ in asked.uses if name in _OF_TABLE}
+    states = {_OF_TABLE[name][0] for name, _, _ in args.uses if name in _OF_TABLE}
     for job in jobs:
         if not _is_living(job) and not source.detail(job["id"])["spec"].get("properties"):
             continue
@@ -134,8 +134,8 @@ def _batch_name(source: CondorSource, job: "dict[str, Any]") -> str:
     return str(name or "")
 
 
-def _show_processes(asked: CondorWords, rows: "Iterator[CondorProcess]") -> None:
-    kind = next((_OF_TABLE[name][1] for name, _, _ in asked.uses if name in _OF_TABLE), PROCESSES)
+def _show_processes(args: CondorWords, rows: "Iterator[CondorProcess]") -> None:
+    kind = next((_OF_TABLE[name][1] for name, _, _ in args.uses if name in _OF_TABLE), PROCESSES)
     counts = StatusCounts()
 
     def counted() -> "Iterator[CondorProcess]":
@@ -143,10 +143,10 @@ def _show_processes(asked: CondorWords, rows: "Iterator[CondorProcess]") -> None
             counts.add(row.status)
             yield row
 
-    for line in kind.lines(counted(), wide=asked.has("wide")):
-        if not asked.has("totals"):
+    for line in kind.lines(counted(), wide=args.has("wide")):
+        if not args.has("totals"):
             sys.stdout.write(line)
-    if not asked.has("run"):
+    if not args.has("run"):
         sys.stdout.write(f"\nTotal for query: {counts} \n")
 
 

@@ -118,23 +118,23 @@ _ATTRIBUTES: "Mapping[str, tuple[str, Callable[[dict[str, Any]], Value]]]" = {
 }
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """List nodes."""
-    asked = read_line("condor_status", words, OPTIONS)
-    constraints = [parsed(text) for text in asked.values("constraint")]
-    names = {word.rpartition("@")[2] for word in asked.words}
+    args = read_line("condor_status", argv, OPTIONS)
+    constraints = [parsed(text) for text in args.values("constraint")]
+    names = {word.rpartition("@")[2] for word in args.words}
     nodes = [node for node in client.ask("nodes")["nodes"] if not names or node["name"] in names]
     now = time.time()
     ads = [ad for ad in map(MachineAd, nodes) if all(holds(each, ad, now) for each in constraints)]
-    if asked.has("available"):
+    if args.has("available"):
         ads = [ad for ad in ads if ad.node["state"] == "Ready" and ad.node["free"]]
-    if asked.has("claimed"):
+    if args.has("claimed"):
         ads = [ad for ad in ads if ad.node["used"]]
-    ads = list(islice(ads, asked.number("limit")))
-    if shown(asked):
-        show(asked, ads, ("Name",))
+    ads = list(islice(ads, args.number("limit")))
+    if shown(args):
+        show(args, ads, ("Name",))
         return 0
-    if ads and not asked.has("total"):
+    if ads and not args.has("total"):
         _show_table(ads, now)
     if ads:
         _show_totals(ads)

@@ -33,23 +33,23 @@ class _TimeExpired(Exception):
     """The time of ``-wait`` is over."""
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Wait; return 0 when all have ended, 1 if the time is over or no job has the log."""
-    asked = read_line("condor_wait", words, OPTIONS)
-    if not 1 <= len(asked.words) <= 2:
+    args = read_line("condor_wait", argv, OPTIONS)
+    if not 1 <= len(args.words) <= 2:
         raise refusal("condor_wait needs a log file", "write: condor_wait [-wait SECONDS] [-num N] LOG [ID]")
     source = CondorSource(client)
-    rows = _rows(source, os.path.abspath(asked.words[0]), asked.words[1:])  # noqa: PTH100 (pathlib costs 6 ms)
+    rows = _rows(source, os.path.abspath(args.words[0]), args.words[1:])  # noqa: PTH100 (pathlib costs 6 ms)
     if not rows:
-        which = f" {asked.words[1]}" if asked.words[1:] else ""
+        which = f" {args.words[1]}" if args.words[1:] else ""
         raise refusal(
-            f"no job{which} of yours has the log {asked.words[0][:200]}", "its submit file says: log = FILE"
+            f"no job{which} of yours has the log {args.words[0][:200]}", "its submit file says: log = FILE"
         )
-    wanted = min(asked.number("num") or len(rows), len(rows))
-    seconds = asked.number("wait")
+    wanted = min(args.number("num") or len(rows), len(rows))
+    seconds = args.number("wait")
     try:
         with _Alarm(seconds):
-            _wait(source, rows, wanted, tells=asked.has("status"))
+            _wait(source, rows, wanted, tells=args.has("status"))
     except _TimeExpired:
         print("Time expired.")
         return 1
@@ -78,11 +78,11 @@ class _Alarm:
         raise _TimeExpired
 
 
-def _rows(source: CondorSource, log: str, words: "Sequence[str]") -> "list[CondorProcess]":
+def _rows(source: CondorSource, log: str, argv: "Sequence[str]") -> "list[CondorProcess]":
     """Return the processes that have a log, in or out of the queue."""
-    wanted = WantedProcesses(words)
-    if words and not wanted.by_ids:
-        raise refusal(f"{words[0][:60]!r} is no job", "write CLUSTER or CLUSTER.PROCESS")
+    wanted = WantedProcesses(argv)
+    if argv and not wanted.by_ids:
+        raise refusal(f"{argv[0][:60]!r} is no job", "write CLUSTER or CLUSTER.PROCESS")
     found = []
     for job in _jobs(source, wanted):
         if any(_may_be(task, log) for task in source.detail(job["id"])["spec"]["tasks"]):

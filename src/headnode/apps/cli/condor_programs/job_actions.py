@@ -53,28 +53,28 @@ class _NotSo(Exception):
     """A process is not in a state for it: its argument is what is printed."""
 
 
-def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") -> int:
     """Change the jobs that are meant; return 1 if one of them could not be changed."""
-    asked = read_line(program, _with_priority(words) if program == "condor_prio" else words, OPTIONS[program])
-    if not asked.words and not asked.has("constraint") and not asked.has("all"):
+    args = read_line(program, _with_priority(argv) if program == "condor_prio" else argv, OPTIONS[program])
+    if not args.words and not args.has("constraint") and not args.has("all"):
         raise refusal(
             "You did not specify any jobs", "give CLUSTER, CLUSTER.PROCESS, USER, -constraint or -all"
         )
-    return _Actions(program, asked, client).run()
+    return _Actions(program, args, client).run()
 
 
-def _with_priority(words: "Sequence[str]") -> "list[str]":
+def _with_priority(argv: "Sequence[str]") -> "list[str]":
     """Return a command line of condor_prio with ``-p`` before a priority typed as ``+5`` or ``-5``."""
     found: list[str] = []
-    for word in words:
+    for word in argv:
         is_step = word[:1] in "+-" and word[1:].isdigit() and found[-1:] not in (["-p"], ["-priority"])
         found += ["-p", word] if is_step else [word]
     return found
 
 
 class _Actions:
-    def __init__(self, program: str, asked: CondorWords, client: Client) -> None:
-        self._program, self._asked, self._client = program, asked, client
+    def __init__(self, program: str, args: CondorWords, client: Client) -> None:
+        self._program, self._asked, self._client = program, args, client
         self._source = CondorSource(client)
         self._failed = False
         self._did: dict[int, str] = {}  # whole jobs that were changed

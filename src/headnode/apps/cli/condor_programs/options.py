@@ -68,12 +68,12 @@ def refusal(*lines: str, status: int = 1) -> ProgramRefusal:
     return ProgramRefusal(f"ERROR: {first}", *rest, status=status, prefix="bare")
 
 
-def read_line(program: str, words: "Sequence[str]", table: "OptionTable") -> CondorWords:
+def read_line(program: str, argv: "Sequence[str]", table: "OptionTable") -> CondorWords:
     """Return a command line read; options without effect are told on standard error.
 
     Raises:  ProgramRefusal for an unknown option, a refused one, and one whose values are missing.
     """
-    found, left = CondorWords(), list(words)
+    found, left = CondorWords(), list(argv)
     while left:
         word = left.pop(0)
         if not word.startswith("-") or word == "-":

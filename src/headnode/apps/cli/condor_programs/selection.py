@@ -23,18 +23,18 @@ _ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?\Z", re.ASCII)
 class WantedProcesses:
     """What the words of a command line mean: clusters, processes, owners; and a constraint."""
 
-    def __init__(self, words: "Sequence[str]", constraints: "Sequence[str]" = ()) -> None:
+    def __init__(self, argv: "Sequence[str]", constraints: "Sequence[str]" = ()) -> None:
         self.clusters: dict[int, None] = {}
         self.processes: dict[tuple[int, int], None] = {}
         self.owners: dict[str, None] = {}
-        for word in words:
-            found = _ID.match(word)
-            if found is None:
+        for word in argv:
+            match = _ID.match(word)
+            if match is None:
                 self.owners[_owner(word)] = None
-            elif found[2] is None:
-                self.clusters[int(found[1])] = None
+            elif match[2] is None:
+                self.clusters[int(match[1])] = None
             else:
-                self.processes[int(found[1]), int(found[2])] = None
+                self.processes[int(match[1]), int(match[2])] = None
         self.constraints = [parsed(text) for text in constraints]
 
     @property
@@ -96,20 +96,22 @@ def parsed(text: str) -> "Expression":
     return found
 
 
-def value_of(found: "Expression", attributes: "Callable[[str], Value]", now: float) -> "Value | ErrorValue":
+def value_of(
+    expression: "Expression", attributes: "Callable[[str], Value]", now: float
+) -> "Value | ErrorValue":
     """Return the value of an expression; an error as a value.
 
     Raises:  ProgramRefusal for a function with other arguments than it takes.
     """
     try:
-        return evaluate(found, attributes, now)
+        return evaluate(expression, attributes, now)
     except NoSuchFunction as called:
         raise refusal(f"the function {str(called)[:60]}() has other arguments than these") from None
     except ErrorValue as error:
         return error
 
 
-def holds(found: "Expression", attributes: "Callable[[str], Value]", now: float) -> bool:
+def holds(expression: "Expression", attributes: "Callable[[str], Value]", now: float) -> bool:
     """Return whether a constraint is true."""
-    value = value_of(found, attributes, now)
+    value = value_of(expression, attributes, now)
     return isinstance(value, bool | int | float) and bool(value)

@@ -51,39 +51,39 @@ _MAX_DOTS = 100
 _LOST = ("not-supported", "approximated")
 
 
-def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") -> int:
     """Submit a submit file, or a flow of DAGMan."""
-    asked = read_line(program, words, OPTIONS[program])
-    return _submit(asked, client) if program == "condor_submit" else _submit_flow(asked, client)
+    args = read_line(program, argv, OPTIONS[program])
+    return _submit(args, client) if program == "condor_submit" else _submit_flow(args, client)
 
 
-def _submit(asked: CondorWords, client: Client) -> int:
+def _submit(args: CondorWords, client: Client) -> int:
     """Submit a submit file, with what the command line adds to it."""
-    variables = [word for word in asked.words if _VARIABLE.match(word)]
-    files = [*asked.values("file"), *(word for word in asked.words if not _VARIABLE.match(word))]
+    variables = [word for word in args.words if _VARIABLE.match(word)]
+    files = [*args.values("file"), *(word for word in args.words if not _VARIABLE.match(word))]
     if len(files) > 1:
         raise refusal(f"only one submit file is possible, not {files[0][:60]!r} and {files[1][:60]!r}")
-    path = files[0] if files else "" if asked.has("queue") else STANDARD_INPUT
-    text = with_command_line(_text_at(path), variables, *_additions(asked))
+    path = files[0] if files else "" if args.has("queue") else STANDARD_INPUT
+    text = with_command_line(_text_at(path), variables, *_additions(args))
     request = _request(path or STANDARD_INPUT, text, client)
-    if asked.has("dry-run"):
-        return _dry_run(asked, request, client)
-    _refuse_more(asked, request, client)
-    return _submitted(asked, request, client, terse=asked.has("terse"))
+    if args.has("dry-run"):
+        return _dry_run(args, request, client)
+    _refuse_more(args, request, client)
+    return _submitted(args, request, client, terse=args.has("terse"))
 
 
-def _submit_flow(asked: CondorWords, client: Client) -> int:
+def _submit_flow(args: CondorWords, client: Client) -> int:
     """Submit a flow of DAGMan: each node is a job, or several."""
-    if len(asked.words) != 1:
+    if len(args.words) != 1:
         raise refusal("give one flow: condor_submit_dag FILE", "submit several flows one after the other")
-    (path,) = asked.words
+    (path,) = args.words
     request = _request(path, _text_at(path), client)
-    if (name := asked.text("batch-name")) is not None:
+    if (name := args.text("batch-name")) is not None:
         request["terms"] = {"jobgroup": name}
     print("-" * 71)
     print(f"File for submitting this DAG to HTCondor           : {path}")
     print("Each node is a job of this cluster; no condor_dagman runs for it.\n")
-    status = _submitted(asked, request, client, terse=False)
+    status = _submitted(args, request, client, terse=False)
     print("-" * 71)
     return status
 
@@ -101,18 +101,18 @@ def _text_at(path: str) -> str:
         raise refusal(f"Failed to open command file ({path}): {trouble.what}", trouble.fix) from None
 
 
-def _additions(asked: CondorWords) -> "tuple[list[str], str | None]":
+def _additions(args: CondorWords) -> "tuple[list[str], str | None]":
     """Return the lines to add before the first queue command, and a queue command for the end."""
     lines, queue = list[str](), None
-    for line in asked.values("append"):
+    for line in args.values("append"):
         if _QUEUE.match(line):
             queue = line.strip()
         else:
             lines.append(line)
-    if (name := asked.text("batch-name")) is not None:
+    if (name := args.text("batch-name")) is not None:
         lines.append(f'batch_name = "{name}"')
-    if asked.has("queue"):
-        queue = " ".join(["queue", *asked.values("queue")])
+    if args.has("queue"):
+        queue = " ".join(["queue", *args.values("queue")])
     if any("\n" in line for line in (*lines, queue or "")):
         raise refusal("a command has a line break in it", "give each command in an -append of its own")
     return lines, queue
@@ -140,7 +140,7 @@ def with_command_line(
     return "".join([*(f"{each}\n" for each in variables), *own[:at], *added, *own[at:], *last])
 
 
-def _submitted(asked: CondorWords, request: "dict[str, Any]", client: Client, *, terse: bool) -> int:
+def _submitted(args: CondorWords, request: "dict[str, Any]", client: Client, *, terse: bool) -> int:
     try:
         answer = client.ask("submit_job", **request)
     except HeadnodeError as no:
@@ -159,7 +159,7 @@ def _submitted(asked: CondorWords, request: "dict[str, Any]", client: Client, *,
     print(f"Submitting job(s){'.' * min(sum(counts), _MAX_DOTS)}")
     for job, count in zip(jobs, counts, strict=True):
         print(f"{count} job(s) submitted to cluster {job['id']}.")
-    if asked.has("verbose"):
+    if args.has("verbose"):
         _show_ads(source, jobs)
     return 0
 
@@ -207,20 +207,20 @@ def _read_here(request: "dict[str, Any]") -> "Any":
         raise refusal(no.what, no.fix) from None
 
 
-def _refuse_more(asked: CondorWords, request: "dict[str, Any]", client: Client) -> None:  # noqa: ARG001
+def _refuse_more(args: CondorWords, request: "dict[str, Any]", client: Client) -> None:  # noqa: ARG001
     """Refuse more processes, or clusters, than the command line allows."""
-    most = asked.number("maxjobs")
-    if not most and not asked.has("single-cluster"):
+    most = args.number("maxjobs")
+    if not most and not args.has("single-cluster"):
         return
     jobs, _ = _read_here(request)
     count = sum(task.instances for job in jobs for task in job.tasks)
     if most and count > most:
         raise refusal(f"the file has {count} jobs, more than -maxjobs {most}: none is submitted")
-    if asked.has("single-cluster") and len(jobs) > 1:
+    if args.has("single-cluster") and len(jobs) > 1:
         raise refusal(f"the file has {len(jobs)} clusters, and -single-cluster is given: none is submitted")
 
 
-def _dry_run(asked: CondorWords, request: "dict[str, Any]", client: Client) -> int:
+def _dry_run(args: CondorWords, request: "dict[str, Any]", client: Client) -> int:
     """Write the attributes of the jobs into a file, and submit nothing; the head is asked to check them."""
     from headnode.apps.cli.condor_programs.dry_ads import dry_ads
 
@@ -229,7 +229,7 @@ def _dry_run(asked: CondorWords, request: "dict[str, Any]", client: Client) -> i
         client.ask("check_job", **request)
     except HeadnodeError as no:
         raise refusal(no.what, no.fix) from None
-    path = asked.text("dry-run") or STANDARD_INPUT
+    path = args.text("dry-run") or STANDARD_INPUT
     text = "".join(f"{write_long(ad)}\n" for job, spec in enumerate(jobs, 1) for ad in dry_ads(job, spec))
     counts = [sum(task.instances for task in spec.tasks) for spec in jobs]
     print(f"Dry-Run job(s){'.' * min(sum(counts), _MAX_DOTS)}")

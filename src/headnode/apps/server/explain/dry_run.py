@@ -179,12 +179,12 @@ def _held(spec: JobSpec, now: float) -> bool:
 
 def _reasons_outside(candidate: _DryRunJob, now: float) -> list[Reason]:
     """Return why the job would not even be considered."""
-    found: list[Reason] = []
+    reasons: list[Reason] = []
     until = candidate.spec.hold_until
     if until is not None and until > now:
-        found.append(Reason(Why.HOLD, f"it would be held until {instant_text(until)}"))
-    found += [Reason(Why.HOLD, f"it would have the hold {name!r}", name) for name in candidate.spec.holds]
-    return [*found, *candidate.waits]
+        reasons.append(Reason(Why.HOLD, f"it would be held until {instant_text(until)}"))
+    reasons += [Reason(Why.HOLD, f"it would have the hold {name!r}", name) for name in candidate.spec.holds]
+    return [*reasons, *candidate.waits]
 
 
 def _job_object(context: ServerContext, by: User, candidate: _DryRunJob) -> JobObject:

@@ -223,16 +223,16 @@ _BREAK = "<br>"
 _BREAKS = re.compile(r"(over|under|to|the|same|days|h|min) ")  # where names of steps are broken into lines
 
 
-def classes_chart(classes: Sequence[ClassSpreads], found: Sequence[PolicyFinding], kind: str) -> Chart:
+def classes_chart(classes: Sequence[ClassSpreads], findings: Sequence[PolicyFinding], kind: str) -> Chart:
     """Draw waits and slowdowns of classes of jobs: medians, and whiskers to what nine in ten have."""
     names = [f"{label(one.name)}{_BREAK}{one.jobs:,} jobs" for one in classes]
-    waits = [[one.waits[place] for one in classes] for place in range(len(found))]
-    slow = [[one.slowdowns[place] for one in classes] for place in range(len(found))]
+    waits = [[one.waits[place] for one in classes] for place in range(len(findings))]
+    slow = [[one.slowdowns[place] for one in classes] for place in range(len(findings))]
     traces = [
         _policy_trace(place, one.outcome.name, row)
         | _whiskers(place, one.outcome.name, names, values, text_of)
         for row, (of_policies, text_of) in enumerate(((waits, duration), (slow, _times)))
-        for place, (one, values) in enumerate(zip(found, of_policies, strict=True))
+        for place, (one, values) in enumerate(zip(findings, of_policies, strict=True))
     ]
     return chart(
         traces,
@@ -280,15 +280,15 @@ def _log_axis(title: str, marks: Mapping[int, str], of_policies: Sequence[Sequen
     }
 
 
-def changes_chart(found: Sequence[PolicyFinding]) -> Chart:
+def changes_chart(findings: Sequence[PolicyFinding]) -> Chart:
     """Draw how many jobs start earlier and later than under the first policy, by how much."""
     traces = [
         _policy_trace(place, one.outcome.name, 0) | _steps(one.outcome.name, one.difference.steps)
-        for place, one in enumerate(found)
+        for place, one in enumerate(findings)
         if one.difference is not None
     ]
     x = {
-        "title": {"text": f"Start, compared with {label(found[0].outcome.name)}"},
+        "title": {"text": f"Start, compared with {label(findings[0].outcome.name)}"},
         "tickvals": list(range(len(STEPS))),
         "ticktext": [_BREAKS.sub(rf"\1{_BREAK}", step) for step in STEPS],
         "showgrid": False,

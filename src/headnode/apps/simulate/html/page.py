@@ -170,9 +170,11 @@ _COLUMNS = (
 )
 
 
-def _cells(column: _FigureColumn, found: Sequence[PolicyFinding]) -> tuple[str, Sequence[tuple[str, bool]]]:
+def _cells(
+    column: _FigureColumn, findings: Sequence[PolicyFinding]
+) -> tuple[str, Sequence[tuple[str, bool]]]:
     """Return the title of a column, and for each policy its cell, and whether it is the best of several."""
-    values = [column.value(one) for one in found]
+    values = [column.value(one) for one in findings]
     texts, best = [column.said(value) for value in values], column.said(column.best(values))
     return column.title, [(text, text == best and len(set(texts)) > 1) for text in texts]
 

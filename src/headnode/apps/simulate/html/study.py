@@ -135,16 +135,16 @@ def _step(change: float) -> int:
     return middle if change == 0 else middle + 1 + by if change > 0 else middle - 1 - by
 
 
-def most_gaining(found: StartDifference, most: int) -> list[int]:
+def most_gaining(difference: StartDifference, most: int) -> list[int]:
     """Return the places of the jobs that start earlier by most, the most first."""
-    places = nsmallest(most, range(len(found.changes)), key=found.changes.__getitem__)
-    return [place for place in places if found.changes[place] < 0]
+    places = nsmallest(most, range(len(difference.changes)), key=difference.changes.__getitem__)
+    return [place for place in places if difference.changes[place] < 0]
 
 
-def most_losing(found: StartDifference, most: int) -> list[int]:
+def most_losing(difference: StartDifference, most: int) -> list[int]:
     """Return the places of the jobs that start later by most, the most first."""
-    places = nlargest(most, range(len(found.changes)), key=found.changes.__getitem__)
-    return [place for place in places if found.changes[place] > 0]
+    places = nlargest(most, range(len(difference.changes)), key=difference.changes.__getitem__)
+    return [place for place in places if difference.changes[place] > 0]
 
 
 class PolicyFinding(NamedTuple):
@@ -178,11 +178,11 @@ class ClassSpreads(NamedTuple):
 
 
 def class_spreads(
-    workload: Workload, classes: Sequence[JobClass], found: Sequence[PolicyFinding]
+    workload: Workload, classes: Sequence[JobClass], findings: Sequence[PolicyFinding]
 ) -> list[ClassSpreads]:
     """Return the spreads of each class."""
-    waited = [one.waits for one in found]
-    slow = [slowdowns(workload, one.outcome.starts) for one in found]
+    waited = [one.waits for one in findings]
+    slow = [slowdowns(workload, one.outcome.starts) for one in findings]
     return [
         ClassSpreads(one.name, len(one.places), *(_spreads(one, measure) for measure in (waited, slow)))
         for one in classes
@@ -193,12 +193,12 @@ def _spreads(of: JobClass, policies: Sequence[Sequence[float]]) -> list[Spread]:
     return [spread([values[job] for job in of.places]) for values in policies]
 
 
-def headlines(found: Sequence[PolicyFinding]) -> Iterator[str]:
+def headlines(findings: Sequence[PolicyFinding]) -> Iterator[str]:
     """Yield a sentence for each policy but the first; if there is only one, a sentence about that."""
-    first = found[0]
-    if len(found) == 1:
+    first = findings[0]
+    if len(findings) == 1:
         yield _alone(first)
-    for other in found[1:]:
+    for other in findings[1:]:
         if other.difference is not None:
             yield _compared(first.outcome, other.outcome, other.difference)
 
@@ -212,13 +212,13 @@ def _alone(found: PolicyFinding) -> str:
     )
 
 
-def _compared(first: PolicyOutcome, other: PolicyOutcome, found: StartDifference) -> str:
-    if not found.earlier and not found.later:
+def _compared(first: PolicyOutcome, other: PolicyOutcome, difference: StartDifference) -> str:
+    if not difference.earlier and not difference.later:
         return f"Under {other.name}, every job starts when it starts under {first.name}."
-    jobs = len(found.changes)
+    jobs = len(difference.changes)
     starts = (
-        f"{share(found.earlier, jobs)} of the jobs start earlier than under {first.name} "
-        f"and {share(found.later, jobs)} later"
+        f"{share(difference.earlier, jobs)} of the jobs start earlier than under {first.name} "
+        f"and {share(difference.later, jobs)} later"
     )
     wait = _moved_sentence("the mean wait", first.figures.mean_wait, other.figures.mean_wait, duration)
     use = _moved_sentence("utilisation", first.figures.utilisation, other.figures.utilisation, percent)

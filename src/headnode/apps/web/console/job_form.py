@@ -97,7 +97,7 @@ def form_model(values: Mapping[str, str], *, oversees: bool, more: bool = False)
 
 
 def _rows_in(values: Mapping[str, str]) -> int:
-    numbers = [int(found[1]) for key in values if (found := re.fullmatch(r"task-(\d{1,3})-\w+", key))]
+    numbers = [int(match[1]) for key in values if (match := re.fullmatch(r"task-(\d{1,3})-\w+", key))]
     return max(1, min(MAX_TASKS, max(numbers, default=1)))
 
 
@@ -121,10 +121,10 @@ def preview(command: str, sweep: str) -> list[str]:
     >>> preview("run *.dat", "1-9:4")
     ['run 1.dat', 'run 5.dat', 'run 9.dat']
     """
-    found = _SWEEP.fullmatch(sweep) if sweep else None
-    if found is None:
+    match = _SWEEP.fullmatch(sweep) if sweep else None
+    if match is None:
         return []
-    first, last, step = int(found[1] or 1), int(found[2]), int(found[3] or 1)
+    first, last, step = int(match[1] or 1), int(match[2]), int(match[3] or 1)
     if step < 1:
         return []
     return [command.replace("*", str(number)) for number in islice(range(first, last + 1, step), PREVIEWED)]

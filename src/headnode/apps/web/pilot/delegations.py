@@ -79,25 +79,25 @@ async def keep_for_job(request: GridRequest, credential: Object | None, job: int
         raise
 
 
-async def renew_for_job(request: GridRequest, found: GridJob, credential: Object) -> None:
+async def renew_for_job(request: GridRequest, job: GridJob, credential: Object) -> None:
     """Replace the delegation of a job; a job without one gets it while it is new.
 
     Raises:  what refuses it; BadRequest ``not-new``.
     """
-    known = await found.credential()
+    known = await job.credential()
     if len(credential) > 1 and known:
         mine = [one for one in await _all(request) if one["name"] == known]
-        kept = mine[0]["job"] if mine else found.id
+        kept = mine[0]["job"] if mine else job.id
         await request.ask("keep_delegation", **{**credential, "name": known, "job": kept})
         return
     await refuse_unknown(request, credential)
     try:
-        await request.ask("modify_job", job=found.id, terms={"credential": credential["name"]})
+        await request.ask("modify_job", job=job.id, terms={"credential": credential["name"]})
     except Refused as refused:
-        what = f"job {found.id} has no proxy or token that could be renewed: {refused.what}"
+        what = f"job {job.id} has no proxy or token that could be renewed: {refused.what}"
         raise wrong("not-new", what, "create a new job") from None
     if len(credential) > 1:
-        await request.ask("keep_delegation", job=found.id, **credential)
+        await request.ask("keep_delegation", job=job.id, **credential)
 
 
 async def delegations(request: GridRequest) -> GridReply:

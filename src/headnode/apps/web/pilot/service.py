@@ -128,22 +128,22 @@ async def change_job(request: GridRequest) -> GridReply:
     return GridReply()
 
 
-async def _replace(request: GridRequest, found: GridJob, text: str) -> None:
+async def _replace(request: GridRequest, job: GridJob, text: str) -> None:
     """Describe a job anew.
 
     Raises:  BadRequest ``not-new`` when it was started already.
     """
     try:
-        described = _described(text, await found.credential())
-        await request.ask("replace_job", job=found.id, **described)
+        described = _described(text, await job.credential())
+        await request.ask("replace_job", job=job.id, **described)
     except WrongState as refused:
         if refused.code not in ("already-submitted", "job-over"):
             raise
-        what = f"job {found.id} has been started: its definition cannot change"
+        what = f"job {job.id} has been started: its definition cannot change"
         raise wrong("not-new", what, "create a new job") from None
 
 
-async def _operate(request: GridRequest, found: GridJob, operation: object) -> None:
+async def _operate(request: GridRequest, job: GridJob, operation: object) -> None:
     """Carry out an operation once, and keep how it ended."""
     match operation:
         case {"op": "start" | "pause" | "abort" as op, "id": str(name)} if 0 < len(name) <= 36:
@@ -151,52 +151,52 @@ async def _operate(request: GridRequest, found: GridJob, operation: object) -> N
         case _:
             what = "the operation is not known"
             raise wrong("operation", what, 'send {"op": "start", "id": UUID}, or pause or abort')
-    async with request.records.turn(found.key, name):
-        await _operate_once(request, found, op, name)
+    async with request.records.turn(job.key, name):
+        await _operate_once(request, job, op, name)
 
 
-async def _operate_once(request: GridRequest, found: GridJob, op: str, name: str) -> None:
-    known = {each.id: each for each in request.records.operations(found.key)}
+async def _operate_once(request: GridRequest, job: GridJob, op: str, name: str) -> None:
+    known = {each.id: each for each in request.records.operations(job.key)}
     before = known.get(name)
     if before is not None and before.op != op:
         raise wrong("operation", f"the operation {name} was to {before.op}", "use a new id")
     if before is not None and before.completed is not None:
         return
     if before is None and len(known) >= MAX_OPERATIONS:
-        raise wrong("operations", f"job {found.id} has had {MAX_OPERATIONS} operations", "create a new job")
-    request.records.begin(found.key, name, op)
+        raise wrong("operations", f"job {job.id} has had {MAX_OPERATIONS} operations", "create a new job")
+    request.records.begin(job.key, name, op)
     try:
-        await _OPERATIONS[op](request, found)
+        await _OPERATIONS[op](request, job)
     except Refused as refused:
-        request.records.complete(found.key, name, success=False, result=refused.what)
+        request.records.complete(job.key, name, success=False, result=refused.what)
         raise
-    request.records.complete(found.key, name, success=True)
+    request.records.complete(job.key, name, success=True)
 
 
-async def _start(request: GridRequest, found: GridJob) -> None:
+async def _start(request: GridRequest, job: GridJob) -> None:
     """Submit a new job; let a paused one go on.  A job that runs or waits is left alone."""
-    state = found.shown["state"]
-    if any(hold["name"] == _HOLD for hold in found.shown["holds"]):
-        await request.ask("release_job", job=found.id, name=_HOLD)
+    state = job.shown["state"]
+    if any(hold["name"] == _HOLD for hold in job.shown["holds"]):
+        await request.ask("release_job", job=job.id, name=_HOLD)
     if state == "Configuring":
-        await request.ask("submit_job", job=found.id)
+        await request.ask("submit_job", job=job.id)
     elif state in _STOPPED:
-        await request.ask("resume_job", job=found.id)
+        await request.ask("resume_job", job=job.id)
 
 
-async def _pause(request: GridRequest, found: GridJob) -> None:
+async def _pause(request: GridRequest, job: GridJob) -> None:
     """Suspend a job that runs; hold one that waits."""
-    if found.shown["state"] in _STOPPED:
+    if job.shown["state"] in _STOPPED:
         return
-    verb = "suspend_job" if found.shown["state"] == "Running" else "hold_job"
+    verb = "suspend_job" if job.shown["state"] == "Running" else "hold_job"
     named = {} if verb == "suspend_job" else {"name": _HOLD, "message": "paused by the grid service"}
-    await request.ask(verb, job=found.id, **named)
+    await request.ask(verb, job=job.id, **named)
 
 
-async def _abort(request: GridRequest, found: GridJob) -> None:
+async def _abort(request: GridRequest, job: GridJob) -> None:
     """Cancel a job; one that is over is left alone."""
-    if found.shown["state"] not in ENDED_STATES:
-        await request.ask("cancel_job", job=found.id, message="aborted by the grid service")
+    if job.shown["state"] not in ENDED_STATES:
+        await request.ask("cancel_job", job=job.id, message="aborted by the grid service")
 
 
 _OPERATIONS: Final = {"start": _start, "pause": _pause, "abort": _abort}
@@ -232,15 +232,15 @@ async def task(request: GridRequest) -> GridReply:
     )
 
 
-async def _item(found: GridJob, name: str) -> Object:
+async def _item(job: GridJob, name: str) -> Object:
     """Return a task as the description has it.
 
     Raises:  NotFound ``no-such-task``.
     """
-    for item in (await found.definition())["tasks"]:
+    for item in (await job.definition())["tasks"]:
         if item["id"] == name:
             return dict(item)
-    raise NotFound(code="no-such-task", what=f"job {found.id} has no task {name[:60]!r}")
+    raise NotFound(code="no-such-task", what=f"job {job.id} has no task {name[:60]!r}")
 
 
 def _exit_code(changes: list[StateChange], place: GridTaskPlace) -> int | None:

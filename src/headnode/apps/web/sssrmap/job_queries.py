@@ -194,15 +194,15 @@ async def _row(call: RmapCall, text: str) -> JobRows:
 
 
 async def _all_rows(call: RmapCall, fields: Mapping[str, Any]) -> JobRows:
-    found: list[Row] = []
+    rows: list[Row] = []
     before = None
-    while len(found) < RMAP_ROWS.most:
+    while len(rows) < RMAP_ROWS.most:
         answer = await call.ask("jobs", **fields, before=before, limit=PAGE.most)
-        found += answer["jobs"]
+        rows += answer["jobs"]
         before = answer["more"]
         if before is None:
-            return JobRows(found, whole=True)
-    return JobRows(found[: RMAP_ROWS.most], whole=False)
+            return JobRows(rows, whole=True)
+    return JobRows(rows[: RMAP_ROWS.most], whole=False)
 
 
 # ---------------------------------------------------------------- queries

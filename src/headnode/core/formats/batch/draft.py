@@ -309,10 +309,10 @@ def array_ranges(place: OptionPlace, text: str) -> tuple[tuple[int, int, int], .
     """
     ranges: list[tuple[int, int, int]] = []
     for part in text.split(","):
-        found = _RANGE.match(part.strip())
-        if found is None:
+        match = _RANGE.match(part.strip())
+        if match is None:
             place.refuse(f"{text[:60]!r} is not an array", "write numbers and ranges: 1,3-7:2,9")
-        first, last, step = int(found[1][:10]), int((found[2] or found[1])[:10]), int((found[3] or "1")[:10])
+        first, last, step = int(match[1][:10]), int((match[2] or match[1])[:10]), int((match[3] or "1")[:10])
         if last < first or step < 1 or last > MAX_NUMBER:
             place.refuse(f"{part[:60]!r} is an empty range", "write FIRST-LAST or FIRST-LAST:STEP")
         ranges.append((first, last, step))

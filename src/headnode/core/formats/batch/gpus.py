@@ -78,7 +78,7 @@ class GpuDraft:
             self.counts.pop(option, None)
             place.report(Fidelity.TRANSLATED, "no GPUs")
 
-    def size(self, asked: AskedProcesses) -> GpuSize | None:
+    def size(self, counts: AskedProcesses) -> GpuSize | None:
         """Return the size of the job; None if it has no GPUs.
 
         Raises:  BadRequest where the options contradict each other.
@@ -89,21 +89,21 @@ class GpuDraft:
             if self.processes is None:
                 self._refuse_alone()
                 return None
-            job = self._of_processes(asked)
-        nodes = self._nodes(asked, job, node, each)
+            job = self._of_processes(counts)
+        nodes = self._nodes(counts, job, node, each)
         if job is None and node is not None and nodes is not None:
             job = node * nodes
-        processes = self._processes(asked, nodes, job, each)
+        processes = self._processes(counts, nodes, job, each)
         total = job if job is not None else (each or 1) * processes
         self._refuse_contradictions(total, processes, nodes)
-        if asked.scattered:
+        if counts.scattered:
             nodes = processes
         if nodes is None:
             nodes = self._any_nodes(total, processes)
         if nodes > total:
             what = f"{_gpus(total)} cannot be on {nodes} nodes"
             self._last.refuse(what, "ask for fewer nodes, or for more GPUs")
-        processors = self._processors(asked, total, processes)
+        processors = self._processors(counts, total, processes)
         memory = self._memory(processors)
         if self._losses:
             self._last.report(Fidelity.APPROXIMATED, "; ".join(self._losses))
@@ -137,22 +137,22 @@ class GpuDraft:
         if self.processors is not None:
             self.processors[1].report(Fidelity.NOT_SUPPORTED, "the job asks for no GPUs")
 
-    def _of_processes(self, asked: AskedProcesses) -> int:
+    def _of_processes(self, counts: AskedProcesses) -> int:
         """Return how many GPUs the processes need that share one."""
         assert self.processes is not None
         ratio, place = self.processes
-        if asked.processes is None:
+        if counts.processes is None:
             place.refuse("it needs a number of GPUs or of processes", "write --gpus=N")
-        return -(-asked.processes // ratio)
+        return -(-counts.processes // ratio)
 
     def _nodes(
-        self, asked: AskedProcesses, job: int | None, node: int | None, each: int | None
+        self, counts: AskedProcesses, job: int | None, node: int | None, each: int | None
     ) -> int | None:
         """Return how many nodes the job has; None if that is left open."""
-        if asked.nodes is not None:
-            return asked.nodes
-        if asked.per_node and asked.processes is not None:
-            return -(-asked.processes // asked.per_node)
+        if counts.nodes is not None:
+            return counts.nodes
+        if counts.per_node and counts.processes is not None:
+            return -(-counts.processes // counts.per_node)
         if node is None:
             return None
         if job is not None:
@@ -160,20 +160,20 @@ class GpuDraft:
                 what = f"{_gpus(job)} in all cannot be {node} on each node"
                 self._last.refuse(what, "write numbers that agree")
             return job // node
-        if each is not None and asked.processes is not None:
-            return -(-each * asked.processes // node)
-        if (asked.processes or 1) > 1:
+        if each is not None and counts.processes is not None:
+            return -(-each * counts.processes // node)
+        if (counts.processes or 1) > 1:
             self._losses.append("the job has 1 node, because no number of nodes is given")
         return 1
 
-    def _processes(self, asked: AskedProcesses, nodes: int | None, job: int | None, each: int | None) -> int:
-        if asked.processes is not None:
-            return asked.processes
+    def _processes(self, counts: AskedProcesses, nodes: int | None, job: int | None, each: int | None) -> int:
+        if counts.processes is not None:
+            return counts.processes
         if self.processes is not None and job is not None:
             return job * self.processes[0]
-        if each is not None and job is not None and asked.per_node is None:
+        if each is not None and job is not None and counts.per_node is None:
             return max(1, job // each)
-        return (nodes or 1) * (asked.per_node or 1)
+        return (nodes or 1) * (counts.per_node or 1)
 
     def _refuse_contradictions(self, total: int, processes: int, nodes: int | None) -> None:
         for count in self.counts.values():
@@ -197,9 +197,9 @@ class GpuDraft:
             self._losses.append("the GPUs of one process may be on several nodes; write --nodes")
         return 0
 
-    def _processors(self, asked: AskedProcesses, total: int, processes: int) -> int:
+    def _processors(self, counts: AskedProcesses, total: int, processes: int) -> int:
         """Return how many processors a GPU comes with."""
-        wanted = processes * asked.processors
+        wanted = processes * counts.processors
         if self.processors is None:
             each = -(-wanted // total)
             if each * total != wanted:
@@ -208,7 +208,7 @@ class GpuDraft:
                 )
             return each
         each, place = self.processors
-        if asked.processors > 1:
+        if counts.processors > 1:
             place.refuse("the processors of a process are given, too", "leave one of the options out")
         if wanted > each * total:
             what = f"{processes} processes need more than {each * total} processors"

@@ -128,10 +128,10 @@ def directives(script: SourceText, system: BatchSystem) -> Iterator[Directive]:
         if not RULES[system].whole and line.strip() and not line.lstrip().startswith("#"):
             return
         for each in read:
-            if found := RULES[each].directive.match(line):
+            if match := RULES[each].directive.match(line):
                 length += len(line)
                 refuse_long_options(script, at, length)
-                yield Directive(each, tuple(_words(script, line.rstrip("\r\n"), found.end(), at)))
+                yield Directive(each, tuple(_words(script, line.rstrip("\r\n"), match.end(), at)))
                 break
         at += len(line)
 
@@ -167,17 +167,17 @@ def _words(script: SourceText, line: str, start: int, at: int) -> Iterator[Word]
         start += len(line) - start - len(line[start:].lstrip())
         if start >= len(line) or line[start] == "#":
             return
-        found = _WORD.match(line, start)
-        if found is None:
+        match = _WORD.match(line, start)
+        if match is None:
             script.refuse(at + start, "quote", "this quote is not closed", "close the quote in this line")
-        yield Word(_QUOTED.sub(_unquoted, found[0]), at + start)
-        start = found.end()
+        yield Word(_QUOTED.sub(_unquoted, match[0]), at + start)
+        start = match.end()
         if start < len(line) and not line[start].isspace():
             script.refuse(at + start, "quote", "this quote is not closed", "close the quote in this line")
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    plain, double, single = found.groups()
+def _unquoted(match: re.Match[str]) -> str:
+    plain, double, single = match.groups()
     if double is not None:
         return re.sub(r'\\(["\\$`])', r"\1", double)
     return plain if plain is not None else single

@@ -22,10 +22,10 @@ _NAMED: Final = re.compile(r"([^\[\]%]*)(?:\[([^\]]*)\](?:%(\d+))?)?")
 
 def read_name(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read a name, with the numbers of an array: ``sim[1-10:2]%5``."""
-    found = _NAMED.fullmatch(text)
-    if found is None:
+    match = _NAMED.fullmatch(text)
+    if match is None:
         place.refuse(f"{text[:60]!r} is not a name", "write NAME, or NAME[1-10]%5 for an array")
-    name, numbers, limit = found.groups()
+    name, numbers, limit = match.groups()
     draft.job["name"] = name
     draft.array = array_ranges(place, numbers) if numbers is not None else ()
     if draft.array and draft.array[0][0] < 1:
@@ -237,18 +237,18 @@ _TERM: Final = re.compile(
 def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read conditions that must all hold: ``done(12) && ended("mesh")``."""
     for term in text.split("&&"):
-        found = _TERM.fullmatch(term.strip())
-        kind = (found and found[1]) or "done"
-        if found is None or kind not in _CONDITIONS or bool(found[1]) != bool(found[6]):
+        match = _TERM.fullmatch(term.strip())
+        kind = (match and match[1]) or "done"
+        if match is None or kind not in _CONDITIONS or bool(match[1]) != bool(match[6]):
             known = ", ".join(_CONDITIONS)
             place.refuse(f"{term.strip()[:60]!r} is not supported", f"write {known}, joined by &&: done(12)")
         field, condition = _CONDITIONS[kind]
-        name = found[3] or found[4] or found[5]
+        name = match[3] or match[4] or match[5]
         if name:
             named = NamedParent(name, condition=condition)
             draft.job["named_parents"] = (*draft.job.get("named_parents", ()), named)
         else:
-            draft.job[field] = (*draft.job.get(field, ()), place.number(found[2], 1))
+            draft.job[field] = (*draft.job.get(field, ()), place.number(match[2], 1))
     place.report(_TRANSLATED, "the job waits for those jobs")
 
 
@@ -257,10 +257,10 @@ _LIMITS: Final = {option: name for name, option in LIMIT_OPTIONS.items()}
 
 def read_limit(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read the limit of a process; a number without a unit is KB."""
-    found = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text, re.IGNORECASE)
+    if match is None:
         place.refuse(f"{text[:60]!r} is not an amount of memory", "write a number with K, M, G or T: 4G")
-    size = int(found[1]) * 1024 ** (" KMGT".index(found[2].upper() or "K"))
+    size = int(match[1]) * 1024 ** (" KMGT".index(match[2].upper() or "K"))
     limit = ResourceLimit(_LIMITS[place.name], soft=size)
     draft.job["resource_limits"] = (*draft.job.get("resource_limits", ()), limit)
     place.report(_TRANSLATED, f"it is the limit {limit.name!r} of every process; a plain number is KB")

@@ -71,16 +71,16 @@ def _select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         while term.startswith("(") and term.endswith(")") and "(" not in term[1:]:
             term = term[1:-1].strip()
         names = [name.strip() for name in term.split("||")]
-        found = _COMPARED.fullmatch(term)
+        match = _COMPARED.fullmatch(term)
         if all(_NAME.fullmatch(name) for name in names):
             add_feature(draft, *names)
-        elif found is None or not _compared(draft, place, *found.groups()):
+        elif match is None or not _compared(draft, place, *match.groups()):
             place.refuse(
                 f"{term[:60]!r} is not supported",
                 f"write features, hname, or one of {', '.join(_TOTALS)} with >=, joined by &&",
                 "resource",
             )
-        elif found[1] in ("mem", "swp", "tmp"):
+        elif match[1] in ("mem", "swp", "tmp"):
             kind = Fidelity.APPROXIMATED
             what = f"the nodes have this in total, free or used; {_UNIT}"
     place.report(kind, what)

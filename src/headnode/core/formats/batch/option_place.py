@@ -49,12 +49,12 @@ class OptionPlace:
 
         Raises:  BadRequest ``value``.
         """
-        found = _AMOUNT.match(text)
-        if found is None or (whole and found[2]):
+        match = _AMOUNT.match(text)
+        if match is None or (whole and match[2]):
             self.refuse(f"{text[:60]!r} is not an amount of memory", "write a number with K, M, G or T: 4G")
-        unit = _UNITS[(found[3] or plain).lower()]
-        scale = 10 ** len(found[2] or "")
-        size = int(found[1] + (found[2] or "")) * unit
+        unit = _UNITS[(match[3] or plain).lower()]
+        scale = 10 ** len(match[2] or "")
+        size = int(match[1] + (match[2] or "")) * unit
         return int(min(-(-size // (scale * 1024**2)), MAX_NUMBER))
 
     def clock(self, text: str) -> Seconds:

@@ -208,8 +208,8 @@ def file_name(draft: BatchDraft, text: str) -> str:
     swept = bool(draft.array)
     stars = "^*" if swept else "*"
 
-    def value_of(found: re.Match[str]) -> str:
-        width, letter = found[1], found[2]
+    def value_of(match: re.Match[str]) -> str:
+        width, letter = match[1], match[2]
         values = {
             "%": "%",
             "A": "%CCP_JOBID%",

@@ -140,11 +140,11 @@ def report_foreign_variables(body: str, system: BatchSystem | None, losses: Loss
         losses.add(Fidelity.NOT_SUPPORTED, "script", f"${name} is not set there{fix}")
 
 
-def _value_of(found: "re.Match[str]", system: BatchSystem) -> str:
-    if found[1]:
-        return str(found[1])
+def _value_of(match: "re.Match[str]", system: BatchSystem) -> str:
+    if match[1]:
+        return str(match[1])
     name = ARRAY_INDEX[system.value]
-    return f"${{{name}}}" if len(found[2]) == 1 else f"$(printf %0{len(found[2])}d ${{{name}}})"
+    return f"${{{name}}}" if len(match[2]) == 1 else f"$(printf %0{len(match[2])}d ${{{name}}})"
 
 
 def _is_shell(first: str) -> bool:

@@ -24,12 +24,12 @@ class ErrorValue(Exception):
     """An expression is an error: it compares or calculates what cannot be."""
 
 
-def evaluate(found: Expression, attributes: Attributes, now: float) -> Value:
+def evaluate(expression: Expression, attributes: Attributes, now: float) -> Value:
     """Return the value of an expression; `now` is what ``time()`` returns, in seconds since 1970.
 
     Raises:  NoSuchFunction, ErrorValue.
     """
-    return _Evaluation(attributes, now, _FUNCTIONS).value(found)
+    return _Evaluation(attributes, now, _FUNCTIONS).value(expression)
 
 
 _DEEPEST: Final = 4  # attributes that are calculated from each other
@@ -67,12 +67,12 @@ def calculated(text: str, expression: Callable[[str], str | None]) -> str:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else text
 
 
-def unknown_function(found: Expression) -> str:
+def unknown_function(expression: Expression) -> str:
     """Return the name of a function in an expression that is not known here; "" if there is none."""
-    name = str(found.value) if found.operator == "call" else ""
+    name = str(expression.value) if expression.operator == "call" else ""
     if name and name not in _FUNCTIONS and name not in _SPECIAL:
         return name
-    return next(filter(None, map(unknown_function, found.parts)), "")
+    return next(filter(None, map(unknown_function, expression.parts)), "")
 
 
 class _Evaluation:
@@ -81,36 +81,36 @@ class _Evaluation:
     ) -> None:
         self._attributes, self._now, self._functions = attributes, now, functions
 
-    def value(self, found: Expression) -> Value:
+    def value(self, expression: Expression) -> Value:
         """Return the value of an expression.
 
         Long sums and the like nest to the left: they are walked through in a loop, so that they are no deep
         recursion.
         """
         behind = []
-        while found.operator in _CALCULATES:
-            left, right = found.parts
-            behind.append((found.operator, right))
-            found = left
-        value = self._single(found)
+        while expression.operator in _CALCULATES:
+            left, right = expression.parts
+            behind.append((expression.operator, right))
+            expression = left
+        value = self._single(expression)
         for operator, right in reversed(behind):
             value = _calculated(operator, value, self.value(right))
         return value
 
-    def _single(self, found: Expression) -> Value:
-        operator = found.operator
+    def _single(self, expression: Expression) -> Value:
+        operator = expression.operator
         if operator == "number":
-            number = float(found.value)
+            number = float(expression.value)
             return int(number) if number == int(number) else number
         if operator in ("text", "truth"):
-            return found.value
+            return expression.value
         if operator == "name":
-            return None if found.name == "undefined" else self._attributes(found.name)
+            return None if expression.name == "undefined" else self._attributes(expression.name)
         if operator == "call":
-            return self._called(str(found.value), found.parts)
+            return self._called(str(expression.value), expression.parts)
         if operator in ("&&", "||"):
-            return self._joined(found.parts, ends=operator == "||")
-        inner = _truth(self.value(found.parts[0]))  # of "!"
+            return self._joined(expression.parts, ends=operator == "||")
+        inner = _truth(self.value(expression.parts[0]))  # of "!"
         return None if inner is None else not inner
 
     def _joined(self, parts: Sequence[Expression], *, ends: bool) -> Value:

@@ -94,21 +94,21 @@ def linear(text: str, name: str) -> tuple[int, int] | None:
         return None
 
 
-def _line(found: Expression, name: str) -> tuple[int, int] | None:
-    if found.name == name:
+def _line(expression: Expression, name: str) -> tuple[int, int] | None:
+    if expression.name == name:
         return 1, 0
-    if found.number is not None:
-        return (0, int(found.number)) if found.number == int(found.number) else None
-    if found.operator not in _ARITHMETIC:
+    if expression.number is not None:
+        return (0, int(expression.number)) if expression.number == int(expression.number) else None
+    if expression.operator not in _ARITHMETIC:
         return None
-    left, right = (_line(part, name) for part in found.parts)
+    left, right = (_line(part, name) for part in expression.parts)
     if left is None or right is None:
         return None
-    if found.operator == "*":
+    if expression.operator == "*":
         if left[0] and right[0]:
             return None
         return left[0] * right[1] + right[0] * left[1], left[1] * right[1]
-    sign = -1 if found.operator == "-" else 1
+    sign = -1 if expression.operator == "-" else 1
     return left[0] + sign * right[0], left[1] + sign * right[1]
 
 

@@ -47,8 +47,8 @@ class SweptNumber(NamedTuple):
 
 def swept_number(sign: str) -> SweptNumber | None:
     """Return the number that a sign stands for; None for any other text."""
-    found = PROCESS_SIGN.fullmatch(sign)
-    return None if found is None else SweptNumber(*map(int, found.groups()))
+    match = PROCESS_SIGN.fullmatch(sign)
+    return None if match is None else SweptNumber(*map(int, match.groups()))
 
 
 def without_signs(text: str) -> str:
@@ -161,9 +161,9 @@ class _Expansion:
     def text(self, text: str, depth: int) -> str:
         parts: list[str] = []
         size = at = 0
-        while found := _MACRO.search(text, at):
-            end = self._closing(text, found.end())
-            parts += text[at : found.start()], self._value(found, text[found.end() : end], depth)
+        while match := _MACRO.search(text, at):
+            end = self._closing(text, match.end())
+            parts += text[at : match.start()], self._value(match, text[match.end() : end], depth)
             self._table.spend(len(parts[-1]), self._start)
             size += len(parts[-1]) + len(parts[-2])
             if size > SUBMIT_VALUE.most:
@@ -183,13 +183,13 @@ class _Expansion:
             self._refuse("a macro has no closing parenthesis", "close it: $(NAME)")
         return place - 1
 
-    def _value(self, found: "re.Match[str]", body: str, depth: int) -> str:
+    def _value(self, match: "re.Match[str]", body: str, depth: int) -> str:
         if depth > _DEEPEST:
             self._refuse("macros refer to each other in a circle", "let one of them have a plain value")
-        if found[0].startswith("$$"):
+        if match[0].startswith("$$"):
             what = "$$() is a property of the machine that is found, which is not known before the job starts"
             self._refuse(what, "leave it out; $CCP_NODES in the program names its nodes", "not-supported")
-        function = found[1]
+        function = match[1]
         if not function:
             return self._named(body, depth)
         if function in _RANDOM:

@@ -22,57 +22,57 @@ def parsed(text: str) -> Expression | None:
         return None
 
 
-def is_failure(found: Expression) -> bool:
+def is_failure(expression: Expression) -> bool:
     """Return whether an expression is true when, and only when, the program failed or a signal ended it.
 
     >>> is_failure(parse("(ExitBySignal == True) || (ExitCode != 0)")), is_failure(parse("ExitCode == 3"))
     (True, False)
     """
-    parts = found.parts if found.operator == "||" else (found,)
+    parts = expression.parts if expression.operator == "||" else (expression,)
     kinds = {_kind(part) for part in parts}
     return "failed" in kinds and kinds <= {"failed", "signal"}
 
 
-def is_success(found: Expression) -> bool:
+def is_success(expression: Expression) -> bool:
     """Return whether an expression is true when, and only when, the program succeeded."""
-    parts = found.parts if found.operator == "&&" else (found,)
+    parts = expression.parts if expression.operator == "&&" else (expression,)
     kinds = {_kind(part) for part in parts}
     return "succeeded" in kinds and kinds <= {"succeeded", "no signal"}
 
 
-def starts_below(found: Expression) -> int | None:
+def starts_below(expression: Expression) -> int | None:
     """Return how often a job may start if it is tried again while an expression is true.
 
     >>> starts_below(parse("NumJobStarts < 5 && (CurrentTime - EnteredCurrentStatus) > 600"))
     5
     """
-    limits = [limit for part in _each(found, "&&") if (limit := _starts(part, ("<", "<="))) is not None]
-    others = [part for part in _each(found, "&&") if _starts(part, ("<", "<=")) is None]
+    limits = [limit for part in _each(expression, "&&") if (limit := _starts(part, ("<", "<="))) is not None]
+    others = [part for part in _each(expression, "&&") if _starts(part, ("<", "<=")) is None]
     fine = all(_is_time(part) is not None or _kind(part) == "held" for part in others)
     return limits[0] if len(limits) == 1 and fine else None
 
 
-def starts_until(found: Expression) -> int | None:
+def starts_until(expression: Expression) -> int | None:
     """Return how often a job may start if it leaves the queue when it succeeds or has started so often.
 
     >>> starts_until(parse("(ExitCode == 0) || (NumJobStarts >= 3)"))
     3
     """
-    if found.operator != "||":
+    if expression.operator != "||":
         return None
-    limits = [limit for part in found.parts if (limit := _starts(part, (">", ">="))) is not None]
-    others = [part for part in found.parts if _starts(part, (">", ">=")) is None]
+    limits = [limit for part in expression.parts if (limit := _starts(part, (">", ">="))) is not None]
+    others = [part for part in expression.parts if _starts(part, (">", ">=")) is None]
     return limits[0] if len(limits) == 1 and len(others) == 1 and is_success(others[0]) else None
 
 
-def run_time_limit(found: Expression) -> float | None:
+def run_time_limit(expression: Expression) -> float | None:
     """Return the seconds after which a job that runs is ended while an expression is true.
 
     >>> run_time_limit(parse("JobStatus == 2 && (time() - EnteredCurrentStatus) > 2 * 3600"))
     7200.0
     """
-    times = [limit for part in _each(found, "&&") if (limit := _is_time(part)) is not None]
-    others = [part for part in _each(found, "&&") if _is_time(part) is None]
+    times = [limit for part in _each(expression, "&&") if (limit := _is_time(part)) is not None]
+    others = [part for part in _each(expression, "&&") if _is_time(part) is None]
     running = any(_kind(part) == "running" for part in others)
     if len(times) != 1 or any(_kind(part) != "running" for part in others):
         return None
@@ -80,34 +80,34 @@ def run_time_limit(found: Expression) -> float | None:
     return seconds if running or since != "enteredcurrentstatus" else None
 
 
-def exit_code(found: Expression) -> int | None:
+def exit_code(expression: Expression) -> int | None:
     """Return the code of ``ExitCode == N``, or of N alone."""
-    if found.number is not None:
-        return int(found.number)
-    if found.operator in ("==", "=?=") and found.parts[0].name == "exitcode":
-        number = found.parts[1].number
+    if expression.number is not None:
+        return int(expression.number)
+    if expression.operator in ("==", "=?=") and expression.parts[0].name == "exitcode":
+        number = expression.parts[1].number
         return None if number is None else int(number)
     return None
 
 
-def _each(found: Expression, operator: str) -> Iterator[Expression]:
-    if found.operator == operator:
-        for part in found.parts:
+def _each(expression: Expression, operator: str) -> Iterator[Expression]:
+    if expression.operator == operator:
+        for part in expression.parts:
             yield from _each(part, operator)
     else:
-        yield found
+        yield expression
 
 
-def _kind(found: Expression) -> str:
+def _kind(expression: Expression) -> str:
     """Return what a simple condition is about; "" if it is none that is known."""
-    if found.operator == "name" and found.name == "exitbysignal":
+    if expression.operator == "name" and expression.name == "exitbysignal":
         return "signal"
-    if found.operator == "!" and found.parts[0].name == "exitbysignal":
+    if expression.operator == "!" and expression.parts[0].name == "exitbysignal":
         return "no signal"
-    if len(found.parts) != 2 or not found.parts[0].name:
+    if len(expression.parts) != 2 or not expression.parts[0].name:
         return ""
-    name, right = found.parts[0].name, found.parts[1]
-    equal, unequal = found.operator in ("==", "=?="), found.operator in ("!=", "=!=")
+    name, right = expression.parts[0].name, expression.parts[1]
+    equal, unequal = expression.operator in ("==", "=?="), expression.operator in ("!=", "=!=")
     if not equal and not unequal:
         return ""
     if name == "exitbysignal" and right.operator == "truth":
@@ -119,21 +119,21 @@ def _kind(found: Expression) -> str:
     return ""
 
 
-def _starts(found: Expression, operators: tuple[str, str]) -> int | None:
+def _starts(expression: Expression, operators: tuple[str, str]) -> int | None:
     """Return N of ``NumJobStarts < N`` or ``NumJobStarts >= N``: how often the job may start in all."""
-    if found.operator not in operators or found.parts[0].name != "numjobstarts":
+    if expression.operator not in operators or expression.parts[0].name != "numjobstarts":
         return None
-    number = found.parts[1].number
+    number = expression.parts[1].number
     if number is None or number != int(number) or not 0 <= number < 1e9:
         return None
-    return int(number) + (found.operator in ("<=", ">"))
+    return int(number) + (expression.operator in ("<=", ">"))
 
 
-def _is_time(found: Expression) -> tuple[float, str] | None:
+def _is_time(expression: Expression) -> tuple[float, str] | None:
     """Return the seconds of ``(time() - EnteredCurrentStatus) > N``, and since when they count."""
-    if found.operator not in (">", ">="):
+    if expression.operator not in (">", ">="):
         return None
-    spent, number = found.parts[0], found.parts[1].number
+    spent, number = expression.parts[0], expression.parts[1].number
     if number is None or number < 0:
         return None
     if spent.name == "remotewallclocktime":

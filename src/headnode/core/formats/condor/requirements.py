@@ -78,12 +78,12 @@ def _parsed(place: OptionPlace, text: str) -> Expression:
         )
 
 
-def _conjunction(found: Expression) -> Iterator[Expression]:
-    if found.operator == "&&":
-        for part in found.parts:
+def _conjunction(expression: Expression) -> Iterator[Expression]:
+    if expression.operator == "&&":
+        for part in expression.parts:
             yield from _conjunction(part)
     else:
-        yield found
+        yield expression
 
 
 class _Term:
@@ -92,9 +92,9 @@ class _Term:
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
 
-    def read(self, found: Expression) -> bool:
-        if found.truth is not None:
-            return found.truth
+    def read(self, expression: Expression) -> bool:
+        if expression.truth is not None:
+            return expression.truth
         readers: Mapping[str, Callable[[Expression], bool]] = {
             **dict.fromkeys((">", ">=", "<", "<="), self._amount),
             **dict.fromkeys(("==", "=?="), self._equal),
@@ -104,12 +104,12 @@ class _Term:
             "||": self._choice,
             "call": self._called,
         }
-        reader = readers.get(found.operator)
-        return reader is not None and reader(found)
+        reader = readers.get(expression.operator)
+        return reader is not None and reader(expression)
 
-    def _amount(self, found: Expression) -> bool:
-        left, right = found.parts
-        operator = found.operator
+    def _amount(self, expression: Expression) -> bool:
+        left, right = expression.parts
+        operator = expression.operator
         if left.number is not None:
             left, right = right, left
             operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
@@ -121,14 +121,14 @@ class _Term:
         self._needs[field] = max(self._needs.get(field, 0), -(-least // scale))
         return True
 
-    def _equal(self, found: Expression) -> bool:
-        left, right = _name_first(found)
+    def _equal(self, expression: Expression) -> bool:
+        left, right = _name_first(expression)
         if right.truth is not None and right.number is None:
             return self._feature(left, wanted=right.truth)
         return self._one_of(left.name, (right.text,))
 
-    def _unequal(self, found: Expression) -> bool:
-        left, right = _name_first(found)
+    def _unequal(self, expression: Expression) -> bool:
+        left, right = _name_first(expression)
         if right.truth is not None and right.number is None:
             return self._feature(left, wanted=not right.truth)
         if right.name == "undefined":
@@ -145,50 +145,50 @@ class _Term:
         self._needs[field] = tuple(_ARCHITECTURES.get(text or "", text or "") for text in texts)
         return True
 
-    def _feature(self, found: Expression, *, wanted: bool) -> bool:
-        name = found.name
+    def _feature(self, expression: Expression, *, wanted: bool) -> bool:
+        name = expression.name
         if name in _ALWAYS:
             return wanted
         if not is_feature(name):
             return False
         if wanted:
-            self._needs["features"] = (*self._needs.get("features", ()), (found.spelling,))
+            self._needs["features"] = (*self._needs.get("features", ()), (expression.spelling,))
         else:
-            self._needs["lacking"] = (*self._needs.get("lacking", ()), found.spelling)
+            self._needs["lacking"] = (*self._needs.get("lacking", ()), expression.spelling)
         return True
 
-    def _not(self, found: Expression) -> bool:
-        inner = found.parts[0]
+    def _not(self, expression: Expression) -> bool:
+        inner = expression.parts[0]
         if inner.operator == "call":
             return self._matched(inner, "excluded_patterns")
         if inner.operator in ("==", "=?="):
             return self._unequal(inner)
         return self._feature(inner, wanted=False)
 
-    def _choice(self, found: Expression) -> bool:
+    def _choice(self, expression: Expression) -> bool:
         """Read ``Machine == "a" || Machine == "b"``, and features of which one is enough."""
-        pairs = [_name_first(part) for part in found.parts if part.operator in ("==", "=?=")]
-        of_one = len(pairs) == len(found.parts) and len({left.name for left, _ in pairs}) == 1
+        pairs = [_name_first(part) for part in expression.parts if part.operator in ("==", "=?=")]
+        of_one = len(pairs) == len(expression.parts) and len({left.name for left, _ in pairs}) == 1
         if of_one and all(right.text for _, right in pairs):
             return self._one_of(pairs[0][0].name, tuple(right.text for _, right in pairs))
-        features = [_wanted_feature(part) for part in found.parts]
+        features = [_wanted_feature(part) for part in expression.parts]
         if not all(features):
             return False
         self._needs["features"] = (*self._needs.get("features", ()), tuple(features))
         return True
 
-    def _called(self, found: Expression) -> bool:
-        if str(found.value).lower() == "stringlistmember" and len(found.parts) in (2, 3):
-            member, words = found.parts[:2]
+    def _called(self, expression: Expression) -> bool:
+        if str(expression.value).lower() == "stringlistmember" and len(expression.parts) in (2, 3):
+            member, words = expression.parts[:2]
             names = tuple(name for name in (words.text or "").replace(",", " ").split())
-            return bool(names) and len(found.parts) == 2 and self._one_of(member.name, names)
-        return self._matched(found, "patterns")
+            return bool(names) and len(expression.parts) == 2 and self._one_of(member.name, names)
+        return self._matched(expression, "patterns")
 
-    def _matched(self, found: Expression, field: str) -> bool:
+    def _matched(self, expression: Expression, field: str) -> bool:
         """Read ``regexp("^gpu", Machine)``: a pattern of names of nodes, which need not match all of them."""
-        if str(found.value) != "regexp" or len(found.parts) not in (2, 3) or field in self._needs:
+        if str(expression.value) != "regexp" or len(expression.parts) not in (2, 3) or field in self._needs:
             return False
-        pattern, of, *_ = found.parts
+        pattern, of, *_ = expression.parts
         whole = _whole_pattern(pattern.text or "")
         if of.name != "machine" or not whole:
             return False
@@ -219,17 +219,17 @@ def _has_bar(text: str) -> bool:
     return False
 
 
-def _name_first(found: Expression) -> tuple[Expression, Expression]:
-    left, right = found.parts
+def _name_first(expression: Expression) -> tuple[Expression, Expression]:
+    left, right = expression.parts
     return (left, right) if (left.name and not right.name) or right.name == "undefined" else (right, left)
 
 
-def _wanted_feature(found: Expression) -> str:
+def _wanted_feature(expression: Expression) -> str:
     """Return the feature that a part of a choice asks for; "" if it asks for something else."""
-    if found.operator in ("==", "=?="):
-        left, right = _name_first(found)
-        found = left if right.truth and right.number is None else Expression("truth")
-    return found.spelling if is_feature(found.name) else ""
+    if expression.operator in ("==", "=?="):
+        left, right = _name_first(expression)
+        expression = left if right.truth and right.number is None else Expression("truth")
+    return expression.spelling if is_feature(expression.name) else ""
 
 
 def is_feature(name: str) -> bool:
@@ -238,19 +238,21 @@ def is_feature(name: str) -> bool:
     return not (name in words or name in _NO_FEATURES | _ALWAYS or name in _AMOUNTS or name in _NAMES)
 
 
-def spelled(found: Expression) -> str:
+def spelled(expression: Expression) -> str:
     """Return an expression as it is written, with the parentheses that it needs."""
-    if found.operator == "text":
-        return '"' + re.sub(r'(["\\])', r"\\\1", str(found.value)) + '"'
-    if found.operator == "name":
-        return found.spelling
-    if found.operator == "number":
-        return f"{found.value:g}"
-    if found.operator == "truth":
-        return "true" if found.value else "false"
-    if found.operator == "call":
-        return f"{found.value}({', '.join(map(spelled, found.parts))})"
-    if found.operator == "!":
-        return f"!({spelled(found.parts[0])})"
-    inner = [f"({spelled(part)})" if part.operator in ("||", "&&") else spelled(part) for part in found.parts]
-    return f" {found.operator} ".join(inner)
+    if expression.operator == "text":
+        return '"' + re.sub(r'(["\\])', r"\\\1", str(expression.value)) + '"'
+    if expression.operator == "name":
+        return expression.spelling
+    if expression.operator == "number":
+        return f"{expression.value:g}"
+    if expression.operator == "truth":
+        return "true" if expression.value else "false"
+    if expression.operator == "call":
+        return f"{expression.value}({', '.join(map(spelled, expression.parts))})"
+    if expression.operator == "!":
+        return f"!({spelled(expression.parts[0])})"
+    inner = [
+        f"({spelled(part)})" if part.operator in ("||", "&&") else spelled(part) for part in expression.parts
+    ]
+    return f" {expression.operator} ".join(inner)

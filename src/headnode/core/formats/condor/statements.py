@@ -145,14 +145,14 @@ class SubmitStatements:
         text = self.macros.expand(rest, start, {})
         keyword = _KEYWORD.search(text)
         before = (text[: keyword.start()] if keyword else text).strip()
-        found = _VARIABLES.match(before)
-        if found is None or (found["names"] and keyword is None):
+        match = _VARIABLES.match(before)
+        if match is None or (match["names"] and keyword is None):
             fix = "write queue N, queue NAME in (...), queue NAME from FILE, or queue NAME matching PATTERN"
             self.refuse(start, "queue", f"{before[:60]!r} is not understood", fix)
-        count = whole_number(found["count"]) if found["count"] else 1
+        count = whole_number(match["count"]) if match["count"] else 1
         if count is None or count < 0:
-            self.refuse(start, "queue", f"{found['count'][:60]!r} is not a number", "write a whole number")
-        names = tuple(re.split(r"[\s,]+", found["names"].strip(" \t,"))) if found["names"] else (ITEM,)
+            self.refuse(start, "queue", f"{match['count'][:60]!r} is not a number", "write a whole number")
+        names = tuple(re.split(r"[\s,]+", match["names"].strip(" \t,"))) if match["names"] else (ITEM,)
         if keyword is None:
             return QueueCommand(count, (), None, None, slice(None), start)
         chosen, items = self._slice(text[keyword.end() :].strip(), start)
@@ -192,19 +192,19 @@ class SubmitStatements:
         return [item for text in texts for item in re.split(r"[\s,]+", text.strip(" \t,")) if item]
 
     def _slice(self, text: str, start: int) -> tuple[slice, str]:
-        found = _SLICE.match(text)
-        if found is None:
+        match = _SLICE.match(text)
+        if match is None:
             return slice(None), text
-        first, colon, last, step = found.groups()
+        first, colon, last, step = match.groups()
         if step and not int(step):
-            self.refuse(start, "queue", f"{found[0].strip()!r} has the step 0", "write a step of 1 or more")
+            self.refuse(start, "queue", f"{match[0].strip()!r} has the step 0", "write a step of 1 or more")
         if not colon:
             if not first:
                 self.refuse(start, "queue", "the slice is empty", "write [FIRST:LAST:STEP]")
             one = int(first)
-            return slice(one, one + 1 if one != -1 else None), text[found.end() :]
+            return slice(one, one + 1 if one != -1 else None), text[match.end() :]
         chosen = slice(*(int(part) if part and part != "-" else None for part in (first, last, step)))
-        return chosen, text[found.end() :]
+        return chosen, text[match.end() :]
 
 
 class _Branches:
@@ -273,10 +273,10 @@ class _Branches:
         return number != 0
 
     def _version(self, text: str, start: int) -> bool:
-        found = re.match(r"(>=|<=|==|!=|>|<)\s*(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?\Z", text)
-        if found is None:
+        match = re.match(r"(>=|<=|==|!=|>|<)\s*(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?\Z", text)
+        if match is None:
             self._refuse(start, f"version {text[:40]!r} is not understood", "write version >= 23.0")
-        other = tuple(int(found[part] or 0) for part in (2, 3, 4))
+        other = tuple(int(match[part] or 0) for part in (2, 3, 4))
         return {
             ">=": other <= _VERSION,
             "<=": other >= _VERSION,
@@ -284,7 +284,7 @@ class _Branches:
             "!=": other != _VERSION,
             ">": other < _VERSION,
             "<": other > _VERSION,
-        }[found[1]]
+        }[match[1]]
 
 
 _MAX_OPEN = 30

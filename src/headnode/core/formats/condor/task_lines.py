@@ -86,10 +86,10 @@ class _TaskLines:
             text = _STARS.sub(lambda found: str(found[1] or _NUMBER * len(found[2])), text)
         return variables.sub(lambda found: self._variable(found, field), text)
 
-    def _variable(self, found: "re.Match[str]", field: str) -> str:
-        name = re.sub("[()]", "", next(filter(None, found.groups())))
+    def _variable(self, match: "re.Match[str]", field: str) -> str:
+        name = re.sub("[()]", "", next(filter(None, match.groups())))
         if name.upper() != "CCP_JOBID":
-            what = f"{field}: {found[0]} is that of the shell in which the file is submitted"
+            what = f"{field}: {match[0]} is that of the shell in which the file is submitted"
             self._add(Fidelity.APPROXIMATED, what)
         return f"{_BEGIN}{name}{_END}"
 

@@ -23,11 +23,11 @@ def packages(software: str) -> tuple[Features, bool] | None:
     >>> packages("gcc >= 4.1, python")
     ((('gcc',), ('python',)), True)
     """
-    found = [_PACKAGE.match(piece) for piece in software.split(",")]
-    names = dict.fromkeys((piece[1],) for piece in found if piece)
-    if not all(found):
+    match = [_PACKAGE.match(piece) for piece in software.split(",")]
+    names = dict.fromkeys((piece[1],) for piece in match if piece)
+    if not all(match):
         return None
-    return tuple(names), any(piece[2] for piece in found if piece)
+    return tuple(names), any(piece[2] for piece in match if piece)
 
 
 def software_of(needs: NodeNeeds) -> str | None:
@@ -227,8 +227,8 @@ def _different(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _taken(field: str, read: Callable[[Any], Any]) -> Callable[[NeedValues, Any], None]:
-    def put(found: NeedValues, value: Any) -> None:
-        found[field] = read(value)
+    def put(needs: NeedValues, value: Any) -> None:
+        needs[field] = read(value)
 
     return put
 

@@ -271,7 +271,7 @@ class HpcAttributeReader:
 
     def _attribute(
         self,
-        found: ElementValues,
+        values: ElementValues,
         attribute: str,
         text: str,
         spellings: Mapping[str, HpcRow],
@@ -284,49 +284,53 @@ class HpcAttributeReader:
         own = namespace in self._own
         row = spellings.get(name.lower()) if own else None
         if row is None:
-            self._unknown_attribute(found, name if own else attribute, attribute, text, spellings)
+            self._unknown_attribute(values, name if own else attribute, attribute, text, spellings)
             return
         self._recorder.spellings.add(name.lower())
         if self._recorder.strict and row.width and width(text) > row.width:
-            self._report_width(found, attribute, row)
+            self._report_width(values, attribute, row)
         if row.role is HpcRole.LIVE:
-            self._recorder.live(found.element, attribute, name)
+            self._recorder.live(values.element, attribute, name)
         elif row.role is HpcRole.KEPT:
-            self._keep(found, row.hpc, attribute, text, "it is kept, but has no effect")
+            self._keep(values, row.hpc, attribute, text, "it is kept, but has no effect")
         else:
             if row.field not in _UNPLAIN and not self._recorder.strict:
                 known[attribute] = (row.field, row.value.read, is_composite(row.field))
-            self._value(found, row, attribute, text, spellings)
+            self._value(values, row, attribute, text, spellings)
 
     def _value(
-        self, found: ElementValues, row: HpcRow, attribute: str, text: str, spellings: Mapping[str, HpcRow]
+        self, values: ElementValues, row: HpcRow, attribute: str, text: str, spellings: Mapping[str, HpcRow]
     ) -> None:
         if row.field == "order_by" and "#" in text:
-            self._keep(found, row.hpc, attribute, text, "a custom sorter: it is kept, but has no effect")
+            self._keep(values, row.hpc, attribute, text, "a custom sorter: it is kept, but has no effect")
             return
         if row.field == "fixed.job_type":
             if text.strip() != "Batch":
                 self._keep(
-                    found, row.hpc, attribute, text, "job files contain only Batch jobs: kept, without effect"
+                    values,
+                    row.hpc,
+                    attribute,
+                    text,
+                    "job files contain only Batch jobs: kept, without effect",
                 )
             return
         try:
             value = row.value.read(text)
         except BadRequest as wrong:
-            self._refuse_value(found, attribute, wrong)
-        fields = found.values_with(row.field)
+            self._refuse_value(values, attribute, wrong)
+        fields = values.values_with(row.field)
         if row.field in fields:
-            self._take_second(found, row.field, attribute, value, text, spellings)
+            self._take_second(values, row.field, attribute, value, text, spellings)
         else:
             fields[row.field] = value
 
-    def _refuse_value(self, found: ElementValues, attribute: str, wrong: BadRequest) -> NoReturn:
+    def _refuse_value(self, values: ElementValues, attribute: str, wrong: BadRequest) -> NoReturn:
         what = f"attribute {local_name(attribute)!r}: {wrong.what}"
-        self._recorder.refuse(wrong.code, found.where, what, wrong.fix, found.element, attribute)
+        self._recorder.refuse(wrong.code, values.where, what, wrong.fix, values.element, attribute)
 
     def _take_second(
         self,
-        found: ElementValues,
+        values: ElementValues,
         field: str,
         attribute: str,
         value: Any,
@@ -334,17 +338,17 @@ class HpcAttributeReader:
         spellings: Mapping[str, HpcRow],
     ) -> None:
         """Accept another value for a field; two spellings of one thing must agree, unless one is empty."""
-        if found.values_with(field)[field] == value or not text.strip():
+        if values.values_with(field)[field] == value or not text.strip():
             return
-        before = takewhile(lambda item: item[0] != attribute, _written(found.element))
+        before = takewhile(lambda item: item[0] != attribute, _written(values.element))
         names = [
             local_name(name) for name, text in before if text.strip() and self._fills(name, field, spellings)
         ]
         if names:
             what = f"{names[-1]!r} and {local_name(attribute)!r} have one meaning but different values"
             fix = "write one of them"
-            self._recorder.refuse("given-twice", found.where, what, fix, found.element, attribute)
-        found.values_with(field)[field] = value
+            self._recorder.refuse("given-twice", values.where, what, fix, values.element, attribute)
+        values.values_with(field)[field] = value
 
     def _fills(self, attribute: str, field: str, spellings: Mapping[str, HpcRow]) -> bool:
         namespace, name = split_name(attribute)
@@ -352,11 +356,11 @@ class HpcAttributeReader:
         return row is not None and row.field == field
 
     def _unknown_attribute(
-        self, found: ElementValues, key: str, attribute: str, text: str, spellings: Mapping[str, HpcRow]
+        self, values: ElementValues, key: str, attribute: str, text: str, spellings: Mapping[str, HpcRow]
     ) -> None:
         meant = self._nearest(local_name(attribute), spellings)
         hint = f"; did you mean {meant!r}?" if meant else ""
-        self._keep(found, key, attribute, text, f"it is not known: kept, without effect{hint}")
+        self._keep(values, key, attribute, text, f"it is not known: kept, without effect{hint}")
 
     def _nearest(self, name: str, spellings: Mapping[str, HpcRow]) -> str:
         """Return the right name that looks most like `name`, for the first names: looking is slow."""
@@ -365,25 +369,25 @@ class HpcAttributeReader:
             self._meant[name] = nearest_name(name, names)
         return self._meant.get(name, "")
 
-    def _keep(self, found: ElementValues, key: str, attribute: str, text: str, what: str) -> None:
-        found.keep(key, text)
+    def _keep(self, values: ElementValues, key: str, attribute: str, text: str, what: str) -> None:
+        values.keep(key, text)
         name = local_name(attribute)
         self._recorder.add(
             Fidelity.NOT_SUPPORTED,
-            found.where,
+            values.where,
             f"attribute {name!r} ({text[:80]!r}): {what}",
-            found.element,
+            values.element,
             attribute,
         )
 
-    def _report_width(self, found: ElementValues, attribute: str, row: HpcRow) -> None:
+    def _report_width(self, values: ElementValues, attribute: str, row: HpcRow) -> None:
         name = local_name(attribute)
         self._recorder.violate(
             "too-long",
-            found.where,
+            values.where,
             f"attribute {name!r} is longer than {row.width} characters",
             "shorten it, or read without strict",
-            found.element,
+            values.element,
             attribute,
         )
 

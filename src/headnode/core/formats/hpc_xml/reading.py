@@ -171,35 +171,35 @@ class _HpcReader:
             self._recorder.add(Fidelity.NOTE, where, "the task has no CommandLine", element)
         self._tasks.append(task)
 
-    def _pairs_or_stranger(self, found: ElementValues, child: etree._Element) -> None:
+    def _pairs_or_stranger(self, values: ElementValues, child: etree._Element) -> None:
         name = local(child)
         if name in _PAIRS:
             field, item = _PAIRS[name]
-            pairs = read_pairs(child, item, found.where, self._recorder)
+            pairs = read_pairs(child, item, values.where, self._recorder)
             if field == "properties":
-                pairs = self._without_kept(found, child, pairs)
-            found.values[field] = found.values[field] | pairs if field in found.values else pairs
+                pairs = self._without_kept(values, child, pairs)
+            values.values[field] = values.values[field] | pairs if field in values.values else pairs
             return
         meant = nearest_name(name, (*_PAIRS, "Tasks", "Dependencies"))
         hint = f"; did you mean {meant!r}?" if meant else ""
         own = namespace_of(str(self._root.tag))
-        strangers = found.strangers = found.strangers or {}
+        strangers = values.strangers = values.strangers or {}
         strangers[name] = strangers.get(name, 0) + 1
         key = element_key(name, strangers[name])
-        found.keep(key, element_text(child, [own] if own else []))
+        values.keep(key, element_text(child, [own] if own else []))
         what = f"element {name!r} is not known: kept, without effect{hint}"
-        self._recorder.add(Fidelity.NOT_SUPPORTED, found.where, what, child)
+        self._recorder.add(Fidelity.NOT_SUPPORTED, values.where, what, child)
 
     def _without_kept(
-        self, found: ElementValues, child: etree._Element, pairs: dict[str, str]
+        self, values: ElementValues, child: etree._Element, pairs: dict[str, str]
     ) -> dict[str, str]:
         """Put what was kept among the terms back into the extensions; return the user's own terms."""
         own, kept = split_extensions(pairs)
         for name, text in kept.items():
             value = checked_element(text) if name.startswith("<") else text
             if value is not None:
-                found.keep(name, value)
-                self._recorder.add(Fidelity.NOTE, found.where, f"{name!r} was kept, without effect", child)
+                values.keep(name, value)
+                self._recorder.add(Fidelity.NOTE, values.where, f"{name!r} was kept, without effect", child)
         return own
 
     def _dialect(self, job: ElementValues) -> tuple[HpcDialect, str]:
@@ -249,7 +249,7 @@ class _HpcReader:
             self._recorder.refuse(wrong.code, task.where, wrong.what, wrong.fix, task.element)
         return TaskSpec(**(fields | task.values))
 
-    def _report_windows(self, found: ElementValues, task: TaskSpec, environment: Mapping[str, str]) -> None:
+    def _report_windows(self, values: ElementValues, task: TaskSpec, environment: Mapping[str, str]) -> None:
         """Report what the task means on Windows only, where it is written."""
         if self._recorder.is_full and (paths := paths_alone(task)):
             self._recorder.count(Fidelity.NOT_SUPPORTED, paths)
@@ -258,11 +258,11 @@ class _HpcReader:
             if self._recorder.is_full:
                 self._recorder.count(finding.kind)
             else:
-                self._recorder.add_made(finding.kind, partial(self._windows_item, found, finding))
+                self._recorder.add_made(finding.kind, partial(self._windows_item, values, finding))
 
-    def _windows_item(self, found: ElementValues, finding: WindowsFinding) -> ReportItem:
-        attribute = _attribute_of(found.element, finding.field)
-        return self._recorder.item(finding.kind, found.where, finding.what, found.element, attribute)
+    def _windows_item(self, values: ElementValues, finding: WindowsFinding) -> ReportItem:
+        attribute = _attribute_of(values.element, finding.field)
+        return self._recorder.item(finding.kind, values.where, finding.what, values.element, attribute)
 
     def _settled(self, spec: JobSpec, job: ElementValues) -> JobSpec:
         """Return `spec` in the first dialect, from the one it speaks upwards, that can say all of it."""

@@ -46,8 +46,8 @@ def _write_features(features: Features) -> str | list[str | list[str]]:
 
 def _speed(value: str) -> int:
     """Return a speed in MHz."""
-    found = _SPEED.match(value)
-    speed = float(found[1]) * (1000 if found[2] in "gG" else 1) if found else 0.5
+    match = _SPEED.match(value)
+    speed = float(match[1]) * (1000 if match[2] in "gG" else 1) if match else 0.5
     if abs(speed - round(speed)) > 1e-6:
         raise SPEED.refusal(value)
     return round(speed)

@@ -157,10 +157,10 @@ def _chain(text: str) -> tuple[GroupEdge, ...]:
 
 def _sweep(value: Any) -> tuple[int, int, int]:
     """Read ``start-end`` or ``start-end:step``; a number alone is the end, and the start is 1."""
-    found = _SWEEP.match(str(value))
-    if found is None:
+    match = _SWEEP.match(str(value))
+    if match is None:
         raise SWEEP.refusal(value)
-    return int(found[1] or 1), int(found[2]), int(found[3] or 1)
+    return int(match[1] or 1), int(match[2]), int(match[3] or 1)
 
 
 def _write_sweep(swept: tuple[int, int, int]) -> str:

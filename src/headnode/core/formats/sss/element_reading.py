@@ -244,9 +244,9 @@ class SssElementReader:
 
     def _warn_of_ranges(self, element: etree._Element, text: str) -> None:
         """Tell that [01-12], which other tools read as twelve numbers, is one sign here."""
-        found = _RANGE.search(text)
-        if found:
-            what = f"{found[0]!r} is one character in a pattern; write each number, with | between them"
+        match = _RANGE.search(text)
+        if match:
+            what = f"{match[0]!r} is one character in a pattern; write each number, with | between them"
             self._findings.add(Fidelity.NOTE, element, what)
 
     def refuse_stray_text(self, element: etree._Element) -> None:

@@ -357,14 +357,14 @@ def request_of(scope: SssScope) -> tuple[ConstraintSet, ...]:
     return ways_of(request_properties(scope))
 
 
-def ways_of(found: RequestProperties) -> tuple[ConstraintSet, ...]:
+def ways_of(properties: RequestProperties) -> tuple[ConstraintSet, ...]:
     """Return the normal form of what is asked for, as `request_of`.
 
     What only lists what it asks for is its own normal form, and needs no algebra.
     """
-    every = (*found.outside, *found.inside)
-    if len(every) > MAX_PROPERTIES or not (_is_list(found.outside) and _is_list(found.inside)):
-        return alternatives_of(AllOf((expression_of(found.outside), expression_of(found.inside))))
+    every = (*properties.outside, *properties.inside)
+    if len(every) > MAX_PROPERTIES or not (_is_list(properties.outside) and _is_list(properties.inside)):
+        return alternatives_of(AllOf((expression_of(properties.outside), expression_of(properties.inside))))
     listed = tuple(dict.fromkeys(constraint for one in every for constraint in constraint_of(one) or ()))
     return (ConstraintSet(listed),) if can_hold(listed) else ()
 

@@ -127,11 +127,11 @@ def _environment(element: etree._Element) -> None:
 
 def _seconds(element: etree._Element, findings: SssFindings) -> str:
     """Return seconds; Moab writes [[hours:]minutes:]seconds, too."""
-    found = _CLOCK.match((element.text or "").strip())
-    if found is None:
+    match = _CLOCK.match((element.text or "").strip())
+    if match is None:
         fix = "write seconds, or hours:minutes:seconds"
         findings.refuse("number", element, f"{element.text!r} is not a time", fix)
-    hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    hours, minutes, seconds = (int(each or 0) for each in match.groups())
     return str(hours * 3600 + minutes * 60 + seconds)
 
 

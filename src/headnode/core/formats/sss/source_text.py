@@ -157,9 +157,9 @@ def _tags(text: str) -> Iterator[re.Match[str]]:
     at = text.find("<")
     while at >= 0:
         ends = next((end for start, end in _NOT_TAGS if text.startswith(start, at)), "")
-        found = None if ends else _TAG.match(text, at)
-        if found:
-            yield found
+        match = None if ends else _TAG.match(text, at)
+        if match:
+            yield match
         after = text.find(ends, at) if ends else at + 1
         at = text.find("<", after) if after >= 0 else -1
 

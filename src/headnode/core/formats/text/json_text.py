@@ -72,32 +72,32 @@ def count_values(text: str) -> int:
     return sum(bare.count(mark) for mark in ",[{")
 
 
-def _refuse_depth(found: SourceText) -> None:
+def _refuse_depth(source: SourceText) -> None:
     depth = 0
-    for mark in _MARK.finditer(found.text):
+    for mark in _MARK.finditer(source.text):
         depth += bool(mark[1]) - bool(mark[2])
         if depth > MAX_DEPTH:
-            found.refuse(mark.start(), "too-deep", f"more than {MAX_DEPTH} levels of nesting", "use fewer")
+            source.refuse(mark.start(), "too-deep", f"more than {MAX_DEPTH} levels of nesting", "use fewer")
 
 
-def _refuse_syntax(found: SourceText, message: str, byte: int) -> NoReturn:
+def _refuse_syntax(source: SourceText, message: str, byte: int) -> NoReturn:
     past = message == "trailing characters"  # of these, the reader says where the second begins
-    at = len(found.text.encode()[: byte - past].decode(errors="ignore"))
-    rest = found.text[at : at + _SHOWN].partition("\n")[0]
+    at = len(source.text.encode()[: byte - past].decode(errors="ignore"))
+    rest = source.text[at : at + _SHOWN].partition("\n")[0]
     word = _WORD.match(rest)
     token = word[0] if word else rest[:1]
     if message.startswith(("expected", "trailing")):
         message += f" before {token!r}" if message.startswith("expected") else ""
     elif message == "invalid character":
         message = f"{token!r} is not possible here" if token else "a word that is not true, false or null"
-    found.refuse(at, "not-json", f"not JSON: {message}", _FIX)
+    source.refuse(at, "not-json", f"not JSON: {message}", _FIX)
 
 
-def _refuse_number(found: SourceText) -> None:
-    for number in _NUMBER.finditer(found.text):
+def _refuse_number(source: SourceText) -> None:
+    for number in _NUMBER.finditer(source.text):
         digits = number[1] or "0"
         if len(digits) > _MAX_DIGITS or (digits.count("e") + digits.count("E") and _is_endless(digits)):
-            found.refuse(
+            source.refuse(
                 number.start(),
                 "number",
                 f"number {digits[:_SHOWN]!r} is too large",
@@ -112,29 +112,29 @@ def _is_endless(digits: str) -> bool:
         return False
 
 
-def _refuse_surrogate(found: SourceText) -> None:
-    for escape in _ESCAPE.finditer(found.text):
+def _refuse_surrogate(source: SourceText) -> None:
+    for escape in _ESCAPE.finditer(source.text):
         if (escape[1] and not escape[2]) or escape[3]:
-            found.refuse(
+            source.refuse(
                 escape.start(),
                 "encoding",
-                f"{found.text[escape.start() : escape.start() + 6]} is half of a surrogate pair",
+                f"{source.text[escape.start() : escape.start() + 6]} is half of a surrogate pair",
                 "write the character itself, in UTF-8",
             )
 
 
-def _refuse_twice(found: SourceText) -> None:
+def _refuse_twice(source: SourceText) -> None:
     """Refuse the first key that an object has twice."""
     objects: list[dict[str, int]] = []
-    for mark in _NAMING.finditer(found.text):
+    for mark in _NAMING.finditer(source.text):
         if mark[1]:
             name = msgspec.json.decode(mark[1], type=str)
             first = objects[-1].setdefault(name, mark.start())
             if first != mark.start():
-                found.refuse(
+                source.refuse(
                     mark.start(),
                     "given-twice",
-                    f"{name[:_SHOWN]!r} is given twice, after {found.place(first)}",
+                    f"{name[:_SHOWN]!r} is given twice, after {source.place(first)}",
                     "write it once",
                 )
         elif mark[2]:

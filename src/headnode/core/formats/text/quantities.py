@@ -66,17 +66,17 @@ def format_date_time(instant: Instant) -> str:
     return f"{text}{fraction}Z"
 
 
-def _moment(found: re.Match[str], *, local: bool) -> Instant | None:
-    part = {name: int(found[name] or 0) for name in ("year", "month", "day", "minute", "second")}
-    hour = _hour(int(found["hour"] or 0), (found["half"] or "").upper())
+def _moment(match: re.Match[str], *, local: bool) -> Instant | None:
+    part = {name: int(match[name] or 0) for name in ("year", "month", "day", "minute", "second")}
+    hour = _hour(int(match["hour"] or 0), (match["half"] or "").upper())
     try:
         wall = datetime(**part, hour=hour, tzinfo=UTC)
-        if local and not found["zone"]:
+        if local and not match["zone"]:
             wall = wall.replace(tzinfo=None).astimezone()
     except (ValueError, OverflowError):  # of the first and last days there are
         return None
-    fraction = float(f"0.{found['fraction'] or 0}")
-    return Instant((wall - _START).total_seconds() + fraction - _offset(found))
+    fraction = float(f"0.{match['fraction'] or 0}")
+    return Instant((wall - _START).total_seconds() + fraction - _offset(match))
 
 
 def _hour(hour: int, half: str) -> int:
@@ -87,11 +87,11 @@ def _hour(hour: int, half: str) -> int:
     return hour % 12 + (12 if half == "PM" else 0)
 
 
-def _offset(found: re.Match[str]) -> int:
-    if not found["sign"]:
+def _offset(match: re.Match[str]) -> int:
+    if not match["sign"]:
         return 0
-    seconds = int(found["off_hour"]) * 3600 + int(found["off_minute"]) * 60
-    return -seconds if found["sign"] == "-" else seconds
+    seconds = int(match["off_hour"]) * 3600 + int(match["off_minute"]) * 60
+    return -seconds if match["sign"] == "-" else seconds
 
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,20})?(?:e[+-]?[0-9]{1,3})?"
@@ -190,16 +190,16 @@ def parse_memory(value: Any) -> int:
     Raises:  BadRequest ``memory``.
     """
     fix = 'write a number with its unit, for example "500 MB" or "4 GB"'
-    found = _MEMORY.match(value) if isinstance(value, str) else None
-    if found is None:
+    match = _MEMORY.match(value) if isinstance(value, str) else None
+    if match is None:
         refuse("memory", f"{shown(value)} is not an amount of memory", fix)
-    unit = found[2].lower()
+    unit = match[2].lower()
     if unit not in _MEGABYTES_IN:
-        refuse("memory", f"{found[2][:20]!r} is not a unit of memory", fix)
-    amount = float(found[1]) * _MEGABYTES_IN[unit]
+        refuse("memory", f"{match[2][:20]!r} is not a unit of memory", fix)
+    amount = float(match[1]) * _MEGABYTES_IN[unit]
     if math.isinf(amount) or amount != int(amount):
         refuse("memory", f"{shown(value)} is not a whole number of MB", fix)
-    return int(found[1]) * int(_MEGABYTES_IN[unit]) if found[1].isdigit() and amount >= 1 else int(amount)
+    return int(match[1]) * int(_MEGABYTES_IN[unit]) if match[1].isdigit() and amount >= 1 else int(amount)
 
 
 def format_memory(megabytes: int) -> str:
@@ -220,11 +220,11 @@ def parse_bounds(value: Any) -> Bounds:
     """
     if type(value) is int:
         return value, value
-    found = _SIZE.match(value) if isinstance(value, str) else None
-    if found is None:
+    match = _SIZE.match(value) if isinstance(value, str) else None
+    if match is None:
         what = f"{shown(value)} is not a number, nor a minimum and a maximum"
         refuse("size", what, 'write 4, "2-8", or "*" for what is calculated from the tasks')
-    low, high = found[1], found[2] or found[1]
+    low, high = match[1], match[2] or match[1]
     return (None if low == "*" else int(low)), (None if high == "*" else int(high))
 
 
@@ -348,10 +348,10 @@ def _sets(text: str, *, split: bool) -> Iterator[list[Sequence[str]]]:
 def _numbers(text: str, whole: str) -> Sequence[str]:
     numbers: list[str] = []
     for part in text.split(","):
-        found = _RANGE.match(part.strip())
-        if found is None:
+        match = _RANGE.match(part.strip())
+        if match is None:
             refuse("nodes", f"{shown(part)} in {shown(whole)} is not a number or range", _FIX)
-        first, last = found[1], found[2] or found[1]
+        first, last = match[1], match[2] or match[1]
         if int(last) < int(first) or int(last) - int(first) >= MAX_NODES:
             refuse("nodes", f"range {part.strip()!r} in {shown(whole)} is empty or too long", _FIX)
         width = len(first) if first.startswith("0") else 0

@@ -94,7 +94,7 @@ def _read_toml(text: str) -> TomlText:
     return TomlText(text, value)
 
 
-def _refuse_syntax(found: SourceText, message: str) -> NoReturn:
+def _refuse_syntax(source: SourceText, message: str) -> NoReturn:
     parts = _SAID.fullmatch(message)
     what = parts[1] if parts else "a value that is out of range"
     sentence, fix = f"not TOML: {what[:1].lower()}{what[1:].partition(';')[0]}", _FIX
@@ -103,7 +103,7 @@ def _refuse_syntax(found: SourceText, message: str) -> NoReturn:
     if parts and parts[2]:
         place = TextPosition(int(parts[2]), max(int(parts[3]) - 1, 0))
     elif parts:
-        place = found.place(len(found.text.rstrip()))
+        place = source.place(len(source.text.rstrip()))
     else:
         place = TextPosition(1, 0)
     raise BadRequest(code="not-toml", what=sentence, fix=fix, place=place)
@@ -155,8 +155,8 @@ class _TomlScanner:
                 self._pair(table)
 
     def _skip(self, what: re.Pattern[str]) -> int:
-        found = what.match(self._text, self._at)
-        self._at = found.end() if found else self._at + 1
+        match = what.match(self._text, self._at)
+        self._at = match.end() if match else self._at + 1
         return self._at
 
     def _header(self) -> Path:
@@ -183,12 +183,12 @@ class _TomlScanner:
     def _dotted(self, end: str) -> Iterator[str]:
         """Follow a key and the keys behind its dots, up to `end`."""
         while self._skip(_BLANKS) < len(self._text) and self._text[self._at] != end:
-            found = _KEY.match(self._text, self._at)
-            if found is None:
+            match = _KEY.match(self._text, self._at)
+            if match is None:
                 self._at += 1  # the dot
             else:
-                self._at = found.end()
-                yield _plain(found[0])
+                self._at = match.end()
+                yield _plain(match[0])
 
     def _pair(self, table: Path) -> None:
         start, path = self._at, table
@@ -303,8 +303,8 @@ def _lines(text: str) -> str:
     return f'"""\n{_CONTROL_IN_LINES.sub(_escaped, text)}"""'
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(_SHORT.get(one, f"\\u{ord(one):04x}") for one in found[0])
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(_SHORT.get(one, f"\\u{ord(one):04x}") for one in match[0])
 
 
 class TomlMoment(str):

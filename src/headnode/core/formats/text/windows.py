@@ -93,7 +93,7 @@ def paths_alone(task: TaskSpec) -> int:
 def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool) -> list[WindowsFinding]:
     """Return what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
     paths, command = _paths(task), task.command
-    found = [
+    match = [
         WindowsFinding(field, Fidelity.NOT_SUPPORTED, "", text)
         for field, text in zip(PATHS, paths, strict=True)
         if ("\\" in text and (cmd or _ABSOLUTE.search(text))) or (":" in text and _ABSOLUTE.search(text))
@@ -101,12 +101,12 @@ def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bo
     if "\\" in command:
         path = _IN_COMMAND.search(command) or (_RELATIVE.match(command) if cmd else None)
         if path:
-            found.append(WindowsFinding("command", Fidelity.NOT_SUPPORTED, path=path[path.re.groups]))
+            match.append(WindowsFinding("command", Fidelity.NOT_SUPPORTED, path=path[path.re.groups]))
     if cmd and ("&" in command or (_may_call_cmd(command) and _CMD.match(command))):
-        found += _cmd_syntax(command)
+        match += _cmd_syntax(command)
     if cmd and ("%" in command or "%" in "".join(paths)):
-        found += _variables(task, job_environment)
-    return found
+        match += _variables(task, job_environment)
+    return match
 
 
 def _cmd_syntax(command: str) -> Iterator[WindowsFinding]:
@@ -116,8 +116,8 @@ def _cmd_syntax(command: str) -> Iterator[WindowsFinding]:
         yield WindowsFinding(
             "command", Fidelity.APPROXIMATED, f"{what}the background; write ';' for one after the other"
         )
-    if found := _CMD.match(command):
-        what = f"the command line calls {found[1]!r}, a shell of Windows; write a line for /bin/sh"
+    if match := _CMD.match(command):
+        what = f"the command line calls {match[1]!r}, a shell of Windows; write a line for /bin/sh"
         yield WindowsFinding("command", Fidelity.NOT_SUPPORTED, what)
 
 
@@ -158,5 +158,5 @@ def shell_quoting(command: str) -> str:
     >>> shell_quoting("echo 'a b'"), shell_quoting('echo "a b"')
     ("'", '')
     """
-    found = _SHELL_QUOTING.search(command)
-    return found[0][:1] if found else ""
+    match = _SHELL_QUOTING.search(command)
+    return match[0][:1] if match else ""

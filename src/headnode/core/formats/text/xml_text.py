@@ -89,9 +89,9 @@ class XmlDocument:
         starts: dict[str, int] = {}
         tag = _MARKUP.match(self._text, start)
         at = tag.end() if tag else start
-        while found := _ATTRIBUTE.match(self._text, at):
-            starts[found[1]] = found.start(1)
-            at = found.end()
+        while match := _ATTRIBUTE.match(self._text, at):
+            starts[match[1]] = match.start(1)
+            at = match.end()
         return starts
 
     def _start(self, element: etree._Element) -> int:
@@ -114,10 +114,10 @@ class XmlDocument:
     def _tags(self) -> Iterator[int]:
         """Yield where each element begins, in the order of the text."""
         at = 0
-        while found := _MARKUP.search(self._text, at):
-            at = found.end()
-            if found[1]:
-                yield found.start()
+        while match := _MARKUP.search(self._text, at):
+            at = match.end()
+            if match[1]:
+                yield match.start()
                 while attribute := _ATTRIBUTE.match(self._text, at):
                     at = attribute.end()
 
@@ -184,8 +184,8 @@ def _refuse_long_tag(text: str, start: int) -> None:
     """Refuse a tag of very many attributes: looking at them takes time by the square of their number."""
     tag = _MARKUP.match(text, start) if start >= 0 else None
     number, at = 0, tag.end() if tag else 0
-    while tag and tag[1] and (found := _ATTRIBUTE.match(text, at)):
-        number, at = number + 1, found.end()
+    while tag and tag[1] and (match := _ATTRIBUTE.match(text, at)):
+        number, at = number + 1, match.end()
     if number > MAX_ATTRIBUTES:
         raise BadRequest(
             code="too-large",

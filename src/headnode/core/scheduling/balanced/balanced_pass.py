@@ -116,23 +116,23 @@ class MinimumStarts:
         """
         need, reclaim = resolve(asks.option(start.option), self._node_table), self._reclaim
         spares: Iterable[Spare] = ()
-        found: Placement | None = None if start.ahead_of else find_placement(need, reclaim.resources)
-        if found is None and start.ahead_of is None:
+        placement: Placement | None = None if start.ahead_of else find_placement(need, reclaim.resources)
+        if placement is None and start.ahead_of is None:
             there = reclaim.find(need, reclaim.left(self._hardest))
-            found, spares = there if there is not None else (None, ())
-        if found is None:
+            placement, spares = there if there is not None else (None, ())
+        if placement is None:
             numbers = self._node_table.numbers
-            found = tuple((numbers[name.casefold()], count) for name, count in start.allocation)
+            placement = tuple((numbers[name.casefold()], count) for name, count in start.allocation)
             spares = list(reclaim.left(self._hardest))
-        taken = reclaim.claim(need, found, spares, start.job)
+        taken = reclaim.claim(need, placement, spares, start.job)
         if taken is None:
             self._put_off.add(asks)
             return
-        named = shares(found, self._node_table) if found else start.allocation
+        named = shares(placement, self._node_table) if placement else start.allocation
         if taken:
             self.claims.append(Claim(start.job, named, _for_minimum(named, taken), start.option))
         else:
-            parts = part_shares(found, self._node_table) or start.parts
+            parts = part_shares(placement, self._node_table) or start.parts
             self.starts.append(Start(start.job, named, start.ahead_of, start.option, parts))
 
     def _plan_for_some_day(self) -> Plan | None:

@@ -143,17 +143,17 @@ class ShareGrowth:
         self._useful[rules] = known, times - 1
         return known
 
-    def _grown(self, lender: Lender, found: Placement) -> None:
+    def _grown(self, lender: Lender, placement: Placement) -> None:
         got = self._granted.setdefault(lender.job, {})
-        for node, count in found:
+        for node, count in placement:
             got[node] = got.get(node, 0) + count
-        self._has_more(lender, found)
+        self._has_more(lender, placement)
 
-    def _has_more(self, lender: Lender, found: Placement) -> None:
-        size = sum(count for _, count in found)
+    def _has_more(self, lender: Lender, placement: Placement) -> None:
+        size = sum(count for _, count in placement)
         self._reclaim.extra[lender.job] += size
         self._got[lender.job] = self._got.get(lender.job, 0) + size
-        self._more[lender.job] += lender.units_of(found)
+        self._more[lender.job] += lender.units_of(placement)
 
     def _keep_promised(self, lender: Lender) -> list[tuple[int, int]]:
         """Keep what is reserved from a job that would not give it back in time; return what it is."""

@@ -186,7 +186,7 @@ class ReclaimState:
     def claim(
         self,
         need: ResolvedRequest,
-        found: Placement,
+        placement: Placement,
         spares: Iterable[Spare],
         for_job: JobId,
         *,
@@ -200,19 +200,21 @@ class ReclaimState:
         for spare in spares:
             on.setdefault(spare.node, []).append(spare)
         taken: list[Spare] = []
-        free_now = {node: self.resources.free[node] for node, _ in found}
+        free_now = {node: self.resources.free[node] for node, _ in placement}
         licences_now = self._licences_of(each for some in on.values() for each in some)
-        for node, processors in found:
+        for node, processors in placement:
             taken += self._lift_on(need, node, processors, on.get(node, ()))
-        taken += self._lift_for_licences(need, found, (each for some in on.values() for each in some), taken)
-        if not self._has(need, found):
+        taken += self._lift_for_licences(
+            need, placement, (each for some in on.values() for each in some), taken
+        )
+        if not self._has(need, placement):
             self.lower(taken)
             return None
-        self.resources.put(need.piece(found))
+        self.resources.put(need.piece(placement))
         for spare in taken:  # the unused rest of a large spare is not free
-            left = max(0, free_now.get(spare.node, 0) - dict(found).get(spare.node, 0))
+            left = max(0, free_now.get(spare.node, 0) - dict(placement).get(spare.node, 0))
             self.resources.free[spare.node] = min(self.resources.free[spare.node], left)
-        self._keep_licences(need.licences(found), licences_now, taken)
+        self._keep_licences(need.licences(placement), licences_now, taken)
         for spare in taken:
             self._claimed.add(spare.number)
             self.asked.setdefault(spare.job, ReclaimRequest()).add(spare, for_job, patient=patient)
@@ -255,13 +257,13 @@ class ReclaimState:
             yield spare
 
     def _lift_for_licences(
-        self, need: ResolvedRequest, found: Placement, spares: Iterable[Spare], taken: Sequence[Spare]
+        self, need: ResolvedRequest, placement: Placement, spares: Iterable[Spare], taken: Sequence[Spare]
     ) -> list[Spare]:
         """Lift pieces of jobs that hold the licences that are missing, one for each processor."""
         known, lifted = {spare.number for spare in taken}, []
         missing = {
             feature: amount - self.resources.licences[feature]
-            for feature, amount in need.licences(found).items()
+            for feature, amount in need.licences(placement).items()
             if amount > self.resources.licences.get(feature, inf)
         }
         for spare in spares if missing else ():
@@ -273,10 +275,10 @@ class ReclaimState:
                     missing[feature] -= spare.processors // self.lenders[spare.job].need.each[feature]
         return lifted
 
-    def _has(self, need: ResolvedRequest, found: Placement) -> bool:
+    def _has(self, need: ResolvedRequest, placement: Placement) -> bool:
         licences = self.resources.licences
-        return all(self._has_on(need, node, processors) for node, processors in found) and all(
-            amount <= licences.get(feature, inf) for feature, amount in need.licences(found).items()
+        return all(self._has_on(need, node, processors) for node, processors in placement) and all(
+            amount <= licences.get(feature, inf) for feature, amount in need.licences(placement).items()
         )
 
     def _has_on(self, need: ResolvedRequest, node: int, processors: int) -> bool:

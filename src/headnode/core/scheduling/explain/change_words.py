@@ -18,22 +18,22 @@ from headnode.core.scheduling.explain.counterfactual import RequestChange, Sugge
 from headnode.core.scheduling.reasons import counted
 
 
-def changes_in_words(offer: Suggestion, asked: JobRequest) -> str:
+def changes_in_words(offer: Suggestion, request: JobRequest) -> str:
     """Return what is different, as the end of a sentence: it would start now ...
 
-    `asked` is the request as it is.
+    `request` is the request as it is.
     """
     said: list[str] = []
     for change in offer.changes:
-        words = _WORDS[change.what](change, asked)
+        words = _WORDS[change.what](change, request)
         shared = said and said[-1].startswith("with ") and words.startswith("with ")
         said.append(words.removeprefix("with ") if shared else words)
     return " and ".join(said)
 
 
-def _run_time(change: RequestChange, asked: JobRequest) -> str:
+def _run_time(change: RequestChange, request: JobRequest) -> str:
     longest = f"with a run time limit of at most {_span(Seconds(change.value * MINUTE))}"
-    return longest if asked.run_time == FOREVER else f"{longest} instead of {_span(asked.run_time)}"
+    return longest if request.run_time == FOREVER else f"{longest} instead of {_span(request.run_time)}"
 
 
 def _span(limit: Seconds) -> str:
@@ -41,54 +41,54 @@ def _span(limit: Seconds) -> str:
     return format_time_limit(limit)
 
 
-def _size(change: RequestChange, asked: JobRequest) -> str:
-    size = size_to_start(asked)
-    least = "" if asked.minimum == asked.maximum else "at least "
-    return f"with {least}{counted(change.value, asked.unit)} instead of {size}"
+def _size(change: RequestChange, request: JobRequest) -> str:
+    size = size_to_start(request)
+    least = "" if request.minimum == request.maximum else "at least "
+    return f"with {least}{counted(change.value, request.unit)} instead of {size}"
 
 
-def _size_again(change: RequestChange, asked: JobRequest) -> str:
-    return f"{_size(change, asked)}, submitted again"
+def _size_again(change: RequestChange, request: JobRequest) -> str:
+    return f"{_size(change, request)}, submitted again"
 
 
-def _licences(change: RequestChange, asked: JobRequest) -> str:
-    licence = next(each for each in asked.licences if each.feature == change.about)
+def _licences(change: RequestChange, request: JobRequest) -> str:
+    licence = next(each for each in request.licences if each.feature == change.about)
     if not change.value:
         return f"without licence {change.about!r}"
     return f"with {change.value} of licence {change.about!r} instead of {licence.amount}"
 
 
-def _requested(_: RequestChange, asked: JobRequest) -> str:
-    left = _other_demands(asked)
-    return f"on any node{left} instead of {_listed(asked.requested_nodes)}"
+def _requested(_: RequestChange, request: JobRequest) -> str:
+    left = _other_demands(request)
+    return f"on any node{left} instead of {_listed(request.requested_nodes)}"
 
 
-def _other_demands(asked: JobRequest) -> str:
+def _other_demands(request: JobRequest) -> str:
     """Return what the nodes must be when it is not asked for any by name."""
-    return "".join(_demands(asked))
+    return "".join(_demands(request))
 
 
-def _demands(asked: JobRequest) -> Iterator[str]:
-    if asked.node_groups:
-        word = " and " if asked.node_group_op is NodeGroupOp.INTERSECT else " or "
-        yield f" of node group {word.join(map(repr, asked.node_groups))}"
-    if asked.minimum_memory is not None:
-        yield f" with at least {asked.minimum_memory} MB of memory"
-    if asked.minimum_processors_per_node is not None:
-        yield f" with at least {counted(asked.minimum_processors_per_node, 'processor')}"
+def _demands(request: JobRequest) -> Iterator[str]:
+    if request.node_groups:
+        word = " and " if request.node_group_op is NodeGroupOp.INTERSECT else " or "
+        yield f" of node group {word.join(map(repr, request.node_groups))}"
+    if request.minimum_memory is not None:
+        yield f" with at least {request.minimum_memory} MB of memory"
+    if request.minimum_processors_per_node is not None:
+        yield f" with at least {counted(request.minimum_processors_per_node, 'processor')}"
 
 
-def _node_need(change: RequestChange, asked: JobRequest) -> str:
-    dropped = NodeNeeds(**{change.about: getattr(asked.needs, change.about)})
+def _node_need(change: RequestChange, request: JobRequest) -> str:
+    dropped = NodeNeeds(**{change.about: getattr(request.needs, change.about)})
     return f"on any nodes instead of nodes {needs_in_words(dropped)}"
 
 
-def _task_nodes(change: RequestChange, asked: JobRequest) -> str:
-    part = asked.parts[int(change.about.partition(",")[0]) - 1]
+def _task_nodes(change: RequestChange, request: JobRequest) -> str:
+    part = request.parts[int(change.about.partition(",")[0]) - 1]
     group = [f"in node group {part.node_group!r}"] if part.node_group else []
     words = ", ".join([*group, *filter(None, [needs_in_words(part.needs)])])
     who = f"task{'s' if ',' in change.about else ''} {change.about.replace(',', ', ')}"
-    return f"with {who if asked.together else 'its tasks'} on any nodes instead of nodes {words}"
+    return f"with {who if request.together else 'its tasks'} on any nodes instead of nodes {words}"
 
 
 def _listed(names: tuple[str, ...], most: int = 3) -> str:
@@ -96,14 +96,14 @@ def _listed(names: tuple[str, ...], most: int = 3) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _group(change: RequestChange, asked: JobRequest) -> str:
-    groups = [change.about] if change.about else list(asked.node_groups)
+def _group(change: RequestChange, request: JobRequest) -> str:
+    groups = [change.about] if change.about else list(request.node_groups)
     return f"on nodes outside node group {' or '.join(map(repr, groups))} too"
 
 
 def _minimum(noun: str, field: str) -> Callable[[RequestChange, JobRequest], str]:
-    def words(change: RequestChange, asked: JobRequest) -> str:
-        bound: int = getattr(asked, field)
+    def words(change: RequestChange, request: JobRequest) -> str:
+        bound: int = getattr(request, field)
         if not change.value:
             return f"on nodes with less than {bound} {noun} too"
         return f"on nodes with at least {change.value} {noun} instead of {bound}"
@@ -112,8 +112,8 @@ def _minimum(noun: str, field: str) -> Callable[[RequestChange, JobRequest], str
 
 
 def _maximum(noun: str, field: str) -> Callable[[RequestChange, JobRequest], str]:
-    def words(change: RequestChange, asked: JobRequest) -> str:
-        bound: int = getattr(asked, field)
+    def words(change: RequestChange, request: JobRequest) -> str:
+        bound: int = getattr(request, field)
         if not change.value:
             return f"on nodes with more than {bound} {noun} too"
         return f"on nodes with at most {change.value} {noun} instead of {bound}"
@@ -121,12 +121,12 @@ def _maximum(noun: str, field: str) -> Callable[[RequestChange, JobRequest], str
     return words
 
 
-def _memory(change: RequestChange, asked: JobRequest) -> str:
-    return f"with {change.value} MB of memory for each processor instead of {asked.memory}"
+def _memory(change: RequestChange, request: JobRequest) -> str:
+    return f"with {change.value} MB of memory for each processor instead of {request.memory}"
 
 
-def _processors_per_gpu(change: RequestChange, asked: JobRequest) -> str:
-    return f"with {counted(change.value, 'processor')} for each GPU instead of {asked.processors_per_gpu}"
+def _processors_per_gpu(change: RequestChange, request: JobRequest) -> str:
+    return f"with {counted(change.value, 'processor')} for each GPU instead of {request.processors_per_gpu}"
 
 
 def _priority(change: RequestChange, _: JobRequest) -> str:

@@ -119,9 +119,9 @@ def _path(text: str) -> str:
 
 
 def _script(name: str, body: str | None, words: list[str], shell: str) -> ProgramCommand:
-    found = _SHEBANG.match(body or "")
-    path, option = (found[1], found[2]) if found else (SHELL, None)
-    if found and path.endswith("/env") and option:
+    match = _SHEBANG.match(body or "")
+    path, option = (match[1], match[2]) if match else (SHELL, None)
+    if match and path.endswith("/env") and option:
         path, option = option, None
     path, option = (shell, None) if shell else (path, option)
     way = _TAKES_SCRIPT.get(path.rpartition("/")[2])
@@ -151,9 +151,9 @@ def as_program(command: str) -> SssProgram:
     """
     if not command.strip():
         return SssProgram("", "", "command: it is empty" if command else "")
-    found = _VARIABLE.search(command)
-    if found:
-        lost = f"command: {found[0]} is not replaced there"
+    match = _VARIABLE.search(command)
+    if match:
+        lost = f"command: {match[0]} is not replaced there"
         return SssProgram(SHELL, join(["-c", command]), lost)
     executable, arguments = _started(command)
     if program_of(executable, arguments, "", {}).command == command:

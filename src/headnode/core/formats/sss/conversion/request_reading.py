@@ -190,9 +190,9 @@ def _is_exact(one: SssProperty) -> bool:
     return not _attributes(one) and (not isinstance(one, Selection) or one.aggregation is None)
 
 
-def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedRequest:
-    every = (*found.outside, *found.inside)
-    every_way = ways_of(_without_amounts(asking, found, every))
+def _worked_out(asking: SortedScope, properties: RequestProperties) -> AcceptedRequest:
+    every = (*properties.outside, *properties.inside)
+    every_way = ways_of(_without_amounts(asking, properties, every))
     ways, elsewhere = ways_here(every_way, asking.asker.machine, [name for name, _ in asking.asker.resources])
     if not ways:
         raise BadRequest(
@@ -222,7 +222,7 @@ def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedReques
     names.update(_marked(asking, every))
     left = _of_one_asker(asking, tuple(options.values()))
     whole = bool(unused or elsewhere) or len(left) < len(options)
-    taken = _taken(asking.scope, found, left, names, whole=whole)
+    taken = _taken(asking.scope, properties, left, names, whole=whole)
     return taken._replace(places=tuple(_other_places(options.values())))
 
 
@@ -278,18 +278,18 @@ def _report_unwritten(
 
 
 def _without_amounts(
-    asking: SortedScope, found: RequestProperties, every: Sequence[SssProperty]
+    asking: SortedScope, properties: RequestProperties, every: Sequence[SssProperty]
 ) -> RequestProperties:
     """Return what is asked for without amounts of network, which an adapter of that name would contradict."""
     networks = [one for one in every if one.name == "Network"]
     amounts = [one for one in networks if isinstance(one, Consumable)]
     if not amounts or len(amounts) == len(networks):
-        return found
+        return properties
     for one in amounts:
         what = f"{one.name} {one.value}: {meaning_of(one.name, asking.place).becomes}"
         asking.findings.unsupported(one.awareness or asking.policy, what, one.name)
     scope = asking.scope
-    inside = SssCategory(properties=tuple(one for one in found.inside if one not in amounts))
+    inside = SssCategory(properties=tuple(one for one in properties.inside if one not in amounts))
     outside = tuple(one for one in scope.properties if one not in amounts)
     return request_properties(SssScope(properties=outside, requested=inside))
 
@@ -370,7 +370,7 @@ def _attributes(one: SssProperty) -> Sequence[str]:
 
 def _taken(
     scope: SssScope,
-    found: RequestProperties,
+    properties: RequestProperties,
     options: tuple[RequestOption, ...],
     names: set[str],
     *,
@@ -380,8 +380,10 @@ def _taken(
 
     Requested is kept as a whole, since its parts may depend on each other.
     """
-    outside = [one for one in found.outside if one.name in names and one.value is not None]
-    keeps = whole or [one for one in found.inside if one.name in names or isinstance(one, UnknownElement)]
+    outside = [one for one in properties.outside if one.name in names and one.value is not None]
+    keeps = whole or [
+        one for one in properties.inside if one.name in names or isinstance(one, UnknownElement)
+    ]
     return AcceptedRequest(
         options, tuple(outside), _set(scope.requested) if scope.requested and keeps else None
     )

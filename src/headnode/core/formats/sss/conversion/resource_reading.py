@@ -146,14 +146,14 @@ def sizes_of(job: Request, parts: Sequence[SizedTask], findings: ConversionFindi
 
 def _sizes(
     fields: dict[str, Any],
-    asked: Bounds | None,
+    bounds: Bounds | None,
     parts: Sequence[SizedTask],
     tasks: Sequence[dict[str, Any]],
     findings: ConversionFindings,
 ) -> SizeFields:
     by_node = fields.get("unit") is UnitType.NODE
     return SizeFields(
-        _PLAIN | fields | _job_size(asked, parts, tasks, findings, by_node=by_node), tuple(tasks)
+        _PLAIN | fields | _job_size(bounds, parts, tasks, findings, by_node=by_node), tuple(tasks)
     )
 
 
@@ -273,7 +273,7 @@ def _each(part: SizedTask, total: Bounds | None) -> Bounds:
 
 
 def _job_size(
-    asked: Bounds | None,
+    bounds: Bounds | None,
     parts: Sequence[SizedTask],
     tasks: Sequence[dict[str, Any]],
     findings: ConversionFindings,
@@ -282,7 +282,7 @@ def _job_size(
 ) -> dict[str, Any]:
     """Return the size of the job: room for all tasks at once; nothing when its only task says it all."""
     least, most = total(parts, tasks)
-    if asked is None:
+    if bounds is None:
         single = len(parts) == 1 and parts[0].instances == 1
         return {} if single else _bounds((least, most))
     own = [
@@ -291,10 +291,10 @@ def _job_size(
     if len(parts) > 1 and not all(own):
         findings.translated("each task group without a size of its own gets the request of the job")
         return _bounds((least, most))
-    if asked[0] < least:
-        findings.approximated(f"its tasks start together: it waits for {least}, not {asked[0]}")
-    low = max(asked[0], least)
-    return _bounds((low, max(asked[1], low)))
+    if bounds[0] < least:
+        findings.approximated(f"its tasks start together: it waits for {least}, not {bounds[0]}")
+    low = max(bounds[0], least)
+    return _bounds((low, max(bounds[1], low)))
 
 
 def total(parts: Sequence[SizedTask], tasks: Sequence[dict[str, Any]]) -> Bounds:

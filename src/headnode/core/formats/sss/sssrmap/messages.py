@@ -143,9 +143,11 @@ def element_of(found: etree._Element) -> XmlElement:
     return XmlElement(name, attributes, children)
 
 
-def compacted(found: XmlElement) -> XmlElement:
+def compacted(element: XmlElement) -> XmlElement:
     """Return an element without the text between its children, which indents them."""
-    return XmlElement(found.name, found.attributes, [compacted(one) for one in elements(found)], found.text)
+    return XmlElement(
+        element.name, element.attributes, [compacted(one) for one in elements(element)], element.text
+    )
 
 
 def elements(parent: XmlElement) -> Iterator[XmlElement]:

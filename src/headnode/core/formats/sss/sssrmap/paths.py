@@ -101,20 +101,20 @@ def _split(text: str) -> list[str]:
 
 
 def _step(name: str, text: str) -> PathStep:
-    found = _STEP.match(text)
-    if found is None:
+    match = _STEP.match(text)
+    if match is None:
         raise _wrong(name)
-    tests = tuple(_test(name, each) for each in re.findall(r"\[([^\]]*)\]", found[2]))
-    return PathStep(found[1].removeprefix("@"), found[1].startswith("@"), tests)
+    tests = tuple(_test(name, each) for each in re.findall(r"\[([^\]]*)\]", match[2]))
+    return PathStep(match[1].removeprefix("@"), match[1].startswith("@"), tests)
 
 
 def _test(name: str, text: str) -> PathTest:
     if _INDEX.match(text):
         return PathTest(int(text))
-    found = _TEST.match(text.strip())
-    if found is None:
+    match = _TEST.match(text.strip())
+    if match is None:
         raise _wrong(name)
-    return PathTest(0, found[2], bool(found[1]), found[3] if found[3] is not None else found[4])
+    return PathTest(0, match[2], bool(match[1]), match[3] if match[3] is not None else match[4])
 
 
 def _wrong(name: str) -> MessageFault:
@@ -133,11 +133,11 @@ def respelled(path: ObjectPath, respell: Respell) -> ObjectPath:
     )
 
 
-def find(found: XmlElement, path: ObjectPath) -> list[PathMatch]:
+def find(element: XmlElement, path: ObjectPath) -> list[PathMatch]:
     """Return what a path leads to in an object, in the order of the document."""
-    match = PathMatch((), found)
+    match = PathMatch((), element)
     if path.anchored:
-        if path.steps[0].name not in (found.name, "*") or path.steps[0].is_attribute:
+        if path.steps[0].name not in (element.name, "*") or path.steps[0].is_attribute:
             return []
         return _follow([match], path.steps[1:])
     return _follow([match], path.steps) or _deep(match, path.steps)
@@ -187,23 +187,23 @@ def _descendants(match: PathMatch) -> Iterator[PathMatch]:
             yield from _descendants(inner)
 
 
-def picked(found: XmlElement, groups: list[tuple[list[PathMatch], str]]) -> XmlElement:
+def picked(element: XmlElement, groups: list[tuple[list[PathMatch], str]]) -> XmlElement:
     """Return an object with only what paths lead to, and the elements around that.
 
     A property that the object does not have is an empty element, as at Gold, so that all rows have the same.
     groups:  what each path leads to, and the name that it gets in place of its own ("" keeps it)
     """
-    root = XmlElement(found.name, {}, [])
+    root = XmlElement(element.name, {}, [])
     copies: dict[tuple[int, ...], XmlElement] = {(): root}
     for matches, name in groups:
         if name and not matches:
             root.children.append(XmlElement(name))
         for match in matches:
-            parent = _around(found, match.place[:-1], copies)
+            parent = _around(element, match.place[:-1], copies)
             kept = match.element
             if match.attribute:
                 value = {match.attribute: kept.attributes[match.attribute]}
-                _around(found, match.place, copies).attributes.update(value)
+                _around(element, match.place, copies).attributes.update(value)
             elif match.place not in copies:
                 copies[match.place] = XmlElement(name or kept.name, kept.attributes, kept.children, kept.text)
                 parent.children.append(copies[match.place])
@@ -211,20 +211,20 @@ def picked(found: XmlElement, groups: list[tuple[list[PathMatch], str]]) -> XmlE
 
 
 def _around(
-    found: XmlElement, place: tuple[int, ...], copies: dict[tuple[int, ...], XmlElement]
+    element: XmlElement, place: tuple[int, ...], copies: dict[tuple[int, ...], XmlElement]
 ) -> XmlElement:
     """Return the copy of the element at a place, without what is in it."""
     if place not in copies:
-        parent = _around(found, place[:-1], copies)
-        kept = _at(found, place)
+        parent = _around(element, place[:-1], copies)
+        kept = _at(element, place)
         copies[place] = XmlElement(kept.name, {}, [])
         parent.children.append(copies[place])
     return copies[place]
 
 
-def _at(found: XmlElement, place: tuple[int, ...]) -> XmlElement:
+def _at(element: XmlElement, place: tuple[int, ...]) -> XmlElement:
     for number in place:
-        inner = found.children[number]
+        inner = element.children[number]
         if isinstance(inner, XmlElement):
-            found = inner
-    return found
+            element = inner
+    return element

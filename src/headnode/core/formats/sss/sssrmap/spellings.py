@@ -137,34 +137,36 @@ _NAMES_OF_JOBS: Final = frozenset(
 )
 
 
-def renamed(found: XmlElement, names: PeerNames) -> XmlElement:
+def renamed(element: XmlElement, names: PeerNames) -> XmlElement:
     """Return an object that was made with names of 3.1 with those of a peer."""
-    table = names_3_0(found.name)
+    table = names_3_0(element.name)
     if names is PeerNames.V3_1:
-        return found
+        return element
     if names is PeerNames.V3_0:
-        return _respelled(found, found.name, lambda name: table.get(name, name))
-    return in_0_2_whole(_respelled(found, found.name, lambda name: table.get(name, name)))
+        return _respelled(element, element.name, lambda name: table.get(name, name))
+    return in_0_2_whole(_respelled(element, element.name, lambda name: table.get(name, name)))
 
 
-def in_0_2_whole(found: XmlElement) -> XmlElement:
+def in_0_2_whole(element: XmlElement) -> XmlElement:
     """Return an object of 3.0 as 0.2 has it."""
-    return XmlElement(found.name, found.attributes, _flat(_respelled(found, found.name, in_0_2)), found.text)
+    return XmlElement(
+        element.name, element.attributes, _flat(_respelled(element, element.name, in_0_2)), element.text
+    )
 
 
-def _respelled(found: XmlElement, name: str, spell: Callable[[str], str]) -> XmlElement:
+def _respelled(element: XmlElement, name: str, spell: Callable[[str], str]) -> XmlElement:
     children = [
         child if isinstance(child, str) else _respelled(child, spell(child.name), spell)
-        for child in found.children
+        for child in element.children
     ]
-    return XmlElement(name, found.attributes, children, found.text)
+    return XmlElement(name, element.attributes, children, element.text)
 
 
-def _flat(found: XmlElement) -> list[XmlElement | str]:
+def _flat(element: XmlElement) -> list[XmlElement | str]:
     """Return what is in an object of 0.2, whose requested properties have names of their own."""
     children: list[XmlElement | str] = []
     flat = {in_0_2(name): name_0_2 for name, name_0_2 in _FLAT_0_2.items()}
-    for child in elements(found):
+    for child in elements(element):
         if child.name != "requested":
             children.append(child)
             continue
@@ -173,15 +175,15 @@ def _flat(found: XmlElement) -> list[XmlElement | str]:
     return children
 
 
-def from_0_2(found: XmlElement) -> XmlElement:
+def from_0_2(element: XmlElement) -> XmlElement:
     """Return a job of 0.2 with names of 3.0."""
     known = {names[2]: names[1] for names in _spellings("Job", ElementPlace.JOB).values()}
     flat = {name_0_2: name for name, name_0_2 in _FLAT_0_2.items()}
     children: list[XmlElement | str] = []
     requested: list[XmlElement | str] = []
-    for child in elements(found):
+    for child in elements(element):
         name = known.get(child.name) or flat.get(child.name) or child.name[:1].upper() + child.name[1:]
         kept = XmlElement(name, child.attributes, child.children, child.text)
         (requested if child.name in flat else children).append(kept)
     children += [XmlElement("Requested", {}, requested)] if requested else []
-    return XmlElement(found.name[:1].upper() + found.name[1:], found.attributes, children)
+    return XmlElement(element.name[:1].upper() + element.name[1:], element.attributes, children)
