@@ -28,13 +28,13 @@ PAUSE: Final = 0.02
 def started_with(mark: tuple[str, str]) -> list[int]:
     """Return the processes of this user whose environment holds the variable `mark` with its value."""
     wanted = "=".join(mark).encode()
-    found = []
+    arguments = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             with contextlib.suppress(OSError):  # it is gone, or somebody else's
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+                    arguments.append(int(folder.name))
+    return arguments
 
 
 def end_leftovers(mark: tuple[str, str], patience: float = PATIENCE) -> list[int]:
@@ -59,14 +59,14 @@ class TypedCommands:
         self._environment = os.environ | {"HEADNODE_STATE": str(state), mark[0]: mark[1]}
         print_line(f"$ export HEADNODE_STATE={shlex.quote(str(state))}")
 
-    def hn(self, *words: str) -> str:
+    def hn(self, *argv: str) -> str:
         """Run one command and return what it said.
 
         Raises:  Unavailable ``demo`` when it fails.
         """
-        done = self._run(words)
+        done = self._run(argv)
         if done.returncode != 0:
-            command = shlex.join(("hn", *words))
+            command = shlex.join(("hn", *argv))
             raise Unavailable(
                 code="demo",
                 what=f"{command} failed with status {done.returncode}: {done.stderr.strip()}",
@@ -89,10 +89,10 @@ class TypedCommands:
             raise Unavailable(code="demo", what=f"hn job submit said {output!r}", fix="please report this")
         return int(match[1])
 
-    def _run(self, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
-        print_line(f"$ {shlex.join(('hn', *words))}")
+    def _run(self, argv: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+        print_line(f"$ {shlex.join(('hn', *argv))}")
         done = subprocess.run(
-            module_command("headnode.apps.cli", *words),
+            module_command("headnode.apps.cli", *argv),
             env=self._environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -123,16 +123,16 @@ class HandOffProcess:
 
     def answer(self, number: int) -> HandOffAnswer:
         """Return what is new; wait for it if there is nothing."""
-        found: list[HandOffReport | ResourceStatus | SiteSnapshot] = []
+        answers: list[HandOffReport | ResourceStatus | SiteSnapshot] = []
         try:
-            found.append(self._news.get(timeout=MAX_WAIT))
-            while len(found) < MAX_NEWS and not isinstance(found[-1], SiteSnapshot):
-                found.append(self._news.get_nowait())
+            answers.append(self._news.get(timeout=MAX_WAIT))
+            while len(answers) < MAX_NEWS and not isinstance(answers[-1], SiteSnapshot):
+                answers.append(self._news.get_nowait())
         except queue.Empty:
             pass
-        reports = tuple(each for each in found if isinstance(each, HandOffReport))
-        statuses = tuple(each for each in found if isinstance(each, ResourceStatus))
-        site = next((each for each in found if isinstance(each, SiteSnapshot)), None)
+        reports = tuple(each for each in answers if isinstance(each, HandOffReport))
+        statuses = tuple(each for each in answers if isinstance(each, ResourceStatus))
+        site = next((each for each in answers if isinstance(each, SiteSnapshot)), None)
         return HandOffAnswer(number, reports, statuses, site)
 
 

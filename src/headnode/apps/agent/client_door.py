@@ -121,14 +121,14 @@ class AgentClientDoor:
                 what=f"the request was not understood: {error}",
                 fix="use a client of the same version as the agent",
             ) from None
-        found = self._services.attempt_of(uid, entry.task)
-        if found is None:
+        attempt = self._services.attempt_of(uid, entry.task)
+        if attempt is None:
             raise NotAllowed(
                 code="no-task",
                 what=f"no task of yours runs on node {self._node!r}, and its agent speaks for tasks only",
                 fix="log in: `hn token new` on the head's machine, then `hn login` here",
             )
-        return found
+        return attempt
 
     async def _admitted(self, job: JobId, key: Key) -> tuple[Streams, bytes]:
         """Return a connection to the head on which it answers the user of an attempt, and its answer so far.

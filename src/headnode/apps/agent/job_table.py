@@ -156,9 +156,9 @@ class JobTable:
 
         Whether it runs is for the head to say: what an attempt of another node has launched here is its, too.
         """
-        words = named.split(".")
-        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
-            number, task, instance, attempt = map(int, words)
+        parts = named.split(".")
+        if len(parts) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in parts):
+            number, task, instance, attempt = map(int, parts)
             job = self.jobs.get(JobId(number))
             if job is not None and any(tended.uid == uid for tended in job.herd.values()):
                 return JobId(number), (task, instance, attempt)

@@ -274,11 +274,11 @@ class Jobs:
 
     def _acknowledged(self, number: int) -> None:
         """Forget results that the head will never lose."""
-        found = self._parts.results.ledger.acknowledge(number)
-        if found is None:
+        result = self._parts.results.ledger.acknowledge(number)
+        if result is None:
             return
-        job = self._table.job(found[0])
-        for marker, first, last in _spans(found[1]):
+        job = self._table.job(result[0])
+        for marker, first, last in _spans(result[1]):
             tended = job.herd.get(marker)
             if tended is not None and tended.phase is not ShepherdPhase.GONE and not tended.closing:
                 tended.send(shepherd_protocol.acknowledge_message(first, last))

@@ -45,13 +45,13 @@ class DialOrder:
         first, *others = self.addresses
         due = [each for each in self._wanted(now) if self._due.get(each, now) <= now]
         if not due:
-            found = min(self._wanted(now), key=lambda each: self._due.get(each, now))
+            head = min(self._wanted(now), key=lambda each: self._due.get(each, now))
         elif first in due and (self._last != first or len(due) == 1):
-            found = first
+            head = first
         else:
-            found = min((each for each in others if each in due), key=lambda each: self._tried.get(each, 0.0))
-        self._last, self._tried[found] = found, now
-        return found
+            head = min((each for each in others if each in due), key=lambda each: self._tried.get(each, 0.0))
+        self._last, self._tried[head] = head, now
+        return head
 
     def _wanted(self, now: float) -> list[Address]:
         """Return those that are to be dialed at all."""
@@ -95,13 +95,13 @@ class KnownHeads(Transport):
 
         Raises:  FileNotFoundError when this node has not joined; Unavailable ``identity``.
         """
-        found = self._identity.membership()
-        if found is None:
+        membership = self._identity.membership()
+        if membership is None:
             raise FileNotFoundError("this node has not joined: its membership is missing")
-        if self._belongs is None or found != self._stored:
-            self._stored = found
-            self._belong(found)
-        return self._belongs or found
+        if self._belongs is None or membership != self._stored:
+            self._stored = membership
+            self._belong(membership)
+        return self._belongs or membership
 
     def _belong(self, belongs: Membership) -> None:
         self._belongs = belongs

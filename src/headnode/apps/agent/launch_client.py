@@ -200,9 +200,9 @@ class LaunchClient:
 
         Raises:  NotAllowed ``launch``.
         """
-        words = request.task.split(".")
-        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
-            job, task, instance, attempt = (int(word) for word in words)
+        parts = request.task.split(".")
+        if len(parts) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in parts):
+            job, task, instance, attempt = (int(word) for word in parts)
             key = (task, instance, attempt)
             good, secret = self._places.secret(request.task), request.secret
             right = hmac.compare_digest(good.encode(), secret.encode())

@@ -65,10 +65,10 @@ class TaskTerminals:
 
     def has_dialed(self, task: str, uid: int, connection: Connection) -> bool:
         """Keep the connection of a task for its visitor; False when it is none of ours, or another user's."""
-        words = task.split(".")
-        if len(words) != 4 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+        parts = task.split(".")
+        if len(parts) != 4 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in parts):
             return False
-        job, number, instance, attempt = map(int, words)
+        job, number, instance, attempt = map(int, parts)
         if self._services.user_of(JobId(job), (number, instance, attempt)) != uid:
             return False
         visitor = self._visitors.pop(task, None)
@@ -153,8 +153,8 @@ class LaunchServer:
         routes = [
             served.route for served in self._served.values() if served.route.first or not served.route.task
         ]
-        found = {ReportedAttempt(r.job, r.task, r.instance, r.attempt, True): None for r in routes}
-        return list(found)
+        attempts = {ReportedAttempt(r.job, r.task, r.instance, r.attempt, True): None for r in routes}
+        return list(attempts)
 
     def has_dialed(
         self, number: str, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -261,14 +261,14 @@ class LaunchServer:
 
     def end_of_attempt(self, job: JobId, key: Key) -> None:
         """An attempt is over: what it launched here is to end."""
-        found = [
+        streams = [
             number
             for number, served in self._served.items()
             if (served.route.job, served.route.task, served.route.instance, served.route.attempt)
             == (job, *key)
         ]
-        elsewhere = any(self._served[number].route.first != self._node for number in found)
-        self._forget(job, found)
+        elsewhere = any(self._served[number].route.first != self._node for number in streams)
+        self._forget(job, streams)
         if elsewhere:
             self._services.end_launched_by(job, key)
 

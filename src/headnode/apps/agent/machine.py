@@ -51,23 +51,23 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
 
     Raises:  SystemExit 2 with a sentence when it is wrong, 0 after help.
     """
-    found = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     return AgentOptions(
-        head=None if found.head is None else found.head.absolute(),
-        join=found.join,
-        only_join=found.only_join,
-        allocation=found.allocation,
-        state=found.state.absolute(),
-        name=found.name,
-        processors=found.processors,
-        sockets=found.sockets,
-        memory=found.memory,
-        speed=found.speed,
-        disk=found.disk,
-        swap=found.swap,
-        gpus=found.gpus,
-        groups=_words(found.groups),
-        features=_words(found.features),
+        head=None if options.head is None else options.head.absolute(),
+        join=options.join,
+        only_join=options.only_join,
+        allocation=options.allocation,
+        state=options.state.absolute(),
+        name=options.name,
+        processors=options.processors,
+        sockets=options.sockets,
+        memory=options.memory,
+        speed=options.speed,
+        disk=options.disk,
+        swap=options.swap,
+        gpus=options.gpus,
+        groups=_words(options.groups),
+        features=_words(options.features),
     )
 
 
@@ -120,8 +120,8 @@ def gpus_of_this_machine(options: AgentOptions) -> MachineGpus:
     """Return the GPUs that this node counts; with none to count nothing is looked for."""
     if options.gpus == 0:
         return NO_GPUS
-    found = find_gpus(os.environ)
-    return found if options.gpus is None else numbered(options.gpus, found)
+    gpus = find_gpus(os.environ)
+    return gpus if options.gpus is None else numbered(options.gpus, gpus)
 
 
 def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus = NO_GPUS) -> NodeFacts:

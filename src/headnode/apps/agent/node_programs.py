@@ -74,7 +74,7 @@ def registered(directory: str) -> dict[str, str]:
     Raises:  Unavailable ``node-filters`` if another user could have written one.
     """
     folder = Path(directory)
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in FILTERS:
         for path in (folder / f"{name}.sh", folder / name):
             if not os.path.lexists(path):
@@ -85,8 +85,8 @@ def registered(directory: str) -> dict[str, str]:
                     what=f"the node filter {str(path)!r} cannot be run: {why_not}",
                     fix="an administrator can correct it",
                 )
-            found.setdefault(name, str(path))
-    return found
+            variables.setdefault(name, str(path))
+    return variables
 
 
 async def ask_filter(
@@ -100,8 +100,8 @@ async def ask_filter(
     ran = await ask_site_program(shlex.quote(path), called, environment, patience, MAX_FILTER_OUTPUT, text)
     if ran.trouble:
         why = why_exit(ran.status or 0)
-        words = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MAX_WORDS:])))
-        raise Unavailable(code="node-filter", what=words)
+        message = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MAX_WORDS:])))
+        raise Unavailable(code="node-filter", what=message)
     try:
         return apply_answer(filter_input, ran.said)
     except BadRequest as error:

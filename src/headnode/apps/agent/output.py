@@ -55,14 +55,16 @@ def read_captured_of(
 
     Raises:  as `read_captured`.
     """
-    found = read_captured(job_directory, captured_name(*instance), offset, most)
-    return found if found[1] else read_captured(job_directory, former_captured_name(*instance), offset, most)
+    output = read_captured(job_directory, captured_name(*instance), offset, most)
+    return (
+        output if output[1] else read_captured(job_directory, former_captured_name(*instance), offset, most)
+    )
 
 
 def jobs_with_output(output: Path, after: int, most: int) -> list[int]:
     """Return the first `most` of the jobs with ids above `after` that have a directory below `output`."""
-    with os.scandir(output) as found:
-        jobs = (int(entry.name) for entry in found if entry.name.isascii() and entry.name.isdecimal())
+    with os.scandir(output) as entries:
+        jobs = (int(entry.name) for entry in entries if entry.name.isascii() and entry.name.isdecimal())
         return heapq.nsmallest(most, (job for job in jobs if job > after))
 
 
@@ -84,8 +86,8 @@ def _open(job_directory: Path, name: str, opened: contextlib.ExitStack) -> int:
     for part in folders:
         folder = _entered(os.open(part, _DIRECTORY, dir_fd=folder), opened)
     file = _entered(os.open(last, _FILE, dir_fd=folder), opened)
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != owner:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != owner:
         raise NotFound(
             code="no-output",
             what=f"captured output {name!r} is not a regular file of the job's user",
@@ -120,20 +122,20 @@ def as_here(opened: FileRequest, node: str, *, far: bool) -> FileRequest:
 
 def _named(opened: FileRequest, node: str) -> FileRequest:
     try:
-        found = pwd.getpwnam(opened.owner)
+        account = pwd.getpwnam(opened.owner)
     except (KeyError, ValueError):
         raise Unavailable(
             code="no-such-user",
             what=f"user {opened.owner!r} does not exist on node {node!r}",
             fix="create the user there, or request other nodes",
         ) from None
-    if opened.same_uid and found.pw_uid != opened.uid:
+    if opened.same_uid and account.pw_uid != opened.uid:
         raise Unavailable(
             code="other-number",
-            what=f"user {opened.owner!r} is {found.pw_uid} on node {node!r}, and {opened.uid} on the head",
+            what=f"user {opened.owner!r} is {account.pw_uid} on node {node!r}, and {opened.uid} on the head",
             fix="use the same uid on both, or map users by name: hn cluster params UserMapping=name",
         )
-    return replace(opened, uid=found.pw_uid, gid=found.pw_gid)
+    return replace(opened, uid=account.pw_uid, gid=account.pw_gid)
 
 
 MOST = 1 << 20  # bytes in one message

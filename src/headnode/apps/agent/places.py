@@ -65,8 +65,8 @@ class Places:
         """
         for folder, mode in ((self.jobs, 0o700), (self.run, 0o711), (self.output, 0o711)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found = folder.stat().st_mode
-                if stat.S_ISDIR(found) and stat.S_IMODE(found) == mode:
+                permissions = folder.stat().st_mode
+                if stat.S_ISDIR(permissions) and stat.S_IMODE(permissions) == mode:
                     continue
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(mode)

@@ -151,10 +151,10 @@ class PrologEpilog:
 
         Raises:  Unavailable ``node-filters`` when they cannot be used: no task runs unseen for that.
         """
-        found = self._filters.get(job, {})
-        if isinstance(found, Unavailable):
-            raise found
-        return found
+        filters = self._filters.get(job, {})
+        if isinstance(filters, Unavailable):
+            raise filters
+        return filters
 
     def patience_of_filters(self, job: JobId) -> float:
         """Return how many seconds a node filter may take."""
@@ -274,8 +274,8 @@ class PrologEpilog:
         if not ran.trouble:
             return ""
         visit.node_at_fault = visit.node_at_fault or (hook == "prolog" and not ran.started)
-        why, words = why_exit(ran.status or 0) if question else "", ran.line[-MAX_SAID:]
-        return ": ".join(filter(None, (ran.trouble, why, words)))
+        why, message = why_exit(ran.status or 0) if question else "", ran.line[-MAX_SAID:]
+        return ": ".join(filter(None, (ran.trouble, why, message)))
 
     # What is kept.
 

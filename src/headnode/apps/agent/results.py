@@ -87,16 +87,16 @@ class Ledger:
 
     def acknowledge(self, number: int) -> tuple[JobId, list[LedgerEntry]] | None:
         """Forget a batch; return it, or None when it was forgotten before."""
-        found = self._sent.pop(number, None)
-        if found is None:
+        result = self._sent.pop(number, None)
+        if result is None:
             return None
-        job, entries = found
+        job, entries = result
         over = self._over[job]
         for entry in entries:
             over.pop(entry.key, None)
         if not over:
             del self._over[job]
-        return found
+        return result
 
     def forget_shepherd(self, marker: str) -> None:
         """Forget the numbers of a shepherd that is gone and settled."""

@@ -54,11 +54,11 @@ def _shepherds(strays: Mapping[int, int]) -> set[int]:
 
 
 def _is_stray(process: int, node: str, places: Places, known: frozenset[bytes]) -> bool:
-    found = process_tree.variables_of(process)
-    marker = found.get(SHEPHERD_MARKER.encode())
-    if marker is None or marker in known or found.get(b"HEADNODE_NODE") != node.encode():
+    variables = process_tree.variables_of(process)
+    marker = variables.get(SHEPHERD_MARKER.encode())
+    if marker is None or marker in known or variables.get(b"HEADNODE_NODE") != node.encode():
         return False
     of_head = os.fsencode(places.state.parent.parent)  # STATE/nodes/NODE, where a head has its own nodes
-    return found.get(b"HEADNODE_STATE") == of_head or found.get(b"HEADNODE_AGENT") == os.fsencode(
+    return variables.get(b"HEADNODE_STATE") == of_head or variables.get(b"HEADNODE_AGENT") == os.fsencode(
         places.run / SOCKET
     )

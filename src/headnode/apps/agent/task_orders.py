@@ -299,17 +299,17 @@ class TaskOrders:
 
     def _preparation(self, task: int, spec: TaskSpec, place: NodeCores) -> RecipeBuilder:
         """Return what makes recipes; that of a task with one instance is not kept: there may be many."""
-        found = self._prepared.get((task, place))
-        if found is not None:
-            return found
+        preparation = self._prepared.get((task, place))
+        if preparation is not None:
+            return preparation
         ranks = ranks_of(spec)
         shared = self._shared.get((ranks, place))
         if shared is None:
             shared = self._shared[ranks, place] = place_variables(self._around, ranks, place)
-        found = RecipeBuilder(self._around, task, spec, place, shared)
+        preparation = RecipeBuilder(self._around, task, spec, place, shared)
         if spec.kind is not TaskType.BASIC:
-            self._prepared[task, place] = found
-        return found
+            self._prepared[task, place] = preparation
+        return preparation
 
 
 def _processors_of_gpu(opened: OpenJob, facts: NodeFacts) -> int:

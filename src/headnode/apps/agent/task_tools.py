@@ -212,13 +212,13 @@ def _copy(file: str, to: Path) -> None:
     scratch.replace(to)
 
 
-def make_program(path: Path, words: list[str]) -> None:
+def make_program(path: Path, argv: list[str]) -> None:
     """Write a program that everybody can run, which becomes the one of these words with its own arguments.
 
     Raises:  OSError.
     """
     scratch = path.with_suffix(".new-program")
-    scratch.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    scratch.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n', encoding="utf-8")
     scratch.chmod(0o755)
     scratch.replace(path)
 
@@ -294,14 +294,14 @@ class TaskAccess:
     def environment(self, uid: int) -> dict[str, str]:
         """Return the variables that tasks of a user begin with; the system is asked once in a while."""
         now = time.monotonic()
-        until, found = self._environments.get(uid, (0.0, {}))
+        until, variables = self._environments.get(uid, (0.0, {}))
         if now >= until:
             if len(self._environments) >= MAX_USERS:
                 self._environments.clear()
-            found = base_environment(uid)
-            found["PATH"] = self.path(uid, found["PATH"])
-            self._environments[uid] = now + REMEMBERED, found
-        return dict(found)
+            variables = base_environment(uid)
+            variables["PATH"] = self.path(uid, variables["PATH"])
+            self._environments[uid] = now + REMEMBERED, variables
+        return dict(variables)
 
     def path(self, uid: int, path: str) -> str:
         """Return the PATH of a user with `hn` at the end, if the user can run it."""

@@ -204,10 +204,10 @@ def _given_state(args: Arguments) -> str | None:
 
     Verbs that list things by state call that ``/state`` too; a directory is told by its slash.
     """
-    words = args.options.pop("state", [])
-    if wanted := [word for word in words if "/" not in word]:
+    values = args.options.pop("state", [])
+    if wanted := [word for word in values if "/" not in word]:
         args.options["state"] = [",".join(wanted)]
-    directories = [word for word in words if "/" in word]
+    directories = [word for word in values if "/" in word]
     return args.text("state-directory") or (directories[-1] if directories else None)
 
 
@@ -251,7 +251,7 @@ def _recall_last_job(args: Arguments, positionals: int | None) -> None:
     options = {
         name: [word.split(",") for word in args.options[name]] for name in _OF_IDS if name in args.options
     }
-    entered = (*ids, *(word for lists in options.values() for words in lists for word in words))
+    entered = (*ids, *(word for lists in options.values() for values in lists for word in values))
     if not any(word.partition(".")[0] == "!!" for word in entered):
         return
     from headnode.apps.cli.shell import recall

@@ -187,7 +187,9 @@ def nearest_command(noun: str, verb: str) -> str:
         return f"compat run {verb}"
     others = () if noun else tuple(other for other in NOUNS if verb in MODULES[other])
     known = MODULES[noun] if noun else [*NOUNS, *MODULES[""]]
-    same = next((word for words in _SAME if verb in words for word in known if word in words), "")
+    same = next(
+        (word for same_verbs in _SAME if verb in same_verbs for word in known if word in same_verbs), ""
+    )
     near = same or (f"{others[0]} {verb}" if others else nearest(verb, known))
     return f"{noun} {near}".strip() if near else ""
 

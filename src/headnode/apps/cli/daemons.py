@@ -48,8 +48,8 @@ class BackgroundProgram:
                     what=f"{what} ended with status {self.process.returncode} before it answered",
                     fix=f"its log {self.log} ends:" + self.last_lines(),
                 )
-            if (found := ask()) is not None:
-                return found
+            if (reply := ask()) is not None:
+                return reply
             time.sleep(pause)
         return None
 
@@ -158,8 +158,8 @@ def start_head(directory: str, settings: HeadSettings, *, nodes: int = 1) -> dic
 
 def head_command(directory: str, settings: HeadSettings) -> list[str]:
     """Return the words that start a head in the foreground."""
-    words = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
-    return module_command("headnode.apps.server", "--state", str(Path(directory).absolute()), *words)
+    argv = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    return module_command("headnode.apps.server", "--state", str(Path(directory).absolute()), *argv)
 
 
 def _make_state_directory(directory: str) -> Path:
@@ -338,8 +338,8 @@ def become_agent(directory: str, settings: AgentSettings, invitation: str | None
 
 
 def _agent_command(directory: str, settings: AgentSettings) -> list[str]:
-    words = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
-    return module_command("headnode.apps.agent", "--state", str(Path(directory).absolute()), *words)
+    argv = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    return module_command("headnode.apps.agent", "--state", str(Path(directory).absolute()), *argv)
 
 
 def _make_agent_directory(directory: str) -> Path:

@@ -95,19 +95,19 @@ def findings(source: JobFileSource, how: ReadOptions) -> tuple[str, list[Finding
         return _taken_for(source, how), [*map(error_finding, several.each), *_unlisted(several)]
     except BadRequest as wrong:
         return _taken_for(source, how), [error_finding(wrong)]
-    found = [finding_of(item) for item in reading.report]
+    items = [finding_of(item) for item in reading.report]
     language = DIALECTS[reading.dialect].language
     for number, spec in enumerate(reading.jobs):
         one_of_several = number if len(reading.jobs) > 1 else None
         try:
             check_job(spec)
         except BadRequest as wrong:
-            found.append(error_finding(locate(source.data, language, wrong, one_of_several)))
+            items.append(error_finding(locate(source.data, language, wrong, one_of_several)))
         else:
             named = f"job {number + 1}" + (f" {spec.name!r}" if spec.name else "")
             whose = f"{named}: " if len(reading.jobs) > 1 else ""
-            found += [*_not_runnable(spec, whose), *_known_to_the_cluster_only(spec, whose)]
-    return reading.dialect, found
+            items += [*_not_runnable(spec, whose), *_known_to_the_cluster_only(spec, whose)]
+    return reading.dialect, items
 
 
 def _unlisted(several: FileErrors) -> list[Finding]:

@@ -57,10 +57,10 @@ def selected_jobs(
             f"both ids and option {chosen[0]!r} were given",
             "give either the ids of jobs, or what they have in common",
         )
-    found = _fitting(args, client, states or LIVING)
-    if not found:
+    ids = _fitting(args, client, states or LIVING)
+    if not ids:
         out.note("no such job")
-    return found
+    return ids
 
 
 def _filters(args: Arguments) -> list[str]:
@@ -81,14 +81,14 @@ def _fitting(args: Arguments, client: Client, states: "list[str]") -> list[int]:
         "since": since,
         "until": until,
     }
-    found: list[int] = []
+    ids: list[int] = []
     before = None
     while True:
         answer = client.ask("jobs", before=before, **wanted)
-        found += [int(job["id"]) for job in answer["jobs"]]
+        ids += [int(job["id"]) for job in answer["jobs"]]
         before = answer["more"]
         if before is None:
-            return found[::-1]
+            return ids[::-1]
 
 
 def _checked(named: "list[str] | None", possible: "list[str]") -> "list[str]":

@@ -53,10 +53,10 @@ class LocalFile:
         """Yield pieces from `start` on, each with the offset behind it."""
         try:
             with os.fdopen(open_named(self._path), "rb") as file:
-                found = os.fstat(file.fileno())
-                size = found.st_size
+                status = os.fstat(file.fileno())
+                size = status.st_size
                 file.seek(max(0, size + start) if start < 0 else start if start <= size else 0)
-                grows = not stat.S_ISREG(found.st_mode)  # a pipe does not say how much is in it
+                grows = not stat.S_ISREG(status.st_mode)  # a pipe does not say how much is in it
                 while (grows or file.tell() < size) and (piece := file.read(PIECE)):
                     yield piece, file.tell()
         except FileNotFoundError:
@@ -154,7 +154,7 @@ def last_lines(source: "OutputSource", lines: int) -> int:
             for number, (piece, end) in enumerate(source.pieces(-reach)):
                 at = end - len(piece)
                 first = first if number else at
-                begins.extend(at + found.end() for found in re.finditer(rb"\n", piece))
+                begins.extend(at + newline.end() for newline in re.finditer(rb"\n", piece))
         except FileNotFoundError:
             return 0
         ends_with_line = bool(begins) and begins[-1] == end

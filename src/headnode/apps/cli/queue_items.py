@@ -23,7 +23,7 @@ def matching(key: str) -> str:
     """
     kind, _, patterns = key.partition(": ")
     wanted = _KINDS[kind]
-    found: dict[str, None] = {}
+    items: dict[str, None] = {}
     for pattern in patterns.replace(",", " ").split():
         if pattern.startswith("/") or ".." in pattern.split("/"):
             raise _refusal(f"the pattern {pattern!r} is not below the current directory", "change into it")
@@ -31,10 +31,10 @@ def matching(key: str) -> str:
             raise _refusal(f"the pattern {pattern!r} has two stars", "write one for each directory")
         for name in glob.iglob(pattern):  # noqa: PTH207 - names as they are written
             if _is_wanted(name, wanted):
-                found[name] = None
-            if len(found) > TASKS_OF_FILE.most:
+                items[name] = None
+            if len(items) > TASKS_OF_FILE.most:
                 raise _refusal(f"more than {TASKS_OF_FILE.most:,} files match {patterns!r}", "divide them")
-    return "\n".join(sorted(found))
+    return "\n".join(sorted(items))
 
 
 def variables_named(texts: Iterable[str]) -> dict[str, str]:

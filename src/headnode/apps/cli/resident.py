@@ -81,8 +81,8 @@ def imported_files() -> "Files":
     Raises:  OSError when one is gone.
     """
     paths = {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
-    found = {path: os.stat(path) for path in (*paths, sys.executable)}
-    return {path: (stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in found.items()}
+    files = {path: os.stat(path) for path in (*paths, sys.executable)}
+    return {path: (stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()}
 
 
 def unchanged(files: "Files") -> bool:
@@ -186,8 +186,8 @@ def _receive(call: socket.socket) -> tuple[list[bytes], list[bytes], int, int]:
     if not 0 < size <= LARGEST:
         raise ValueError("no request of a launcher")
     text = b"".join(_parts(call, size))
-    words = text.split(b"\0")
-    if words.pop() or not 0 < count <= len(words):
+    fields = text.split(b"\0")
+    if fields.pop() or not 0 < count <= len(fields):
         raise ValueError("no request of a launcher")
     for place, descriptor in enumerate(handed[:3]):
         os.dup2(descriptor, place)
@@ -195,7 +195,7 @@ def _receive(call: socket.socket) -> tuple[list[bytes], list[bytes], int, int]:
     for descriptor in handed[:4]:
         os.close(descriptor)
     os.set_inheritable(handed[4], False)
-    return words[:count], words[count:], parent, handed[4]
+    return fields[:count], fields[count:], parent, handed[4]
 
 
 def _parts(call: socket.socket, size: int) -> "Iterator[bytes]":

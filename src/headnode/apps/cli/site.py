@@ -52,8 +52,8 @@ def set_overlay(client: Client, over: str) -> str:
     """
     _, variable, programs = SYSTEMS[over]
     fields: dict[str, Any] = {"name": over, "system": over, "overlay": True}
-    found = os.path.realpath(shutil.which(programs[0]) or "")
-    place = os.path.dirname(found)  # noqa: PTH120 (pathlib costs 6 ms)
+    program = os.path.realpath(shutil.which(programs[0]) or "")
+    place = os.path.dirname(program)  # noqa: PTH120 (pathlib costs 6 ms)
     if place not in USUAL_PLACES:
         fields["programs"] = place
     if os.environ.get(variable):

@@ -128,9 +128,9 @@ def stop_gateway(state: str, *, of_others: bool = False) -> int | None:
 
 
 def _command(state: str, directory: Path, settings: WebSettings) -> list[str]:
-    words = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    argv = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
     places = ["--state", str(Path(state).absolute()), "--directory", str(directory)]
-    return module_command("headnode.apps.web", *places, *words)
+    return module_command("headnode.apps.web", *places, *argv)
 
 
 def _made_directory(state: str) -> Path:

@@ -121,8 +121,8 @@ def _head_of_scheduler(name: str, environ: "Mapping[str, str]", uid: int) -> "He
             or _running_head(environ, "")
             or own_state_directory(environ, uid)
         )
-    if found := _running_head(environ, name):
-        return found
+    if location := _running_head(environ, name):
+        return location
     from headnode.apps.client.logins import login_named
 
     return login_named(environ, name)

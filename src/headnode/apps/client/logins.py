@@ -93,8 +93,8 @@ def _logins_in(path: str) -> "list[HeadLogin]":
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
     with os.fdopen(number, "rb") as file:
-        found = os.fstat(file.fileno())
-        if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
+        status = os.fstat(file.fileno())
+        if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
             raise NotAllowed(
                 code="login-file",
                 what=f"{path!r} is readable for other users, who could log in as you",
@@ -152,9 +152,9 @@ def keep_moved(login: HeadLogin) -> None:
     Raises:  as `logins` and `keep`.
     """
     if login.file:
-        found = _logins_in(login.file)
-        if any(each.token == login.token for each in found):
-            _write(login.file, [login if each.token == login.token else each for each in found])
+        logins = _logins_in(login.file)
+        if any(each.token == login.token for each in logins):
+            _write(login.file, [login if each.token == login.token else each for each in logins])
 
 
 def forget(environ: "Mapping[str, str]", login: HeadLogin) -> None:

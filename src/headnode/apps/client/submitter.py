@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_^")
 
 
-def command_line(words: "Sequence[str]") -> str:
+def command_line(argv: "Sequence[str]") -> str:
     """Return the words of a program as one command line.
 
     A single word is a command line already, as in ``hn job submit "echo a b"``; several are quoted where
@@ -20,12 +20,12 @@ def command_line(words: "Sequence[str]") -> str:
     >>> command_line(["echo", "a b", "*"]), command_line(["echo a b"])
     ("echo 'a b' '*'", 'echo a b')
     """
-    return words[0] if len(words) == 1 else quoted_line(words)
+    return argv[0] if len(argv) == 1 else quoted_line(argv)
 
 
-def quoted_line(words: "Sequence[str]") -> str:
+def quoted_line(argv: "Sequence[str]") -> str:
     """Return a program and its arguments as one command line that gives them to it as they are."""
-    return " ".join(map(_quoted, words))
+    return " ".join(map(_quoted, argv))
 
 
 def _quoted(word: str) -> str:

@@ -273,12 +273,12 @@ def _segment(value: object) -> str:
 
 def _query(fields: Mapping[str, Any]) -> "list[tuple[str, str]]":
     """Return the parameters of a query; what is None is left out, a list is one parameter for each value."""
-    found: list[tuple[str, str]] = []
+    query: list[tuple[str, str]] = []
     for name, value in fields.items():
         for each in value if isinstance(value, list | tuple) else [value]:
             if each is not None:
-                found.append((name, str(each).lower() if isinstance(each, bool) else str(each)))
-    return found
+                query.append((name, str(each).lower() if isinstance(each, bool) else str(each)))
+    return query
 
 
 def _object(text: bytes) -> Fields:

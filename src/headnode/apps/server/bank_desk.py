@@ -210,14 +210,14 @@ class BankDesk:
             return
         self._later(key, reply.words, time.monotonic() - began)
 
-    def _later(self, key: BankKey, words: str, took: float) -> None:
+    def _later(self, key: BankKey, reason: str, took: float) -> None:
         """Try again later; after a slow bank, late enough that the earlier request is carried out or lost."""
         tries = self._tries.get(key, (0, 0.0))[0] + 1
         rest = max(3 * took, min(FIRST_REST * 3 ** min(tries - 1, 10), MAX_REST))
         self._pause = time.monotonic() + FIRST_REST
         self._tries[key] = (tries, time.monotonic() + rest)
-        self._context.bank_problems[key] = words
-        log.warning("run %d of job %d is settled at the bank in %.0f s: %s", key[1], key[0], rest, words)
+        self._context.bank_problems[key] = reason
+        log.warning("run %d of job %d is settled at the bank in %.0f s: %s", key[1], key[0], rest, reason)
 
     async def _note(self, run: BankedRun, step: BankStep, amount: int) -> bool:
         """Record what the bank has confirmed; return whether the journal has it."""
@@ -263,5 +263,5 @@ class BankDesk:
 _ENDLESS = "the bank charges the run time limit of a job, and this job has none; set one: /runtime"
 
 
-def _filter_return(code: int, words: str) -> FilterReturn:
-    return FilterReturn(FilterAnswer(exit_code=code, words=words))
+def _filter_return(code: int, message: str) -> FilterReturn:
+    return FilterReturn(FilterAnswer(exit_code=code, words=message))

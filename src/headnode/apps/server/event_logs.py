@@ -163,14 +163,14 @@ class EventLogs:
             recent = self._context.feed.after(after)
             if recent is None:
                 recent = self._context.engine.journal.replay(after)
-            found = list(islice(recent, MAX_EVENTS))
+            events = list(islice(recent, MAX_EVENTS))
         except HeadnodeError as error:
             log.error("no event log is written: %s", error)
             await asyncio.sleep(MAX_WAIT)
             return after
         pages: dict[LogKey, list[str]] = {}
         size, wrote = 0, False
-        for number, event in found:
+        for number, event in events:
             for key, text in self._lines(event):
                 if isinstance(event, JobEvent) and event.job < self._last:
                     self._repeated.add(key)

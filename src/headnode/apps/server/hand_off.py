@@ -143,12 +143,12 @@ class HandOff:
 
     def reasons_to_wait(self, record: JobRecord) -> list[Reason]:
         """Return why a job waits at its resource."""
-        words = self._reason_in_words(record)
+        reason = self._reason_in_words(record)
         if not waits_for_files(record):
-            return [Reason(Why.RESOURCE, words)] if words else []
+            return [Reason(Why.RESOURCE, reason)] if reason else []
         spec, now = self._engine.cluster.spec(record), self._engine.clock.now()
         files = staging_reason(self.transfers, record, spec, now)
-        return [Reason(files.why, f"{files.text}; {words}")]
+        return [Reason(files.why, f"{files.text}; {reason}")]
 
     def _reason_in_words(self, record: JobRecord) -> str:
         if record.run is None:

@@ -135,15 +135,15 @@ class JobLookup:
 
     def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
         """Return the jobs that were canceled for the end of a job, and those for theirs, and so on."""
-        found: dict[int, JobRecord] = {}
+        skipped: dict[int, JobRecord] = {}
         ahead = list(record.skipped_jobs)
         while ahead:
             job = ahead.pop()
-            one = None if job in found else self.archived(job)
+            one = None if job in skipped else self.archived(job)
             if one is not None and one.skipped:
-                found[job] = one
+                skipped[job] = one
                 ahead += one.skipped_jobs
-        return tuple(found.values())
+        return tuple(skipped.values())
 
     def newest(
         self, owner: str | None, states: set[JobState], before: int | None, most: int
@@ -186,13 +186,13 @@ def _found_ended(ended: EndedJob) -> FoundJob:
     return FoundJob(decode_record(ended.record), ended=True)
 
 
-def states_named(words: Sequence[str]) -> set[JobState]:
+def states_named(names: Sequence[str]) -> set[JobState]:
     """Return the states that people mean; ``all`` and nothing mean every state.
 
     Raises:  BadRequest ``state``.
     """
-    found: set[JobState] = set()
-    for word in words:
+    states: set[JobState] = set()
+    for word in names:
         plain = word.strip().lower().replace(" ", "").replace("_", "").replace("cancelled", "canceled")
         if plain in ("all", "*", ""):
             return set()
@@ -205,8 +205,8 @@ def states_named(words: Sequence[str]) -> set[JobState]:
                 what=f"{word!r} is not a state of a job",
                 fix="use Configuring, Queued, Running, Suspended, Finished, Failed, Canceled or all",
             )
-        found |= meant
-    return found
+        states |= meant
+    return states
 
 
 _FEW_ENDED = 100  # briefs of jobs that are over, among those that are kept
@@ -220,24 +220,24 @@ class Briefs:
         self._cluster = cluster
         self._known: dict[JobId, tuple[bytes, int, Brief]] = {}
 
-    def of(self, found: FoundJob) -> Brief:
+    def of(self, job: FoundJob) -> Brief:
         """Return the brief of a job."""
-        if found.ended:
-            return brief_of(found.record, found.spec)
-        return self._remembered(found) or self._remember(found)
+        if job.ended:
+            return brief_of(job.record, job.spec)
+        return self._remembered(job) or self._remember(job)
 
-    def weight(self, found: FoundJob) -> int:
+    def weight(self, job: FoundJob) -> int:
         """Return how many bytes must be read for the brief of a job."""
-        record = found.record
-        if found.ended:
+        record = job.record
+        if job.ended:
             return len(record.spec) + _PROGRESS_BYTES * (
                 len(record.run.tasks) if record.run is not None else 0
             )
-        return 0 if self._remembered(found) is not None else len(record.spec)
+        return 0 if self._remembered(job) is not None else len(record.spec)
 
-    def _remembered(self, found: FoundJob) -> Brief | None:
-        known = self._known.get(found.record.id)
-        if known is None or known[0] is not found.record.spec or known[1] != _option(found):
+    def _remembered(self, job: FoundJob) -> Brief | None:
+        known = self._known.get(job.record.id)
+        if known is None or known[0] is not job.record.spec or known[1] != _option(job):
             return None
         return known[2]
 
@@ -252,5 +252,5 @@ class Briefs:
         return brief
 
 
-def _option(found: FoundJob) -> int:
-    return found.record.run.alternative if found.record.run is not None else 0
+def _option(job: FoundJob) -> int:
+    return job.record.run.alternative if job.record.run is not None else 0

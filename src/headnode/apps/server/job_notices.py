@@ -212,12 +212,12 @@ class JobNotices:
             if not isinstance(event, e.JobStarted | e.JobEnded):
                 continue
             try:
-                found = self._lookups.job(event.job)
+                job = self._lookups.job(event.job)
             except NotFound:
                 continue
-            notice = notice_of(number, event, found.record, found.spec, self._name)
+            notice = notice_of(number, event, job.record, job.spec, self._name)
             if notice is not None:
-                for address in receivers(found.spec, found.record.owner, ways):
+                for address in receivers(job.spec, job.record.owner, ways):
                     yield PendingNotice(notice, address)
 
     def _catch_up(self) -> None:

@@ -316,5 +316,5 @@ class PredictionCoverage:
 
     def _look(self) -> CoverageObject:
         judged = self._predictions.judged_predictions(Instant(0.0), PREDICTIONS_PAGE)
-        found = prediction_scores(judged).everything
-        return CoverageObject(found.jobs, found.p50_held, found.p90_held, found.promise_held)
+        scores = prediction_scores(judged).everything
+        return CoverageObject(scores.jobs, scores.p50_held, scores.p90_held, scores.promise_held)

@@ -27,10 +27,10 @@ class PriorityList(NamedTuple):
     def page(self, engine: Engine, after: int, most: int) -> tuple[list[JobId], int | None]:
         """Return the jobs behind one that wait still, and after which the next page begins; None: no more."""
         begin = bisect_right(self.jobs, after)
-        found = self.jobs[begin : begin + most]
+        jobs = self.jobs[begin : begin + most]
         waiting = engine.cluster.queue.requests
-        more = found[-1] if begin + most < len(self.jobs) else None
-        return [job for job in found if job in waiting], more
+        more = jobs[-1] if begin + most < len(self.jobs) else None
+        return [job for job in jobs if job in waiting], more
 
 
 def list_priorities(engine: Engine, now: Instant) -> PriorityList:

@@ -284,12 +284,12 @@ class ServerContext:
         Raises:  Unavailable.
         """
         answers = await asyncio.gather(*map(self.batcher.ask, commands), return_exceptions=True)
-        found: list[tuple[Event, ...] | Refused] = []
+        results: list[tuple[Event, ...] | Refused] = []
         for answer in answers:
             if isinstance(answer, BaseException) and not isinstance(answer, Refused):
                 raise answer
-            found.append(answer)
-        return found
+            results.append(answer)
+        return results
 
     def pending_reason(self, record: JobRecord) -> str:
         """Return in one sentence why a job waits; nothing when it does not."""
@@ -366,8 +366,8 @@ class ServerContext:
         if wanted is None or known is None:
             return self.reasons_of_places(record) if self.goes_elsewhere(record) else []
         handed = self.cluster.resource_index.handed.get(wanted, 0)
-        words = f"{known.name} has {handed} tasks of Headnode; its limit is {known.most_jobs}"
-        return [Reason(Why.RESOURCE, words, known.name), *self.reasons_of_places(record)]
+        sentence = f"{known.name} has {handed} tasks of Headnode; its limit is {known.most_jobs}"
+        return [Reason(Why.RESOURCE, sentence, known.name), *self.reasons_of_places(record)]
 
     def transferring(self, record: JobRecord) -> Mapping[str, TransfersAt]:
         """Return the places of a job, which know how far its files are."""

@@ -251,32 +251,32 @@ class StandbyHeads:
             return False
         answered, _ = await asyncio.wait(asked, timeout=LOOK_AT_ALL)
         answers = [task.result() for task in answered]
-        found = [one for one in answers if one is not None and one.term >= known.term]
-        for one in found:
+        newer = [one for one in answers if one is not None and one.term >= known.term]
+        for one in newer:
             if one.term == known.term:
                 log.critical(
                     "%s is the head of this cluster, too: neither took over from the other", one.address
                 )
             self._note(one)
-        return bool(found)
+        return bool(newer)
 
-    def _note(self, found: IsHead) -> None:
-        address = found.address or "another machine"
+    def _note(self, answer: IsHead) -> None:
+        address = answer.address or "another machine"
         log.critical(
             "%s took over from this head, which ends; to make this machine its standby: hn standby invite "
             "there, hn standby join here",
             address,
         )
         try:
-            write_successor(self._head.state, Successor(address, found.term))
+            write_successor(self._head.state, Successor(address, answer.term))
         except OSError as error:
             log.critical("that %s took over could not be noted: %s", address, error)
 
-    def _replaced(self, found: IsHead) -> None:
+    def _replaced(self, answer: IsHead) -> None:
         """A machine is the head that took over: this one ends, and is no head any more."""
-        if found.term > self._engine.cluster.term and not self._is_over:
+        if answer.term > self._engine.cluster.term and not self._is_over:
             if not self._handing_over:  # else its file is there, and only the answer of the standby was lost
-                self._note(found)
+                self._note(answer)
             self._is_over = self._handing_over = True
             self._head.shut_down()
 

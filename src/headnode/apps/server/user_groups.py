@@ -36,8 +36,8 @@ async def note_owners(
     jobs = context.cluster.jobs.values() if named else ()
     owners = {Account(job.owner, job.uid, job.gid) for job in jobs} - seen
     if owners:
-        found = await asyncio.to_thread(_groups_among, owners, named)
-        await context.ask(SetUserGroups(groups=found))
+        groups = await asyncio.to_thread(_groups_among, owners, named)
+        await context.ask(SetUserGroups(groups=groups))
     return owners
 
 

@@ -286,14 +286,14 @@ def _arrival(transfers: AttemptTransfers, now: Instant) -> Instant | None:
 
 def arrivals(links: Mapping[str, TransfersAt], cluster: ClusterState, now: Instant) -> list[QueueArrival]:
     """Return the jobs that have released their processors until files are there, and when that will be."""
-    found = []
+    instants = []
     for job in sorted(cluster.detached)[:MAX_ARRIVALS]:
         record = cluster.jobs[job]
         at = files_arrive(links, record, now).first if awaits_files(record) else None
         if at is not None:
             request = request_to_resume(cluster.spec(record), suspension_of(record.run))
-            found.append(QueueArrival(at, record.turn, cluster.admit_request(record, request)))
-    return found
+            instants.append(QueueArrival(at, record.turn, cluster.admit_request(record, request)))
+    return instants
 
 
 def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:

@@ -91,13 +91,13 @@ def example_history() -> ClusterHistory:
 
 def _arrivals(dice: random.Random) -> list[float]:
     """Return when jobs are submitted: a Poisson process, thinned by the hour of the day and the week."""
-    at, found = 0.0, []
+    at, arrivals = 0.0, []
     while (at := at + dice.expovariate(_BUSY / _HOUR)) < _DAYS * 24 * _HOUR:
         hour, day = at / _HOUR % 24, int(at / _HOUR // 24)
         busy = 1.0 if 9 <= hour < 18 else 0.45 if 18 <= hour < 23 else 0.12
         if dice.random() < busy * (0.35 if day in (2, 3) else 1.0):  # Saturday and Sunday
-            found.append(_START + round(at))
-    return found
+            arrivals.append(_START + round(at))
+    return arrivals
 
 
 def _example_job(dice: random.Random, number: int, submitted: float) -> SwfJob:

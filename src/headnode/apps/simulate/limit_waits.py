@@ -243,9 +243,9 @@ def limit_waits(
 def _owner_waits(
     scope: LimitScope, waits: Sequence[float], name: Callable[[int], str]
 ) -> Iterator[OwnerWait]:
-    found: dict[str, list[float]] = {}
+    by_owner: dict[str, list[float]] = {}
     for row, seconds in enumerate(waits):
         if seconds > 0:
-            found.setdefault(name(row), []).append(seconds)
-    for owner, each in found.items():
+            by_owner.setdefault(name(row), []).append(seconds)
+    for owner, each in by_owner.items():
         yield OwnerWait(scope, owner, len(each), sum(each), max(each))

@@ -142,11 +142,11 @@ def _kind_of_table(where: str, table: object) -> DescribedNodes:
 
 def _expand_kinds(kinds: Iterable[tuple[str, DescribedNodes]]) -> tuple[NodeFacts, ...]:
     """Return every node; those without a name are numbered on, with as many digits as the last needs."""
-    found = [(where, kind, _names(where, kind)) for where, kind in kinds]
-    unnamed = sum(_count(where, kind) for where, kind, names in found if names is None)
+    expanded = [(where, kind, _names(where, kind)) for where, kind in kinds]
+    unnamed = sum(_count(where, kind) for where, kind, names in expanded if names is None)
     numbers = iter(range(1, unnamed + 1))
     nodes: dict[str, NodeFacts] = {}
-    for where, kind, names in found:
+    for where, kind, names in expanded:
         if names is None:
             names = [f"node{next(numbers):0{len(str(unnamed))}}" for _ in range(_count(where, kind))]
         for name in names:
@@ -221,7 +221,7 @@ def read_reservations(texts: Sequence[str], machine: SimulatedMachine) -> tuple[
     Raises:  BadRequest ``reservation``, ``nodes`` or ``run-time``.
     """
     known = {node.name.lower(): node.name for node in machine.nodes}
-    found: list[NodeReservation] = []
+    reservations: list[NodeReservation] = []
     for number, text in enumerate(texts, start=1):
         form = _RESERVATION.match(text.strip())
         if form is None:
@@ -235,8 +235,8 @@ def read_reservations(texts: Sequence[str], machine: SimulatedMachine) -> tuple[
             raise _bad_reservation(text, f"names {strange[0]!r}, which --nodes does not describe")
         nodes = tuple(known[name.lower()] for name in names)
         begins, ends = Instant(after), Instant(after + lasts)
-        found.append(NodeReservation(name=f"reservation{number}", start=begins, end=ends, nodes=nodes))
-    return tuple(found)
+        reservations.append(NodeReservation(name=f"reservation{number}", start=begins, end=ends, nodes=nodes))
+    return tuple(reservations)
 
 
 def _bad_reservation(text: str, what: str) -> BadRequest:

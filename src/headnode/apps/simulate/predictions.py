@@ -122,8 +122,8 @@ def predict(
     outcomes = []
     for policy in policies:
         began = time.perf_counter()
-        found = _score_policy(log, policy, scene, warm_up, partial(progress, policy))
-        outcomes.append(found._replace(seconds=reading + time.perf_counter() - began))
+        score = _score_policy(log, policy, scene, warm_up, partial(progress, policy))
+        outcomes.append(score._replace(seconds=reading + time.perf_counter() - began))
     return PredictionScores(log, scene, warm_up, tuple(outcomes))
 
 

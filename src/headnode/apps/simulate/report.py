@@ -77,10 +77,10 @@ def spread(values: Sequence[float]) -> Spread:
 def _divided(
     sizes: Sequence[float], rank: Callable[[float], int], name: Callable[[int], str]
 ) -> list[JobClass]:
-    found: dict[int, list[int]] = {}
+    divided: dict[int, list[int]] = {}
     for place, size in enumerate(sizes):
-        found.setdefault(rank(size), []).append(place)
-    return [JobClass(name(key), found[key]) for key in sorted(found)]
+        divided.setdefault(rank(size), []).append(place)
+    return [JobClass(name(key), divided[key]) for key in sorted(divided)]
 
 
 def _size_rank(processors: float) -> int:
@@ -305,15 +305,15 @@ def limited_owners(simulation: Simulation) -> list[dict[str, str]]:
 
 
 def _row(outcome: PolicyOutcome) -> dict[str, str]:
-    found = outcome.figures
+    figures = outcome.figures
     return {
         "Policy": outcome.name,
-        "Jobs": str(found.jobs),
-        "Mean wait (s)": f"{found.mean_wait:.3f}",
-        "Bounded slowdown": f"{found.mean_bounded_slowdown:.4f}",
-        "Utilisation": f"{found.utilisation:.6f}",
-        "Makespan (s)": f"{found.makespan:.10g}",
-        "Jobs per second": f"{found.jobs / outcome.seconds:.0f}",
+        "Jobs": str(figures.jobs),
+        "Mean wait (s)": f"{figures.mean_wait:.3f}",
+        "Bounded slowdown": f"{figures.mean_bounded_slowdown:.4f}",
+        "Utilisation": f"{figures.utilisation:.6f}",
+        "Makespan (s)": f"{figures.makespan:.10g}",
+        "Jobs per second": f"{figures.jobs / outcome.seconds:.0f}",
     }
 
 

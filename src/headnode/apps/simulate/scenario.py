@@ -119,7 +119,7 @@ def read_parameters(texts: Iterable[str]) -> Values:
         return ()
     from headnode.engine.settings import read_parameter  # most simulations are of policies alone
 
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for text in names:
         name, equals, value = (part.strip() for part in text.partition("="))
         known, stored = read_parameter(name, value if equals else None)
@@ -135,8 +135,8 @@ def read_parameters(texts: Iterable[str]) -> Values:
             _check_limits(known.name, value)
         if known.name == "UsageWeights" and "gpus" in value.casefold():
             raise _without_gpus(known.name)
-        found[known.name] = stored
-    return tuple(found.items())
+        parameters[known.name] = stored
+    return tuple(parameters.items())
 
 
 def _check_limits(name: str, value: str) -> None:
@@ -164,14 +164,14 @@ def split_variants(text: str) -> list[str]:
     >>> split_variants("fcfs,easy+UserLimits=*:jobs=2,processors=8,easy")
     ['fcfs', 'easy+UserLimits=*:jobs=2,processors=8', 'easy']
     """
-    found: list[str] = []
+    variants: list[str] = []
     for piece in text.split(","):
         word = piece.partition("=")[0].strip()
-        if found and word in _AMOUNTS:
-            found[-1] += f",{piece}"
+        if variants and word in _AMOUNTS:
+            variants[-1] += f",{piece}"
         else:
-            found.append(piece)
-    return found
+            variants.append(piece)
+    return variants
 
 
 def policy_first(texts: Sequence[str], policy: str) -> list[str]:
@@ -180,11 +180,11 @@ def policy_first(texts: Sequence[str], policy: str) -> list[str]:
     >>> policy_first(["FCFS", "PreemptionType=Graceful"], "easy")
     ['fcfs', 'easy+PreemptionType=Graceful']
     """
-    found = []
+    variants = []
     for text in texts:
         first, plus, rest = (part.strip() for part in text.partition("+"))
-        found.append(f"{policy}+{text.strip()}" if "=" in first else f"{first.lower()}{plus}{rest}")
-    return found
+        variants.append(f"{policy}+{text.strip()}" if "=" in first else f"{first.lower()}{plus}{rest}")
+    return variants
 
 
 def _not_simulated(name: str) -> BadRequest:
@@ -287,16 +287,16 @@ def read_priorities(texts: Sequence[str]) -> tuple[tuple[JobSelector, Priority |
 
     Raises:  BadRequest ``which-jobs`` or ``priority``.
     """
-    found: list[tuple[JobSelector, Priority | None]] = []
+    priorities: list[tuple[JobSelector, Priority | None]] = []
     for text in texts:
         if text.strip().lower() == _THEIR_OWN.text:
-            found.append((_THEIR_OWN, None))
+            priorities.append((_THEIR_OWN, None))
             continue
         which, equals, priority = text.partition("=")
         if not equals:
             raise _bad_request_rule(text, "names no priority")
-        found.append((read_selector(which), parse_priority(priority.strip())))
-    return tuple(found)
+        priorities.append((read_selector(which), parse_priority(priority.strip())))
+    return tuple(priorities)
 
 
 def read_selector(text: str) -> JobSelector:

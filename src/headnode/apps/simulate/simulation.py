@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 @cache
 def plug_in_policies() -> Mapping[str, Policy]:
     """Return the policies of installed packages by name; say on standard error which cannot be used."""
-    found = installed_policies()
-    for name, why in found.troubles.items():
+    installed = installed_policies()
+    for name, why in installed.troubles.items():
         sys.stderr.write(f"hn: the policy {name} cannot be used: {why}\n")
-    return {name: _strict(name, policy) for name, policy in found.policies.items()}
+    return {name: _strict(name, policy) for name, policy in installed.policies.items()}
 
 
 def _strict(name: str, policy: Policy) -> Policy:

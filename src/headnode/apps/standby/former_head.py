@@ -23,15 +23,15 @@ def report_lost_jobs(state: Path, store: EventSource) -> list[str]:
 
     A report that is there is not written again.
     """
-    found = []
+    sentences = []
     for kept in sorted(state.glob(f"{FORMER}*")):
         if (kept / REPORT).exists() or not (kept / JOURNAL).exists():
             continue
         try:
-            found += _report(kept, store)
+            sentences += _report(kept, store)
         except (HeadnodeError, OSError) as error:
             log.error("what the former head in %s had could not be read: %s", kept, error)
-    return found
+    return sentences
 
 
 def _report(kept: Path, store: EventSource) -> list[str]:

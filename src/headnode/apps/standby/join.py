@@ -136,11 +136,11 @@ def _place_of(invitation: Invitation) -> str:
 def _refuse_directory_in_use(state: Path, *, former: bool) -> None:
     if (state / STANDBY).exists() or former:
         return  # it joins again
-    found = sorted({file.name for file in state.iterdir()} - _BESIDE - _OWN)
-    if found:
+    names = sorted({file.name for file in state.iterdir()} - _BESIDE - _OWN)
+    if names:
         raise WrongState(
             code="standby-exists",
-            what=f"the state directory {str(state)!r} is in use: it has {', '.join(found[:3])}",
+            what=f"the state directory {str(state)!r} is in use: it has {', '.join(names[:3])}",
             fix="name another: --state DIRECTORY; or stop the head there, and move the directory away",
         )
 

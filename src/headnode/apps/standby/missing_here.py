@@ -59,11 +59,11 @@ class MissingHere:
 
     def _find(self, named: tuple[_Name, ...], loop: asyncio.AbstractEventLoop) -> None:
         try:
-            found = shortened(missing(named, self._standby))
+            troubles = shortened(missing(named, self._standby))
         except (OSError, ValueError) as error:
-            found = (f"it is not known whether {self._standby} has the programs of the site: {error}",)
+            troubles = (f"it is not known whether {self._standby} has the programs of the site: {error}",)
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(self._found, found)
+            loop.call_soon_threadsafe(self._found, troubles)
 
     def _found(self, sentences: tuple[str, ...]) -> None:
         self.sentences = sentences
@@ -99,13 +99,13 @@ def account_named(state: Path) -> Iterator[_Name]:
 
 def missing(named: tuple[_Name, ...], standby: str) -> list[str]:
     """Return what of this is not on this machine, or cannot be used here, in sentences."""
-    found = []
+    problems = []
     for name, value in named:
         for what, why_not in _troubles(name, value):
-            found.append(
+            problems.append(
                 f"{name}: on {standby}, {why_not}" if why_not else f"{name}: {what} is not on {standby}"
             )
-    return found
+    return problems
 
 
 def _troubles(name: str, value: str) -> Iterator[tuple[str, str]]:
@@ -127,8 +127,8 @@ def _troubles(name: str, value: str) -> Iterator[tuple[str, str]]:
         except (KeyError, ValueError):
             yield f"account {value}", ""
     elif name == "LicenceProgram":
-        words = shlex.split(value)
-        yield from _of_file(words[0], why_not_run(words))
+        argv = shlex.split(value)
+        yield from _of_file(argv[0], why_not_run(argv))
     elif name == "SchedulingPolicy":
         if value not in POLICIES and value not in {point.name for point in offered(POLICIES_OF_SITE)}:
             yield f"policy {value}", ""

@@ -201,16 +201,16 @@ def user_to_log_in(name: str) -> str:
     Raises:  NotAllowed ``log-in``.
     """
     try:
-        found = account(name)
+        user = account(name)
     except NotFound:
-        found = None
-    if found is None or found.uid == 0:
+        user = None
+    if user is None or user.uid == 0:
         raise NotAllowed(
             code="log-in",
             what=f"{name[:200]!r} is not a user who may log in here",
             fix="ask an administrator, or log in as another user: /login",
         )
-    return found.name
+    return user.name
 
 
 def local_path(address: str) -> str:

@@ -154,8 +154,8 @@ def _buckets(one: HistogramObject) -> list[tuple[str, float]]:
 
 
 def _coverage(answer: MetricsAnswer) -> Iterator[Metric]:
-    found = answer.coverage
-    parts = {"p50": found.p50, "p90": found.p90, "promise": found.promise}
+    coverage = answer.coverage
+    parts = {"p50": coverage.p50, "p90": coverage.p90, "promise": coverage.promise}
     held = {bound: part for bound, part in parts.items() if part is not None}
     yield _labelled(
         GaugeMetricFamily,
@@ -164,4 +164,4 @@ def _coverage(answer: MetricsAnswer) -> Iterator[Metric]:
         "bound",
         held,
     )
-    yield GaugeMetricFamily("headnode_predictions_judged", "Predicted starts of that ratio.", found.jobs)
+    yield GaugeMetricFamily("headnode_predictions_judged", "Predicted starts of that ratio.", coverage.jobs)

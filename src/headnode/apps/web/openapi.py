@@ -101,8 +101,8 @@ def _with_page(route: RestRoute, limit: Schema) -> Schema:
 def _inlined(request: type[VerbRequest]) -> Schema:
     """Return the schema of a request; those of the objects inside it are components."""
     schemas = _schemas(request)
-    found: Schema = schemas[request.__name__]
-    return found
+    schema: Schema = schemas[request.__name__]
+    return schema
 
 
 def _inside(request: type[VerbRequest]) -> Schema:
@@ -118,18 +118,18 @@ def _required(route: RestRoute) -> list[str]:
 
 
 def _parameters(route: RestRoute) -> list[Schema]:
-    found = [
+    parameters = [
         {"name": name, "in": "path", "required": True, "schema": schema}
         for name, schema in _fields(route, in_path=True).items()
     ]
     if route.body is RestBody.QUERY:
         required = _required(route)
-        found += [
+        parameters += [
             {"name": name, "in": "query", "required": name in required, "schema": _plain(schema)}
             for name, schema in _fields(route, in_path=False).items()
         ]
     for name, description in _headers(route).items():
-        found.append(
+        parameters.append(
             {
                 "name": name,
                 "in": "header",
@@ -137,21 +137,21 @@ def _parameters(route: RestRoute) -> list[Schema]:
                 "schema": {"type": "string", "maxLength": 4096},
             }
         )
-    return found
+    return parameters
 
 
 def _headers(route: RestRoute) -> dict[str, str]:
     """Return the headers that a route takes, and what each does."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     if route.verb in CREATING_QUESTIONS and route.method == "POST":
-        found["Idempotency-Key"] = "1 to 64 characters; a request with the same key is carried out once"
+        headers["Idempotency-Key"] = "1 to 64 characters; a request with the same key is carried out once"
     if route.guard:
-        found["If-Match"] = "an entity tag: refused with 412 if what it changes has another now"
+        headers["If-Match"] = "an entity tag: refused with 412 if what it changes has another now"
     if route.method == "GET" and route.form is RestForm.OBJECT:
-        found["If-None-Match"] = "an entity tag: answered with 304 if it is still the same"
+        headers["If-None-Match"] = "an entity tag: answered with 304 if it is still the same"
     if route.form is RestForm.BYTES:
-        found["Range"] = "one range of bytes"
-    return found
+        headers["Range"] = "one range of bytes"
+    return headers
 
 
 def _plain(schema: Schema) -> Schema:

@@ -75,8 +75,8 @@ def _of(field: str, nothing: str = "") -> "Callable[[AccountRow], str]":
 
 def _of_job(field: str) -> "Callable[[AccountRow], str]":
     """Return what a field shows of a job; steps show nothing."""
-    field_ = _of(field)
-    return lambda line: "" if line.step else field_(line)
+    output_field = _of(field)
+    return lambda line: "" if line.step else output_field(line)
 
 
 def _state(line: AccountRow) -> str:

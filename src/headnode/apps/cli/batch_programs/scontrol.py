@@ -247,12 +247,12 @@ def _partitions(named: str, client: Client, args: ProgramWords) -> str:
 def _reservations(named: str, client: Client, args: ProgramWords) -> str:
     from headnode.apps.cli.batch_programs.reservations import NONE, reservation_lines
 
-    found = client.ask("reservations")["reservations"]
-    if named and named not in [each["name"] for each in found]:
+    reservations = client.ask("reservations")["reservations"]
+    if named and named not in [each["name"] for each in reservations]:
         print(f"Reservation {named} not found")
         raise ProgramRefusal
-    nodes = client.ask("nodes")["nodes"] if found else []
-    wanted = [each for each in found if named in ("", each["name"])]
+    nodes = client.ask("nodes")["nodes"] if reservations else []
+    wanted = [each for each in reservations if named in ("", each["name"])]
     return "".join(_joined(reservation_lines(each, nodes), args) for each in wanted) or NONE
 
 

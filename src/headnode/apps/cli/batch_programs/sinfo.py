@@ -231,8 +231,8 @@ def _show(args: ProgramWords, client: Client) -> int:
 def _show_reservations(head: str, client: Client, *, heading: bool) -> int:
     from headnode.apps.cli.batch_programs.reservations import reservation_table
 
-    found = client.ask("reservations")["reservations"]
-    sys.stdout.write(head + reservation_table(found, heading=heading))
+    reservations = client.ask("reservations")["reservations"]
+    sys.stdout.write(head + reservation_table(reservations, heading=heading))
     return 0
 
 

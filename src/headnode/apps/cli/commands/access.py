@@ -131,7 +131,7 @@ def _new_web_token(client: "Client", fields: "dict[str, object]", out: "Output")
 def list_tokens(args: Arguments, client: Client, out: Output) -> int:
     """List tokens."""
     user = "*" if args.flag("all") else args.text("user")
-    found = client.ask("tokens", user=user)["tokens"]
+    tokens = client.ask("tokens", user=user)["tokens"]
     rows = [
         {
             "Token": str(token["token"]),
@@ -143,9 +143,9 @@ def list_tokens(args: Arguments, client: Client, out: Output) -> int:
             "Last Used": instant(token["last_used"]) if token["last_used"] is not None else "never",
             "From": token["address"],
         }
-        for token in found
+        for token in tokens
     ]
-    out.show_table(RecordTable("Token", rows, found, columns=TOKEN_COLUMNS))
+    out.show_table(RecordTable("Token", rows, tokens, columns=TOKEN_COLUMNS))
     return 0
 
 

@@ -26,7 +26,7 @@ def check_journal(args: Arguments, client: Client, out: Output) -> int:  # noqa:
 
     if client.login is not None:
         raise usage("a journal is checked on the machine of the head", "log in there and check it there")
-    found = check_file(Path(client.state_directory) / "journal.db")
+    tables = check_file(Path(client.state_directory) / "journal.db")
     rows = [
         {
             "Part": each.name,
@@ -35,7 +35,7 @@ def check_journal(args: Arguments, client: Client, out: Output) -> int:  # noqa:
             "Not Decodable": str(len(each.undecodable)),
             "Which": _named([*each.bad, *(row.row for row in each.undecodable)]),
         }
-        for each in found
+        for each in tables
     ]
     data = [
         {
@@ -44,11 +44,11 @@ def check_journal(args: Arguments, client: Client, out: Output) -> int:  # noqa:
             "damaged": each.bad,
             "undecodable": [row.row for row in each.undecodable],
         }
-        for each in found
+        for each in tables
     ]
     columns = ("Part", "Rows", "Damaged", "Not Decodable", "Which")
-    bad = sum(len(each.bad) + len(each.undecodable) for each in found)
-    trailer = "The journal is intact" if not bad else _advice(found)
+    bad = sum(len(each.bad) + len(each.undecodable) for each in tables)
+    trailer = "The journal is intact" if not bad else _advice(tables)
     out.show_table(RecordTable("Part", rows, {"tables": data}, columns=columns, trailer=trailer, prose=True))
     return int(bad > 0)
 
@@ -57,11 +57,11 @@ def _named(rows: list[str]) -> str:
     return ", ".join(rows[:MAX_NAMED]) + (", ..." if len(rows) > MAX_NAMED else "")
 
 
-def _advice(found: "list[TableCheck]") -> str:
+def _advice(tables: "list[TableCheck]") -> str:
     """Return what to do about rows that cannot be read."""
-    if any(each.bad for each in found):
+    if any(each.bad for each in tables):
         return "Restore a backup with: hn restore FILE"
-    return next(row.fix for each in found for row in each.undecodable)
+    return next(row.fix for each in tables for row in each.undecodable)
 
 
 def restore(args: Arguments, client: Client, out: Output) -> int:

@@ -127,8 +127,8 @@ def _guess(file: str, taken_for: str) -> "list[str]":
     )
 
 
-def _data(file: str, taken_for: str, valid: bool, found: "list[dict[str, Any]]") -> "dict[str, Any]":
-    return {"file": file, "dialect": taken_for or None, "valid": valid, "findings": found}
+def _data(file: str, taken_for: str, valid: bool, findings: "list[dict[str, Any]]") -> "dict[str, Any]":
+    return {"file": file, "dialect": taken_for or None, "valid": valid, "findings": findings}
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL

@@ -85,8 +85,10 @@ def audit(args: Arguments, client: Client, out: Output) -> int:
         "since": moment(args, "since"),
         "limit": args.number("limit"),
     }
-    found = client.ask("audit_log", **fields)["entries"]
-    out.show_table(RecordTable("When", [_audit_row(entry) for entry in found], found, columns=AUDIT_COLUMNS))
+    entries = client.ask("audit_log", **fields)["entries"]
+    out.show_table(
+        RecordTable("When", [_audit_row(entry) for entry in entries], entries, columns=AUDIT_COLUMNS)
+    )
     return 0
 
 
@@ -161,30 +163,30 @@ def limits(args: Arguments, client: Client, out: Output) -> int:
     """List the limits of users, projects and groups, with what is in use of each."""
     after, names = args.text("after") or "", list(args.words)
     answer = client.ask("limits", names=names, after=after, limit=args.number("limit") or LIMITS_SHOWN)
-    found = answer["limits"]
-    if not found:
+    limits = answer["limits"]
+    if not limits:
         out.note(no_limits(answer, named=bool(names)))
-    if found or not out.for_people:
-        rows = [limit_row(use) for use in found]
+    if limits or not out.for_people:
+        rows = [limit_row(use) for use in limits]
         more = f"more with --after {quote(answer['more'])}" if answer["more"] else ""
         out.show_table(
-            RecordTable("Name", rows, found, columns=LIMIT_COLUMNS, right=LIMIT_NUMBERS, trailer=more)
+            RecordTable("Name", rows, limits, columns=LIMIT_COLUMNS, right=LIMIT_NUMBERS, trailer=more)
         )
     return 0
 
 
 def shares(args: Arguments, client: Client, out: Output) -> int:
     """List the shares of users and projects, with what they have used."""
-    found: list[dict[str, Any]] = []
+    all_shares: list[dict[str, Any]] = []
     projects: dict[str, dict[str, Any]] = {}  # a project with many users is on several pages
     answer, after = client.ask("shares"), ""
     while True:
-        found, after = [*found, *answer["users"]], answer["more"] or ""
+        all_shares, after = [*all_shares, *answer["users"]], answer["more"] or ""
         projects |= {each["project"]: each for each in answer["projects"]}
         if not after:
             break
         answer = client.ask("shares", after=after)
-    every = sorted([*projects.values(), *found], key=share_place)
+    every = sorted([*projects.values(), *all_shares], key=share_place)
     names = set(args.words)
     chosen = [each for each in every if not names or names & {each["user"], each["project"]} - {""}]
     if not answer["weighted"]:
@@ -208,12 +210,12 @@ def _show_changes(args: Arguments, client: Client, out: Output) -> int:
     wrong = next((word for word in args.words if "=" in word), None)
     if wrong is not None:
         raise usage(f"{wrong!r} would change a parameter", "leave out --history, or write only its name")
-    found = client.ask("parameter_history", names=list(args.words))["changes"]
-    if not found:
+    changes = client.ask("parameter_history", names=list(args.words))["changes"]
+    if not changes:
         out.note("No parameter was ever changed.")
-    if found or not out.for_people:
+    if changes or not out.for_people:
         out.show_table(
-            RecordTable("When", [change_row(change) for change in found], found, columns=CHANGE_COLUMNS)
+            RecordTable("When", [change_row(change) for change in changes], changes, columns=CHANGE_COLUMNS)
         )
     return 0
 
@@ -226,14 +228,14 @@ def history(args: Arguments, client: Client, out: Output) -> int:
     path, whole = args.text("swf"), args.flag("whole-seconds")
     if whole and path is None:
         raise usage("option --whole-seconds needs --swf", "give --swf FILE too, or leave it out")
-    found = ask_history(client, *period(args), history_progress())
+    past = ask_history(client, *period(args), history_progress())
     if path is None:
-        text = summary(found)
+        text = summary(past)
         out.show_table(RecordTable("Cluster", [history_view(text)], text))
         return 0
-    write_history(path, found, whole_seconds=whole)
-    jobs = counted(len(found.jobs), "job")
-    out.outcome(f"{jobs} written to {path}.", {"file": path, "jobs": len(found.jobs)}, path)
+    write_history(path, past, whole_seconds=whole)
+    jobs = counted(len(past.jobs), "job")
+    out.outcome(f"{jobs} written to {path}.", {"file": path, "jobs": len(past.jobs)}, path)
     return 0
 
 

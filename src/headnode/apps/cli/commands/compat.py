@@ -100,10 +100,10 @@ def show(_asked: Arguments, _client: Client, out: Output) -> int:
     """List the links that the directories of PATH have."""
     folders = dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))
     links = [Path(folder, name) for folder in folders if folder for name in EVERY_LINK]
-    found = [link for link in links if _is_ours(link)]
-    for link in found:
+    own = [link for link in links if _is_ours(link)]
+    for link in own:
         out.outcome(f"{link} -> {link.readlink()}", {"link": str(link), "target": str(link.readlink())}, link)
-    if not found:
+    if not own:
         from headnode.apps.cli.table import RecordTable
 
         out.show_table(RecordTable("Link", (), []))

@@ -48,12 +48,12 @@ def candidates(line: str, client: Client) -> "list[Candidate]":
     words = line.split()
     current = "" if not words or line[-1:].isspace() else words.pop()
     typed = _without_state(words[1:])
-    found = [
+    matching = [
         (printable(word), printable(note))  # names are other people's: none may steer the shell
         for word, note in _at(typed, current, client)
         if word.lower().startswith(current.lower())
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(matching))
 
 
 def _without_state(words: "list[str]") -> "list[str]":

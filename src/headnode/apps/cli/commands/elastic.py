@@ -62,8 +62,8 @@ def _money(option: str, text: str) -> float:
 
 def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every elastic pool."""
-    found = client.ask("elastic_pools")["pools"]
-    out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
+    pools = client.ask("elastic_pools")["pools"]
+    out.show_table(RecordTable("Name", list(map(_row, pools)), pools, columns=COLUMNS, prose=True))
     return 0
 
 
@@ -90,13 +90,13 @@ def _state(one: "Mapping[str, Any]") -> str:
 
 def view(args: Arguments, client: Client, out: Output) -> int:
     """Show one elastic pool."""
-    found = client.ask("elastic_pool", name=the_name(args, "elastic pool", "see: hn elastic list"))["pool"]
-    fields = {key.replace("_", " "): value for key, value in found.items() if key != "allocations"}
+    pool = client.ask("elastic_pool", name=the_name(args, "elastic pool", "see: hn elastic list"))["pool"]
+    fields = {key.replace("_", " "): value for key, value in pool.items() if key != "allocations"}
     rows = [{"Property": key, "Value": "" if value is None else str(value)} for key, value in fields.items()]
-    for each in found["allocations"]:
-        words = f"job {each['job']}, {each['state']}" + (f": {each['leaving']}" if each["leaving"] else "")
-        rows.append({"Property": each["node"], "Value": words})
-    out.show_table(RecordTable("Property", rows, found, columns=("Property", "Value")))
+    for each in pool["allocations"]:
+        state = f"job {each['job']}, {each['state']}" + (f": {each['leaving']}" if each["leaving"] else "")
+        rows.append({"Property": each["node"], "Value": state})
+    out.show_table(RecordTable("Property", rows, pool, columns=("Property", "Value")))
     return 0
 
 

@@ -18,7 +18,7 @@ COLUMNS = ("Name", "Kind", "Jobs", "Dialect", "Program")
 def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every filter, in the order in which they are asked."""
     answer = client.ask("filters")
-    found = answer["filters"]
+    filters = answer["filters"]
     rows = [
         {
             "Name": each["name"],
@@ -27,10 +27,10 @@ def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
             "Dialect": each["dialect"],
             "Program": f"plugin:{each['plug_in']}" if each["plug_in"] else " ".join(each["program"]),
         }
-        for each in found
+        for each in filters
     ]
-    out.show_table(RecordTable("Name", rows, found, columns=COLUMNS, prose=True))
-    used = {each["plug_in"] for each in found}
+    out.show_table(RecordTable("Name", rows, filters, columns=COLUMNS, prose=True))
+    used = {each["plug_in"] for each in filters}
     for name in answer["plug_ins"]:
         if name not in used:
             out.note(f"plugin:{name} is installed and not in use")

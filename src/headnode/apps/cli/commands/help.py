@@ -108,18 +108,18 @@ def _command(noun: str, command: CliCommand, width: int) -> str:
 
 def paragraphs(command: CliCommand) -> "list[tuple[str, list[CliOption]]]":
     """Return the options of a command under their headings; those of every command come last."""
-    found: dict[str, list[CliOption]] = {}
+    by_heading: dict[str, list[CliOption]] = {}
     for option in command.options[: -len(COMMON_OPTIONS)]:
-        found.setdefault(option.group or "Options", []).append(option)
-    return [*found.items(), ("Options of every command", list(COMMON_OPTIONS))]
+        by_heading.setdefault(option.group or "Options", []).append(option)
+    return [*by_heading.items(), ("Options of every command", list(COMMON_OPTIONS))]
 
 
 def usage_of(noun: str, command: CliCommand) -> str:
     """Return how the command is typed."""
-    words = ["hn", noun, command.verb, command.words]
+    parts = ["hn", noun, command.verb, command.words]
     if "options]" not in command.words:
-        words.insert(3, "[options]")
-    return " ".join(word for word in words if word)
+        parts.insert(3, "[options]")
+    return " ".join(word for word in parts if word)
 
 
 def spelling(option: CliOption) -> str:

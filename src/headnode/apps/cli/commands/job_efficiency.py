@@ -41,10 +41,10 @@ def run(args: Arguments, client: Client, out: Output) -> int:
 
 def _list(args: Arguments, client: Client, out: Output) -> int:
     limit = args.number("limit")
-    found, more = _fetched(args, client)
-    found.sort(key=efficiency.by_waste)
-    users = efficiency.totals(found)
-    page = found[: PAGE if limit is None else max(0, limit)]
+    jobs, more = _fetched(args, client)
+    jobs.sort(key=efficiency.by_waste)
+    users = efficiency.totals(jobs)
+    page = jobs[: PAGE if limit is None else max(0, limit)]
     wide = out.width is None or out.width >= WIDE_FROM
     out.show_table(
         RecordTable(
@@ -52,7 +52,7 @@ def _list(args: Arguments, client: Client, out: Output) -> int:
             [efficiency.view(job) for job in page],
             {"jobs": page, "users": users, "more": more},
             columns=efficiency.WIDE if wide else efficiency.COLUMNS,
-            trailer=_trailer(len(page), len(found), more, efficiency.totals_in_words(users)),
+            trailer=_trailer(len(page), len(jobs), more, efficiency.totals_in_words(users)),
             cells=[efficiency.cells(job) for job in page],
             most={"Name": 24, "Owner": 16, "Project": 16} if wide else {"Name": 14, "Owner": 8},
             right=efficiency.RIGHT,
@@ -77,22 +77,22 @@ def _fetched(args: Arguments, client: Client) -> "tuple[list[Answer], int | None
         "since": since,
         "until": until,
     }
-    found: list[Answer] = []
+    jobs: list[Answer] = []
     before: int | None = None
-    while len(found) < MAX_SORTED:
-        page = min(MAX_PAGE, MAX_SORTED - len(found))
+    while len(jobs) < MAX_SORTED:
+        page = min(MAX_PAGE, MAX_SORTED - len(jobs))
         answer = client.ask("job_efficiency", before=before, limit=page, **fields)
-        found += answer["jobs"]
+        jobs += answer["jobs"]
         before = answer["more"]
         if before is None:
             break
-    return found, before
+    return jobs, before
 
 
-def _trailer(count: int, found: int, more: int | None, users: "list[str]") -> str:
+def _trailer(count: int, matching: int, more: int | None, users: "list[str]") -> str:
     sentence = counted(count, "matching job")
-    if found > count:
-        sentence += f", {found - count} more with a larger --limit"
+    if matching > count:
+        sentence += f", {matching - count} more with a larger --limit"
     if more is not None:
         sentence += f"; jobs before {more + 1} were not looked at: choose a shorter period with --until"
     return "\n".join([*users, sentence])

@@ -40,10 +40,10 @@ def names_of(words: "Sequence[str]") -> list[str]:
     >>> names_of(["a,n[08-10]", "b"]), names_of(["n[1-4]!n3"])
     (['a', 'n08', 'n09', 'n10', 'b'], ['n1', 'n2', 'n4'])
     """
-    found: list[str] = []
+    nodes: list[str] = []
     for word in words:
-        found += _expand_set(word) if _SET_CHARACTERS & set(word) else word.split(",")
-    return [name for name in found if name]
+        nodes += _expand_set(word) if _SET_CHARACTERS & set(word) else word.split(",")
+    return [name for name in nodes if name]
 
 
 def _expand_set(text: str) -> list[str]:
@@ -52,8 +52,8 @@ def _expand_set(text: str) -> list[str]:
     from headnode.core.model.errors import BadRequest
 
     try:
-        found = NodeSet(text, resolver=RESOLVER_NOGROUP)
-        if len(found) > MAX_NODES:
+        nodes = NodeSet(text, resolver=RESOLVER_NOGROUP)
+        if len(nodes) > MAX_NODES:
             raise NodeSetException(f"it names more than {MAX_NODES} nodes")
     except NodeSetException as error:
         raise BadRequest(
@@ -61,7 +61,7 @@ def _expand_set(text: str) -> list[str]:
             what=f"{text!r} is not a set of nodes: {error}",
             fix="write names as in node[1-8,12]",
         ) from None
-    return [str(name) for name in found]
+    return [str(name) for name in nodes]
 
 
 SHOWN_JOBS = 20  # jobs
@@ -89,19 +89,19 @@ def _jobs_of(node: str, args: Arguments, client: Client, out: Output) -> int:
     """List the newest jobs that used the node; looks at `MAX_JOBS_SEARCHED` jobs at most."""
     from headnode.apps.cli.screens.job import WIDTHS, row
 
-    found: list[dict[str, Any]] = []
+    jobs: list[dict[str, Any]] = []
     most, before, looked_at = args.number("lastrows") or SHOWN_JOBS, None, 0
-    while len(found) < most and looked_at < MAX_JOBS_SEARCHED:
+    while len(jobs) < most and looked_at < MAX_JOBS_SEARCHED:
         page = client.ask("jobs", before=before, limit=JOB_PAGE)
         looked_at += len(page["jobs"])
         ids = [job["id"] for job in page["jobs"]]
-        found += [job for job in page["jobs"] if node in names_of([job["nodes"]])]
+        jobs += [job for job in page["jobs"] if node in names_of([job["nodes"]])]
         before = page["more"]
         if before is None or not ids:
             break
-    found = found[:most]
+    jobs = jobs[:most]
     columns = ("Id", "Owner", "Name", "State", "Priority")
-    out.show_table(RecordTable("Id", [row(job) for job in found], found, columns=columns, widths=WIDTHS))
+    out.show_table(RecordTable("Id", [row(job) for job in jobs], jobs, columns=columns, widths=WIDTHS))
     return 0
 
 

@@ -43,8 +43,10 @@ def _set(args: Arguments, client: Client, out: Output, verb: str, done: str) -> 
         name=the_name(args, "reservation", "give it before the options, such as upgrade"),
         **_wished(args),
     )
-    found = answer["reservation"]
-    out.outcome(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
+    reservation = answer["reservation"]
+    out.outcome(
+        f"Reservation {reservation['name']} {done}: {reservation['node_set']}.", answer, reservation["name"]
+    )
     for each in answer["delayed"]:
         out.note(later_start(each))
     return 0
@@ -52,10 +54,14 @@ def _set(args: Arguments, client: Client, out: Output, verb: str, done: str) -> 
 
 def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every reservation."""
-    found = client.ask("reservations")["reservations"]
+    reservations = client.ask("reservations")["reservations"]
     out.show_table(
         RecordTable(
-            "Name", [reservation_row(each) for each in found], found, columns=RESERVATION_COLUMNS, prose=True
+            "Name",
+            [reservation_row(each) for each in reservations],
+            reservations,
+            columns=RESERVATION_COLUMNS,
+            prose=True,
         )
     )
     return 0
@@ -63,10 +69,10 @@ def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
 
 def show(args: Arguments, client: Client, out: Output) -> int:
     """Show one reservation."""
-    found = client.ask(
+    reservation = client.ask(
         "reservation", name=the_name(args, "reservation", "give it before the options, such as upgrade")
     )["reservation"]
-    out.show_table(RecordTable("Name", [reservation_view(found)], found))
+    out.show_table(RecordTable("Name", [reservation_view(reservation)], reservation))
     return 0
 
 

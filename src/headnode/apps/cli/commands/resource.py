@@ -39,8 +39,8 @@ def add(args: Arguments, client: Client, out: Output) -> int:
 
 def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every resource."""
-    found = client.ask("resources")["resources"]
-    out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
+    resources = client.ask("resources")["resources"]
+    out.show_table(RecordTable("Name", list(map(_row, resources)), resources, columns=COLUMNS, prose=True))
     return 0
 
 
@@ -64,12 +64,12 @@ def _state(one: "Mapping[str, Any]") -> str:
 
 def view(args: Arguments, client: Client, out: Output) -> int:
     """Show one resource."""
-    found = client.ask("resource", name=the_name(args, "resource", "see: hn resource list"))["resource"]
+    resource = client.ask("resource", name=the_name(args, "resource", "see: hn resource list"))["resource"]
     rows = [
         {"Property": key.replace("_", " "), "Value": "" if value is None else str(value)}
-        for key, value in found.items()
+        for key, value in resource.items()
     ]
-    out.show_table(RecordTable("Property", rows, found, columns=("Property", "Value")))
+    out.show_table(RecordTable("Property", rows, resource, columns=("Property", "Value")))
     return 0
 
 

@@ -87,13 +87,13 @@ def _fields(args: Arguments) -> "dict[str, Any]":
     }
 
 
-def _command_line(words: "list[str]") -> str:
+def _command_line(argv: "list[str]") -> str:
     """Return what the shell reads on each node: one word is a whole command line, more are words."""
-    if len(words) == 1:
-        return words[0]
+    if len(argv) == 1:
+        return argv[0]
     from shlex import join
 
-    return join(words)
+    return join(argv)
 
 
 def _words(text: str | None) -> "list[str] | None":

@@ -92,8 +92,8 @@ def _message(args: Arguments) -> "tuple[bytes, XmlElement]":
     key_file = args.text("key-file")
     if (file := args.text("file")) is not None:
         text = _file(file)
-        found = parsed(text)
-        body = found if found.name == "Body" else child_of(found, "Body")
+        document = parsed(text)
+        body = document if document.name == "Body" else child_of(document, "Body")
         if body is None:
             raise usage(f"{file!r} has no Body", "write Envelope/Body/Request")
         if key_file is None:
@@ -130,8 +130,8 @@ def _request(args: Arguments) -> "RmapRequest":
         raise usage("an action and an object are needed", "for example: hn sss Query Job --key-file FILE")
     data: list[XmlElement] = []
     if (file := args.text("data")) is not None:
-        found = parsed(_file(file))
-        data = [found if found.name == "Data" else XmlElement("Data", {}, [found])]
+        document = parsed(_file(file))
+        data = [document if document.name == "Data" else XmlElement("Data", {}, [document])]
         data = [XmlElement("Data", one.attributes, [*elements(one)]) for one in data]
     objects, aliases = _objects(args.words[1])
     called = [alias or name for name, alias in zip(objects, aliases, strict=True)]
@@ -217,12 +217,12 @@ def _serve(args: Arguments, client: Client) -> int:
 
     if args.words or not client.state_directory or client.login is not None:
         raise usage("a listener runs on the head's machine", "there: hn sss --serve --key-file FILE")
-    words = ["--state", client.state_directory]
+    argv = ["--state", client.state_directory]
     for name in _SERVER:
         if (value := args.text(name)) is not None:
             flag = name in ("require-id", "only-sha256")
-            words += [f"--{name}"] if flag else [f"--{name}", value]
-    command = module_command("headnode.apps.web.sssrmap", *words)
+            argv += [f"--{name}"] if flag else [f"--{name}", value]
+    command = module_command("headnode.apps.web.sssrmap", *argv)
     os.execv(command[0], command)
 
 

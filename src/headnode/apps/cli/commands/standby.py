@@ -110,10 +110,10 @@ def show(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
         out.outcome(_status_text(status), status, status["name"])
         return 0
     answer = client.ask("standbys")
-    found = answer["standbys"]
-    if not found:
+    standbys = answer["standbys"]
+    if not standbys:
         out.note("there is no standby head; make one with: hn standby invite")
-    out.show_table(RecordTable("Name", list(map(_row, found)), answer, columns=COLUMNS, prose=True))
+    out.show_table(RecordTable("Name", list(map(_row, standbys)), answer, columns=COLUMNS, prose=True))
     return 0
 
 

@@ -53,10 +53,10 @@ def _with_instances(
         rows.append(task)
         after: int | None = None
         while task.get("instances") and len(rows) < most:
-            found, after = _task_page(
+            page, after = _task_page(
                 client, most - len(rows), job=task["job"], expand=task["task"], after=after, states=wanted
             )
-            rows += found
+            rows += page
             if after is None:
                 break
     return rows

@@ -21,7 +21,7 @@ _FORM = CliOption("to", "FORM", "toml (default), or hpcpack: the XML that HPC Pa
 
 def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """List every template."""
-    found = client.ask("templates")["templates"]
+    templates = client.ask("templates")["templates"]
     rows = [
         {
             "Name": template["name"],
@@ -29,9 +29,9 @@ def listing(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
             "For": _people(template),
             "Description": template["description"],
         }
-        for template in found
+        for template in templates
     ]
-    out.show_table(RecordTable("Name", rows, found, columns=COLUMNS, prose=True))
+    out.show_table(RecordTable("Name", rows, templates, columns=COLUMNS, prose=True))
     return 0
 
 
@@ -42,7 +42,9 @@ def _people(template: "Mapping[str, Any]") -> str:
 
 def view(args: Arguments, client: Client, out: Output) -> int:
     """Show the rules of a template."""
-    found = client.ask("template", template=the_name(args, "template", "see: hn template list"))["template"]
+    template = client.ask("template", template=the_name(args, "template", "see: hn template list"))[
+        "template"
+    ]
     rows = [
         {
             "Property": key,
@@ -53,12 +55,12 @@ def view(args: Arguments, client: Client, out: Output) -> int:
             "Allowed": _shown(rule.get("allowed")),
             "Required": _shown(rule.get("required")),
         }
-        for key, rule in found["rules"].items()
+        for key, rule in template["rules"].items()
     ]
     if not rows:
-        out.note(f"Template {found['name']} has no rules: it changes and refuses nothing.")
+        out.note(f"Template {template['name']} has no rules: it changes and refuses nothing.")
     if rows or not out.for_people:
-        out.show_table(RecordTable("Property", rows, found, columns=_RULE_COLUMNS))
+        out.show_table(RecordTable("Property", rows, template, columns=_RULE_COLUMNS))
     return 0
 
 

@@ -136,7 +136,7 @@ def audit_page(
 
     Raises:  NotFound ``no-audit``; Unavailable ``audit``.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     try:
         for line in lines_from_end(path):
             entry = _decoded_entry(line)
@@ -145,8 +145,8 @@ def audit_page(
             if since and str(entry.get("when", "")) < since:
                 break
             if _is_wanted(entry, job, user):
-                found.append(entry)
-                if len(found) >= min(max(1, limit), AUDIT_PAGE.most):
+                entries.append(entry)
+                if len(entries) >= min(max(1, limit), AUDIT_PAGE.most):
                     break
     except FileNotFoundError:
         raise NotFound(
@@ -160,7 +160,7 @@ def audit_page(
             what=f"the audit log {str(path)!r} cannot be read: {error.strerror}",
             fix="make it readable for the user of the head",
         ) from None
-    return found[::-1]
+    return entries[::-1]
 
 
 def _decoded_entry(line: bytes) -> dict[str, Any] | None:
@@ -229,12 +229,12 @@ async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest)
     user = by.name if request.user is None else request.user
     if user != by.name:
         must_administer(by, "see the tokens of others")
-    found = [
+    listed = [
         token
         for token in context.cluster.tokens.values()
         if token.expires > context.now() and (user == "*" or token.user == user)
     ]
-    return TokensAnswer([_token_object(token) for token in sorted(found, key=lambda token: token.number)])
+    return TokensAnswer([_token_object(token) for token in sorted(listed, key=lambda token: token.number)])
 
 
 def _token_object(token: TokenRecord) -> TokenObject:
@@ -265,33 +265,33 @@ async def audit_log(context: ServerContext, by: User, request: w.AuditLogRequest
         datetime.fromtimestamp(request.since, UTC).isoformat(timespec="milliseconds") if request.since else ""
     )
     path = context.state / "audit.log"
-    found = await asyncio.to_thread(
+    page = await asyncio.to_thread(
         audit_page, path, job=request.job, user=request.user, since=since, limit=request.limit
     )
-    return AuditAnswer(found)
+    return AuditAnswer(page)
 
 
-def seen_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
+def seen_by(context: ServerContext, by: User, job: FoundJob) -> tuple[JobSpec, FidelityReport]:
     """Return the part of a job that `by` may see, and what was left out."""
-    return _parts_of(found, whole=may_see_private(context, by, found))
+    return _parts_of(job, whole=may_see_private(context, by, job))
 
 
-def copied_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
+def copied_by(context: ServerContext, by: User, job: FoundJob) -> tuple[JobSpec, FidelityReport]:
     """Return the part of a job that `by` may copy, and what was left out."""
-    return _parts_of(found, whole=may_copy(by, found.record, private=_are_private(context)))
+    return _parts_of(job, whole=may_copy(by, job.record, private=_are_private(context)))
 
 
-def may_see_private(context: ServerContext, by: User, found: FoundJob) -> bool:
+def may_see_private(context: ServerContext, by: User, job: FoundJob) -> bool:
     """Whether `by` may see all of a job, and so the file that it was read from."""
-    return may_see(by, found.record, private=_are_private(context))
+    return may_see(by, job.record, private=_are_private(context))
 
 
-def _parts_of(found: FoundJob, *, whole: bool) -> tuple[JobSpec, FidelityReport]:
-    if whole or not (parts := private_parts(found.spec)):
-        return found.spec, ()
-    private = f"of job {found.record.id} is private to {found.record.owner!r}, and was left out"
+def _parts_of(job: FoundJob, *, whole: bool) -> tuple[JobSpec, FidelityReport]:
+    if whole or not (parts := private_parts(job.spec)):
+        return job.spec, ()
+    private = f"of job {job.record.id} is private to {job.record.owner!r}, and was left out"
     left_out = [ReportItem(Fidelity.NOT_SUPPORTED, part, f"the {part} {private}") for part in parts]
-    return without_private_parts(found.spec), tuple(left_out)
+    return without_private_parts(job.spec), tuple(left_out)
 
 
 def hides_environment(left_out: FidelityReport) -> bool:

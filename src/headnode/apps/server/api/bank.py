@@ -35,8 +35,8 @@ def bank_of(context: ServerContext, found: FoundJob) -> BankObject | None:
     )
 
 
-def _noted(context: ServerContext, found: FoundJob) -> list[BankNoted]:
-    history = context.lookups.archive.history(found.record.id, MAX_EVENTS)
+def _noted(context: ServerContext, job: FoundJob) -> list[BankNoted]:
+    history = context.lookups.archive.history(job.record.id, MAX_EVENTS)
     return [event for event in history if isinstance(event, BankNoted)]
 
 
@@ -54,12 +54,12 @@ def _charges(noted: Iterable[BankNoted]) -> dict[int, int]:
 @verb(ADMINISTERS)
 async def refund_job(context: ServerContext, by: User, request: w.JobIdRequest) -> RefundAnswer:
     """Ask the bank to refund all that a job was charged."""
-    found = context.lookups.job(request.job)
-    charges = {run: amount for run, amount in _charges(_noted(context, found)).items() if amount}
+    job = context.lookups.job(request.job)
+    charges = {run: amount for run, amount in _charges(_noted(context, job)).items() if amount}
     await context.ask(
-        RefundRuns(by=by, job=found.record.id, owner=found.record.owner, runs=tuple(sorted(charges)))
+        RefundRuns(by=by, job=job.record.id, owner=job.record.owner, runs=tuple(sorted(charges)))
     )
-    return RefundAnswer(found.record.id, sum(charges.values()) / MILLION)
+    return RefundAnswer(job.record.id, sum(charges.values()) / MILLION)
 
 
 def bank_sentence(event: BankNoted) -> str:

@@ -247,12 +247,12 @@ async def parameter_history(
 
     def read() -> list[ParameterChange]:
         values: dict[str, str | None] = {}
-        found: deque[ParameterChange] = deque(maxlen=limit)
+        changes: deque[ParameterChange] = deque(maxlen=limit)
         for event in archive.parameter_changes():
             before, values[event.name] = values.get(event.name), event.value
             if not names or event.name in names:
-                found.append(_parameter_change(event, before, by, units.get(event.name, "")))
-        return list(found)
+                changes.append(_parameter_change(event, before, by, units.get(event.name, "")))
+        return list(changes)
 
     return ParameterHistoryAnswer(await asyncio.to_thread(read))
 

@@ -95,10 +95,10 @@ async def forget_delegation(
 ) -> DelegationObject:
     """Forget a delegation; jobs that need it fail from then on."""
     with _written(context):
-        found = _store(context).get(by.name, request.name, context.now())
+        delegation = _store(context).get(by.name, request.name, context.now())
         _store(context).forget(by.name, request.name)
     await _copied(context)
-    return _object(found)
+    return _object(delegation)
 
 
 @verb(VerbAccess(VerbUsers.EVERYBODY, changes=True, near=True, by_task=True))

@@ -225,7 +225,7 @@ def _of_others(kind: str, data_of: Callable[[Any], Data]) -> ObjectOf:
             text = event_sentence(event)
             data |= {"job": event.job, "owner": owner(event.job)}
         elif node := e.node_of(event):
-            text = next((words for _, words in node_sentences([event])), "")
+            text = next((sentence for _, sentence in node_sentences([event])), "")
             data["node"] = node
         if by := getattr(event, "by", ""):
             data["by"] = by

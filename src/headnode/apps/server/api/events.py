@@ -70,8 +70,8 @@ class EventPages:
         read = 0
         for number, event in self._following():
             self.after = number
-            if (found := self._fits(number, event)) is not None:
-                chosen.append(found)
+            if (fitting := self._fits(number, event)) is not None:
+                chosen.append(fitting)
             if type(event) in DESCRIBED:
                 read += description_bytes(event)
             if len(chosen) == self._limit or read > PAGE_BYTES.most:
@@ -222,13 +222,13 @@ async def job_states(context: ServerContext, by: User, request: JobStatesRequest
     known = context.lookups.job(request.job)
     job, whole = known.record.id, all_instances(known.spec)
     limit = min(max(1, request.limit), EVENT_PAGE.most)
-    found = context.lookups.archive.job_events(job, request.after, limit)
+    events = context.lookups.archive.job_events(job, request.after, limit)
     changes = [
         change
-        for number, event in found
+        for number, event in events
         for change in state_changes(number, event, _state_by(event), whole)
         if request.task is None or change.task == request.task
     ]
-    last = found[-1][0] if found else request.after
-    more = bool(found) and bool(context.lookups.archive.job_events(job, last, 1))
+    last = events[-1][0] if events else request.after
+    more = bool(events) and bool(context.lookups.archive.job_events(job, last, 1))
     return JobStatesAnswer(changes, last, more)

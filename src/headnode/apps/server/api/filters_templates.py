@@ -150,8 +150,8 @@ async def template(context: ServerContext, by: User, request: w.ShowTemplateRequ
     """Show one job template, and its file in TOML or as XML of HPC Pack."""
     from headnode.core.formats import job_template_xml, job_templates
 
-    found = template_named(context.cluster.templates, request.template)
-    if found is None:
+    named = template_named(context.cluster.templates, request.template)
+    if named is None:
         raise NotFound(
             code="no-such-template",
             what=f"there is no job template {request.template!r}",
@@ -159,15 +159,15 @@ async def template(context: ServerContext, by: User, request: w.ShowTemplateRequ
         )
     report: FidelityReport = ()
     if request.form == "hpcpack":
-        text, report = job_template_xml.write_template(found)
+        text, report = job_template_xml.write_template(named)
         written = text.decode()
     elif request.form == "toml":
-        written = job_templates.write_template(found)
+        written = job_templates.write_template(named)
     else:
         raise BadRequest(
             code="template-form", what=f"templates have no form {request.form!r}", fix="write toml or hpcpack"
         )
-    return TemplateAnswer(_template_object(found), written, report)
+    return TemplateAnswer(_template_object(named), written, report)
 
 
 @verb(ADMINISTERS)
@@ -210,21 +210,21 @@ def _template_object(template: JobTemplate) -> TemplateObject:
 @verb(READS)
 async def filters(context: ServerContext, by: User, request: w.VerbRequest) -> FiltersAnswer:  # noqa: ARG001  (everybody sees them)
     """Show the filters in calling order, and the plug-ins that are installed."""
-    found = [_filter_object(kind, template, each) for kind, template, each in _registered(context)]
+    objects = [_filter_object(kind, template, each) for kind, template, each in _registered(context)]
     from headnode.adapters.filters.plug_ins import installed
 
-    return FiltersAnswer(found, list(installed()))
+    return FiltersAnswer(objects, list(installed()))
 
 
 def _registered(context: ServerContext) -> list[tuple[str, str, Filter]]:
     settings, templates = context.engine.settings, context.cluster.templates
-    found: list[tuple[str, str, Filter]] = []
+    registered: list[tuple[str, str, Filter]] = []
     for kind, parameter in (("submission", SUBMISSION), ("activation", ACTIVATION)):
         for template in templates.values():
             text = template.submission_filters if kind == "submission" else template.activation_filters
-            found += [(kind, template.name, each) for each in read_filters(text)]
-        found += [(kind, each.template, each) for each in read_filters(settings.text(parameter))]
-    return found
+            registered += [(kind, template.name, each) for each in read_filters(text)]
+        registered += [(kind, each.template, each) for each in read_filters(settings.text(parameter))]
+    return registered
 
 
 def _filter_object(kind: str, template: str, each: Filter) -> FilterObject:
@@ -273,9 +273,9 @@ def _chosen(context: ServerContext, request: w.TestFilterRequest) -> tuple[str, 
     if registered:
         return registered[0]
     if "/" in request.filter or "plugin:" in request.filter:
-        found = read_filters(request.filter)
-        if len(found) == 1:
-            return request.kind or "submission", found[0]
+        chosen = read_filters(request.filter)
+        if len(chosen) == 1:
+            return request.kind or "submission", chosen[0]
     raise NotFound(
         code="no-such-filter",
         what=f"there is no filter {request.filter!r}",
@@ -300,11 +300,11 @@ async def _submission(
     began = time.monotonic()
     returned = await asker.call(FilterRequest(each, "submission", 0, paper, seconds))
     spent = time.monotonic() - began
-    found, differences = submission_verdict(returned.answer), []
-    outcome = f"the job {found.value}"
-    if found is SubmissionVerdict.FAILED:
+    verdict, differences = submission_verdict(returned.answer), []
+    outcome = f"the job {verdict.value}"
+    if verdict is SubmissionVerdict.FAILED:
         outcome = f"the job fails: {submission_failure(each, returned.answer, seconds)}"
-    elif found is SubmissionVerdict.CHANGED:
+    elif verdict is SubmissionVerdict.CHANGED:
         try:
             after = await changed_spec(spec, paper, returned.paper, each.dialect)
         except Refused as no:
@@ -349,8 +349,8 @@ async def _activation(
     spent = time.monotonic() - began
     if returned.answer.ran:
         await asker.undo(_read_again(each, paper), 0, seconds, offered)
-    found = activation_verdict(returned.answer, phase, each.rules)
-    outcome = OUTCOMES[found.value, request.running]
+    verdict = activation_verdict(returned.answer, phase, each.rules)
+    outcome = OUTCOMES[verdict.value, request.running]
     return _filter_trial(each, "activation", returned.answer, (seconds, spent), outcome, [])
 
 

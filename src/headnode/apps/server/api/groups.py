@@ -133,11 +133,10 @@ def _stop_command(by: User, job: JobId, request: w.StopGroupRequest, outcome: Ou
     )
 
 
-def dependencies_of(context: ServerContext, found: FoundJob) -> list[DependencyObject]:
+def dependencies_of(context: ServerContext, job: FoundJob) -> list[DependencyObject]:
     """Return what a job waits for or has waited for."""
     return [
-        _dependency(context, found.record, parent, condition)
-        for parent, condition in dependencies(found.spec)
+        _dependency(context, job.record, parent, condition) for parent, condition in dependencies(job.spec)
     ]
 
 
@@ -192,22 +191,22 @@ async def with_parents(context: ServerContext, by: User, described: DescribedJob
     items: list[ReportItem] = []
     for spec in described.specs:
         owner = plain_name(spec.run_as) if is_other(by, spec) else by.name
-        found = {parent: await _job_called(context, owner, parent) for parent in spec.named_parents}
+        parents = {parent: await _job_called(context, owner, parent) for parent in spec.named_parents}
         items += (
             ReportItem(
                 Fidelity.NOTE,
                 f"job {spec.name!r}" if spec.name else "job",
                 f"it waits for job {job}: {parent}",
             )
-            for parent, job in found.items()
+            for parent, job in parents.items()
         )
-        specs.append(_linked(spec, found))
+        specs.append(_linked(spec, parents))
     return described._replace(specs=specs, report=(*described.report, *items))
 
 
-def _linked(spec: JobSpec, found: dict[NamedParent, int]) -> JobSpec:
+def _linked(spec: JobSpec, parents: dict[NamedParent, int]) -> JobSpec:
     fields: dict[str, tuple[int, ...]] = {}
-    for parent, job in found.items():
+    for parent, job in parents.items():
         field = DEPENDENCY_FIELDS[parent.condition]
         fields[field] = tuple(dict.fromkeys((*fields.get(field, getattr(spec, field)), job)))
     return replace(spec, named_parents=(), **fields)

@@ -223,25 +223,25 @@ async def _answer(
     failed = {
         job: why for job, why in zip(jobs, await context.submission_chain.messages(jobs), strict=True) if why
     }
-    found = [
+    results = [
         SubmissionOutcome(refused=each)
         if isinstance(each, SubmissionRefusal)
         else _result(number, part, reports.get(number), failed)
         for number, (each, part) in enumerate(zip(outcomes, parts, strict=True))
     ]
-    return SubmitJobsAnswer(found, jobs, repeated=True if repeated else UNSET)
+    return SubmitJobsAnswer(results, jobs, repeated=True if repeated else UNSET)
 
 
 def _result(
     number: int, jobs: list[int], report: FidelityReport | None, failed: Mapping[int, str]
 ) -> SubmissionOutcome:
-    found = SubmissionOutcome(job=jobs[-1], jobs=jobs if len(jobs) > 1 else UNSET, report=report or UNSET)
+    outcome = SubmissionOutcome(job=jobs[-1], jobs=jobs if len(jobs) > 1 else UNSET, report=report or UNSET)
     refused = [job for job in jobs if job in failed]
     if not refused:
-        return found
+        return outcome
     no = NotAllowed(
         code="submission-filter",
         what="; ".join(f"job {job} failed: {failed[job]}" for job in refused[:5]),
         fix=f"change that, and submit a copy: hn job clone {refused[0]}",
     )
-    return replace(found, refused=_refusal(no, ("submissions", number)))
+    return replace(outcome, refused=_refusal(no, ("submissions", number)))

@@ -54,15 +54,15 @@ def _live_record(context: ServerContext, request: w.JobIdRequest) -> JobId:
 
     Raises:  NotFound ``no-such-job``, WrongState ``job-over``.
     """
-    found = context.lookups.job(request.job)
-    if found.ended:
+    job = context.lookups.job(request.job)
+    if job.ended:
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} has already ended: it is {found.record.state.value}",
+            what=f"job {request.job} has already ended: it is {job.record.state.value}",
             fix=f"run it again with hn job requeue {request.job}, "
             f"or make a copy with hn job clone {request.job}",
         )
-    return found.record.id
+    return job.record.id
 
 
 def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> JobStateAnswer:
@@ -94,19 +94,19 @@ def _held(context: ServerContext, request: w.JobIdRequest) -> HoldsAnswer:
 @verb(OVERSEES)
 async def end_allocation(context: ServerContext, by: User, request: EndAllocationRequest) -> JobStateAnswer:
     """End an allocation after its command; with an exit code other than 0 the job has failed."""
-    found = context.lookups.job(request.job)
-    may_change(by, found.record)
-    if not is_allocation(found.spec):
+    job = context.lookups.job(request.job)
+    may_change(by, job.record)
+    if not is_allocation(job.spec):
         raise BadRequest(
             code="no-allocation",
             what=f"job {request.job} does not end with a command of its client",
             fix=f"finish or cancel it: hn job finish {request.job}",
             path=("job",),
         )
-    if not found.ended:
+    if not job.ended:
         command = StopJob(
             by=by,
-            job=found.record.id,
+            job=job.record.id,
             outcome="failed" if request.exit_code else "finished",
             message=f"the command of salloc ended with exit status {request.exit_code}",
             force=True,
@@ -123,11 +123,11 @@ async def signal_job(context: ServerContext, by: User, request: SignalJobRequest
         raise BadRequest(
             code="signal", what="an instance is named without its task", fix="name the task, too: task"
         )
-    found = context.lookups.job(request.job)
-    may_change(by, found.record)
-    run = _running(found.record)
-    if found.record.is_elsewhere:
-        return await _signal_there(context, found.record, run, request, number)
+    job = context.lookups.job(request.job)
+    may_change(by, job.record)
+    run = _running(job.record)
+    if job.record.is_elsewhere:
+        return await _signal_there(context, job.record, run, request, number)
     chosen = _chosen(run, request)
     links = {node: context.links[node] for node in chosen if node in context.links}
     if old := sorted(node for node, link in links.items() if not link.knows_signals):

@@ -46,18 +46,18 @@ async def job_efficiency(context: ServerContext, by: User, request: EfficiencyRe
     page = page_of(context, wanted, owner, states_named(request.states))
     jobs: list[EfficiencyObject] = []
     read = 0  # bytes: unlike lists, this reads descriptions of jobs that are alive too
-    for found in page.jobs:
-        read += len(found.record.spec)
+    for job in page.jobs:
+        read += len(job.record.spec)
         if jobs and read > PAGE_BYTES.most:
             return EfficiencyAnswer(jobs, jobs[-1].id)
-        jobs.append(efficiency_object(context, found))
+        jobs.append(efficiency_object(context, job))
     return EfficiencyAnswer(jobs, page.more)
 
 
-def efficiency_object(context: ServerContext, found: FoundJob) -> EfficiencyObject:
+def efficiency_object(context: ServerContext, job: FoundJob) -> EfficiencyObject:
     """Return what a job used of what it held and requested."""
-    record, brief = found.record, context.briefs.of(found)
-    use = resource_use(record, found.taken, alternatives=bool(found.spec.alternatives), now=context.now())
+    record, brief = job.record, context.briefs.of(job)
+    use = resource_use(record, job.taken, alternatives=bool(job.spec.alternatives), now=context.now())
     shares, smaller = shares_of(use), smaller_request(use)
     gpus = brief.minimum if brief.unit == UnitType.GPU.value and use.processors else 0
     return EfficiencyObject(
@@ -68,7 +68,7 @@ def efficiency_object(context: ServerContext, found: FoundJob) -> EfficiencyObje
         project=brief.project,
         state=STATE_NAMES[record.state],
         so_far=not record.state.is_final,
-        exclusive=found.taken.exclusive,
+        exclusive=job.taken.exclusive,
         gpus=gpus,
         processors=use.processors,
         processor_time=use.processor_time,

@@ -31,25 +31,23 @@ MAX_INSTANCES = 1_000
 """How many instances of all sweeps of a job are written one by one."""
 
 
-def live_with_instances(context: ServerContext, found: FoundJob) -> ExportedJob:
+def live_with_instances(context: ServerContext, job: FoundJob) -> ExportedJob:
     """Return what only the scheduler knows of a job, with its instances, cluster and owner's group."""
-    live = live_of(context, found)
+    live = live_of(context, job)
     room = MAX_INSTANCES
     tasks = dict(live.tasks)
-    for number, task in enumerate(found.spec.tasks, 1):
+    for number, task in enumerate(job.spec.tasks, 1):
         if task.kind is TaskType.SWEEP:
-            listed = _instances(context, found, number, room + 1)
+            listed = _instances(context, job, number, room + 1)
             some = dict(sorted(listed.items())[:room])
             tasks[number] = replace(tasks[number], instances=some, all_listed=len(listed) <= room)
             room -= len(some)
     return replace(live, tasks=tasks, machine=context.name, owner_group=first_group(live.owner))
 
 
-def _instances(
-    context: ServerContext, found: FoundJob, number: int, most: int
-) -> dict[int, ExportedInstance]:
+def _instances(context: ServerContext, job: FoundJob, number: int, most: int) -> dict[int, ExportedInstance]:
     """Return at least the first `most` instances of a task that have started."""
-    rows = context.lookups.archive.instances(found.record.id, number, 0, most)
+    rows = context.lookups.archive.instances(job.record.id, number, 0, most)
     over = {
         row.instance: ExportedInstance(
             nodes=row.nodes or ((row.node,) if row.node else ()),
@@ -62,7 +60,7 @@ def _instances(
     }
     live = {
         instance: ExportedInstance(nodes=tuple(node for node, _ in one.placement), started=one.started)
-        for instance, one in progress_of(found.record, found.spec, number).live.items()
+        for instance, one in progress_of(job.record, job.spec, number).live.items()
         if one.started is not None
     }
     return over | live
@@ -130,41 +128,41 @@ def _suspended(run: JobRun, now: Instant) -> Seconds:
     return Seconds(run.suspended_time + now - since)
 
 
-def _task(context: ServerContext, found: FoundJob, number: int) -> ExportedTask:
-    task = found.spec.tasks[number - 1]
-    progress = progress_of(found.record, found.spec, number)
-    state = _state(found, progress)
+def _task(context: ServerContext, job: FoundJob, number: int) -> ExportedTask:
+    task = job.spec.tasks[number - 1]
+    progress = progress_of(job.record, job.spec, number)
+    state = _state(job, progress)
     if task.kind is not TaskType.BASIC:
-        return ExportedTask(state=state, submitted=found.record.submitted)
+        return ExportedTask(state=state, submitted=job.record.submitted)
     live = progress.live.get(1)
-    row = None if live is not None else context.lookups.archive.instance(found.record.id, number, 1)
+    row = None if live is not None else context.lookups.archive.instance(job.record.id, number, 1)
     if live is not None:
         nodes = tuple(node for node, _ in live.placement)
         return ExportedTask(
-            state=live.state, nodes=nodes, submitted=found.record.submitted, started=live.started
+            state=live.state, nodes=nodes, submitted=job.record.submitted, started=live.started
         )
     if row is None:
-        return ExportedTask(state=state, submitted=found.record.submitted)
+        return ExportedTask(state=state, submitted=job.record.submitted)
     return ExportedTask(
         state=state,
         exit_code=row.outcome.exit_code,
         message=row.outcome.message,
         nodes=row.nodes or ((row.node,) if row.node else ()),
-        submitted=found.record.submitted,
+        submitted=job.record.submitted,
         started=row.outcome.started,
         ended=row.outcome.ended,
         requeues=row.attempt - 1,
     )
 
 
-def _state(found: FoundJob, progress: TaskProgress) -> TaskState:
+def _state(job: FoundJob, progress: TaskProgress) -> TaskState:
     """Return the state of a whole task in the head's own words."""
-    if found.record.state is JobState.CONFIGURING:
+    if job.record.state is JobState.CONFIGURING:
         return TaskState.CONFIGURING
     if progress.live:
         return TaskState.RUNNING
     if progress.instances_made is not None and (progress.endless or not progress.instances_made):
-        return unmade(found.record)
+        return unmade(job.record)
     for numbers, state in (
         (progress.queued, TaskState.QUEUED),
         (progress.failed, TaskState.FAILED),
@@ -204,17 +202,17 @@ async def submitted_file(context: ServerContext, by: User, found: FoundJob) -> J
         return JobFileAnswer(text, await asyncio.to_thread(_read_again, text, found.spec))
 
 
-def _kept_file(context: ServerContext, by: User, found: FoundJob) -> str:
+def _kept_file(context: ServerContext, by: User, job: FoundJob) -> str:
     """Return the text in the event that made the job, or the first job of its file; "" for none.
 
     A job that has another owner now may come from a file with jobs that its owner may not see.
     """
-    made = event = _creation(context, found.record.id)
+    made = event = _creation(context, job.record.id)
     if event is not None and event.source_job:
         event = _creation(context, JobId(event.source_job))
     if made is None or event is None or not event.source:
         return ""
-    if not by.administrator and {made.owner, event.owner} != {found.record.owner}:
+    if not by.administrator and {made.owner, event.owner} != {job.record.owner}:
         return ""
     return zlib.decompressobj().decompress(event.source, 4 * JOB_FILE.most).decode(errors="replace")
 

@@ -37,19 +37,19 @@ from headnode.protocol.requests import CreateJobRequest
 
 def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem, ...]:
     """Return an item for each request of the job that will have no effect."""
-    found: list[ReportItem] = []
+    items: list[ReportItem] = []
     if spec.notify_on_start or spec.notify_on_completion:
-        found += [_unsupported("notification", what) for what in unsent_notices(spec, site.ways)]
+        items += [_unsupported("notification", what) for what in unsent_notices(spec, site.ways)]
     if spec.template and not site.templates and spec.template.lower() != DEFAULT_TEMPLATE.lower():
         why = "has no effect: this cluster has no templates (hn template import)"
-        found.append(_unsupported("job template", f"{spec.template!r} {why}"))
+        items.append(_unsupported("job template", f"{spec.template!r} {why}"))
     if site.licences is not None and (spec.licences or spec.alternatives):
-        found += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
+        items += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
     if spec.dialect == "terms":  # readers of files tell it with its place
         from headnode.core.formats.text import windows
 
-        found += windows.items(spec)
-    return tuple(found)
+        items += windows.items(spec)
+    return tuple(items)
 
 
 def _uncounted_licences(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]:
@@ -181,14 +181,14 @@ def users_named(by: User, specs: Iterable[JobSpec]) -> dict[str, User]:
     """Return the named users that exist.  Only administrators may name other users."""
     if not by.administrator:
         return {}
-    found: dict[str, User] = {}
+    users: dict[str, User] = {}
     for name in {plain_name(spec.run_as) for spec in specs if is_other(by, spec)}:
         try:
             known = account(name)
         except NotFound:
             continue  # it is refused where the job is known
-        found[name] = User(name=known.name, uid=known.uid, gid=known.gid)
-    return found
+        users[name] = User(name=known.name, uid=known.uid, gid=known.gid)
+    return users
 
 
 async def note_named(context: ServerContext, by: User, specs: Iterable[JobSpec]) -> None:

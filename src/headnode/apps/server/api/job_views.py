@@ -72,11 +72,11 @@ def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartO
     foreseer = context.predicted_starts.foreseer
     expected = foreseer.expected(record.id)
     unknown = why_unpredictable(context.cluster, context.engine.offers, record)
-    found = ExpectedStart() if expected is None or unknown else expected
+    start = ExpectedStart() if expected is None or unknown else expected
     return ExpectedStartObject(
-        promise=found.promise,
-        p50=found.p50,
-        p90=found.p90,
+        promise=start.promise,
+        p50=start.p50,
+        p90=start.p90,
         predicted_at=foreseer.made,
         policy=context.engine.settings.text("SchedulingPolicy"),
         reason=unknown or _why_unknown(expected),
@@ -254,28 +254,28 @@ def page_of(
     most = MAX_LOOKED_AT if sifts else limit
     chosen: list[FoundJob] = []
     fits, looked_at, read, last = _condition(context, request), 0, 0, request.before
-    for found in context.lookups.newest(owner, states, request.before, most + 1):
-        if request.since is not None and found.record.created < request.since:
+    for job in context.lookups.newest(owner, states, request.before, most + 1):
+        if request.since is not None and job.record.created < request.since:
             return JobPage(chosen, None)  # ids are given in the order of creation
-        read += context.briefs.weight(found)
+        read += context.briefs.weight(job)
         full = len(chosen) == limit or looked_at == most
         if full or (looked_at and read > PAGE_BYTES.most):
             return JobPage(chosen, last)
-        looked_at, last = looked_at + 1, found.record.id
-        if fits(found):
-            chosen.append(found)
+        looked_at, last = looked_at + 1, job.record.id
+        if fits(job):
+            chosen.append(job)
     return JobPage(chosen, None)
 
 
 def _condition(context: ServerContext, request: ListJobsRequest) -> Callable[[FoundJob], bool]:
     name, project = request.name.lower(), request.project.lower()
 
-    def fits(found: FoundJob) -> bool:
-        if request.until is not None and found.record.created >= request.until:
+    def fits(job: FoundJob) -> bool:
+        if request.until is not None and job.record.created >= request.until:
             return False
         if not (name or project):
             return True
-        brief = context.briefs.of(found)
+        brief = context.briefs.of(job)
         if project and brief.project.lower() != project:
             return False
         return not name or fnmatchcase((brief.name or brief.command).lower(), name)
@@ -283,18 +283,18 @@ def _condition(context: ServerContext, request: ListJobsRequest) -> Callable[[Fo
     return fits
 
 
-def listed_job(context: ServerContext, found: FoundJob) -> ListedJob:
+def listed_job(context: ServerContext, job: FoundJob) -> ListedJob:
     """Return a job as lists show it: with its command, its nodes and its expected start."""
-    return job_in_list(ListedJob, context, found)
+    return job_in_list(ListedJob, context, job)
 
 
 Listed = TypeVar("Listed", bound=ListedJob)
 
 
-def job_in_list(kind: type[Listed], context: ServerContext, found: FoundJob, **more: Any) -> Listed:
+def job_in_list(kind: type[Listed], context: ServerContext, job: FoundJob, **more: Any) -> Listed:
     """Return a job as lists show it, with `more` fields of its kind."""
-    brief, record, reason = context.briefs.of(found), found.record, context.reason_to_wait(found.record)
-    nodes = _nodes_of(found)
+    brief, record, reason = context.briefs.of(job), job.record, context.reason_to_wait(job.record)
+    nodes = _nodes_of(job)
     return show.job_object(
         kind,
         record,
@@ -313,9 +313,9 @@ def job_in_list(kind: type[Listed], context: ServerContext, found: FoundJob, **m
     )
 
 
-def _nodes_of(found: FoundJob) -> list[str]:
+def _nodes_of(job: FoundJob) -> list[str]:
     """Return the nodes that a job has, or had when it ended."""
-    run = found.record.run
+    run = job.record.run
     return [] if run is None else sorted(run.allocation or run.usage.nodes, key=natural_order)
 
 
@@ -329,7 +329,7 @@ async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> 
         return _jobs_of_group(context, by, request, request.group)
     owner = by.name if request.owner == "" else request.owner
     page = page_of(context, request, owner, states_named(request.states))
-    listed = [listed_job(context, found) for found in page.jobs]
+    listed = [listed_job(context, job) for job in page.jobs]
     total = sum(context.cluster.counts.values()) + sum(
         context.lookups.archive.count_ended(owner=None).values()
     )

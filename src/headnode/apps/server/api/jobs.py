@@ -123,13 +123,13 @@ def refuse_description(request: w.SubmitJobRequest) -> None:
         )
 
 
-def refuse_submitted(found: FoundJob) -> None:
+def refuse_submitted(job: FoundJob) -> None:
     """Refuse to submit a job that is over.
 
     Raises:  WrongState ``already-submitted``.
     """
-    if found.ended:
-        raise already_submitted(found.record)
+    if job.ended:
+        raise already_submitted(job.record)
 
 
 async def _added_again(
@@ -182,41 +182,41 @@ def live_job(context: ServerContext, job: int) -> FoundJob:
 @verb(OVERSEES)
 async def modify_job(context: ServerContext, by: User, request: w.ModifyJobRequest) -> ModifiedJob:
     """Change options of a job."""
-    found = context.lookups.job(request.job)
-    known = found.spec if found.ended else found.taken
+    job = context.lookups.job(request.job)
+    known = job.spec if job.ended else job.taken
     spec = with_terms(request.terms, (), known, now=context.now())
-    return ModifiedJob(request.job, list(await _change_job(context, by, found, known, spec)))
+    return ModifiedJob(request.job, list(await _change_job(context, by, job, known, spec)))
 
 
 async def _change_job(
-    context: ServerContext, by: User, found: FoundJob, known: JobSpec, wished: JobSpec
+    context: ServerContext, by: User, job: FoundJob, known: JobSpec, wished: JobSpec
 ) -> tuple[str, ...]:
     """Change a job, past submission filters if it was submitted; return the names of what has changed.
 
     `known` is the job as it was when the request was read.
     """
-    record = found.record
+    record = job.record
     if wished == known or not (record.state.is_queued or record.state.is_active):
-        return await _changed_to(context, by, found, known, wished)
+        return await _changed_to(context, by, job, known, wished)
     may_change(by, record)
     async with context.submission_chain.changing(record, wished) as spec:
-        return await _changed_to(context, by, found, known, spec)
+        return await _changed_to(context, by, job, known, spec)
 
 
 async def _changed_to(
-    context: ServerContext, by: User, found: FoundJob, known: JobSpec, spec: JobSpec
+    context: ServerContext, by: User, job: FoundJob, known: JobSpec, spec: JobSpec
 ) -> tuple[str, ...]:
     fields = changes(known, spec)
     if not fields:
         return ()
-    if found.record.submitted is not None and fields != ("tasks",):
-        refuse_unfit_change(context, found.record.owner, followed_by_script(known, spec), known)
-    archived = found.record if found.ended else None
+    if job.record.submitted is not None and fields != ("tasks",):
+        refuse_unfit_change(context, job.record.owner, followed_by_script(known, spec), known)
+    archived = job.record if job.ended else None
     named = users_named(by, (spec,))
-    skipped = context.lookups.skipped_for(found.record)
+    skipped = context.lookups.skipped_for(job.record)
     command = ModifyJob(
         by=by,
-        job=found.record.id,
+        job=job.record.id,
         spec=spec,
         fields=fields,
         archived=archived,
@@ -251,19 +251,19 @@ async def finish_job(context: ServerContext, by: User, request: w.StopJobRequest
 async def _stop_job(
     context: ServerContext, by: User, request: w.StopJobRequest, outcome: str
 ) -> JobStateAnswer:
-    found = context.lookups.job(request.job)
-    if found.ended:
-        may_change(by, found.record)
-        if found.record.state.value == outcome:
-            return JobStateAnswer(request.job, found.record.state.value)
+    job = context.lookups.job(request.job)
+    if job.ended:
+        may_change(by, job.record)
+        if job.record.state.value == outcome:
+            return JobStateAnswer(request.job, job.record.state.value)
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} has already ended: it is {found.record.state.value}",
+            what=f"job {request.job} has already ended: it is {job.record.state.value}",
             fix="only jobs that have not ended can be canceled or finished",
         )
     command = StopJob(
         by=by,
-        job=found.record.id,
+        job=job.record.id,
         outcome="canceled" if outcome == "canceled" else "finished",
         message=request.message,
         force=request.force,
@@ -276,17 +276,17 @@ async def _stop_job(
 @verb(OVERSEES)
 async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest) -> RequeuedJob:
     """Run a job again, except for what has finished."""
-    found = context.lookups.job(request.job)
-    skipped = context.lookups.skipped_for(found.record)
+    job = context.lookups.job(request.job)
+    skipped = context.lookups.skipped_for(job.record)
     command = RequeueJob(
         by=by,
-        job=found.record.id,
-        archived=found.record if found.ended else None,
-        parents=context.lookups.ended_parents(found.spec, *(decode_spec(one.spec) for one in skipped)),
+        job=job.record.id,
+        archived=job.record if job.ended else None,
+        parents=context.lookups.ended_parents(job.spec, *(decode_spec(one.spec) for one in skipped)),
         skipped=skipped,
     )
     events = await context.ask(command)
-    again = [one.job for one in events if isinstance(one, JobRequeued) and one.job != found.record.id]
+    again = [one.job for one in events if isinstance(one, JobRequeued) and one.job != job.record.id]
     return RequeuedJob(request.job, [*again])
 
 
@@ -302,22 +302,22 @@ async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -
 @verb(READS)
 async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobAnswer:
     """Show a job with everything that the user may know of it."""
-    found = context.lookups.job(request.job)
-    spec, left_out = seen_by(context, by, found)
+    job = context.lookups.job(request.job)
+    spec, left_out = seen_by(context, by, job)
     plan = context.engine.last_plan
     answer = show.detailed_job(
-        found.record,
+        job.record,
         spec,
-        context.briefs.of(found),
-        context.pending_reason(found.record),
-        history=history_of(context, found.record.id, 200),
-        bank=bank_of(context, found),
+        context.briefs.of(job),
+        context.pending_reason(job.record),
+        history=history_of(context, job.record.id, 200),
+        bank=bank_of(context, job),
         environment_hidden=hides_environment(left_out),
-        expected=expected_object(context, found.record),
-        prediction=prediction_object(context.predictions.prediction(found.record.id)),
-        share=None if plan is None or found.ended else plan.shares.get(found.record.id),
-        dependencies=dependencies_of(context, found),
-        dependents=dependents_of(context, found),
+        expected=expected_object(context, job.record),
+        prediction=prediction_object(context.predictions.prediction(job.record.id)),
+        share=None if plan is None or job.ended else plan.shares.get(job.record.id),
+        dependencies=dependencies_of(context, job),
+        dependents=dependents_of(context, job),
     )
     return JobAnswer(answer)
 
@@ -328,13 +328,13 @@ async def export_job(context: ServerContext, by: User, request: w.ExportJobReque
     from headnode.apps.server.api import job_export  # with lxml: only who exports pays for it
     from headnode.core.formats import dialects
 
-    found = context.lookups.job(request.job)
+    job = context.lookups.job(request.job)
     if request.dialect == dialects.SUBMITTED:
-        return await job_export.submitted_file(context, by, found)
-    own = found.spec.dialect or "native"
+        return await job_export.submitted_file(context, by, job)
+    own = job.spec.dialect or "native"
     dialect = request.dialect or (own if own in dialects.DIALECTS else "hpcpack")
-    spec, left_out = seen_by(context, by, found)
+    spec, left_out = seen_by(context, by, job)
     is_sss = dialects.dialect_named(dialect).language is dialects.JobLanguage.SSS
-    live = (job_export.live_with_instances if is_sss else job_export.live_of)(context, found)
+    live = (job_export.live_with_instances if is_sss else job_export.live_of)(context, job)
     text, report = dialects.write(spec, dialect, live)
     return JobFileAnswer(text.decode(), (*left_out, *report))

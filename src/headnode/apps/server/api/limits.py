@@ -87,10 +87,10 @@ def _named(
 ) -> set[tuple[LimitScope, str]]:
     """Return the owners with these names; for whom may see `every` limit, others too, as users."""
     wanted = set(names)
-    found = {owner for owner in owners if owner[1] in wanted}
+    named = {owner for owner in owners if owner[1] in wanted}
     if every:
-        found |= {(LimitScope.USER, name) for name in wanted - {name for _, name in found} if name}
-    return found
+        named |= {(LimitScope.USER, name) for name in wanted - {name for _, name in named} if name}
+    return named
 
 
 def _all_owners(cluster: ClusterState, counted: Mapping[str, tuple[int, int]]) -> LimitedOwners:
@@ -141,10 +141,10 @@ def _uses(
     counted:  what the scheduler counts by the keys of limits: in all, and free
     spent:    by such keys, the seconds that are used or reserved
     """
-    index, found = cluster.limit_index, cluster.limit_index.of(scope, name)
+    index, limits = cluster.limit_index, cluster.limit_index.of(scope, name)
     groups = index.groups.get(name, ()) if scope is LimitScope.USER else ()
     for amount in LimitedAmount:
-        if amount not in found:
+        if amount not in limits:
             continue
         if amount is LimitedAmount.SUBMITTED:
             used = index.submitted(scope, name)
@@ -156,4 +156,4 @@ def _uses(
             most, free = counted.get(key, (0, 0))
             used = most - free
         entry = entry_of(index.entries[scope], name, groups, amount)
-        yield LimitUse(scope.value, name, amount.value, found[amount], used, entry)
+        yield LimitUse(scope.value, name, amount.value, limits[amount], used, entry)

@@ -111,7 +111,7 @@ def _nodes_named(
 
 def _in_states(states: Iterable[str], context: ServerContext, nodes: Mapping[str, NodeRecord]) -> set[str]:
     wanted = {state.strip().lower() for state in states}
-    words = {
+    by_name = {
         name: show.node_state(context.cluster, node, context.now()).lower() for name, node in nodes.items()
     }
     possible = {"ready", "paused", "draining", "drained", "unreachable", "pending", "*", "all"}
@@ -121,7 +121,7 @@ def _in_states(states: Iterable[str], context: ServerContext, nodes: Mapping[str
             what=f"{strange[0]!r} is not a state of a node",
             fix="use Ready, Paused, Draining, Drained or Unreachable",
         )
-    return {name for name, word in words.items() if word in wanted or wanted & {"*", "all"}}
+    return {name for name, word in by_name.items() if word in wanted or wanted & {"*", "all"}}
 
 
 def _of_job(cluster: ClusterState, job: int, task: int | None) -> set[str]:
@@ -180,14 +180,14 @@ def _user_named(name: str | None, by: User) -> User:
     if name is None or name == by.name:
         return by
     try:
-        found = pwd.getpwnam(name)
+        account = pwd.getpwnam(name)
     except KeyError:
         raise NotFound(
             code="no-such-user",
             what=f"the head knows no user {name!r}",
             fix="name a user that `id NAME` knows on the head's machine",
         ) from None
-    return User(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
+    return User(name=account.pw_name, uid=account.pw_uid, gid=account.pw_gid)
 
 
 @verb(VerbAccess(VerbUsers.ADMINISTRATOR))

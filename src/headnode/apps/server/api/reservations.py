@@ -38,8 +38,8 @@ async def reservation(
     request: w.ReservationNameRequest,
 ) -> ReservationAnswer:
     """Show one reservation."""
-    found = reservation_named(context.cluster.reservation_index.named, request.name)
-    return ReservationAnswer(_object(context.cluster, found, context.now()))
+    known = reservation_named(context.cluster.reservation_index.named, request.name)
+    return ReservationAnswer(_object(context.cluster, known, context.now()))
 
 
 async def _made_again(
@@ -135,7 +135,7 @@ def _promised(context: ServerContext) -> dict[JobId, Instant]:
 
 def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> ChangedReservation:
     """Return a reservation, and the jobs that were promised an earlier start before it was made so."""
-    found, now = context.cluster.reservation_index.named[name.lower()], _promised(context)
+    reservation, now = context.cluster.reservation_index.named[name.lower()], _promised(context)
     later = [
         DelayedStart(job, before=at, now=None if now.get(job) in (None, NEVER) else now[job])
         for job, at in sorted(before.items())
@@ -143,7 +143,7 @@ def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> 
         and context.cluster.jobs[job].state.is_queued
         and now.get(job, NEVER) > at
     ]
-    return ChangedReservation(_object(context.cluster, found, context.now()), later)
+    return ChangedReservation(_object(context.cluster, reservation, context.now()), later)
 
 
 def _object(cluster: ClusterState, each: NodeReservation, now: Instant) -> ReservationObject:

@@ -85,20 +85,20 @@ def _why_not_trusted(resource: BatchResource) -> str:
     if resource.host:
         return ""
     own = (path for path in (resource.programs, resource.settings) if path)
-    found = next(filter(None, map(why_not_trusted, own)), "")
+    reason = next(filter(None, map(why_not_trusted, own)), "")
     below = f"{resource.directory}/{_NOT_THERE}"  # what it must be safe to make there, also where all may
-    return found or (why_not_trusted(below) if resource.directory else "")
+    return reason or (why_not_trusted(below) if resource.directory else "")
 
 
 def _system(text: str) -> ResourceSystem:
-    found = system_named(text)
-    if found is None:
+    system = system_named(text)
+    if system is None:
         raise BadRequest(
             code="resource-system",
             what=f"{text!r} is no scheduler that jobs can be handed over to",
             fix=f"choose {SYSTEM_NAMES}",
         )
-    return found
+    return system
 
 
 def _object(context: ServerContext, known: BatchResource) -> ResourceObject:

@@ -44,12 +44,12 @@ _LARGEST = 9999  # rows or columns
 @verb(VerbAccess(VerbUsers.OWNER, changes=True))
 async def shell(context: ServerContext, by: User, request: f.ShellRequest) -> StreamHandler:
     """Connect a client to a terminal of a job, or run a command in the job."""
-    found = context.lookups.job(request.job)
-    may_read_output(by, found.record)
-    if found.ended:
+    job = context.lookups.job(request.job)
+    may_read_output(by, job.record)
+    if job.ended:
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} has already ended: it is {found.record.state.value}",
+            what=f"job {request.job} has already ended: it is {job.record.state.value}",
             fix="start another with hn job shell",
         )
     if not (0 <= request.rows <= _LARGEST and 0 <= request.columns <= _LARGEST) or " " in request.kind:
@@ -58,15 +58,15 @@ async def shell(context: ServerContext, by: User, request: f.ShellRequest) -> St
             what="the size or type of the terminal is not valid",
             fix="set TERM and the size of the terminal",
         )
-    visit, allocation = _TerminalVisit(context, by, request), is_allocation(found.spec)
+    visit, allocation = _TerminalVisit(context, by, request), is_allocation(job.spec)
     if request.holds:
         if not allocation:
-            raise _no_allocation(found.record)
+            raise _no_allocation(job.record)
         return visit.hold
-    if found.spec.interactive and not allocation and found.record.id not in context.attended:
+    if job.spec.interactive and not allocation and job.record.id not in context.attended:
         return visit.attend
-    if found.record.state is not JobState.RUNNING or not _places(context, found.record.id):
-        raise _not_running(found.record)
+    if job.record.state is not JobState.RUNNING or not _places(context, job.record.id):
+        raise _not_running(job.record)
     return visit.sit_in_task if request.in_task or allocation else visit.sit_beside
 
 
@@ -217,9 +217,9 @@ class _TerminalVisit:
         signal, last_reason = self._context.watchers.watch([self._job]), None
         try:
             while True:
-                found = self._where()
-                if found is not None:
-                    return found
+                place = self._where()
+                if place is not None:
+                    return place
                 reason = self._waits()
                 if reason != last_reason:
                     last_reason = reason
@@ -271,10 +271,10 @@ class _TerminalVisit:
 
     def _waits(self) -> WaitingJob:
         """Return the job as lists show it: why it waits, and when it is expected to start."""
-        found = self._context.lookups.job(self._job)
-        reason = self._context.pending_reason(found.record)
-        expected = expected_object(self._context, found.record)
-        return WaitingJob(STATE_NAMES[found.record.state], reason, expected)
+        job = self._context.lookups.job(self._job)
+        reason = self._context.pending_reason(job.record)
+        expected = expected_object(self._context, job.record)
+        return WaitingJob(STATE_NAMES[job.record.state], reason, expected)
 
     # Sitting there.
 
@@ -351,11 +351,11 @@ class _TerminalVisit:
 
     async def _report_end(self, client: ClientStream, ended: CommandEnd) -> None:
         """Say how it ended; where the program could not tell, what became of the job does."""
-        found = self._context.lookups.job(self._job)
-        state = STATE_NAMES[found.record.state]
+        job = self._context.lookups.job(self._job)
+        state = STATE_NAMES[job.record.state]
         problem = ended.problem
-        if found.ended and not ended.known:
-            why = found.record.message or problem
+        if job.ended and not ended.known:
+            why = job.record.message or problem
             problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
         await client.send(CommandExit(ended.code, problem, state))
 

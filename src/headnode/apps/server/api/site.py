@@ -42,8 +42,8 @@ async def site_jobs(context: ServerContext, by: User, request: SiteJobsRequest) 
     jobs = list(reversed(forecast.ended.values())) if request.ended else _in_order(snapshot)
     visible = [job for job in jobs if may_see(snapshot, by, job) and request.user in (None, job.user)]
     limit = min(max(1, request.limit), PAGE.most)
-    found = [job_object(context, forecast, job) for job in visible[:limit]]
-    return SiteJobsAnswer(site_object(context, forecast, snapshot), found, len(visible))
+    objects = [job_object(context, forecast, job) for job in visible[:limit]]
+    return SiteJobsAnswer(site_object(context, forecast, snapshot), objects, len(visible))
 
 
 @verb(READS)

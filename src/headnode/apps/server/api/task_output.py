@@ -19,7 +19,7 @@ from headnode.protocol.requests import TaskIdRequest
 def output_paths(
     state: Path,
     cluster: str,
-    found: FoundJob,
+    job: FoundJob,
     task: int,
     instance: int,
     place: NodeCores,
@@ -35,15 +35,15 @@ def output_paths(
 
     node = place[0][0]
     around = LaunchContext(
-        job=found.record.id,
-        spec=found.taken,
+        job=job.record.id,
+        spec=job.taken,
         node=node,
         cluster=cluster,
         scheduler=cluster,
-        base={**base_environment(found.record.uid), **variables},
+        base={**base_environment(job.record.uid), **variables},
     )
-    recipe_of = recipe(around, task, found.taken.tasks[task - 1], place, instance, 1)
-    kept = _kept_file(state / "nodes" / node / "output" / str(found.record.id), task, instance)
+    recipe_of = recipe(around, task, job.taken.tasks[task - 1], place, instance, 1)
+    kept = _kept_file(state / "nodes" / node / "output" / str(job.record.id), task, instance)
     return {
         "standard_output": recipe_of.stdout or kept,
         "standard_error": recipe_of.stderr or kept,
@@ -91,7 +91,7 @@ async def read_own_file(
 def output_at_resource(
     context: ServerContext,
     by: User,
-    found: FoundJob,
+    job: FoundJob,
     request: TaskIdRequest,
     instance: int,
     attempt: int,
@@ -102,8 +102,8 @@ def output_at_resource(
     from headnode.core.batch.dialect import AttemptPlace
 
     hand_off = context.hand_off
-    key = AttemptPlace(found.record.id, request.task, instance, attempt)
-    files = ("", "", "") if hand_off is None else hand_off.output_files(found.record, found.spec, key)
+    key = AttemptPlace(job.record.id, request.task, instance, attempt)
+    files = ("", "", "") if hand_off is None else hand_off.output_files(job.record, job.spec, key)
     out, err, rest = files
     return OutputAnswer(
         out or None,

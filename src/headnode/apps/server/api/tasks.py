@@ -94,29 +94,29 @@ async def replace_job(context: ServerContext, by: User, request: w.ReplaceJobReq
 @verb(READS)
 async def tasks(context: ServerContext, by: User, request: w.ListTasksRequest) -> TasksAnswer:  # noqa: ARG001  (everybody sees all)
     """Show the tasks of a job, or the instances of one of them."""
-    found = context.lookups.job(request.job)
+    job = context.lookups.job(request.job)
     limit = min(max(1, request.limit), TASK_PAGE.most)
     states = {_task_state_named(state) for state in request.states if state.lower() not in ("all", "*")}
     if request.expand is not None:
-        return _instances(context, found, request, states, limit)
+        return _instances(context, job, request, states, limit)
     listed: list[TaskObject] = []
-    for number in range(request.after + 1, len(found.spec.tasks) + 1):
+    for number in range(request.after + 1, len(job.spec.tasks) + 1):
         if len(listed) == limit:
             return TasksAnswer(listed, number - 1)
-        state = show.task_state(found.record, show.progress_of(found.record, found.spec, number))
+        state = show.task_state(job.record, show.progress_of(job.record, job.spec, number))
         if not states or state in states:
-            listed.append(_task(context, found, number))
+            listed.append(_task(context, job, number))
     return TasksAnswer(listed, None)
 
 
 def _task_state_named(state: str) -> str:
     plain = state.strip().lower().replace("cancelled", "canceled")
-    words = {
+    by_name = {
         "notsubmitted": "Configuring",
         "not submitted": "Configuring",
         "configuring": "Configuring",
     }
-    known = {word.lower(): word for word in ("Queued", "Running", *ENDED_STATES)} | words
+    known = {word.lower(): word for word in ("Queued", "Running", *ENDED_STATES)} | by_name
     if plain not in known:
         raise BadRequest(
             code="state",
@@ -127,85 +127,83 @@ def _task_state_named(state: str) -> str:
 
 
 def _instances(
-    context: ServerContext, found: FoundJob, request: w.ListTasksRequest, states: set[str], limit: int
+    context: ServerContext, job: FoundJob, request: w.ListTasksRequest, states: set[str], limit: int
 ) -> TasksAnswer:
     number = request.expand or 0
-    task_of(found, number)
-    chosen = list(
-        islice(show.instances_in(found.record, found.spec, number, states, request.after), limit + 1)
-    )
+    task_of(job, number)
+    chosen = list(islice(show.instances_in(job.record, job.spec, number, states, request.after), limit + 1))
     page = chosen[:limit]
-    rows = _rows(context, found, number, page)
-    pending = _pending(context, found, number)
+    rows = _rows(context, job, number, page)
+    pending = _pending(context, job, number)
     listed = []
     for instance in page:
         row = rows.get(instance)
-        one = show.instance_object(found.record, found.spec, number, instance, row, pending)
-        listed.append(with_transfers(context.transferring(found.record), found.record, one))
+        one = show.instance_object(job.record, job.spec, number, instance, row, pending)
+        listed.append(with_transfers(context.transferring(job.record), job.record, one))
     return TasksAnswer(listed, page[-1] if len(chosen) > limit else None)
 
 
-def _rows(context: ServerContext, found: FoundJob, number: int, page: list[int]) -> dict[int, InstanceEnd]:
+def _rows(context: ServerContext, job: FoundJob, number: int, page: list[int]) -> dict[int, InstanceEnd]:
     if not page:
         return {}
     span = page[-1] - page[0] + 1
     if span > 4 * len(page):
-        rows = [context.lookups.archive.instance(found.record.id, number, instance) for instance in page]
+        rows = [context.lookups.archive.instance(job.record.id, number, instance) for instance in page]
         return {row.instance: row for row in rows if row is not None}
-    found_rows = context.lookups.archive.instances(found.record.id, number, page[0] - 1, span)
+    found_rows = context.lookups.archive.instances(job.record.id, number, page[0] - 1, span)
     return {row.instance: row for row in found_rows if row.instance <= page[-1]}
 
 
-def task_of(found: FoundJob, number: int) -> TaskSpec:
+def task_of(job: FoundJob, number: int) -> TaskSpec:
     """Return the description of a task.
 
     Raises:  NotFound ``no-such-task``.
     """
-    if not 1 <= number <= len(found.spec.tasks):
-        count = len(found.spec.tasks)
+    if not 1 <= number <= len(job.spec.tasks):
+        count = len(job.spec.tasks)
         raise NotFound(
             code="no-such-task",
-            what=f"job {found.record.id} has no task {number}",
+            what=f"job {job.record.id} has no task {number}",
             fix=f"it has tasks 1 to {count}" if count else "it has no tasks",
         )
-    return found.taken.tasks[number - 1]
+    return job.taken.tasks[number - 1]
 
 
-def _task(context: ServerContext, found: FoundJob, number: int) -> TaskObject:
+def _task(context: ServerContext, job: FoundJob, number: int) -> TaskObject:
     row = None
-    if found.spec.tasks[number - 1].kind is TaskType.BASIC:
-        row = context.lookups.archive.instance(found.record.id, number, 1)
-    answer = show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
-    return with_transfers(context.transferring(found.record), found.record, answer)
+    if job.spec.tasks[number - 1].kind is TaskType.BASIC:
+        row = context.lookups.archive.instance(job.record.id, number, 1)
+    answer = show.task_object(job.record, job.spec, number, row, _pending(context, job, number))
+    return with_transfers(context.transferring(job.record), job.record, answer)
 
 
-def _pending(context: ServerContext, found: FoundJob, number: int) -> str:
-    if found.ended:
+def _pending(context: ServerContext, job: FoundJob, number: int) -> str:
+    if job.ended:
         return ""
-    reasons = task_reasons(context.cluster, found.record, number - 1)
+    reasons = task_reasons(context.cluster, job.record, number - 1)
     return reasons[0].text if reasons else ""
 
 
 def _task_answer(
-    context: ServerContext, found: FoundJob, request: w.TaskIdRequest
+    context: ServerContext, job: FoundJob, request: w.TaskIdRequest
 ) -> tuple[TaskSpec, TaskObject]:
-    task = task_of(found, request.task)
+    task = task_of(job, request.task)
     if request.instance is None:
-        return task, _task(context, found, request.task)
-    check_instance(found, request)
-    row = context.lookups.archive.instance(found.record.id, request.task, request.instance)
-    pending = _pending(context, found, request.task)
-    answer = show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
-    return task, with_transfers(context.transferring(found.record), found.record, answer)
+        return task, _task(context, job, request.task)
+    check_instance(job, request)
+    row = context.lookups.archive.instance(job.record.id, request.task, request.instance)
+    pending = _pending(context, job, request.task)
+    answer = show.instance_object(job.record, job.spec, request.task, request.instance, row, pending)
+    return task, with_transfers(context.transferring(job.record), job.record, answer)
 
 
-def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
+def check_instance(job: FoundJob, request: w.TaskIdRequest) -> None:
     """Refuse an instance that the task does not have."""
-    count = show.instances_of(found.record, found.spec, request.task)
+    count = show.instances_of(job.record, job.spec, request.task)
     if request.instance is not None and not 1 <= request.instance <= count:
         raise NotFound(
             code="no-such-instance",
-            what=f"task {found.record.id}.{request.task} has no sub-task {request.instance}",
+            what=f"task {job.record.id}.{request.task} has no sub-task {request.instance}",
             fix=f"it has sub-tasks 1 to {count}" if count else "it has none yet",
         )
 
@@ -213,9 +211,9 @@ def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
 @verb(READS)
 async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> TaskAnswer:
     """Show a task, or one instance of it, with everything that the user may know."""
-    found = context.lookups.job(request.job)
-    seen, left_out = seen_by(context, by, found)
-    spec, answer = _task_answer(context, FoundJob(found.record, seen, ended=found.ended), request)
+    job = context.lookups.job(request.job)
+    seen, left_out = seen_by(context, by, job)
+    spec, answer = _task_answer(context, FoundJob(job.record, seen, ended=job.ended), request)
     return TaskAnswer(show.detailed_task(answer, spec, private=hides_environment(left_out)))
 
 
@@ -238,10 +236,10 @@ async def _stop_task(
     word: str,
     outcome: Literal["failed", "finished"],
 ) -> TaskStateAnswer:
-    found = _active(context, request, word)
+    job = _active(context, request, word)
     command = StopTask(
         by=by,
-        job=found.record.id,
+        job=job.record.id,
         task=request.task,
         instance=request.instance,
         message=request.message,
@@ -249,21 +247,21 @@ async def _stop_task(
         outcome=outcome,
     )
     await context.ask(command)
-    found = context.lookups.job(request.job)
+    job = context.lookups.job(request.job)
     stopped = w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
-    return TaskStateAnswer(_task_answer(context, found, stopped)[1].state)
+    return TaskStateAnswer(_task_answer(context, job, stopped)[1].state)
 
 
 def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> FoundJob:
-    found = context.lookups.job(request.job)
-    task_of(found, request.task)
-    if found.ended:
+    job = context.lookups.job(request.job)
+    task_of(job, request.task)
+    if job.ended:
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} is {found.record.state.value}, so no task of it can be {word}",
+            what=f"job {request.job} is {job.record.state.value}, so no task of it can be {word}",
             fix=f"run the job again: hn job requeue {request.job}",
         )
-    return found
+    return job
 
 
 @verb(OVERSEES)
@@ -278,41 +276,41 @@ async def requeue_task(context: ServerContext, by: User, request: w.TaskIdReques
 @verb(READS)
 async def task_output(context: ServerContext, by: User, request: w.TaskIdRequest) -> OutputAnswer:
     """Show where the output of a task is. The client reads it with its own rights."""
-    found = context.lookups.job(request.job)
-    spec = task_of(found, request.task)
-    check_instance(found, request)
+    job = context.lookups.job(request.job)
+    spec = task_of(job, request.task)
+    check_instance(job, request)
     if spec.kind is not TaskType.BASIC and request.instance is None:
-        count = show.instances_of(found.record, found.spec, request.task)
+        count = show.instances_of(job.record, job.spec, request.task)
         raise BadRequest(
             code="which-instance",
             what=f"task {request.job}.{request.task} is a {_task_kind(spec)} of {count} sub-tasks",
             fix=f"name one, for example {request.job}.{request.task}.1",
         )
     instance = request.instance or 1
-    progress = show.progress_of(found.record, found.spec, request.task)
+    progress = show.progress_of(job.record, job.spec, request.task)
     live = progress.live.get(instance)
-    row = context.lookups.archive.instance(found.record.id, request.task, instance)
+    row = context.lookups.archive.instance(job.record.id, request.task, instance)
     node = live.placement[0][0] if live is not None else (row.node if row is not None else "")
-    state = show.instance_state(found.record, progress, instance)
+    state = show.instance_state(job.record, progress, instance)
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
         return OutputAnswer(None, None, captured=False, captured_path=None, state=state.value)
     if node.startswith(PLACE_MARK):
         if live is None and row is not None and row.outcome.never_began:
             return OutputAnswer(None, None, captured=False, captured_path=None, state=state.value)
         attempt = live.attempt if live is not None else row.attempt if row is not None else 1
-        return output_at_resource(context, by, found, request, instance, attempt, node, state.value)
+        return output_at_resource(context, by, job, request, instance, attempt, node, state.value)
     place = live.placement if live is not None else ((node, ()),)
     record = context.cluster.nodes.get(node)
     remote = record is not None and bool(record.key)
-    kept = output_is_kept(context.state, node, found.record.id)
+    kept = output_is_kept(context.state, node, job.record.id)
     variables = context.engine.settings.environment()
-    paths = output_paths(context.state, context.name, found, request.task, instance, place, variables)
+    paths = output_paths(context.state, context.name, job, request.task, instance, place, variables)
     return OutputAnswer(
         **paths,
         state=state.value,
         requesting_user=by.name,
         remote=remote,
-        removed="" if remote or not found.ended or kept else output_removed(found.record.id),
+        removed="" if remote or not job.ended or kept else output_removed(job.record.id),
     )
 
 
@@ -323,8 +321,8 @@ def _task_kind(task: TaskSpec) -> str:
 @verb(VerbAccess(VerbUsers.OWNER))
 async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> OutputBytesAnswer:
     """Read output on its node, with the rights of the job's user."""
-    found = context.lookups.job(request.job)
-    may_read_output(by, found.record)
+    job = context.lookups.job(request.job)
+    may_read_output(by, job.record)
     where = await task_output(
         context, by, w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
     )
@@ -332,9 +330,9 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     own = getattr(where, request.stream) if request.stream != "captured" else None
     if node.startswith(PLACE_MARK) and context.hand_off is not None:
         span = request.offset, request.limit
-        return await context.hand_off.read(found.record, own or where.captured_path or "", span)
+        return await context.hand_off.read(job.record, own or where.captured_path or "", span)
     if own is not None and own != where.captured_path:
-        return await read_own_file(context, found.record, node, own, (request.offset, request.limit))
+        return await read_own_file(context, job.record, node, own, (request.offset, request.limit))
     if not where.captured:
         why = "wrote all its output to files of its own" if node else f"has not run: it is {where.state}"
         what = f"task {request.job}.{request.task} {why}"
@@ -343,11 +341,11 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     if link is None:
         raise node_away(node)
     span = request.offset, request.limit
-    read = await link.read_output(found.record.id, request.task, request.instance or 1, span)
+    read = await link.read_output(job.record.id, request.task, request.instance or 1, span)
     if read.problem:
         raise NotFound(code="no-output", what=read.problem, fix="see: hn task view")
-    if read.missing and found.ended:
-        raise NotFound(code="no-output", what=output_removed(found.record.id), fix="see: hn job view")
+    if read.missing and job.ended:
+        raise NotFound(code="no-output", what=output_removed(job.record.id), fix="see: hn job view")
     return OutputBytesAnswer(read.data, read.size)
 
 
@@ -358,10 +356,10 @@ async def instance_counts(
     request: InstanceCountsRequest,
 ) -> InstanceCountsAnswer:
     """Divide the instances of a task into parts, and show how many of each are in each state."""
-    found = context.lookups.job(request.job)
-    task_of(found, request.task)
-    total = instances_of(found.record, found.spec, request.task)
-    progress = progress_of(found.record, found.spec, request.task)
+    job = context.lookups.job(request.job)
+    task_of(job, request.task)
+    total = instances_of(job.record, job.spec, request.task)
+    progress = progress_of(job.record, job.spec, request.task)
     return InstanceCountsAnswer(sweep_parts(progress, total, request.parts), total)
 
 
@@ -388,8 +386,8 @@ def sweep_parts(progress: TaskProgress, total: int, parts: int) -> list[SweepPar
 
 def _by_part(spans: Iterable[tuple[int, int]], size: int, number: int) -> Sequence[int]:
     """Return how many numbers of the spans are in each part of `size`, counted from 1."""
-    found = [0] * number
+    counts = [0] * number
     for first, last in spans:
         for part in range((first - 1) // size, min(number - 1, (last - 1) // size) + 1):
-            found[part] += min(last, (part + 1) * size) - max(first, part * size + 1) + 1
-    return found
+            counts[part] += min(last, (part + 1) * size) - max(first, part * size + 1) + 1
+    return counts

@@ -330,8 +330,8 @@ def _path_in(message: str) -> Path:
     It ends at an object with free keys, whose key msgspec does not tell: ``$.values[...]``.
     """
     _, _, path = message.partition(" - at `$")
-    found = _STEP.findall(path.rstrip("`").partition("[...]")[0])
-    return tuple(int(index) if index else name for name, index in found)
+    steps = _STEP.findall(path.rstrip("`").partition("[...]")[0])
+    return tuple(int(index) if index else name for name, index in steps)
 
 
 def without_frames(error: HeadnodeError) -> HeadnodeError:

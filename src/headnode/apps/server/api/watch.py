@@ -77,16 +77,16 @@ def _changed_jobs(context: ServerContext, jobs: list[int], changed: set[int]) ->
     if not jobs:
         raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
     done = not any(JobId(job) in context.cluster.jobs for job in jobs)
-    found = [context.lookups.job(job) for job in jobs if done or job in changed]
-    return WatchAnswer([_watched_job(context, each) for each in found], done)
+    changed_jobs = [context.lookups.job(job) for job in jobs if done or job in changed]
+    return WatchAnswer([_watched_job(context, each) for each in changed_jobs], done)
 
 
-def _watched_job(context: ServerContext, found: FoundJob) -> WatchedJob:
-    expected = expected_object(context, found.record)
-    brief, reason = context.briefs.of(found), context.pending_reason(found.record)
-    known = context.watchers.counts.get(found.record.id)
-    counts = None if known is None else known.of(brief.instances, found.record.run)
-    return job_object(WatchedJob, found.record, brief, reason, counts, expected=expected)
+def _watched_job(context: ServerContext, job: FoundJob) -> WatchedJob:
+    expected = expected_object(context, job.record)
+    brief, reason = context.briefs.of(job), context.pending_reason(job.record)
+    known = context.watchers.counts.get(job.record.id)
+    counts = None if known is None else known.of(brief.instances, job.record.run)
+    return job_object(WatchedJob, job.record, brief, reason, counts, expected=expected)
 
 
 async def _changed_or_waiting(context: ServerContext, jobs: list[int], signal: asyncio.Event) -> None:

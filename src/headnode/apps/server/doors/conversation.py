@@ -185,8 +185,8 @@ class ServedConversation:
 
         size, decoded:  bytes of the submission before them
         """
-        found: list[bytes] = []
-        while len(found) + 1 < MAX_TOGETHER:
+        requests: list[bytes] = []
+        while len(requests) + 1 < MAX_TOGETHER:
             ahead = self._form.arrived(b.SMALL_REQUEST.most - size)
             if ahead is None or not submits_new_job(ahead):
                 break
@@ -194,8 +194,8 @@ class ServedConversation:
             if decoded > b.SMALL_DECODED.most:
                 break
             await self._form.next_size(MAX_REQUEST)
-            found.append(await self._form.read(len(ahead)))
-        return found
+            requests.append(await self._form.read(len(ahead)))
+        return requests
 
     async def _answer_together(self, requests: list[bytes]) -> None:
         """Carry out submissions in their order, with one commit if possible; send the answers in that order.

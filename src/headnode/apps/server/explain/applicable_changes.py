@@ -132,8 +132,8 @@ def _searched(snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
             plan = snapshot.policy(snapshot.order(asked)) if time.monotonic() < end else None
             asked = search.send(plan)
     except StopIteration as ended:
-        found: Suggestions = ended.value
-        return found
+        suggestions: Suggestions = ended.value
+        return suggestions
 
 
 async def start_by_limits(context: ServerContext, snapshot: PolicySnapshot) -> Instant | None:

@@ -120,7 +120,7 @@ def _candidates(
     first = context.cluster.next_job
     submitted = {event.job - first: event for event in events if isinstance(event, JobSubmitted)}
     specs = linked(described.specs, described.links, first)
-    found = []
+    candidates = []
     for number, spec in enumerate(specs):
         inside = [
             _wait(f"job {parent - first + 1} of the file to {condition_words(condition)}")
@@ -128,8 +128,8 @@ def _candidates(
             if parent >= first
         ]
         waits = (*_waits(context, spec, submitted[number].waits_for), *inside)
-        found.append(_DryRunJob(described.specs[number], waits, None, written))
-    return found
+        candidates.append(_DryRunJob(described.specs[number], waits, None, written))
+    return candidates
 
 
 def _waits(context: ServerContext, spec: JobSpec, waits_for: tuple[int, ...]) -> Iterator[Reason]:
@@ -154,23 +154,21 @@ def _created_before(context: ServerContext, by: User, request: w.SubmitJobReques
     return _DryRunJob(spec, tuple(_waits(context, spec, waits_for)), found.record.id, written=True)
 
 
-def _refuse_change(context: ServerContext, by: User, found: FoundJob, spec: JobSpec) -> None:
+def _refuse_change(context: ServerContext, by: User, job: FoundJob, spec: JobSpec) -> None:
     """Refuse a job that cannot be submitted, or not with these options, because of its state or its owner."""
     fields = tuple(
-        name for name in JobSpec.__struct_fields__ if getattr(found.spec, name) != getattr(spec, name)
+        name for name in JobSpec.__struct_fields__ if getattr(job.spec, name) != getattr(spec, name)
     )
     if fields:
-        archived = found.record if found.ended else None
+        archived = job.record if job.ended else None
         known = users_named(by, (spec,))
-        change = ModifyJob(
-            by=by, job=found.record.id, spec=spec, fields=fields, archived=archived, known=known
-        )
+        change = ModifyJob(by=by, job=job.record.id, spec=spec, fields=fields, archived=archived, known=known)
         decide(context.cluster, change, context.now())
     else:
-        refuse_submitted(found)
-    if not found.ended:  # one that is over was brought back by the change
+        refuse_submitted(job)
+    if not job.ended:  # one that is over was brought back by the change
         parents = context.lookups.ended_parents(spec)
-        decide(context.cluster, SubmitJob(by=by, job=found.record.id, parents=parents), context.now())
+        decide(context.cluster, SubmitJob(by=by, job=job.record.id, parents=parents), context.now())
 
 
 def _held(spec: JobSpec, now: float) -> bool:

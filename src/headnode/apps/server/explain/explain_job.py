@@ -132,8 +132,8 @@ def deadline_object(
     )
 
 
-async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
-    record, spec = found.record, found.spec
+async def _queued(context: ServerContext, by: User, job: FoundJob) -> Object:
+    record, spec = job.record, job.spec
     by = changer(record, by)
     snapshot = await snapshot_with(
         context,
@@ -144,7 +144,7 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
     if outside:
         return answer | outside_queue(answer, outside, context.cluster.queue.held.get(record.id), record.id)
     if record.state is JobState.RESUMING:  # nothing that it asks for can be changed
-        reasons = _resume_reasons(context, found, answer)
+        reasons = _resume_reasons(context, job, answer)
         return answer | {"reasons": reasons, "expected": await expected_start(context, record)}
     room = room_of_queued(context.cluster, spec, by)
 
@@ -156,16 +156,16 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
     return answer | {"expected": await expected_start(context, record)}
 
 
-def _resume_reasons(context: ServerContext, found: FoundJob, answer: Object) -> list[ReasonObject]:
+def _resume_reasons(context: ServerContext, job: FoundJob, answer: Object) -> list[ReasonObject]:
     """Return why a suspended job does not go on: what others have of its nodes, and what else there is."""
-    own = [reason_object(reason) for reason in context.missing_to_resume(found.record)]
+    own = [reason_object(reason) for reason in context.missing_to_resume(job.record)]
     about_nodes = (Why.PROCESSORS, Why.NODE)
     return own + [reason for reason in answer["reasons"] if reason.kind not in about_nodes]
 
 
-async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
+async def _draft(context: ServerContext, by: User, job: FoundJob) -> Object:
     """Say what would become of a job if it was submitted now."""
-    record, spec = found.record, found.spec
+    record, spec = job.record, job.spec
     by = changer(record, by)
     parents = context.lookups.ended_parents(spec)
     try:
@@ -199,9 +199,9 @@ async def helpful_changes(
     """Return what would let the job start now or sooner, each with the way to do it."""
     if planned_start(snapshot.plan, snapshot.view, snapshot.subject).now:
         return {}
-    found = await found_changes(context, snapshot, room)
-    offers = [_change(offer, snapshot, way(offer)) for offer in found.offers]
-    return {"changes": offers, "searched": True, "incomplete": found.cut}
+    changes = await found_changes(context, snapshot, room)
+    offers = [_change(offer, snapshot, way(offer)) for offer in changes.offers]
+    return {"changes": offers, "searched": True, "incomplete": changes.cut}
 
 
 async def latest_start(context: ServerContext, snapshot: PolicySnapshot) -> Object:
@@ -263,23 +263,23 @@ def outside_queue(answer: Object, outside: list[Reason], held: Instant | None, j
 
 def would_be_handed(resource: str) -> Reason:
     """Return what would become of a job for a resource."""
-    words = f"it would be handed over to {resource}, whose scheduler decides when it starts"
-    return Reason(Why.RESOURCE, words, resource)
+    sentence = f"it would be handed over to {resource}, whose scheduler decides when it starts"
+    return Reason(Why.RESOURCE, sentence, resource)
 
 
-def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[WaitingTask]:
-    run = found.record.run
-    if run is None or found.record.state is not JobState.RUNNING:
+def _waiting_tasks(context: ServerContext, job: FoundJob) -> list[WaitingTask]:
+    run = job.record.run
+    if run is None or job.record.state is not JobState.RUNNING:
         return []
     waiting: list[WaitingTask] = []
     for index, progress in enumerate(run.tasks):
         if not progress.queued or len(waiting) == MAX_TASKS:
             continue
-        reasons = task_reasons(context.cluster, found.record, index)
+        reasons = task_reasons(context.cluster, job.record, index)
         waiting.append(
             WaitingTask(
                 task=index + 1,
-                name=found.spec.tasks[index].name,
+                name=job.spec.tasks[index].name,
                 instance=next(iter(progress.queued)),
                 waiting=len(progress.queued),
                 reasons=[ReasonObject(each.why, each.text, each.what) for each in reasons],

@@ -45,15 +45,15 @@ def holders_of(
     Cost:  O(nodes + shares of running jobs).
     """
     busy = _busy_nodes(view, request, reasons)
-    found: dict[str, list[NodeHolder]] = {name: [] for name in busy}
+    holders: dict[str, list[NodeHolder]] = {name: [] for name in busy}
     owners = context.cluster.jobs
     for running in view.running if busy else ():
         for node, processors in running.allocation:
-            if node in found:
+            if node in holders:
                 owner = owners[running.job].owner if running.job in owners else ""
                 until = known_instant(running.end)
-                found[node].append(NodeHolder(running.job, processors, until, owner))
-    return {node: (_largest(jobs), max(0, len(jobs) - MAX_HOLDERS)) for node, jobs in found.items()}
+                holders[node].append(NodeHolder(running.job, processors, until, owner))
+    return {node: (_largest(jobs), max(0, len(jobs) - MAX_HOLDERS)) for node, jobs in holders.items()}
 
 
 def _busy_nodes(view: View, request: JobRequest, reasons: Sequence[Reason]) -> list[str]:

@@ -130,14 +130,14 @@ class ActivationFilters:
             )
             if returned.answer.ran:
                 walk.ran(paper)
-            found = activation_verdict(returned.answer, phase, each.rules)
-            if found is not ActivationVerdict.START:
+            result = activation_verdict(returned.answer, phase, each.rules)
+            if result is not ActivationVerdict.START:
                 await self._filter_caller.undo(walk.to_undo(), record.id, seconds, offered)
                 return replace(
                     verdict,
-                    verdict=found,
+                    verdict=result,
                     filter=each.name,
-                    words=activation_outcome(each, found, returned.answer, seconds),
+                    words=activation_outcome(each, result, returned.answer, seconds),
                     hold=Seconds(settings.number("DefaultHoldDuration")),
                 )
         if walk.called:

@@ -109,13 +109,13 @@ def read_document(paper: bytes, form: FilterDialect) -> JobSpec:
 
 def _without_about(paper: bytes) -> bytes:
     try:
-        found = msgspec.json.decode(paper)
+        document = msgspec.json.decode(paper)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadRequest(code="filter-paper", what=f"the filter's output is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadRequest(code="filter-paper", what="the filter's output is not a JSON object")
-    found.pop(ABOUT, None)
-    return msgspec.json.encode(found)
+    document.pop(ABOUT, None)
+    return msgspec.json.encode(document)
 
 
 class FilterCaller:

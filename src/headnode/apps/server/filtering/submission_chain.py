@@ -264,10 +264,10 @@ class SubmissionFilters(SubmissionChain):
             )
             if returned.answer.ran:
                 walk.ran(paper)
-            found = submission_verdict(returned.answer)
-            if found is SubmissionVerdict.FAILED:
+            verdict = submission_verdict(returned.answer)
+            if verdict is SubmissionVerdict.FAILED:
                 return FilteredJob(spec, walk, submission_failure(each, returned.answer, seconds))
-            if found is SubmissionVerdict.CHANGED:
+            if verdict is SubmissionVerdict.CHANGED:
                 try:
                     spec = await changed_spec(spec, paper, returned.paper, each.dialect)
                 except Refused as no:
@@ -319,8 +319,8 @@ class SubmissionFilters(SubmissionChain):
 
 def _is_alive(context: ServerContext, job: JobId) -> bool:
     """Whether a job is in the queue, or was: what is canceled in its validation never came there."""
-    found = context.lookups.record(job)
-    return found is not None and not found.unvalidated
+    record = context.lookups.record(job)
+    return record is not None and not record.unvalidated
 
 
 def _validating(record: JobRecord) -> "ExportedJob":

@@ -29,14 +29,14 @@ def lanes(workload: Workload, starts: Sequence[float], processors: int) -> list[
     """
     free = _FreeLanes(processors)
     running: list[tuple[float, int]] = []
-    found: list[Sequence[ProcessorStrip]] = [()] * len(starts)
+    strips: list[Sequence[ProcessorStrip]] = [()] * len(starts)
     for place in sorted(range(len(starts)), key=starts.__getitem__):
         start = starts[place]
         while running and running[0][0] <= start:
-            free.give(found[heappop(running)[1]])
-        found[place] = free.take(workload.processors[place])
+            free.give(strips[heappop(running)[1]])
+        strips[place] = free.take(workload.processors[place])
         heappush(running, (start + workload.run_times[place], place))
-    return found
+    return strips
 
 
 def strips_on(

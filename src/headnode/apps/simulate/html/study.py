@@ -203,10 +203,10 @@ def headlines(findings: Sequence[PolicyFinding]) -> Iterator[str]:
             yield _compared(first.outcome, other.outcome, other.difference)
 
 
-def _alone(found: PolicyFinding) -> str:
-    figures, middle = found.outcome.figures, spread(found.waits)
+def _alone(finding: PolicyFinding) -> str:
+    figures, middle = finding.outcome.figures, spread(finding.waits)
     return (
-        f"Under {found.outcome.name}, jobs wait {duration(figures.mean_wait)} on average, half of them no "
+        f"Under {finding.outcome.name}, jobs wait {duration(figures.mean_wait)} on average, half of them no "
         f"longer than {duration(middle.median)} and nine in ten no longer than {duration(middle.ninth)}; "
         f"{percent(figures.utilisation)} of the processors are in use."
     )

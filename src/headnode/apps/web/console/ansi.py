@@ -47,11 +47,11 @@ def styled(output: str, on: Attributes | None = None) -> list[StyledText]:
     pieces: list[StyledText] = []
     on = {} if on is None else on
     at = 0
-    for found in _SEQUENCE.finditer(output):
-        _add(pieces, on, output[at : found.start()])
-        if found[1] is not None:
-            _apply(on, found[1])
-        at = found.end()
+    for sequence in _SEQUENCE.finditer(output):
+        _add(pieces, on, output[at : sequence.start()])
+        if sequence[1] is not None:
+            _apply(on, sequence[1])
+        at = sequence.end()
     _add(pieces, on, output[at:])
     return pieces
 

@@ -59,14 +59,14 @@ def _by_itself(standby: HeadAnswer) -> str:
 
 async def _lately(visit: Visit, newest: int) -> list[Model]:
     """Return the takeovers and changes of standby heads among the newest events, the newest first."""
-    after, found = max(0, newest - EVENTS_AT_ONCE * MAX_ASKED), list[HeadAnswer]()
+    after, events = max(0, newest - EVENTS_AT_ONCE * MAX_ASKED), list[HeadAnswer]()
     for _ in range(MAX_ASKED):
         page = await visit.ask("events", after=after, types=list(_WHAT), limit=1000)
-        found += page["events"]
+        events += page["events"]
         after = page["after"]
         if after >= newest:
             break
-    return [{"at": each["at"], "what": event_words(each)} for each in found[: -SHOWN - 1 : -1]]
+    return [{"at": each["at"], "what": event_words(each)} for each in events[: -SHOWN - 1 : -1]]
 
 
 def event_words(event: HeadAnswer) -> str:

@@ -40,7 +40,7 @@ async def failures_of(visit: Visit, job: HeadAnswer, *, may_read: bool) -> list[
     failed: list[HeadAnswer] = (
         await visit.ask("tasks", job=job["id"], states=["Failed"], limit=FAILED_SHOWN)
     )["tasks"]
-    found = []
+    failures = []
     for task in failed:
         one = task
         if "instances" in task:
@@ -50,19 +50,19 @@ async def failures_of(visit: Visit, job: HeadAnswer, *, may_read: bool) -> list[
         if may_read:
             which = OutputOf(job["id"], one["task"], one["instance"])
             output = await output_of(visit, which, END_OF_OUTPUT // 4)
-        found.append({"task": one, "output": output})
-    return found
+        failures.append({"task": one, "output": output})
+    return failures
 
 
 def advice(job: HeadAnswer, failed: Iterable[HeadAnswer]) -> list[Model]:
     """Return what to change, in sentences; with options where a press may submit the job so again."""
-    found: dict[str, Model] = {}
+    by_task: dict[str, Model] = {}
     for task in failed:
         for one in _about(job, task):
-            found.setdefault(one["text"], one)
-    if not found:
+            by_task.setdefault(one["text"], one)
+    if not by_task:
         return [_point("Its last lines say more. Change the command or its input, then run it again.")]
-    return list(found.values())
+    return list(by_task.values())
 
 
 def _about(job: HeadAnswer, task: HeadAnswer) -> list[Model]:

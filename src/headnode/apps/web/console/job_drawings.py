@@ -43,8 +43,10 @@ def boxes_of(tasks: Sequence[HeadAnswer]) -> dict[str, TaskBox]:
         numbers[key].append(number)
         waits[key] |= dict.fromkeys(task.get("depends_on") or ())
     return {
-        key: TaskBox(key, tuple(found), tuple(name for name in waits[key] if name in numbers and name != key))
-        for key, found in numbers.items()
+        key: TaskBox(
+            key, tuple(matches), tuple(name for name in waits[key] if name in numbers and name != key)
+        )
+        for key, matches in numbers.items()
     }
 
 
@@ -139,8 +141,8 @@ def _line(begin: tuple[float, float], end: tuple[float, float]) -> str:
 
 def _state(box: TaskBox, states: Mapping[int, str]) -> str:
     """Return the state of a box: a failure in it, or else what goes on."""
-    found = Counter(states.get(number, "queued") for number in box.numbers)
-    return next((state for state in _ORDER if found[state]), "queued")
+    counts = Counter(states.get(number, "queued") for number in box.numbers)
+    return next((state for state in _ORDER if counts[state]), "queued")
 
 
 TIMES_WIDTH: Final = 640.0
@@ -188,12 +190,12 @@ def timeline(job: HeadAnswer, now: float, history: Iterable[HeadAnswer] = ()) ->
         "parts": [
             {
                 "kind": kind,
-                "words": f"{words}: {duration(until - since)}",
+                "words": f"{title}: {duration(until - since)}",
                 "since": since,
                 "x": round((since - begun) * scale, 2),
                 "width": round((until - since) * scale, 2),
             }
-            for kind, words, since, until in phases
+            for kind, title, since, until in phases
             if until > since
         ],
         "now": None if ended else round((now - begun) * scale, 2),
@@ -212,20 +214,20 @@ def timeline(job: HeadAnswer, now: float, history: Iterable[HeadAnswer] = ()) ->
 
 def _history_phases(job: HeadAnswer, now: float, history: Iterable[HeadAnswer]) -> Iterator[Phase]:
     """Yield the phases that a history tells of."""
-    kind, words, since = "", "", 0.0
+    kind, title, since = "", "", 0.0
     for entry in history:
         following = next(
             ((to, name) for begins, to, name in _PHASES if to and entry["text"].startswith(begins)), None
         )
         if entry["text"].startswith("Hold") and "released by" in entry["text"]:
             following = ("waited", "waiting") if kind == "held" else None
-        if following is None or following == (kind, words) or (following[0] == "held" and kind == "set-up"):
+        if following is None or following == (kind, title) or (following[0] == "held" and kind == "set-up"):
             continue
         if kind and kind != "over":
-            yield Phase(kind, words, since, entry["at"])
-        (kind, words), since = following, entry["at"]
+            yield Phase(kind, title, since, entry["at"])
+        (kind, title), since = following, entry["at"]
     if kind and kind != "over":
-        yield Phase(kind, words, since, job["ended"] or now)
+        yield Phase(kind, title, since, job["ended"] or now)
 
 
 def _from_times(job: HeadAnswer, now: float) -> list[Phase]:

@@ -77,8 +77,8 @@ def _label(key: str) -> str:
     >>> _label("run_time"), _label("processors_per_gpu")
     ('Run time', 'Processors per GPU')
     """
-    words = key.replace("_", " ").replace("gpu", "GPU")
-    return words[:1].upper() + words[1:]
+    label = key.replace("_", " ").replace("gpu", "GPU")
+    return label[:1].upper() + label[1:]
 
 
 def form_model(values: Mapping[str, str], *, oversees: bool, more: bool = False) -> Model:

@@ -137,11 +137,11 @@ async def follow_output(visit: Visit) -> Response:
 
 async def search_output(visit: Visit, output: OutputOf, word: str, begin: int) -> Model:
     """Return the lines with a text from an offset on, and where a search goes on that is not at the end."""
-    found: list[Model] = []
+    matches: list[Model] = []
     at, rest, size = begin, b"", begin + 1
     problem: HeadAnswer = {"what": "", "fix": ""}
     try:
-        while at < size and at - begin < MAX_SEARCHED and len(found) < MAX_LINES:
+        while at < size and at - begin < MAX_SEARCHED and len(matches) < MAX_LINES:
             data, size = await output.read(visit, at, PIECE)
             if not data:
                 break
@@ -151,15 +151,19 @@ async def search_output(visit: Visit, output: OutputOf, word: str, begin: int) -
             rest = b"" if at >= size or len(lines[-1]) > PIECE else lines.pop()
             for line in lines:
                 if word.lower() in (text := line.decode(errors="replace")).lower():
-                    found.append(
+                    matches.append(
                         {"at": line_at, "text": _around(text, word), "where": size_of_bytes(line_at)}
                     )
                 line_at += len(line) + 1
     except HeadnodeError as error:
         problem = {"what": error.what, "fix": error.fix}
     return {
-        "lines": found[:MAX_LINES],
-        "next": found[MAX_LINES]["at"] if len(found) > MAX_LINES else at - len(rest) if at < size else None,
+        "lines": matches[:MAX_LINES],
+        "next": matches[MAX_LINES]["at"]
+        if len(matches) > MAX_LINES
+        else at - len(rest)
+        if at < size
+        else None,
         "searched": at - begin,
         "size": size,
         "problem": problem,

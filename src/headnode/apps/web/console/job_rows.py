@@ -61,15 +61,15 @@ COLUMNS: Final = {
 USUAL: Final = ("id", "name", "owner", "project", "tasks", "size", "time", "remark")
 
 
-def chosen_columns(words: Iterable[str]) -> list[str]:
+def chosen_columns(names: Iterable[str]) -> list[str]:
     """Return the columns that were chosen, in the order of the table; the usual ones if none is known."""
-    chosen = set(words) & set(COLUMNS)
+    chosen = set(names) & set(COLUMNS)
     return ["id", *(word for word in COLUMNS if word in (chosen or USUAL) and word != "id")]
 
 
-def columns_named(words: Iterable[str]) -> list[dict[str, str]]:
+def columns_named(names: Iterable[str]) -> list[dict[str, str]]:
     """Return columns as a table needs them."""
-    return [{"word": word, "title": COLUMNS[word].title} for word in words]
+    return [{"word": word, "title": COLUMNS[word].title} for word in names]
 
 
 def job_row(job: HeadAnswer, now: float) -> Model:

@@ -109,11 +109,11 @@ async def show_output(visit: Visit) -> Model:
     if not model["may_read"] or stream not in STREAMS:
         return model
     if find:
-        found = await search_output(visit, output, find, at or 0)
-        following = visit.here(at=found["next"]) if found["next"] is not None else None
-        lines = [{**line, "path": visit.here(find=None, at=line["at"])} for line in found["lines"]]
+        matches = await search_output(visit, output, find, at or 0)
+        following = visit.here(at=matches["next"]) if matches["next"] is not None else None
+        lines = [{**line, "path": visit.here(find=None, at=line["at"])} for line in matches["lines"]]
         return model | {
-            "found": found | {"lines": lines, "following": following, "first": visit.here(at=None)}
+            "found": matches | {"lines": lines, "following": following, "first": visit.here(at=None)}
         }
     part = await output_of(visit, output, MAX_IN_PAGE, at)
     earlier = max(0, part["begin"] - MAX_IN_PAGE)

@@ -173,8 +173,8 @@ async def _sorted_page(visit: Visit, asked: dict[str, Any], order: SortOrder) ->
             "group": answer.get("group"),
         }
 
-    words = f"sorted for {visit.you['user']} {sorted(asked.items(), key=str)} {order} {skip}"
-    return cast("Model", await visit.kept(words, SORTED_KEPT, find))
+    key = f"sorted for {visit.you['user']} {sorted(asked.items(), key=str)} {order} {skip}"
+    return cast("Model", await visit.kept(key, SORTED_KEPT, find))
 
 
 def _chips(visit: Visit, counts: Mapping[str, int]) -> list[Model]:
@@ -255,10 +255,10 @@ async def _chosen(visit: Visit) -> list[HeadAnswer]:
     """Return the jobs whose boxes are ticked, or with `all` those that fit the address."""
     if visit.query.get("all"):
         return list((await visit.ask("jobs", **question(visit), limit=MAX_AT_ONCE))["jobs"])
-    found = []
+    chosen = []
     for job in numbers(visit.request.query_params.getlist("job"))[:MAX_AT_ONCE]:
-        found.append(as_listed((await visit.ask("job", job=job))["job"]))
-    return found
+        chosen.append(as_listed((await visit.ask("job", job=job))["job"]))
+    return chosen
 
 
 async def act_on_jobs(visit: Visit, form: FormData) -> GoTo:

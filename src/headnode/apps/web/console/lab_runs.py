@@ -146,7 +146,7 @@ async def _output_of(arguments: Sequence[str], directory: Path) -> bytes:
     )
     try:
         async with asyncio.timeout(LONGEST):
-            output, words = await child.communicate()
+            output, errors = await child.communicate()
     except TimeoutError:
         raise Unavailable(
             code="lab",
@@ -159,7 +159,7 @@ async def _output_of(arguments: Sequence[str], directory: Path) -> bytes:
                 child.kill()
             await child.wait()
     if child.returncode:
-        reason = words.decode(errors="replace").strip().removeprefix("hn: ")
+        reason = errors.decode(errors="replace").strip().removeprefix("hn: ")
         raise Unavailable(code="lab", what=reason[-1000:] or "the replay failed", fix="choose another period")
     return output
 

@@ -74,10 +74,10 @@ def classes_of(nodes: Iterable[HeadAnswer]) -> dict[str, str]:
 def in_rows(bars: Iterable[PlannedBar], by: str, nodes: Sequence[HeadAnswer]) -> dict[str, list[PlannedBar]]:
     """Return the bars of each row; a row of nodes or classes is there without a bar, too."""
     if by in ("owner", "project"):
-        found: dict[str, list[PlannedBar]] = {}
+        by_row: dict[str, list[PlannedBar]] = {}
         for bar in bars:
-            found.setdefault(bar.job[by] or "none", []).append(bar)
-        return dict(sorted(found.items()))
+            by_row.setdefault(bar.job[by] or "none", []).append(bar)
+        return dict(sorted(by_row.items()))
     classes = classes_of(nodes)
     names: Iterable[str] = sorted(set(classes.values())) if by == "class" else classes
     rows: dict[str, list[PlannedBar]] = {name: [] for name in names}
@@ -136,7 +136,7 @@ class Series(NamedTuple):
     dashed: bool = False
 
 
-def chart(name: str, x: Sequence[float], lines: Sequence[Series], words: str, **more: float | str) -> Model:
+def chart(name: str, x: Sequence[float], lines: Sequence[Series], caption: str, **more: float | str) -> Model:
     """Return what a page needs to draw lines over `x`, and to show them as a table.
 
     more:  `top`, the least height; `now`, an instant that is marked; `unit`, of `x` if it is no time;
@@ -145,7 +145,7 @@ def chart(name: str, x: Sequence[float], lines: Sequence[Series], words: str, **
     rows = range(0, len(x), max(1, ROWS_EVERY if len(x) > 4 * ROWS_EVERY else 1))
     return {
         "name": name,
-        "words": words,
+        "words": caption,
         "data": {"x": x, "series": [line._asdict() for line in lines], **more},
         "columns": [line.label for line in lines],
         "unit": more.get("unit", ""),
@@ -254,9 +254,9 @@ async def node_chart(visit: Visit, node: str, running: Iterable[HeadAnswer], pro
     spans += [ProcessorSpan(job["started"], visit.now, 1) for job in running if job["started"] is not None]
     values = mean_in_use(spans, began, steps, until=visit.now)
     mean = sum(values) / len(values)
-    words = f"{mean:.1f} jobs ran at a time over the last 24 hours, on {processors} processors."
+    caption = f"{mean:.1f} jobs ran at a time over the last 24 hours, on {processors} processors."
     x = [began + step * STEP for step in range(steps)]
-    return chart("node", x, (Series("Jobs", values, "running", filled=True),), words, now=visit.now)
+    return chart("node", x, (Series("Jobs", values, "running", filled=True),), caption, now=visit.now)
 
 
 async def _newest_ended(visit: Visit) -> list[HeadAnswer]:

@@ -270,8 +270,8 @@ def as_file(request: HeadAnswer, dialect: str, now: float) -> Model:
         text, report = convert(request["jobfile"], how, dialect)[2]
     else:
         text, report = write(read_terms(request["terms"], request["tasks"], now=_instant(now)), dialect)
-    words = text.decode() if isinstance(text, bytes) else text
-    return {"dialect": dialect, "text": words, "report": [_item(each) for each in report]}
+    content = text.decode() if isinstance(text, bytes) else text
+    return {"dialect": dialect, "text": content, "report": [_item(each) for each in report]}
 
 
 def _item(each: Any) -> HeadAnswer:

@@ -110,17 +110,17 @@ def _end(start: float | None, limit: float | None) -> float:
 
 def to_do(cluster: HeadAnswer, nodes: list[HeadAnswer]) -> list[Model]:
     """Return what needs an administrator, each with where to do it."""
-    found = []
+    items = []
     for node in nodes:
         path = f"/nodes/{node['name']}"
         if node["state"] == "Pending":
-            found.append(_link(f"Node {node['name']} waits to be approved.", path))
+            items.append(_link(f"Node {node['name']} waits to be approved.", path))
         elif node["state"] == "Unreachable":
-            found.append(_link(f"Node {node['name']} is not reached.", path))
+            items.append(_link(f"Node {node['name']} is not reached.", path))
         for drain in node["drains"][:1]:
             reason = drain["reason"] or drain["cause"]
             how = "is drained" if node["state"] == "Drained" else "is being drained"
-            found.append(_link(f"Node {node['name']} {how}: {reason}.", path))
+            items.append(_link(f"Node {node['name']} {how}: {reason}.", path))
     troubles = {
         "/settings": [cluster["policy_problem"], cluster["licence_problem"], cluster["notices"]["problem"]],
         "/templates": [
@@ -141,20 +141,20 @@ def to_do(cluster: HeadAnswer, nodes: list[HeadAnswer]) -> list[Model]:
         ],
         "/audit": cluster["journal"]["damage"],
     }
-    found += [_link(text, "/settings") for text in disk_trouble(cluster["state_directory"])]
-    return found + [_link(text, path) for path, texts in troubles.items() for text in texts if text]
+    items += [_link(text, "/settings") for text in disk_trouble(cluster["state_directory"])]
+    return items + [_link(text, path) for path, texts in troubles.items() for text in texts if text]
 
 
 def disk_trouble(directory: str) -> list[str]:
     """Return what to say of the disk of the head's state, if it runs out; nothing if it cannot be seen."""
     try:
-        found = os.statvfs(directory)
+        disk = os.statvfs(directory)
     except OSError:
         return []
-    share = found.f_bavail / found.f_blocks if found.f_blocks else 1.0
+    share = disk.f_bavail / disk.f_blocks if disk.f_blocks else 1.0
     if share >= MIN_DISK:
         return []
-    free = size_of_bytes(found.f_bavail * found.f_frsize)
+    free = size_of_bytes(disk.f_bavail * disk.f_frsize)
     return [f"The disk of the head's state has {free} free, {share:.0%}."]
 
 

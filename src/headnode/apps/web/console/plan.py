@@ -134,14 +134,14 @@ async def _jobs(visit: Visit) -> tuple[list[HeadAnswer], list[HeadAnswer]]:
     """Return the running jobs, and the newest that have ended, the latest first."""
 
     async def running() -> list[HeadAnswer]:
-        found: list[HeadAnswer] = []
+        bars: list[HeadAnswer] = []
         before = None
-        while len(found) < MAX_RUNNING:
+        while len(bars) < MAX_RUNNING:
             answer = await visit.ask("jobs", states=["Running"], limit=AT_ONCE, before=before)
-            found += map(_drawn_fields, answer["jobs"])
+            bars += map(_drawn_fields, answer["jobs"])
             if (before := answer["more"]) is None:
                 break
-        return found
+        return bars
 
     async def ended() -> list[HeadAnswer]:
         answer = await visit.ask("jobs", states=ENDED_STATES, limit=PAST_JOBS)

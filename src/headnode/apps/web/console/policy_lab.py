@@ -176,9 +176,9 @@ def charts_of(run: LabRun) -> list[Model]:
         chart("used", times, lines(lambda each: each.used), "Processors in use over time", unit=unit),
     ]
     if all(minutes):
-        words = "The wait, in minutes, that a part of the jobs did not exceed"
+        caption = "The wait, in minutes, that a part of the jobs did not exceed"
         line = lines(lambda each: [round(wait / 60, 2) for wait in each.waits])
-        charts.append(chart("waits", list(SHARES), line, words, unit="% of the jobs", parts=1))
+        charts.append(chart("waits", list(SHARES), line, caption, unit="% of the jobs", parts=1))
     return charts
 
 

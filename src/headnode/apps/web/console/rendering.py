@@ -58,19 +58,19 @@ def instant_exact(at: float, now: float) -> str:
 
 def with_times(text: object, now: float) -> Markup:
     """Return a text of lines as `shown_lines`, each instant in it as a time in the zone of the reader."""
-    found, end = [], 0
+    pieces, end = [], 0
     for match in _INSTANT.finditer(str(text)):
         try:
             at = datetime.fromisoformat(match[0]).timestamp()
             times = iso(at), instant_short(at, now)
         except (ValueError, OverflowError):
             continue  # of a name that only looks like one
-        found += [
+        pieces += [
             shown_lines(str(text)[end : match.start()]),
             Markup('<time datetime="{0}" title="{0}" data-clock>{1}</time>').format(*times),
         ]
         end = match.end()
-    return Markup().join([*found, shown_lines(str(text)[end:])])
+    return Markup().join([*pieces, shown_lines(str(text)[end:])])
 
 
 def count(number: int) -> str:
@@ -130,10 +130,10 @@ def render(visit: Visit, template: str, model: Model, status: int = 200) -> Resp
     """Return a page, or its data when the address asks for that."""
     if visit.wants_json:
         return Response(msgspec.json.encode(model), status, media_type="application/json")
-    found = templates().get_template(template)
+    page = templates().get_template(template)
     title = str(model.get("title", "Headnode"))
     headers = {"content-security-policy": policy_with_nonce(visit.nonce)} if visit.nonce else None
-    return HTMLResponse(found.render(visit=visit, page=model, title=title, now=visit.now), status, headers)
+    return HTMLResponse(page.render(visit=visit, page=model, title=title, now=visit.now), status, headers)
 
 
 def plain_text(data: bytes, name: str) -> Response:

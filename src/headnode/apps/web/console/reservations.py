@@ -28,12 +28,12 @@ AT_END: Final = (
 
 async def show_reservations(visit: Visit) -> Model:
     """Return all reservations, and the empty form."""
-    found = (await visit.ask("reservations"))["reservations"]
+    reservations = (await visit.ask("reservations"))["reservations"]
     return {
         "title": "Reservations",
         "rows": [
             {**each, "for": reservation_row(each)["For"], "facts": list(reservation_view(each).items())}
-            for each in found
+            for each in reservations
         ],
         "at_end": AT_END,
         "filled": {},

@@ -197,8 +197,8 @@ class MessagesForNextPage:
 
     def take(self, request: Request) -> list[PageMessage]:
         """Return the message for a browser, once."""
-        found = self._kept.pop(request.cookies.get(MESSAGE_COOKIE, ""), None)
-        return [] if found is None else [found[1]]
+        message = self._kept.pop(request.cookies.get(MESSAGE_COOKIE, ""), None)
+        return [] if message is None else [message[1]]
 
 
 class ConsoleSite:
@@ -211,7 +211,7 @@ class ConsoleSite:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of all pages and actions."""
-        found: list[BaseRoute] = [
+        routes: list[BaseRoute] = [
             Mount(STATIC_ADDRESS, StaticFiles(directory=STATIC)),
             Route("/login", log_in),
             Route("/jobs/{job:int}/tasks/{task:int}/output.part", self._file(follow_output)),
@@ -219,9 +219,9 @@ class ConsoleSite:
         ]
         for page in PAGES:
             path = "/index" if page.path == "/" else page.path
-            found += [Route(f"{path}.json", self._page(page)), Route(page.path, self._page(page))]
-        found += [Route(each.path, self._action(each), methods=["POST"]) for each in ACTIONS]
-        return [*found, Route("/{path:path}", self._nothing)]
+            routes += [Route(f"{path}.json", self._page(page)), Route(page.path, self._page(page))]
+        routes += [Route(each.path, self._action(each), methods=["POST"]) for each in ACTIONS]
+        return [*routes, Route("/{path:path}", self._nothing)]
 
     async def _nothing(self, request: Request) -> Response:
         """Answer an address without a page: with a page to browsers, as the REST API to programs."""

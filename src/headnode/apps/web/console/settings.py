@@ -52,8 +52,8 @@ async def page_of_limits(visit: Visit) -> Model:
 async def page_of_shares(visit: Visit) -> list[Model]:
     """Return the shares of projects and users, each project before its users; none without weights."""
     answer = await visit.ask("shares", limit=LIMITS_SHOWN)
-    found = [*answer["projects"], *answer["users"]] if answer["weighted"] else []
-    return [dict(share_row(each)) for each in sorted(found, key=share_place)]
+    rows = [*answer["projects"], *answer["users"]] if answer["weighted"] else []
+    return [dict(share_row(each)) for each in sorted(rows, key=share_place)]
 
 
 async def show_settings(visit: Visit) -> Model:
@@ -229,12 +229,12 @@ def _template(template: Any, text: str, report: list[Any], form: str) -> Model:
 async def store_template(visit: Visit, form: FormData) -> GoTo | FormAgain:
     """Store a template from its text."""
     text = form.get("text")
-    words = text if isinstance(text, str) else ""
+    content = text if isinstance(text, str) else ""
     try:
-        answer = await visit.ask("set_template", text=words)
+        answer = await visit.ask("set_template", text=content)
     except HeadnodeError as error:
         problem = {"what": error.what, "fix": error.fix}
-        return FormAgain("template.html", _template(None, words, [], "toml") | {"error": problem})
+        return FormAgain("template.html", _template(None, content, [], "toml") | {"error": problem})
     lost = "; ".join(f"{item['where']}: {item['what']}" for item in answer["report"][:5])
     message = f"Template {answer['template']['name']} is stored."
     return GoTo("/templates", PageMessage(message, "warning" if lost else "", lost))

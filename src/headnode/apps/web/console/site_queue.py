@@ -15,8 +15,8 @@ _ENDS: Final = {"COMPLETED": "finished", "CANCELLED": "canceled"}
 
 async def site_name(ask: HeadQuestions) -> str:
     """Return the resource over which the head runs; "" if there is none."""
-    found = (await ask("resources"))["resources"]
-    return next((str(each["name"]) for each in found if each["overlay"]), "")
+    resources = (await ask("resources"))["resources"]
+    return next((str(each["name"]) for each in resources if each["overlay"]), "")
 
 
 async def show_queue(visit: Visit) -> Model:

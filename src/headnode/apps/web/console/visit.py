@@ -253,5 +253,5 @@ def texts(form: FormData | Mapping[str, str], name: str) -> str:
 
 def numbers(values: Sequence[object]) -> list[int]:
     """Return those of the values that are whole numbers of up to 15 digits, each once, in their order."""
-    found = [int(v) for v in values if isinstance(v, str) and v.isascii() and v.isdigit() and len(v) < 16]
-    return list(dict.fromkeys(found))
+    whole = [int(v) for v in values if isinstance(v, str) and v.isascii() and v.isdigit() and len(v) < 16]
+    return list(dict.fromkeys(whole))

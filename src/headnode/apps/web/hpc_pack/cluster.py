@@ -59,8 +59,8 @@ async def operations(request: HpcRequest) -> HpcReply:
 
 async def first_operation(request: HpcRequest) -> HpcReply:
     """Show the oldest of these changes."""
-    found = await _operations(request)
-    return HpcReply(found[-1] if found else None)
+    operations = await _operations(request)
+    return HpcReply(operations[-1] if operations else None)
 
 
 async def operation(request: HpcRequest) -> HpcReply:
@@ -77,7 +77,7 @@ async def _operations(request: HpcRequest) -> list[dict[str, Any]]:
     since, until = request.query.get("fromTime"), request.query.get("toTime")
     nodes = request.names("nodeNames")
     entries = (await request.ask("audit_log", limit=MAX_OPERATIONS))["entries"]
-    found = []
+    operations = []
     for entry in entries:
         at = read_date(entry["when"])
         node = str(entry.get("node") or "(cluster)")
@@ -87,8 +87,8 @@ async def _operations(request: HpcRequest) -> list[dict[str, Any]]:
             or (nodes and node not in nodes)
         ):
             continue
-        found.append(_operation(at, node, entry))
-    return sorted(found, key=lambda each: str(each["UpdateTime"]), reverse=True)
+        operations.append(_operation(at, node, entry))
+    return sorted(operations, key=lambda each: str(each["UpdateTime"]), reverse=True)
 
 
 def _operation(at: float, node: str, entry: dict[str, Any]) -> dict[str, Any]:
@@ -170,12 +170,12 @@ async def _ended(request: HpcRequest, since: float) -> list[dict[str, Any]]:
     """Return those of the newest jobs that ended after an instant."""
     newest = (await request.ask("jobs", limit=1))["jobs"]
     after: int | None = max(0, newest[0]["id"] - MAX_LOOKED_AT) if newest else None
-    found: list[dict[str, Any]] = []
+    jobs: list[dict[str, Any]] = []
     while after is not None:
         page = await request.ask("ended_jobs", after=after, since=since, limit=MAX_ROWS)
-        found += page["jobs"]
+        jobs += page["jobs"]
         after = page["more"]
-    return found
+    return jobs
 
 
 def _time(request: HpcRequest, name: str) -> float:

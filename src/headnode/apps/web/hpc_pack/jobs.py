@@ -58,7 +58,7 @@ async def _rows(request: HpcRequest) -> list[Properties]:
         if not nodes:
             return []
     owner = request.query.get("owner", "").rpartition("\\")[2] or None
-    found: list[Properties] = []
+    rows: list[Properties] = []
     before, seen = None, 0
     while seen < MAX_SORTED:
         answer = await request.ask("jobs", owner=owner, states=states or None, before=before, limit=MAX_ROWS)
@@ -66,11 +66,11 @@ async def _rows(request: HpcRequest) -> list[Properties]:
             if since is not None and _changed(job) < int(since):
                 continue
             if not nodes or nodes & {name.lower() for name in job["nodes"].split(",")}:
-                found.append(_brief(job))
+                rows.append(_brief(job))
         before, seen = answer["more"], seen + len(answer["jobs"])
         if before is None:
             break
-    return found
+    return rows
 
 
 def _changed(job: Mapping[str, Any]) -> float:
@@ -104,8 +104,8 @@ _BRIEF: Final = (
 
 
 def _by_name(row: Properties, name: str) -> str:
-    found = next((value for known, value in row.items() if known.lower() == name.lower()), row["Id"])
-    return str(read_date(found)) if name.lower().endswith("time") and found else found
+    named = next((value for known, value in row.items() if known.lower() == name.lower()), row["Id"])
+    return str(read_date(named)) if name.lower().endswith("time") and named else named
 
 
 async def create_job(request: HpcRequest) -> HpcReply:

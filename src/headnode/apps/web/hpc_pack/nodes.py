@@ -77,7 +77,7 @@ async def nodes(request: HpcRequest) -> HpcReply:
     names, group = request.names("names"), request.query.get("group", "")
     jobs = {int(job) for job in request.names("jobs") if job.isdecimal()}
     state, health = request.query.get("state"), request.query.get("health")
-    found = []
+    objects = []
     for each in await _nodes(request):
         node = _object(each)
         running = (await request.ask("node", node=each["name"]))["node"]["jobs"] if jobs else []
@@ -88,8 +88,8 @@ async def nodes(request: HpcRequest) -> HpcReply:
             and health in (None, node["Health"])
             and (not jobs or jobs & {*running})
         ):
-            found.append(node)
-    return HpcReply(found)
+            objects.append(node)
+    return HpcReply(objects)
 
 
 async def node(request: HpcRequest) -> HpcReply:
@@ -114,8 +114,8 @@ async def node_rows(request: HpcRequest) -> HpcReply:
 
 async def node_row(request: HpcRequest) -> HpcReply:
     """Show a node as older versions do."""
-    found = (await request.ask("node", node=request.path("node")))["node"]
-    return HpcReply(listed(_properties(found), request.names()))
+    node = (await request.ask("node", node=request.path("node")))["node"]
+    return HpcReply(listed(_properties(node), request.names()))
 
 
 async def operate(request: HpcRequest) -> HpcReply:

@@ -36,14 +36,14 @@ def read_list(body: Any) -> Properties:
     """
     if not isinstance(body, list) or len(body) > LIST.most:
         raise _not_a_list()
-    found: Properties = {}
+    properties: Properties = {}
     for each in body:
         fields = {str(key).lower(): value for key, value in each.items()} if isinstance(each, dict) else {}
         name, value = fields.get("name"), fields.get("value")
         if not isinstance(name, str) or not isinstance(value, str | int | float | bool | None):
             raise _not_a_list()
-        found[name] = "" if value is None else str(value)
-    return found
+        properties[name] = "" if value is None else str(value)
+    return properties
 
 
 def _not_a_list() -> Exception:
@@ -119,13 +119,13 @@ def _text(pair: Any, name: str) -> str:
 
 def _attributes(element: Any) -> Properties:
     """Return the attributes; times as HPC Pack's REST API writes them."""
-    found = {}
+    attributes = {}
     for name, value in element.items():
-        found[name] = date_text(read_date(value)) if name.endswith("Time") and "T" in value else value
+        attributes[name] = date_text(read_date(value)) if name.endswith("Time") and "T" in value else value
     changes = [read_date(value) for name, value in element.items() if name.endswith("Time") and "T" in value]
     if changes:
-        found["ChangeTime"] = date_text(max(changes))
-    return found
+        attributes["ChangeTime"] = date_text(max(changes))
+    return attributes
 
 
 def job_file(properties: Mapping[str, str]) -> str:
@@ -148,7 +148,7 @@ def _spelled(properties: Mapping[str, str], rows: Mapping[str, HpcRow]) -> Prope
 
     Raises:  BadRequest ``properties`` for a name or value that XML cannot hold.
     """
-    found = {}
+    spelled = {}
     for name, value in properties.items():
         if name.lower() in _CREDENTIALS:
             continue  # the user is known from the log-in
@@ -158,8 +158,8 @@ def _spelled(properties: Mapping[str, str], rows: Mapping[str, HpcRow]) -> Prope
             raise wrong(
                 "properties", f"property {name[:64]!r} has a wrong name or value", "see the list of names"
             )
-        found[key] = value
-    return found
+        spelled[key] = value
+    return spelled
 
 
 def job_terms(properties: Mapping[str, str], unit: str) -> dict[str, str]:

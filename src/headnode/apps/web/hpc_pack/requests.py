@@ -166,14 +166,14 @@ def filters_of(request: HpcRequest, *known: str) -> dict[str, str]:
 
     Raises:  BadRequest ``filter``.
     """
-    found: dict[str, str] = {}
+    filters: dict[str, str] = {}
     text = request.query.get("$filter", "")
     for part in _AND.split(text) if text.strip() else ():
         read = _PART.match(part)
         if read is None or read[1].lower() not in (name.lower() for name in known):
             raise wrong("filter", f"$filter has {part[:64]!r}", f"write {known[0]} eq VALUE", ("$filter",))
-        found[read[1].lower()] = read[2].strip("'\"")
-    return found
+        filters[read[1].lower()] = read[2].strip("'\"")
+    return filters
 
 
 def number_in(request: HpcRequest, name: str, default: int) -> int:

@@ -50,22 +50,22 @@ async def tasks(request: HpcRequest) -> HpcReply:
 
 async def _rows(request: HpcRequest, job: int, *, expand: bool) -> list[Properties]:
     file = await request.job_file(job)
-    found: list[Properties] = []
+    rows: list[Properties] = []
     for task in file.tasks():
         number = int(task["Id"])
         if not expand or task.get("Type") != "ParametricSweep":
-            found.append(_named(task, job, number))
+            rows.append(_named(task, job, number))
             continue
         after: int | None = 0
         while after is not None:
             answer = await request.ask("tasks", job=job, expand=number, after=after)
-            found += [_instance(task, job, each) for each in answer["tasks"]]
+            rows += [_instance(task, job, each) for each in answer["tasks"]]
             after = answer["more"]
-            if len(found) > MAX_INSTANCES:
+            if len(rows) > MAX_INSTANCES:
                 raise wrong(
                     "rows", f"the job has more than {MAX_INSTANCES} tasks", "use expandParametric=false"
                 )
-    return found
+    return rows
 
 
 def _named(task: Properties, job: int, number: int, instance: int = 0) -> Properties:
@@ -121,10 +121,10 @@ async def add_task(request: HpcRequest) -> HpcReply:
 
 async def task(request: HpcRequest) -> HpcReply:
     """Show the properties of a task, or of an instance."""
-    found, names = await _properties(request), request.names()
+    properties, names = await _properties(request), request.names()
     if not names or "output" in {name.lower() for name in names}:
-        found["Output"] = await _output(request, *_place(request))
-    return HpcReply(listed(found, names))
+        properties["Output"] = await _output(request, *_place(request))
+    return HpcReply(listed(properties, names))
 
 
 async def _properties(request: HpcRequest) -> Properties:
@@ -143,11 +143,11 @@ def _place(request: HpcRequest) -> tuple[int, int, int | None]:
 
 
 def _task_of(file: JobFile, job: int, number: int) -> Properties:
-    if (found := file.task(number)) is None:
+    if (task := file.task(number)) is None:
         raise NotFound(
             code="no-such-task", what=f"job {job} has no task {number}", fix=f"see /jobs/{job}/tasks"
         )
-    return found
+    return task
 
 
 async def _output(request: HpcRequest, job: int, task: int, instance: int | None) -> str:
@@ -225,12 +225,12 @@ async def custom_properties(request: HpcRequest) -> HpcReply:
 async def _pairs(request: HpcRequest, kind: str) -> HpcReply:
     job, number, _ = _place(request)
     await request.admit_to(job)
-    found = (await request.job_file(job)).pairs(kind, number)
-    if found is None:
+    pairs = (await request.job_file(job)).pairs(kind, number)
+    if pairs is None:
         raise NotFound(
             code="no-such-task", what=f"job {job} has no task {number}", fix=f"see /jobs/{job}/tasks"
         )
-    return HpcReply(listed(found, request.names("names")))
+    return HpcReply(listed(pairs, request.names("names")))
 
 
 async def set_environment(request: HpcRequest) -> HpcReply:

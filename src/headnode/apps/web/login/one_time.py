@@ -74,10 +74,10 @@ class SessionPages:
 
     async def session(self, request: Request) -> Response:
         """Show the user of a session, and the secret that its changes need."""
-        found = self._gateway.identity.session(request)
-        if found is None:
+        current = self._gateway.identity.session(request)
+        if current is None:
             raise not_logged_in()
-        return JSONResponse({"user": found.user, "csrf": found.csrf})
+        return JSONResponse({"user": current.user, "csrf": current.csrf})
 
     async def open_address(self, request: Request) -> Response:
         """Log in, or ask first if another page led here."""
@@ -111,8 +111,8 @@ _MAX_LOG_OUT: Final = 4096  # bytes
 
 
 def _csrf_in(request: Request, body: bytes) -> str | None:
-    found = parse_qs(body.decode("latin-1"), max_num_fields=10).get(CSRF_FIELD)
-    return found[0] if found else request.headers.get(CSRF_HEADER)
+    values = parse_qs(body.decode("latin-1"), max_num_fields=10).get(CSRF_FIELD)
+    return values[0] if values else request.headers.get(CSRF_HEADER)
 
 
 _ASK_FIRST: Final = """<!doctype html>

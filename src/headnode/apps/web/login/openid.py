@@ -303,9 +303,9 @@ def users_in(text: str) -> dict[str, str]:
     >>> users_in("# who is who\n248289761001 ada\n")
     {'248289761001': 'ada'}
     """
-    found: dict[str, Any] = {}
+    users: dict[str, Any] = {}
     for line in text.splitlines():
-        words = line.partition("#")[0].split()
-        if len(words) == 2:
-            found[words[0]] = words[1]
-    return found
+        parts = line.partition("#")[0].split()
+        if len(parts) == 2:
+            users[parts[0]] = parts[1]
+    return users

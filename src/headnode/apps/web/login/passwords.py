@@ -98,8 +98,8 @@ class LoginThrottle:
 
     def _wait(self, key: tuple[str, str], limit: _Limit, now: float) -> float:
         """Return how many seconds are left until the next attempt."""
-        running, found = self._running[key], self._failures.get(key, _Failures(0, now))
-        number, last = found.number + running, now if running else found.last
+        running, failures = self._running[key], self._failures.get(key, _Failures(0, now))
+        number, last = failures.number + running, now if running else failures.last
         if number < limit.free:
             return 0.0
         return last + min(limit.longest, 2.0 ** min(number - limit.free, 20)) - now

@@ -240,16 +240,16 @@ class GridJob:
         }
 
     async def _numbers(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+        numbers: list[tuple[int, int]] = []
         after: int | None = 0
         while after is not None:
             answer = await self._request.ask("tasks", job=self.id, after=after, limit=PAGE)
             for task in answer["tasks"]:
                 if task["kind"] in ("basic", "sweep"):
                     total = task["instances"]["total"] if "instances" in task else 1
-                    found += [(task["task"], number) for number in range(1, total + 1)]
+                    numbers += [(task["task"], number) for number in range(1, total + 1)]
             after = answer["more"]
-        return found
+        return numbers
 
     def states(self, changes: list[StateChange]) -> list[Entry]:
         """Return the states of the job."""

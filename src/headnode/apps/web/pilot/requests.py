@@ -77,17 +77,17 @@ class GridRequest(DoorRequest):
 
         Raises:  BadRequest ``body``.
         """
-        found = self.decoded(self._content)
-        if not isinstance(found, dict):
+        decoded = self.decoded(self._content)
+        if not isinstance(decoded, dict):
             raise wrong("body", "the body is not a JSON object")
         for name in required:
-            if name not in found:
+            if name not in decoded:
                 raise wrong("body", f"the body has no {name!r}", f'send {{"{name}": ...}}', (name,))
-        strange = next((name for name in found if name not in (*required, *(optional or found))), None)
+        strange = next((name for name in decoded if name not in (*required, *(optional or decoded))), None)
         if strange is not None:
             known = ", ".join((*required, *(optional or ())))
             raise wrong("body", f"{strange[:64]!r} is not known", f"the keys are {known}", (strange,))
-        return found
+        return decoded
 
     def decoded(self, content: bytes) -> Any:
         """Return what a JSON text says.

@@ -38,17 +38,17 @@ _STOPPED: Final = ("Suspended", "Suspending")
 
 async def jobs(request: GridRequest) -> GridReply:
     """List the jobs of the user, newest first."""
-    found: list[GridJobKey] = []
+    keys: list[GridJobKey] = []
     before = None
-    while len(found) < MAX_LISTED:
+    while len(keys) < MAX_LISTED:
         answer = await request.ask("jobs", owner="", before=before, limit=PAGE)
         page = [GridJobKey(job["id"], job["created"]) for job in answer["jobs"]]
         deleted = request.records.deleted_of(page)
-        found += [job for job in page if job not in deleted]
+        keys += [job for job in page if job not in deleted]
         before = answer["more"]
         if before is None:
             break
-    return GridReply([listed_job(request, job.id) for job in found[:MAX_LISTED]])
+    return GridReply([listed_job(request, job.id) for job in keys[:MAX_LISTED]])
 
 
 async def create_job(request: GridRequest) -> GridReply:
@@ -79,11 +79,11 @@ def _text_of(definition: object) -> str:
 
 async def job(request: GridRequest) -> GridReply:
     """Show a job: its description, the history of its states, what was asked to be done with it."""
-    found = await job_of(request)
-    answer = found.shown
-    definition = await found.definition()  # first: it refuses a job with too many tasks
-    changes = await found.own_changes()
-    states = found.states(changes)
+    grid_job = await job_of(request)
+    answer = grid_job.shown
+    definition = await grid_job.definition()  # first: it refuses a job with too many tasks
+    changes = await grid_job.own_changes()
+    states = grid_job.states(changes)
     return GridReply(
         {
             "created": time_text(answer["created"]),
@@ -95,9 +95,11 @@ async def job(request: GridRequest) -> GridReply:
             "vo": answer["project"][:64],
             "definition": definition,
             "state": states,
-            "operation": [_operation_object(each) for each in request.records.operations(found.key)],
-            "tasks": {each["id"]: _task_uri(request, found.id, each["id"]) for each in definition["tasks"]},
-            "deleted": bool(request.records.deleted_of([found.key])),
+            "operation": [_operation_object(each) for each in request.records.operations(grid_job.key)],
+            "tasks": {
+                each["id"]: _task_uri(request, grid_job.id, each["id"]) for each in definition["tasks"]
+            },
+            "deleted": bool(request.records.deleted_of([grid_job.key])),
         }
     )
 
@@ -116,15 +118,15 @@ def _task_uri(request: GridRequest, job: int, task: str) -> str:
 
 async def change_job(request: GridRequest) -> GridReply:
     """Describe a new job anew, or start, pause or abort a job."""
-    found = await job_of(request)
+    job = await job_of(request)
     body = request.json_object(optional=("definition", "operation", *CREDENTIALS))
     credential = credential_in(body)
     if "definition" in body:
-        await _replace(request, found, _text_of(body["definition"]))
+        await _replace(request, job, _text_of(body["definition"]))
     if credential is not None:
-        await renew_for_job(request, found, credential)
+        await renew_for_job(request, job, credential)
     if "operation" in body:
-        await _operate(request, found, body["operation"])
+        await _operate(request, job, body["operation"])
     return GridReply()
 
 
@@ -204,26 +206,26 @@ _OPERATIONS: Final = {"start": _start, "pause": _pause, "abort": _abort}
 
 async def delete_job(request: GridRequest) -> GridReply:
     """Cancel a job unless it is over, and leave it out of lists."""
-    found = await job_of(request)
-    await _abort(request, found)
-    request.records.delete(found.key)
+    job = await job_of(request)
+    await _abort(request, job)
+    request.records.delete(job.key)
     return GridReply(None)
 
 
 async def task(request: GridRequest) -> GridReply:
     """Show a task: its definition and the history of its states."""
-    found = await job_of(request)
+    job = await job_of(request)
     name = request.path("task")
-    places = await found.places()
-    item = await _item(found, name)
-    changes = await found.changes()
+    places = await job.places()
+    item = await _item(job, name)
+    changes = await job.changes()
     states = task_states(changes, places, [name])[name]
     code = _exit_code(changes, places[name])
     return GridReply(
         {
-            "created": time_text(found.shown["created"]),
-            "modified": states[-1]["ts"] if states else time_text(found.shown["created"]),
-            "job": request.uri(f"jobs/{found.id}/"),
+            "created": time_text(job.shown["created"]),
+            "modified": states[-1]["ts"] if states else time_text(job.shown["created"]),
+            "job": request.uri(f"jobs/{job.id}/"),
             "definition": item.get("definition"),
             "state": states,
             "operation": [],
@@ -274,19 +276,19 @@ MAX_ACCOUNTED: Final = 1_000  # jobs in an answer
 
 async def resources(request: GridRequest) -> GridReply:
     """Show where the tasks of a job could run now; nothing is started."""
-    found = await job_of(request)
+    job = await job_of(request)
     answer: Mapping[str, Any] = {}
-    runnable = found.shown["state"] != "Configuring"
+    runnable = job.shown["state"] != "Configuring"
     if not runnable:
         try:
-            answer = await request.ask("check_job", job=found.id)
+            answer = await request.ask("check_job", job=job.id)
             runnable = True
         except Refused as refused:
             return GridReply({"runnable": False, "resources": [], "reason": refused.what})
     nodes = [each["name"] for each in (await request.ask("nodes"))["nodes"] if each["state"] == "Ready"]
     listed = [
         {"task_id": item["id"], "resources": _hosts(item, nodes)}
-        for item in (await found.definition())["tasks"]
+        for item in (await job.definition())["tasks"]
     ]
     reasons = answer.get("explanation", {}).get("sentence")
     return GridReply({"runnable": runnable, "resources": listed, **({"reason": reasons} if reasons else {})})
@@ -308,15 +310,15 @@ async def last_jobs(request: GridRequest) -> GridReply:
 async def jobs_of_period(request: GridRequest) -> GridReply:
     """Show the use of the jobs of the user that ended in a period, in seconds since 1970."""
     since, until = request.number("since"), request.number("until")
-    found: list[Object] = []
+    objects: list[Object] = []
     before = None
-    while len(found) < MAX_ACCOUNTED:
+    while len(objects) < MAX_ACCOUNTED:
         answer = await request.ask("jobs", owner="", states=list(ENDED_STATES), before=before, limit=PAGE)
-        found += [_used(request, job) for job in answer["jobs"] if since <= (job["ended"] or 0) <= until]
+        objects += [_used(request, job) for job in answer["jobs"] if since <= (job["ended"] or 0) <= until]
         before = answer["more"]
         if before is None:
             break
-    return GridReply(found[:MAX_ACCOUNTED])
+    return GridReply(objects[:MAX_ACCOUNTED])
 
 
 def _used(request: GridRequest, job: Object) -> Object:

@@ -202,18 +202,18 @@ def _read_actors(path: Path) -> Mapping[str, str]:
 
     Raises:  BadRequest ``actors``.
     """
-    found: dict[str, str] = {}
+    actors: dict[str, str] = {}
     try:
         text = read_trusted(path, MAX_TABLE).decode()
     except (OSError, UnicodeDecodeError, Unsafe) as error:
         _refuse_actors(path, str(error))
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if len(words) not in (0, 2):
+        parts = line.partition("#")[0].split()
+        if len(parts) not in (0, 2):
             _refuse_actors(path, f"line {number} is not an actor and a user")
-        if words and found.setdefault(*words) != words[1]:
-            _refuse_actors(path, f"line {number} names the actor {words[0]!r} again, with another user")
-    return found
+        if parts and actors.setdefault(*parts) != parts[1]:
+            _refuse_actors(path, f"line {number} names the actor {parts[0]!r} again, with another user")
+    return actors
 
 
 def _refuse_actors(path: Path, what: str) -> NoReturn:

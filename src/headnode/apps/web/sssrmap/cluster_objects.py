@@ -84,7 +84,7 @@ async def modify_node(call: RmapCall) -> RmapResponse:
 async def collect_queues(call: RmapCall) -> Collected:
     """Return the job templates."""
     refuse_other_names(call, ("Id", "Description", "QueueStarted"))
-    found = [
+    queues = [
         XmlElement(
             "Queue",
             {},
@@ -96,7 +96,7 @@ async def collect_queues(call: RmapCall) -> Collected:
         )
         for each in (await call.ask("templates"))["templates"]
     ]
-    return Collected([renamed(one, call.names) for one in found])
+    return Collected([renamed(one, call.names) for one in queues])
 
 
 _LISTS: Final = {"Node": "nodes", "User": "users", "Group": "groups", "Project": "projects"}
@@ -116,11 +116,11 @@ def _reservation(each: Mapping[str, Any]) -> Iterator[XmlElement]:
 async def collect_reservations(call: RmapCall) -> Collected:
     """Return the reservations of nodes."""
     refuse_other_names(call, ("Id", "State", "StartTime", "EndTime", "Description", *_LISTS))
-    found = [
+    reservations = [
         XmlElement("Reservation", {}, [*_reservation(each)])
         for each in (await call.ask("reservations"))["reservations"]
     ]
-    return Collected([renamed(one, call.names) for one in found])
+    return Collected([renamed(one, call.names) for one in reservations])
 
 
 async def create_reservation(call: RmapCall) -> RmapResponse:

@@ -47,12 +47,12 @@ def _job_ids(call: RmapCall) -> list[int]:
                 StatusCode.COMBINATION, "a change names its jobs by Id", 'write <Where name="JobId">5</Where>'
             )
         texts.append(f"{where.subject}.{where.value}" if where.subject else where.value)
-    found = [text for text in dict.fromkeys(texts) if text]
-    if not found:
+    ids = [text for text in dict.fromkeys(texts) if text]
+    if not ids:
         raise MessageFault(StatusCode.MISSING, "the Request names no job", "write its JobId into Data/Job")
-    if len(found) > JOBS.most:
+    if len(ids) > JOBS.most:
         raise MessageFault(StatusCode.TOO_LARGE, f"the Request names more than {JOBS}")
-    return [_job_id(text) for text in found]
+    return [_job_id(text) for text in ids]
 
 
 def _job_id(text: str) -> int:

@@ -189,8 +189,8 @@ _POLL: Final = _key({"states": list(OPEN_STATES)})
 async def _row(call: RmapCall, text: str) -> JobRows:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         return JobRows([], whole=True)
-    found = (await call.ask("jobs", before=int(text) + 1, limit=1))["jobs"]
-    return JobRows([row for row in found if row["id"] == int(text)], whole=True)
+    jobs = (await call.ask("jobs", before=int(text) + 1, limit=1))["jobs"]
+    return JobRows([row for row in jobs if row["id"] == int(text)], whole=True)
 
 
 async def _all_rows(call: RmapCall, fields: Mapping[str, Any]) -> JobRows:
@@ -213,10 +213,10 @@ async def collect_jobs(call: RmapCall) -> Collected:
     _refuse_unknown(call)
     sure = _sure(call)
     rows = await rows_of(call, sure)
-    found = await _objects(call, rows)
+    objects = await _objects(call, rows)
     if not _is_listed(call):
-        found = await _described(call, rows, found, _listed_matches(call, rows, found))
-    return Collected(found, rows.whole, HIDDEN)
+        objects = await _described(call, rows, objects, _listed_matches(call, rows, objects))
+    return Collected(objects, rows.whole, HIDDEN)
 
 
 def _refuse_unknown(call: RmapCall) -> None:
@@ -247,7 +247,7 @@ def _is_listed(call: RmapCall) -> bool:
     return set(_steps((*call.request.gets, *call.request.wheres))) <= LISTED
 
 
-def _listed_matches(call: RmapCall, rows: Sequence[Row], found: Sequence[XmlElement]) -> list[int]:
+def _listed_matches(call: RmapCall, rows: Sequence[Row], elements: Sequence[XmlElement]) -> list[int]:
     """Return which jobs fulfil what the list can tell: their descriptions must be read.
 
     Raises:  MessageFault 236 if they are many.
@@ -256,7 +256,7 @@ def _listed_matches(call: RmapCall, rows: Sequence[Row], found: Sequence[XmlElem
     joined = any(one.conj.lower() not in ("", "and") or one.group for one in wheres)
     listed = [one for one in wheres if not joined and set(_steps([one])) <= LISTED]
     fulfils = condition_of(listed, respelling("Job", call.names))
-    chosen = [number for number in range(len(rows)) if fulfils(found[number])]
+    chosen = [number for number in range(len(rows)) if fulfils(elements[number])]
     if len(chosen) > RMAP_DETAILS.most:
         raise MessageFault(
             StatusCode.TOO_LARGE,
@@ -267,14 +267,14 @@ def _listed_matches(call: RmapCall, rows: Sequence[Row], found: Sequence[XmlElem
 
 
 async def _described(
-    call: RmapCall, rows: Sequence[Row], found: Sequence[XmlElement], chosen: Sequence[int]
+    call: RmapCall, rows: Sequence[Row], elements: Sequence[XmlElement], chosen: Sequence[int]
 ) -> list[XmlElement]:
     """Return jobs with all that their descriptions say, and the state and times of the list."""
     dialect = "sss" if call.names is PeerNames.V3_1 else "sss-3.0"
     asked = (call.ask("export_job", job=rows[number]["id"], dialect=dialect) for number in chosen)
     texts = await asyncio.gather(*asked)
     return [
-        _merged(call.names, compacted(parsed(answer["text"])), found[number])
+        _merged(call.names, compacted(parsed(answer["text"])), elements[number])
         for number, answer in zip(chosen, texts, strict=True)
     ]
 
@@ -325,11 +325,11 @@ async def _collect_named(call: RmapCall, name_of: Callable[[Row], str], more: li
     rows = await rows_of(call, {})
     counts = Counter(name for row in rows if row["state"] not in ENDED_STATES and (name := name_of(row)))
     names = sorted({name for row in rows if (name := name_of(row))} | {*more})
-    found = [
+    jobs = [
         XmlElement(call.kind, {}, [leaf("Id", name), leaf("Name", name), leaf("Jobs", counts[name])])
         for name in names
     ]
-    return Collected([renamed(one, call.names) for one in found], rows.whole)
+    return Collected([renamed(one, call.names) for one in jobs], rows.whole)
 
 
 async def collect_groups(call: RmapCall) -> Collected:
@@ -343,9 +343,9 @@ async def collect_groups(call: RmapCall) -> Collected:
     states = await asyncio.gather(
         *(call.ask("group", group=group, owner=owner) for owner, group in [*groups][: RMAP_DETAILS.most])
     )
-    found = []
+    elements = []
     for (owner, group), state in zip(groups, states, strict=False):
         inside = [leaf("Id", group), leaf("State", state["state"]), leaf("User", owner)]
-        found.append(XmlElement("JobGroup", {}, [*inside, *(leaf("Job", job) for job in state["jobs"])]))
+        elements.append(XmlElement("JobGroup", {}, [*inside, *(leaf("Job", job) for job in state["jobs"])]))
     whole = rows.whole and len(groups) <= RMAP_DETAILS.most
-    return Collected([renamed(one, call.names) for one in found], whole)
+    return Collected([renamed(one, call.names) for one in elements], whole)

@@ -86,15 +86,15 @@ def join_of(collectors: Mapping[str, Collector]) -> Function:
         request = call.request
         refuse_wrong_join(request)
         parts = [_part(call, place) for place in range(len(request.objects))]
-        found = await asyncio.gather(*(collectors[part.kind](part) for part in parts))
+        collected = await asyncio.gather(*(collectors[part.kind](part) for part in parts))
         sides = [
             JoinSide(part.kind, each.objects, respelling(part.kind, part.names))
-            for part, each in zip(parts, found, strict=True)
+            for part, each in zip(parts, collected, strict=True)
         ]
         rows = await asyncio.to_thread(answer_join, request, sides)
         if not request.gets:
-            rows = [_without(row, [name for each in found for name in each.hidden]) for row in rows]
-        return _answer(request, rows, found)
+            rows = [_without(row, [name for each in collected for name in each.hidden]) for row in rows]
+        return _answer(request, rows, collected)
 
     return query
 
@@ -120,10 +120,10 @@ def _without(row: XmlElement, hidden: Sequence[str]) -> XmlElement:
     return XmlElement(row.name, row.attributes, [*kept])
 
 
-def _answer(request: RmapRequest, rows: Sequence[XmlElement], found: Sequence[Collected]) -> RmapResponse:
+def _answer(request: RmapRequest, rows: Sequence[XmlElement], collected: Sequence[Collected]) -> RmapResponse:
     status = RmapStatus(message=f"Successfully queried {len(rows)} {row_name(request)}")
     ignored = unknown_options(request)
-    looked = [len(each.objects) for each in found if not each.whole]
+    looked = [len(each.objects) for each in collected if not each.whole]
     if ignored or looked:
         code = StatusCode.NOT_UNDERSTOOD if ignored else StatusCode.PARTIAL
         warnings = [f"options without effect: {', '.join(ignored)[:200]}"] if ignored else []

@@ -102,17 +102,17 @@ class SharedAnswers:
     ) -> Found:
         this = asyncio.current_task()
         try:
-            found = await make()
+            answer = await make()
             if self._coming.get(key) is this:  # nothing was changed meanwhile
-                size = len(found) if isinstance(found, list) else 1
+                size = len(answer) if isinstance(answer, list) else 1
                 took = time.monotonic() - since
                 fresh_until = since + max(fresh, min(STALE, SHARE * took))
                 until = fresh_until + max(STALE, fresh)
-                self._keep(key, KnownAnswer(fresh_until, until, found, size))
+                self._keep(key, KnownAnswer(fresh_until, until, answer, size))
         finally:
             if self._coming.get(key) is this:
                 del self._coming[key]
-        return found
+        return answer
 
     def _keep(self, key: tuple[Any, ...], answer: KnownAnswer) -> None:
         self._known.pop(key, None)
