@@ -38,8 +38,8 @@ def _may_offer(place: str, group: bytes) -> bool:
         return True
     if place.casefold().endswith(".egg"):
         return True
-    found = (name for name in names if name.casefold().endswith(_INFORMATION))
-    return any(_contains(f"{place or '.'}/{name}/entry_points.txt", group) for name in found)
+    folders = (name for name in names if name.casefold().endswith(_INFORMATION))
+    return any(_contains(f"{place or '.'}/{name}/entry_points.txt", group) for name in folders)
 
 
 def _contains(file: str, group: bytes) -> bool:

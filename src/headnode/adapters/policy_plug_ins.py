@@ -47,11 +47,11 @@ def load(points: Iterable[EntryPoint]) -> FoundPolicies:
 
 def _by_name(points: Iterable[EntryPoint]) -> dict[str, dict[str, EntryPoint]]:
     """Return what is offered under each name, by who offers it; a package may be on the path twice."""
-    found: dict[str, dict[str, EntryPoint]] = {}
+    by_name: dict[str, dict[str, EntryPoint]] = {}
     for point in points:
         package = point.dist.name if point.dist is not None else "?"
-        found.setdefault(point.name, {})[f"{package} ({point.value})"] = point
-    return dict(sorted(found.items()))
+        by_name.setdefault(point.name, {})[f"{package} ({point.value})"] = point
+    return dict(sorted(by_name.items()))
 
 
 def _loaded(name: str, offers: Mapping[str, EntryPoint]) -> Policy:
@@ -73,8 +73,8 @@ def _loaded(name: str, offers: Mapping[str, EntryPoint]) -> Policy:
             f"{packages} is not a function of one view; a policy is: def plan(view: View) -> Plan"
         )
 
-    found: Policy = policy
-    return found
+    loaded: Policy = policy
+    return loaded
 
 
 def _imported(point: EntryPoint, packages: str) -> object:

@@ -46,20 +46,20 @@ def picture_of(numbers: Iterable[int], read: Callable[[int], Process | None]) ->
     the child has a parent that is not there, and would be among nobody's descendants: it is read again.
     Numbers are used again, so a child may come before its parent.
     """
-    found = {number: seen for number in numbers if (seen := read(number)) is not None}
+    processes = {number: seen for number in numbers if (seen := read(number)) is not None}
     alone: set[int] = set()  # the first process has no parent, and users may see only their own processes
     while orphans := [
-        number for number, seen in found.items() if seen.parent not in found and number not in alone
+        number for number, seen in processes.items() if seen.parent not in processes and number not in alone
     ]:
         for number in orphans:
             seen = read(number)
             if seen is None:
-                del found[number]
+                del processes[number]
                 continue
-            if seen.parent == found[number].parent:
+            if seen.parent == processes[number].parent:
                 alone.add(number)
-            found[number] = seen
-    return found
+            processes[number] = seen
+    return processes
 
 
 def _read(process: int) -> Process | None:
@@ -108,14 +108,14 @@ def descendants(of: Iterable[int], within: Picture) -> set[int]:
     children: dict[int, list[int]] = {}
     for process, seen in within.items():
         children.setdefault(seen.parent, []).append(process)
-    found: set[int] = set()
+    numbers: set[int] = set()
     ahead = list(of)
     while ahead:
         process = ahead.pop()
-        if process not in found:
-            found.add(process)
+        if process not in numbers:
+            numbers.add(process)
             ahead += children.get(process, ())
-    return {process for process in found if process in within}
+    return {process for process in numbers if process in within}
 
 
 def has_marker(process: int, marker: bytes) -> bool:

@@ -340,11 +340,11 @@ _OUTCOMES = {
 }
 
 
-def activation_outcome(of: Filter, found: ActivationVerdict, answer: FilterAnswer, seconds: float) -> str:
+def activation_outcome(of: Filter, verdict: ActivationVerdict, answer: FilterAnswer, seconds: float) -> str:
     """Return what a filter did to a job, in words that name it and end with its own."""
     if of == BANK_FILTER:
-        return f"the bank {_OUTCOMES[found]}: {answer.words}"
-    return f"activation filter {of.name!r} {_OUTCOMES[found]} ({describe_call(answer, seconds)})"
+        return f"the bank {_OUTCOMES[verdict]}: {answer.words}"
+    return f"activation filter {of.name!r} {_OUTCOMES[verdict]} ({describe_call(answer, seconds)})"
 
 
 FilterKind = Literal["submission", "revert-submission", "activation", "revert-activation"]

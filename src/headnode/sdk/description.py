@@ -65,7 +65,7 @@ def without_position(error: HeadnodeError) -> HeadnodeError:
     >>> without_position(BadRequest(code="size", what="line 1, column 9: job: processors: 'x' is none")).what
     "job: processors: 'x' is none"
     """
-    before, error.what = error.what, _POSITION.sub(lambda found: found[1] or "", error.what)
+    before, error.what = error.what, _POSITION.sub(lambda match: match[1] or "", error.what)
     error.args = tuple(
         each.replace(before, error.what, 1) if isinstance(each, str) else each for each in error.args
     )

@@ -102,7 +102,7 @@ def submit_input(
     `secrets` are kept in the file ``secret`` of their attempts, for the owner only.
     """
     lines = [shlex.join(["keep", marker, secret]) for marker, secret in secrets.items()]
-    lines += [shlex.join(["one", marker, script, *words]) for marker, (script, words) in wanted.items()]
+    lines += [shlex.join(["one", marker, script, *argv]) for marker, (script, argv) in wanted.items()]
     return "\n".join([_SUBMIT, *lines, "m=end; say 0 ''\n"]).encode()
 
 
@@ -110,15 +110,15 @@ def submission_answers(result: CommandResult, token: str, markers: Iterable[str]
     """Return what each submission answered: both its streams as one text.  A line with `token` ends it."""
     if result.status == NO_DIRECTORY:
         return dict.fromkeys(markers, result)
-    found = dict.fromkeys(markers, CommandResult(None, "", result.err))  # also after NOT_NOW
+    results = dict.fromkeys(markers, CommandResult(None, "", result.err))  # also after NOT_NOW
     text, *rest = result.out.split(f"\n{token} ")
     for part in rest[:-1]:  # what was cut on its way there shows in nothing that follows
         head, _, following = part.partition("\n")
         marker, _, status = head.partition(" ")
-        if marker in found and status.isdigit():
-            found[marker] = CommandResult(int(status), text, text)
+        if marker in results and status.isdigit():
+            results[marker] = CommandResult(int(status), text, text)
         text = following
-    return found
+    return results
 
 
 def not_written(result: CommandResult) -> SubmissionResult | None:
@@ -139,9 +139,9 @@ def files_found(result: CommandResult, markers: Sequence[str]) -> dict[str, File
     """Return what is in each directory; None for all if the command did not do its work."""
     if result.status != 0:
         return dict.fromkeys(markers)
-    found: dict[str, Files | None] = dict.fromkeys(markers)
+    files: dict[str, Files | None] = dict.fromkeys(markers)
     for line in result.out.splitlines():
         marker, _, rest = line.partition(" ")
-        if marker in found and found[marker] is None and rest[:2] in ("S ", "- "):
-            found[marker] = Files(rest[0] == "S", rest[2:])
-    return found
+        if marker in files and files[marker] is None and rest[:2] in ("S ", "- "):
+            files[marker] = Files(rest[0] == "S", rest[2:])
+    return files

@@ -35,18 +35,18 @@ class AttemptDesk(NamedTuple):
 
     def signal(self, asked: AttemptSignal) -> AttemptSignalAnswer:
         """Send a signal to jobs as their user."""
-        words = self.dialect.signal(asked.ids, asked.signal, asked.target)
-        if not words:
+        argv = self.dialect.signal(asked.ids, asked.signal, asked.target)
+        if not argv:
             return AttemptSignalAnswer(asked.number, impossible=True)
         try:
-            result = self._run(asked, words, MAX_SIGNAL)
+            result = self._run(asked, argv, MAX_SIGNAL)
         except (LookupError, PermissionError) as error:
             return AttemptSignalAnswer(asked.number, problem=str(error))
         return AttemptSignalAnswer(asked.number, problem="" if result.status == 0 else result.complaint)
 
     def _run(
-        self, question: AttemptFileQuestion | AttemptSignal, words: Sequence[str], seconds: float
+        self, question: AttemptFileQuestion | AttemptSignal, argv: Sequence[str], seconds: float
     ) -> CommandResult:
         account = account_of(question.owner, question.uid, question.gid)
         variable = self.dialect.system.settings_variable
-        return run_command(self.resource, variable, account, words, seconds=seconds)
+        return run_command(self.resource, variable, account, argv, seconds=seconds)

@@ -65,7 +65,7 @@ def run_command(
     resource: BatchResource,
     variable: str,
     account: CommandUser,
-    words: Sequence[str],
+    argv: Sequence[str],
     *,
     stdin: bytes = b"",
     seconds: float,
@@ -79,7 +79,7 @@ def run_command(
     inner = {"PATH": f"{resource.programs}:{PATH}" if resource.programs else PATH, HAND_OFF: "1"}
     if resource.settings:
         inner[variable] = resource.settings
-    limited = ["timeout", "-s", "KILL", f"{seconds:.0f}", *words]
+    limited = ["timeout", "-s", "KILL", f"{seconds:.0f}", *argv]
     if resource.host:
         far = shlex.join(["env", *(f"{name}={value}" for name, value in inner.items()), *limited])
         ssh = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=15", "--", resource.host, far]
@@ -132,7 +132,7 @@ class _OutputPipe:
 
 def start_as(
     account: CommandUser,
-    words: Sequence[str],
+    argv: Sequence[str],
     environment: dict[str, str],
     streams: tuple[int, int, int],
     keeps: tuple[int, ...] = (),
@@ -148,7 +148,7 @@ def start_as(
     if account.uid is not None and account.gid is not None:
         groups = os.getgrouplist(account.name, account.gid)
     return subprocess.Popen(
-        words,
+        argv,
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],

@@ -212,13 +212,13 @@ class ResourceWorker:
             self._news(reports, None)
 
     def _run(
-        self, account: CommandUser, words: Sequence[str], stdin: bytes = b"", seconds: float = 0.0
+        self, account: CommandUser, argv: Sequence[str], stdin: bytes = b"", seconds: float = 0.0
     ) -> CommandResult:
         return run_command(
             self._resource,
             self._dialect.system.settings_variable,
             account,
-            words,
+            argv,
             stdin=stdin,
             seconds=seconds or MAX_COMMAND,
         )
@@ -240,10 +240,10 @@ class ResourceWorker:
 
         (self._users if owner else self._own).submit(do).add_done_callback(_end_if_failed)
 
-    def _run_as_owner(self, order: HandOffOrder, words: Sequence[str]) -> CommandResult | None:
+    def _run_as_owner(self, order: HandOffOrder, argv: Sequence[str]) -> CommandResult | None:
         """Run a command as the user of an attempt; None if none can be."""
         try:
-            return self._run(account_of(order.owner, order.uid, order.gid), words)
+            return self._run(account_of(order.owner, order.uid, order.gid), argv)
         except (LookupError, PermissionError):
             return None
 
@@ -272,19 +272,19 @@ class ResourceWorker:
         self._beside(owner, lambda: self._submitted(orders), answered)
 
     def _submitted(self, orders: Mapping[str, HandOffOrder]) -> dict[str, SubmissionResult]:
-        found = {
+        by_marker = {
             marker: SubmissionResult("refused", message=order.problem)
             for marker, order in orders.items()
             if order.problem
         }
-        wanted = {marker: order for marker, order in orders.items() if marker not in found}
+        wanted = {marker: order for marker, order in orders.items() if marker not in by_marker}
         if not wanted:
-            return found
+            return by_marker
         order = next(iter(wanted.values()))
         try:
             account = account_of(order.owner, order.uid, order.gid)
         except (LookupError, PermissionError) as error:
-            return found | dict.fromkeys(wanted, SubmissionResult("refused", message=str(error)))
+            return by_marker | dict.fromkeys(wanted, SubmissionResult("refused", message=str(error)))
         base, token = base_directory(self._resource, order.owner), secrets.token_hex(8)
         hidden = {marker: one.secret for marker, one in wanted.items() if one.secret}
         commands = {m: (one.script, self._dialect.submit(one.wanted)) for m, one in wanted.items()}
@@ -293,8 +293,8 @@ class ResourceWorker:
             account, submit_words(base, token, wanted), submit_input(commands, hidden), seconds
         )
         for marker, one in submission_answers(result, token, wanted).items():
-            found[marker] = not_written(one) or self._dialect.submitted(one)
-        return found
+            by_marker[marker] = not_written(one) or self._dialect.submitted(one)
+        return by_marker
 
     # What is there.
 
@@ -302,7 +302,7 @@ class ResourceWorker:
         self, action: ForeignAction, owner: str, attempts: Sequence[TrackedAttempt], now: Instant
     ) -> None:
         order, keys = self._orders[attempts[0].key], [one.key for one in attempts]
-        words = self._dialect.act(action, [one.id for one in attempts], order.wanted)
+        argv = self._dialect.act(action, [one.id for one in attempts], order.wanted)
         self._table.begun(action, attempts, now)
 
         def acted(result: CommandResult | None, now: Instant) -> None:
@@ -310,13 +310,13 @@ class ResourceWorker:
                 self._report(self._table.acted(action, keys, result, now))
             self._poll_soon()
 
-        self._beside(owner, lambda: self._run_as_owner(order, words), acted)
+        self._beside(owner, lambda: self._run_as_owner(order, argv), acted)
 
     def _poll_soon(self) -> None:
         self._next_poll = min(self._next_poll, time.monotonic() + min(SOON, self._resource.poll))
 
     def _poll(self, owners: Sequence[str]) -> None:
-        clock, words = time.monotonic(), self._dialect.poll(owners)
+        clock, argv = time.monotonic(), self._dialect.poll(owners)
         self._polling = True
 
         def polled(result: CommandResult, now: Instant) -> None:
@@ -332,7 +332,7 @@ class ResourceWorker:
                 wait = max(1.0, self._resource.settle / 3)
                 self._next_poll = min(self._next_poll, time.monotonic() + wait)
 
-        self._beside("", lambda: self._run(own_account(), words), polled)
+        self._beside("", lambda: self._run(own_account(), argv), polled)
 
     def _look(self) -> None:
         """Look at the files of attempts; a home that does not answer keeps nobody but its user waiting."""
@@ -340,11 +340,11 @@ class ResourceWorker:
             if owner in self._looking:
                 continue
             markers = [each.marker for each in attempts]
-            words = look_words(base_directory(self._resource, owner), markers)
+            argv = look_words(base_directory(self._resource, owner), markers)
             order = self._orders[attempts[0].key]
             self._looking.add(owner)
             looked = partial(self._looked, owner, markers, time.monotonic())
-            self._beside(owner, partial(self._run_as_owner, order, words), looked)
+            self._beside(owner, partial(self._run_as_owner, order, argv), looked)
 
     def _looked(
         self, owner: str, markers: Sequence[str], clock: float, result: CommandResult | None, now: Instant
@@ -366,7 +366,7 @@ class ResourceWorker:
             return
         self._remembering = True
         known = [each.id for each in asked if each.id]
-        words = self._dialect.history([each.marker for each in asked], known)
+        argv = self._dialect.history([each.marker for each in asked], known)
 
         def remembered(result: CommandResult, now: Instant) -> None:
             self._remembering = False
@@ -377,7 +377,7 @@ class ResourceWorker:
             if any(each.report is not None for each in self._table.attempts.values()):
                 self._next_history = time.monotonic() + max(SOON, SLOW * took)
 
-        self._beside("", lambda: self._run(own_account(), words), remembered)
+        self._beside("", lambda: self._run(own_account(), argv), remembered)
 
 
 def _end_if_failed(done: "Future[None]") -> None:

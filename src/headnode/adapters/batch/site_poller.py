@@ -119,18 +119,18 @@ class SitePoller:
             facts = self._reader.read_facts(self._run(self._reader.FACTS_WORDS))
             self._facts, self._facts_due = facts or self._facts, began + self._resource.poll * RARE
         word = secrets.token_hex(8)  # nobody who names a job can know it
-        words = self._reader.queue_words(word)
-        result = self._run(words)
+        argv = self._reader.queue_words(word)
+        result = self._run(argv)
         queue = self._reader.read_queue(result, word)
         if queue is None:
-            return self._failed(f"{_program(words)}: {result.complaint}")
-        words = self._reader.nodes_words(word)
-        result = self._run(words)
+            return self._failed(f"{_program(argv)}: {result.complaint}")
+        argv = self._reader.nodes_words(word)
+        result = self._run(argv)
         nodes = self._reader.read_nodes(result, word)
         if nodes is None:
-            return self._failed(f"{_program(words)}: {result.complaint}")
+            return self._failed(f"{_program(argv)}: {result.complaint}")
         self._failures = 0
-        found = SiteSnapshot(
+        snapshot = SiteSnapshot(
             resource=self._resource.key,
             at=now,
             facts=self._facts,
@@ -140,7 +140,7 @@ class SitePoller:
             took=Seconds(time.monotonic() - began),
             has_accounting=self._has_history,
         )
-        self._last = bounded(found)
+        self._last = bounded(snapshot)
         return self._last
 
     def _failed(self, problem: str) -> SiteSnapshot:
@@ -155,22 +155,22 @@ class SitePoller:
             return ()
         self._history_due = time.monotonic() + self._resource.poll * SELDOM
         since = (time.gmtime if self._reader.IN_UTC else time.localtime)(time.time() - OVERLAP)
-        found = self._reader.read_history(self._run(self._reader.history_words(self._history_since)))
-        self._has_history = found is not None
-        if found is None:
+        jobs = self._reader.read_history(self._run(self._reader.history_words(self._history_since)))
+        self._has_history = jobs is not None
+        if jobs is None:
             self._history_due = time.monotonic() + self._resource.poll * RARE
             return ()
         self._history_since = time.strftime("%Y-%m-%dT%H:%M:%S", since)
-        return found
+        return jobs
 
-    def _run(self, words: Sequence[str]) -> CommandResult:
+    def _run(self, argv: Sequence[str]) -> CommandResult:
         variable = self._resource.system.settings_variable
-        return run_command(self._resource, variable, own_account(), words, seconds=MAX_COMMAND)
+        return run_command(self._resource, variable, own_account(), argv, seconds=MAX_COMMAND)
 
 
-def _program(words: Sequence[str]) -> str:
+def _program(argv: Sequence[str]) -> str:
     """Return the program that a command runs, without the variables before it."""
-    return next(word for word in words if word != "env" and "=" not in word)
+    return next(word for word in argv if word != "env" and "=" not in word)
 
 
 def bounded(snapshot: SiteSnapshot) -> SiteSnapshot:

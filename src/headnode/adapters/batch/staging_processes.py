@@ -76,10 +76,10 @@ class ForeignTransfer:
         return f"{order['base']}/{order['marker']}/{order['scratch']}"
 
     def _files(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(
+        names: list[dict[str, Any]] = json.loads(
             {"in": self.staged.incoming, "out": self.staged.outgoing, "": b"[]"}[self.direction]
         )
-        return found
+        return names
 
     def wait_for(self, what: str) -> None:
         """Say that it waits for others."""
@@ -160,9 +160,9 @@ def _start(account: CommandUser, state: str, order: int) -> "subprocess.Popen[by
     Raises:  OSError, SubprocessError.
     """
     environment = {"PATH": PATH, "HEADNODE_STATE": state}
-    words = module_command(MODULE, str(order), environment=environment)
+    argv = module_command(MODULE, str(order), environment=environment)
     streams = subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL
-    return start_as(account, words, environment, streams, keeps=(order,))
+    return start_as(account, argv, environment, streams, keeps=(order,))
 
 
 class TransferQueue:

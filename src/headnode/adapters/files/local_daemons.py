@@ -60,8 +60,8 @@ def _announce(directory: int, name: str, text: str) -> None:
 
 def local_heads(environ: Mapping[str, str]) -> list[LocalHead]:
     """Return the heads that this user may mean, his own first, each once."""
-    found = [head for place in (own_place(environ), SYSTEM_PLACE) for head in _listed(place)]
-    return list(dict.fromkeys(found))
+    heads = [head for place in (own_place(environ), SYSTEM_PLACE) for head in _listed(place)]
+    return list(dict.fromkeys(heads))
 
 
 def _listed(place: Path) -> Iterator[LocalHead]:
@@ -208,8 +208,8 @@ def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[
     Raises:  OSError when the request cannot be remembered; BadRequest ``nodes-here`` if it was changed.
     """
     if nodes is not None or processors is not None:
-        words = [1 if nodes is None else nodes, *([] if processors is None else [processors])]
-        (state / _NODES_HERE).write_text(" ".join(map(str, words)) + "\n", encoding="ascii")
+        values = [1 if nodes is None else nodes, *([] if processors is None else [processors])]
+        (state / _NODES_HERE).write_text(" ".join(map(str, values)) + "\n", encoding="ascii")
     return nodes_as_before(state)
 
 

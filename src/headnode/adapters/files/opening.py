@@ -84,8 +84,8 @@ def open_own_directory(path: str) -> int:
     Raises:  OSError, `EPERM` when it belongs to another user or others may write there.
     """
     directory = os.open(path, _DIRECTORY)
-    found = os.fstat(directory)
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & _OTHERS_WRITE:
+    status = os.fstat(directory)
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & _OTHERS_WRITE:
         os.close(directory)
         raise OSError(errno.EPERM, "other users can write there", path)
     return directory
@@ -171,15 +171,15 @@ def _named(name: str, flags: int, mode: int, directory: int) -> int:
     """Open what is there: a plain file, or a device or pipe of root."""
     file = os.open(name, flags & ~os.O_TRUNC | _PLAIN, mode, dir_fd=directory)
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            if stat.S_ISDIR(found.st_mode):
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            if stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            if found.st_uid != 0:
+            if status.st_uid != 0:
                 raise _not_plain()
             os.set_blocking(file, True)
         else:
-            _settle(file, found, flags, directory)
+            _settle(file, status, flags, directory)
     except OSError:
         os.close(file)
         raise
@@ -195,10 +195,10 @@ def _plain(name: str, flags: int, mode: int, directory: int | None = None) -> in
             raise _not_plain() from None
         raise
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
             raise _not_plain()
-        _settle(file, found, flags, directory)
+        _settle(file, status, flags, directory)
     except OSError:
         os.close(file)
         raise
@@ -258,11 +258,11 @@ def _followed(directory: int, step: str, path: str) -> str | None:
     Raises:  Redirected for a link of another user.
     """
     try:
-        found = os.open(step, _STEP, dir_fd=directory)
+        opened = os.open(step, _STEP, dir_fd=directory)
     except FileNotFoundError:
         return None
     try:
-        about = os.fstat(found)
+        about = os.fstat(opened)
         if not stat.S_ISLNK(about.st_mode):
             return None
         if about.st_uid != 0:
@@ -271,9 +271,9 @@ def _followed(directory: int, step: str, path: str) -> str | None:
                 f"{step!r} is a symbolic link of user {about.st_uid}, and root does not follow it",
                 path,
             )
-        return os.readlink("", dir_fd=found)
+        return os.readlink("", dir_fd=opened)
     finally:
-        os.close(found)
+        os.close(opened)
 
 
 def _own_descriptor(path: str) -> int | None:

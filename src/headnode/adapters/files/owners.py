@@ -22,16 +22,16 @@ class Unsafe(Exception):
     """Why a file must not be used by this process, and what to do; one sentence."""
 
 
-def why_not_run(words: Sequence[str]) -> str:
+def why_not_run(argv: Sequence[str]) -> str:
     """Return why this process must not run a program with these arguments; empty if it may.
 
     The program is looked at, the interpreter that its first line names and, if it is itself a known
     interpreter, the script among its arguments.  Links are followed as the kernel does.
     """
-    if not words:
+    if not argv:
         return "no program is named"
     try:
-        _check_program(words, _MAX_INTERPRETERS)
+        _check_program(argv, _MAX_INTERPRETERS)
     except (Unsafe, ValueError) as why:
         return str(why)
     return ""
@@ -61,10 +61,10 @@ def read_trusted(path: Path, most: int, *, secret: bool = False) -> bytes:
     if why_not := why_not_trusted(str(path)):
         raise Unsafe(why_not)
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise Unsafe(f"{str(path)!r} is not a file")
-        if secret and found.st_mode & 0o077:
+        if secret and status.st_mode & 0o077:
             raise Unsafe(f"{str(path)!r} can be read by others than its owner; chmod 600 {path}")
         data = file.read(most + 1)
     if len(data) > most:
@@ -72,10 +72,10 @@ def read_trusted(path: Path, most: int, *, secret: bool = False) -> bytes:
     return data
 
 
-def _check_program(words: Sequence[str], interpreters: int) -> None:
-    program = words[0] if "/" in words[0] else shutil.which(words[0])
+def _check_program(argv: Sequence[str], interpreters: int) -> None:
+    program = argv[0] if "/" in argv[0] else shutil.which(argv[0])
     if program is None:
-        raise Unsafe(f"there is no program {words[0]!r}; write its absolute path")
+        raise Unsafe(f"there is no program {argv[0]!r}; write its absolute path")
     real = _check_path(program)
     if not stat.S_ISREG(Path(real).stat().st_mode):
         raise Unsafe(f"{program!r} is not a file; name a program")
@@ -86,7 +86,7 @@ def _check_program(words: Sequence[str], interpreters: int) -> None:
     interpreter = _interpreter(real)
     if interpreter:
         _check_program(interpreter, interpreters - 1)
-    script = next((word for word in words[1:] if word.startswith("/")), "")
+    script = next((word for word in argv[1:] if word.startswith("/")), "")
     if script and _is_interpreter(program) and Path(script).is_file():
         _check_path(script)
 
@@ -142,23 +142,23 @@ def _check_step(directory: str, path: str) -> os.stat_result:
     Raises:  Unsafe.
     """
     try:
-        found = os.lstat(directory)
+        status = os.lstat(directory)
     except FileNotFoundError:
         part = "" if directory == path else f", a part of the path {path!r}"
         raise Unsafe(f"{directory!r} does not exist{part}; create it, or correct the path") from None
     except OSError as error:
         missing = "" if directory == path else f" ({path!r} leads there)"
         raise Unsafe(f"{directory!r} cannot be checked: {(error.strerror or '').lower()}{missing}") from None
-    what = "directory" if stat.S_ISDIR(found.st_mode) else "file"
-    if found.st_uid not in (0, os.geteuid()):
+    what = "directory" if stat.S_ISDIR(status.st_mode) else "file"
+    if status.st_uid not in (0, os.geteuid()):
         raise Unsafe(
-            f"{what} {directory!r} belongs to user {_name(found.st_uid)}, who could change what "
+            f"{what} {directory!r} belongs to user {_name(status.st_uid)}, who could change what "
             f"{_name(os.geteuid())} runs or reads; chown {_name(os.geteuid())} {directory}"
         )
-    if stat.S_ISLNK(found.st_mode) or (what == "directory" and found.st_mode & stat.S_ISVTX):
-        return found  # nobody can rename or remove what is another's in a sticky directory
-    _refuse_writers(directory, found)
-    return found
+    if stat.S_ISLNK(status.st_mode) or (what == "directory" and status.st_mode & stat.S_ISVTX):
+        return status  # nobody can rename or remove what is another's in a sticky directory
+    _refuse_writers(directory, status)
+    return status
 
 
 def _refuse_writers(directory: str, status: os.stat_result) -> None:

@@ -161,15 +161,17 @@ def _remove(paper: str) -> None:
 
 def _answer(result: dict[str, Any], as_json: bool) -> FilterAnswer:
     """Return how a run ended; the words of a filter whose output is an answer are on standard error."""
-    words = last_words(result.get("errors", "")) or ("" if as_json else last_words(result.get("output", "")))
+    message = last_words(result.get("errors", "")) or (
+        "" if as_json else last_words(result.get("output", ""))
+    )
     if result["how"] != "ended":
         how = {"timed-out": CallOutcome.TIMED_OUT, "missing": CallOutcome.MISSING}.get(
             result["how"], CallOutcome.BROKEN
         )
-        return FilterAnswer(how, words=words)
+        return FilterAnswer(how, words=message)
     if result["status"] < 0:
-        return FilterAnswer(CallOutcome.SIGNALLED, BY_SIGNAL, words or f"signal {-result['status']}")
-    return FilterAnswer(exit_code=result["status"], words=words)
+        return FilterAnswer(CallOutcome.SIGNALLED, BY_SIGNAL, message or f"signal {-result['status']}")
+    return FilterAnswer(exit_code=result["status"], words=message)
 
 
 def _from_output(result: dict[str, Any], answer: FilterAnswer) -> FilterReturn:

@@ -30,12 +30,12 @@ def load(name: str) -> Any:
     """Return the plug-in of this name: an object, or a module, with some of the methods of a filter."""
     from importlib.metadata import entry_points  # the head imports this module, too
 
-    found = {point.value: point for point in entry_points(group=GROUP, name=name)}
-    if not found:
+    points = {point.value: point for point in entry_points(group=GROUP, name=name)}
+    if not points:
         raise _UnusablePlugIn(f"no installed package has a filter {name!r} (entry points {GROUP})")
-    if len(found) > 1:
-        raise _UnusablePlugIn(f"several packages have a filter {name!r}: {', '.join(sorted(found))}")
-    (point,) = found.values()
+    if len(points) > 1:
+        raise _UnusablePlugIn(f"several packages have a filter {name!r}: {', '.join(sorted(points))}")
+    (point,) = points.values()
     loaded = point.load()
     return loaded() if inspect.isclass(loaded) else loaded
 

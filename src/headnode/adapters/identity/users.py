@@ -22,14 +22,14 @@ def account(name: str) -> Account:
     Raises:  NotFound ``no-such-user``.
     """
     try:
-        found = pwd.getpwnam(name)
+        account = pwd.getpwnam(name)
     except (KeyError, ValueError):  # a name with a zero byte is a ValueError
         raise NotFound(
             code="no-such-user",
             what=f"there is no user {name!r} on this machine",
             fix="see: getent passwd",
         ) from None
-    return Account(found.pw_name, found.pw_uid, found.pw_gid)
+    return Account(account.pw_name, account.pw_uid, account.pw_gid)
 
 
 def groups_of(user: Account) -> frozenset[str]:
@@ -51,15 +51,15 @@ def members_of(group: str) -> tuple[str, ...]:
     Raises:  NotFound ``no-such-group``.
     """
     try:
-        found = grp.getgrnam(group)
+        group_entry = grp.getgrnam(group)
     except (KeyError, ValueError):
         raise NotFound(
             code="no-such-group",
             what=f"there is no group {group!r} on this machine",
             fix="see: getent group",
         ) from None
-    first = {user.pw_name for user in pwd.getpwall() if user.pw_gid == found.gr_gid}
-    return tuple(sorted({*found.gr_mem, *first}))
+    first = {user.pw_name for user in pwd.getpwall() if user.pw_gid == group_entry.gr_gid}
+    return tuple(sorted({*group_entry.gr_mem, *first}))
 
 
 def _group_name(number: int) -> str:

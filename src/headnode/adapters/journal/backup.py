@@ -79,20 +79,20 @@ def files_of(state: Path, journal: Path) -> dict[str, Path]:
 
     Raises:  NotAllowed ``backup-not-allowed`` when some of them may not be read.
     """
-    found = {JOURNAL: journal}
+    files = {JOURNAL: journal}
     for name in FILES[1:]:
         file = state / name
         try:
             if file.is_file():
                 os.close(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
-                found[name] = file
+                files[name] = file
         except PermissionError:
             raise NotAllowed(
                 code="backup-not-allowed",
                 what=f"you may not read {str(file)!r}",
                 fix="make the backup as root or as the user of the head",
             ) from None
-    return found
+    return files
 
 
 class CheckedBackup(NamedTuple):
@@ -159,13 +159,13 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
         raise _damaged(backup, f"its manifest cannot be read: {error}") from None
 
 
-def _see_that_its_version_is_read(backup: Path, found: ManifestVersion) -> None:
-    if found.format != FORMAT or found.version != VERSION:
+def _see_that_its_version_is_read(backup: Path, version: ManifestVersion) -> None:
+    if version.format != FORMAT or version.version != VERSION:
         raise Unavailable(
             code="backup-version",
-            what=f"the backup {str(backup)!r} has format {found.format} {found.version}, "
+            what=f"the backup {str(backup)!r} has format {version.format} {version.version}, "
             f"this Headnode reads {FORMAT} {VERSION}",
-            fix=f"restore it with Headnode {found.headnode}, which wrote it",
+            fix=f"restore it with Headnode {version.headnode}, which wrote it",
         )
 
 
@@ -338,11 +338,11 @@ def _refuse_backup_of_others(backup: Path) -> None:
 
 
 def _see_that_nothing_is_there(state: Path) -> None:
-    found = sorted(file.name for file in state.iterdir()) if state.is_dir() else []
-    if set(found) - _BESIDE:
+    names = sorted(file.name for file in state.iterdir()) if state.is_dir() else []
+    if set(names) - _BESIDE:
         raise WrongState(
             code="restore-exists",
-            what=f"the state directory {str(state)!r} is in use: it has {', '.join(found[:3])}",
+            what=f"the state directory {str(state)!r} is in use: it has {', '.join(names[:3])}",
             fix=f"stop its head with hn down and move it away: mv {state} {state}.old; "
             "or restore elsewhere with --state DIRECTORY",
         )

@@ -97,10 +97,10 @@ def look_over(database: sqlite3.Connection, path: Path, damage: Damage, seconds:
         raise damaged(path, faults[0])
     for number, table in enumerate(TABLES):
         now = time.monotonic()
-        found = examine(database, path, table, now + (until - now) / (len(TABLES) - number))
-        for bad in found.bad:
+        rows = examine(database, path, table, now + (until - now) / (len(TABLES) - number))
+        for bad in rows.bad:
             damage.note(f"{bad} has changed since it was written")
-        for each in found.undecodable:
+        for each in rows.undecodable:
             if each.code == "journal-unknown":
                 raise each
             damage.note(each.row)

@@ -91,10 +91,10 @@ class EndedTables:
         gone: Counter[tuple[str, str]] = Counter()
         for job in jobs:
             self._database.execute("delete from ended_groups where id = ?", (job,))
-            found = self._database.execute(
+            rows = self._database.execute(
                 "delete from ended_jobs where id = ? returning owner, state", (job,)
             ).fetchall()
-            gone.update((owner, state) for owner, state in found)
+            gone.update((owner, state) for owner, state in rows)
         self._count((owner, state, -jobs) for (owner, state), jobs in gone.items())
 
     def put_in(self, jobs: Iterable[EndedJob]) -> None:

@@ -134,13 +134,13 @@ _MAX_ALLOCATION: Final = 4 * 1024 * 1024  # bytes; only descriptions can be larg
 
 def first_bytes(rows: Iterable[tuple[Any, bytes, int]], most: int) -> list[tuple[Any, bytes, int]]:
     """Return the first rows, up to and with the one that makes them `most` bytes."""
-    found, read = [], 0
+    beginnings, read = [], 0
     for row in rows:
-        found.append(row)
+        beginnings.append(row)
         read += length_of(row[1])
         if read >= most:
             break
-    return found
+    return beginnings
 
 
 def length_of(body: object) -> int:
@@ -203,8 +203,8 @@ class EventTable:
 
     def checksum_of(self, number: int) -> int | None:
         """Return the checksum of an event; None: there is none of this number."""
-        found = self._database.execute("select sum from events where number = ?", (number,)).fetchone()
-        return None if found is None else int(found[0])
+        row = self._database.execute("select sum from events where number = ?", (number,)).fetchone()
+        return None if row is None else int(row[0])
 
     def page(self, after: int, limit: int) -> list[tuple[int, Event]]:
         """Return the first events after a number, up to `limit` or a page of bytes, without purged ones.
@@ -286,9 +286,9 @@ class EventTable:
             "and instr(body, ?) order by number limit ?",
             (after, ParameterSet.__name__.encode(), limit),
         ).fetchall()
-        found = self._damage.readable(self._read, rows)
+        events = self._damage.readable(self._read, rows)
         more = rows[-1][0] if rows else None
-        return [event for event in found if isinstance(event, ParameterSet)], more
+        return [event for event in events if isinstance(event, ParameterSet)], more
 
     def of_node(self, node: str, limit: int) -> list[Event]:
         """Return the newest events of a node, oldest first."""
@@ -306,8 +306,8 @@ class EventTable:
             "and length(body) < ? order by job, number",
             (first, last, _MAX_ALLOCATION),
         )
-        found = self._damage.readable(self._read, rows)
-        return [event for event in found if isinstance(event, ALLOCATION_EVENTS)]
+        events = self._damage.readable(self._read, rows)
+        return [event for event in events if isinstance(event, ALLOCATION_EVENTS)]
 
     def _read(self, number: int, body: bytes, checksum: int) -> Event:
         if not is_intact(body, number, checksum):

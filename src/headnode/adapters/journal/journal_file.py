@@ -103,16 +103,16 @@ def _numbers(version: str) -> list[int]:
 
 def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> None:
     database.execute("pragma locking_mode = exclusive")
-    (found,) = database.execute("pragma user_version").fetchone()
-    if found == 0 and not may_create:
+    (version,) = database.execute("pragma user_version").fetchone()
+    if version == 0 and not may_create:
         raise missing(path)
-    if found not in (0, VERSION):
-        raise _other_version(path, found, database)
+    if version not in (0, VERSION):
+        raise _other_version(path, version, database)
     database.execute("pragma journal_mode = wal")
     database.execute("pragma synchronous = full")
     database.execute("pragma cache_size = -2000")  # KiB; events are appended, and read in order
     database.execute("pragma journal_size_limit = 16000000")  # bytes; a snapshot may have made the log longer
-    if found == 0:
+    if version == 0:
         new_id = uuid.uuid4().hex
         database.executescript(f"begin immediate; {_TABLES} pragma user_version = {VERSION};")
         database.execute("insert into cluster values (?, ?)", (new_id, __version__))
@@ -121,15 +121,15 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
     _empty_the_log(database)
 
 
-def _other_version(path: Path, found: int, database: sqlite3.Connection) -> Unavailable:
+def _other_version(path: Path, version: int, database: sqlite3.Connection) -> Unavailable:
     """Return the error for a journal of another format: who wrote it, and what can be done."""
     try:
         (writer,) = database.execute("select written_by from cluster").fetchone()
     except (sqlite3.Error, TypeError):
         writer = ""
-    what = f"the journal {str(path)!r} has version {found}, written by Headnode {writer}".rstrip()
+    what = f"the journal {str(path)!r} has version {version}, written by Headnode {writer}".rstrip()
     reads = f"Headnode {__version__} reads version {VERSION}"
-    if found < VERSION:
+    if version < VERSION:
         return Unavailable(
             code="journal-version",
             what=f"{what} during development; {reads}, the first that was released",
@@ -180,8 +180,8 @@ class PurgedNumbers:
     def _begun_by(self, number: int) -> tuple[int, int] | None:
         """Return the last span that begins at a number or before it."""
         query = "select first, last from purged_events where first <= ? order by first desc limit 1"
-        found: tuple[int, int] | None = self._database.execute(query, (number,)).fetchone()
-        return found
+        row: tuple[int, int] | None = self._database.execute(query, (number,)).fetchone()
+        return row
 
 
 class SingleProcess:
@@ -307,11 +307,11 @@ def _commits_behind(log: _Log, start: int) -> int:
 
 def _add(sums: Sums, data: bytes | memoryview, big_endian: bool) -> Sums:
     """Return the running sums of a log after an even number of 32-bit words."""
-    words = array("I", bytes(data))
+    numbers = array("I", bytes(data))
     if big_endian != (sys.byteorder == "big"):
-        words.byteswap()
+        numbers.byteswap()
     first, second = sums
-    pairs = iter(words)
+    pairs = iter(numbers)
     for even, odd in zip(pairs, pairs, strict=True):
         first = (first + even + second) & _WORD
         second = (second + odd + first) & _WORD

@@ -60,8 +60,8 @@ class SqliteJournal:
                 self._predictions = PredictionTable(self._database, self._path, self._damage, self.written_by)
                 self._purged = PurgedJobs(self._database, self._events)
                 self._last = self._events.last_number()
-                found = self._database.execute("select id, written_by from cluster").fetchone()
-                self.cluster_id, self._written_by = map(str, found)
+                row = self._database.execute("select id, written_by from cluster").fetchone()
+                self.cluster_id, self._written_by = map(str, row)
                 self._see_that_no_event_is_missing()
             except BaseException:
                 self._database.close()

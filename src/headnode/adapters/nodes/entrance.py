@@ -257,13 +257,13 @@ class Entrance:
 
     def _idle(self, before: float) -> list[_Stranger]:
         """Return idle connections to close: of addresses that wait, or else of the address with most."""
-        found: list[_Stranger] = []
+        idle: list[_Stranger] = []
         for address, waiting in self._waiting.items():
             of_address = self._strangers.get(address, {})
             if len(of_address) >= b.STRANGERS_OF_ADDRESS.most:
-                found += [each for each in of_address if each.since < before][: len(waiting)]
-        if found or self._served < b.STRANGERS.most:
-            return found
+                idle += [each for each in of_address if each.since < before][: len(waiting)]
+        if idle or self._served < b.STRANGERS.most:
+            return idle
         fullest = max(self._strangers.values(), key=len)
         return [each for each in fullest if each.since < before][: len(self._waiting)]
 
@@ -289,15 +289,15 @@ async def _listen(host: str | None, port: int) -> list[socket.socket]:
     infos = await asyncio.get_running_loop().getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for family, _, _, _, address in dict.fromkeys(infos):
-            found.append(_listen_at(family, address, found))
+            sockets.append(_listen_at(family, address, sockets))
     except OSError:
-        for each in found:
+        for each in sockets:
             each.close()
         raise
-    return found
+    return sockets
 
 
 def _listen_at(family: int, address: tuple[object, ...], before: Sequence[socket.socket]) -> socket.socket:

@@ -130,11 +130,11 @@ class NodeLinks:
         """
         now = time.monotonic()
         quiet = [link for link in self.links.values() if now - link.received > least]
-        found = [link for link in quiet if now - link.received > limit(link.node)]
-        for link in found:
+        silent = [link for link in quiet if now - link.received > limit(link.node)]
+        for link in silent:
             log.warning("node %s has sent nothing for %.0f s", link.node, now - link.received)
             link.abort()
-        return [link.node for link in found]
+        return [link.node for link in silent]
 
     def forgive(self, seconds: float) -> None:
         """Let all nodes be silent for so much longer."""

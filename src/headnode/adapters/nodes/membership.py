@@ -100,12 +100,12 @@ def usable_addresses(texts: Sequence[str]) -> list[Address]:
 
     What is wrong in a message or a file must not keep a node from the heads that it can reach.
     """
-    found: dict[Address, None] = {}
+    addresses: dict[Address, None] = {}
     for text in texts[:MAX_HEADS]:
         if len(text) <= MAX_ADDRESS:
             with contextlib.suppress(BadRequest):
-                found[read_address(text, "heads")] = None
-    return list(found)
+                addresses[read_address(text, "heads")] = None
+    return list(addresses)
 
 
 class Membership(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

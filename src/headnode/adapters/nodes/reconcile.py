@@ -120,23 +120,23 @@ def releases_nodes(cluster: ClusterState, job: JobId) -> bool:
 
 def suspensions_to_repeat(cluster: ClusterState, node: str, holdings: Holdings) -> list[FromHead]:
     """Return messages that suspend jobs on a node, and continue others that the node still suspends."""
-    found: list[FromHead] = []
+    messages: list[FromHead] = []
     for job in sorted(cluster.on_node(node)):
         message = suspend_or_continue(cluster, job)
         if isinstance(message, Suspend) or (message is not None and job in holdings.suspended):
-            found.append(message)
-    return found
+            messages.append(message)
+    return messages
 
 
 def attempts_to_stop(cluster: ClusterState, node: str, holdings: Holdings) -> list[FromHead]:
     """Return what stops the attempts that the head no longer wants."""
-    found: list[FromHead] = []
+    messages: list[FromHead] = []
     for live in holdings.live:
         known = _live_attempt(cluster, live)
         if known is None or known.placement[0][0] != node:
             attempt = (live.task, live.instance, live.attempt)
-            found.append(Stop(job=live.job, attempts=(attempt,), force=True))
-    return found
+            messages.append(Stop(job=live.job, attempts=(attempt,), force=True))
+    return messages
 
 
 def _live_attempt(cluster: ClusterState, live: ReportedAttempt) -> LiveAttempt | None:

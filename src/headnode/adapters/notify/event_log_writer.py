@@ -102,21 +102,21 @@ def append(order: EventLogOrder) -> None:
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     file = open_named(order.log, flags, 0o644)
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     data = order.text.encode()
-    if order.again and found.st_size:
-        start = max(0, found.st_size - TAIL)
+    if order.again and status.st_size:
+        start = max(0, status.st_size - TAIL)
         data = missing(order.text, os.pread(file, TAIL, start).decode("utf-8", "replace")).encode()
-    size = found.st_size
+    size = status.st_size
     try:
         while data:
             written = os.write(file, data)
             size, data = size + written, data[written:]
     except OSError:
         if os.fstat(file).st_size == size:  # nobody else has written meanwhile
-            os.ftruncate(file, found.st_size)
+            os.ftruncate(file, status.st_size)
         raise
 
 

@@ -142,9 +142,9 @@ class Outbox:
             "order by number, address limit ?",
             (*after, limit),
         ).fetchall()
-        found = (self._read(*row) for row in rows)
+        notices = (self._read(*row) for row in rows)
         last = (rows[-1][0], rows[-1][2]) if rows else None
-        return [one for one in found if one is not None], last
+        return [one for one in notices if one is not None], last
 
     def _read(self, number: int, notice: bytes, address: str) -> PendingNotice | None:
         """Return a notice.  One that cannot be read is set aside: it would hold up all the others."""
@@ -240,11 +240,11 @@ class DeliveryQueue:
         """Read more when there may be some, and half of the room is free."""
         if not self._has_more or self._held > self._most // 2:
             return
-        found, last = self._outbox.waiting(self._last, self._most - self._held)
+        notices, last = self._outbox.waiting(self._last, self._most - self._held)
         self._has_more = last is not None
         self._last = last or self._last
-        self._held += len(found)
-        for one in found:
+        self._held += len(notices)
+        for one in notices:
             self._due.setdefault(server_of(one.address), deque()).append(one)
 
 

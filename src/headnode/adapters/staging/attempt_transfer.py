@@ -96,11 +96,11 @@ def _own_directory(name: str, above: int | None = None) -> int:
     """Make a directory of this user if it is not there, and return its descriptor; no link is followed."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=above)
-    found = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    if os.fstat(found).st_uid != os.geteuid():
-        os.close(found)
+    directory = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    if os.fstat(directory).st_uid != os.geteuid():
+        os.close(directory)
         raise NeverTransferred(f"{name!r} is not a directory of its user", "see docs/hand-off.md")
-    return found
+    return directory
 
 
 class TransferLog:

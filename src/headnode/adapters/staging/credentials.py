@@ -75,19 +75,19 @@ def read_credential(name: str, home: str, scheme: str, host: str) -> Credential:
         raise NeverTransferred(
             "the name of the credential is not valid", "write the name of a file, without a path"
         )
-    found = Credential(name, _read(path, name))
-    if found.get(PROXY_TEXT):  # it is shown to nobody: only its holder proves who he is
+    credential = Credential(name, _read(path, name))
+    if credential.get(PROXY_TEXT):  # it is shown to nobody: only its holder proves who he is
         if scheme == _PROXY_SCHEME:
-            return found
+            return credential
         what = f"the delegation {name!r} is a proxy, which {scheme} cannot use"
         raise NeverTransferred(what, f"take {_PROXY_SCHEME}, or delegate a token")
-    if not found.serves(host):
-        hosts = ", ".join(sorted(found.hosts)) or "none"
+    if not credential.serves(host):
+        hosts = ", ".join(sorted(credential.hosts)) or "none"
         raise NeverTransferred(
             f"the credential {name!r} is not for {host} (its hosts: {hosts})",
             f"add it to hosts in {path} if it may be sent there",
         )
-    return found
+    return credential
 
 
 def _read(path: Path, name: str) -> dict[str, Any]:
@@ -173,10 +173,10 @@ def _ask(connection: socket.socket, question: dict[str, str]) -> dict[str, Any]:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        piece = connection.recv(size - len(found))
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
         if not piece:
             raise EOFError("it closed the connection")
-        found += piece
-    return bytes(found)
+        data += piece
+    return bytes(data)

@@ -132,6 +132,6 @@ def is_lasting(message: str) -> bool:
     >>> is_lasting("connect to localhost:35507: refused"), is_lasting("/data/expired 421 timeout")
     (False, False)
     """
-    words = [word for word in message.lower().split() if "/" not in word and ":" not in word.rstrip(":")]
-    coded = any(word.startswith(_LASTING_CODES) and not word[3:4].isalnum() for word in words)
-    return coded or any(reason in " ".join(words) for reason in _LASTING)
+    parts = [word for word in message.lower().split() if "/" not in word and ":" not in word.rstrip(":")]
+    coded = any(word.startswith(_LASTING_CODES) and not word[3:4].isalnum() for word in parts)
+    return coded or any(reason in " ".join(parts) for reason in _LASTING)

@@ -26,10 +26,10 @@ def networks_of(names: Iterable[str]) -> tuple[Network, ...] | None:
 
     Raises:  ValueError for what is no network.
     """
-    found = tuple(names)
-    if ANY in found:
+    networks = tuple(names)
+    if ANY in networks:
         return None
-    return tuple(ipaddress.ip_network(name, strict=False) for name in found)
+    return tuple(ipaddress.ip_network(name, strict=False) for name in networks)
 
 
 def is_allowed(address: str, networks: tuple[Network, ...]) -> bool:
@@ -42,8 +42,8 @@ def is_allowed(address: str, networks: tuple[Network, ...]) -> bool:
     >>> is_allowed("2002:a00:1::", ()), is_allowed("64:ff9b::a9fe:a9fe", ())
     (False, False)
     """
-    found = ipaddress.ip_address(address.partition("%")[0])
-    plain = _embedded(found) or found
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    plain = _embedded(ip) or ip
     public = plain.is_global and not plain.is_multicast and plain not in _LOCAL_NAT64
     return public or any(plain in network for network in networks if network.version == plain.version)
 

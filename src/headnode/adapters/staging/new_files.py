@@ -27,9 +27,9 @@ def note_brought(directory: str) -> None:
     Raises:  OSError.
     """
     with os.scandir(directory) as entries:
-        found = {entry.name: _state(entry) for entry in entries if entry.is_file()}
+        files = {entry.name: _state(entry) for entry in entries if entry.is_file()}
     with os.fdopen(os.open(f"{directory}/{_NOTE}", _WRITE, 0o600), "w", encoding="utf-8") as file:
-        json.dump(found, file)
+        json.dump(files, file)
 
 
 def made_files(directory: str, path: str, most: int) -> list[str]:
@@ -44,8 +44,8 @@ def made_files(directory: str, path: str, most: int) -> list[str]:
     before = _noted(directory)
     with os.scandir(directory) as entries:
         files = (each for each in entries if not each.name.startswith(_OWN) and each.is_file())
-        found = (each.name for each in files if _state(each) != before.get(each.name))
-        return sorted(islice(found, most + 1))
+        made = (each.name for each in files if _state(each) != before.get(each.name))
+        return sorted(islice(made, most + 1))
 
 
 def _state(entry: "os.DirEntry[str]") -> list[int]:
@@ -64,12 +64,12 @@ def _noted(directory: str) -> dict[str, list[int]]:
             raise _changed()
         data = note.read(_MAX_NOTE)
     try:
-        found = json.loads(data)
+        noted = json.loads(data)
     except ValueError:
         raise _changed() from None
-    if not isinstance(found, dict):
+    if not isinstance(noted, dict):
         raise _changed()
-    return found
+    return noted
 
 
 def _changed() -> NeverTransferred:

@@ -151,12 +151,12 @@ class S3Storage:
         return str(self._client.create_multipart_upload(**place)["UploadId"]), {}
 
     def _uploads(self, place: Place) -> list[str]:
-        found: list[dict[str, Any]] = []
+        uploads: list[dict[str, Any]] = []
         asked = {"Bucket": place["Bucket"], "Prefix": place["Key"]}
         pages = self._client.get_paginator("list_multipart_uploads").paginate(**asked)
         for _, page in zip(range(_MAX_PAGES), pages, strict=False):
-            found += [each for each in page.get("Uploads", ()) if each["Key"] == place["Key"]]
-        return [str(each["UploadId"]) for each in sorted(found, key=lambda each: each["Initiated"])]
+            uploads += [each for each in page.get("Uploads", ()) if each["Key"] == place["Key"]]
+        return [str(each["UploadId"]) for each in sorted(uploads, key=lambda each: each["Initiated"])]
 
     def _parts(self, place: Place, upload: str) -> dict[int, str]:
         pages = self._client.get_paginator("list_parts").paginate(**place, UploadId=upload)

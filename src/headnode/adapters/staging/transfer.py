@@ -209,7 +209,7 @@ class Transfers:
 
     def _listed(self, file: FileOrder) -> list[str]:
         url = file.url.rstrip("/")
-        found: list[str] = []
+        paths: list[str] = []
         places: dict[str, str] = {}  # of a path here, its name there
         for name in self._storage(file).below(f"{url}/"):
             if name.startswith("/") or ".." in name.split("/") or "\0" in name:
@@ -221,10 +221,10 @@ class Transfers:
                     "name the files one by one",
                 )
             places[plain] = name
-            found.append(name)
-            if len(found) > MAX_FILES:
+            paths.append(name)
+            if len(paths) > MAX_FILES:
                 raise NeverTransferred(f"{shown(url)} has more than {MAX_FILES:,} files", "name fewer files")
-        return found
+        return paths
 
     def _path(self, name: str) -> str:
         return os.path.join(self._order.directory, name)  # noqa: PTH118 - a Path takes its slashes away

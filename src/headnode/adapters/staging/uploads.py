@@ -110,11 +110,11 @@ def _bytes(kind: str, text: str) -> bytes:
 
 def _digest(kind: str, file: int, size: int) -> bytes:
     """Return the checksum of a file."""
-    adler, found = 1, None if kind == "adler32" else hashlib.new(kind, usedforsecurity=False)
+    adler, digest = 1, None if kind == "adler32" else hashlib.new(kind, usedforsecurity=False)
     for at in range(0, size, CHUNK):
         data = os.pread(file, min(CHUNK, size - at), at)
-        if found is None:
+        if digest is None:
             adler = zlib.adler32(data, adler)
         else:
-            found.update(data)
-    return bytes.fromhex(f"{adler:08x}") if found is None else found.digest()
+            digest.update(data)
+    return bytes.fromhex(f"{adler:08x}") if digest is None else digest.digest()

@@ -78,9 +78,9 @@ class AuditTail:
     def _is_another(self) -> bool:
         """Return whether the file of this name is not the one that was read, or was cut."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return False
         if self._file is None:
             return True
-        return not samestat(found, fstat(self._file.fileno())) or found.st_size < self._offset
+        return not samestat(status, fstat(self._file.fileno())) or status.st_size < self._offset

@@ -205,10 +205,10 @@ class StandbySender(threading.Thread):
                 self.told = False  # it is a standby still, and obeys no earlier connection any more
                 return answer
             case IsHead(term=term, address=address):
-                found = IsHead(term, address or written_address(self.place))
-                self._parts.replaced(found)
+                message = IsHead(term, address or written_address(self.place))
+                self._parts.replaced(message)
                 raise StandbyProblem(
-                    f"{found.address} is a head itself, since takeover {term}; end one of the two: hn down"
+                    f"{message.address} is a head itself, since takeover {term}; end one of the two: hn down"
                 )
             case HeadRefused():
                 raise StandbyProblem(answer.reason)

@@ -321,11 +321,11 @@ async def _connected(host: str, port: int) -> socket.socket:
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except ValueError as error:  # a label that is too long, or a sign that no name has
         raise OSError(f"{host!r} is not the name of a host: {error}") from None
     failure: OSError | None = None
-    for family, kind, protocol, _, address in found[:_MAX_ADDRESSES]:
+    for family, kind, protocol, _, address in addresses[:_MAX_ADDRESSES]:
         try:
             return await _connected_to(socket.socket(family, kind, protocol), address)
         except OSError as error:  # also when it takes too long

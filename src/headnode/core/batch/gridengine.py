@@ -50,13 +50,13 @@ class GridEngine(Dialect):
 
     def submit(self, wanted: Submission) -> Sequence[str]:
         """Grid Engine reads directives in all of a script: with another prefix it finds none in ours."""
-        words = ["qsub", "-terse", "-C", _NO_DIRECTIVES, "-N", wanted.marker, "-cwd", "-S", "/bin/sh"]
-        words += ["-j", "y", "-o", "scheduler.log", "-r", "n", "-b", "n"]
+        argv = ["qsub", "-terse", "-C", _NO_DIRECTIVES, "-N", wanted.marker, "-cwd", "-S", "/bin/sh"]
+        argv += ["-j", "y", "-o", "scheduler.log", "-r", "n", "-b", "n"]
         for option, value in (("-q", wanted.queue), ("-P", wanted.project)):
-            words += [option, value] if value else []
+            argv += [option, value] if value else []
         if wanted.processors > 1:
-            words += ["-pe", wanted.parallel, str(wanted.processors)]
-        return words + _limits(wanted)
+            argv += ["-pe", wanted.parallel, str(wanted.processors)]
+        return argv + _limits(wanted)
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id, also with -terse."""
@@ -66,8 +66,8 @@ class GridEngine(Dialect):
         text = result.err or result.out
         limited = re.search(_LIMITS, text, re.IGNORECASE) is not None
         if result.status is not None and not limited and _REFUSALS.search(text):
-            words = next((line for line in text.splitlines() if _REFUSALS.search(line)), result.complaint)
-            return SubmissionResult("refused", message=words.strip())
+            message = next((line for line in text.splitlines() if _REFUSALS.search(line)), result.complaint)
+            return SubmissionResult("refused", message=message.strip())
         return SubmissionResult("doubtful", message=result.complaint)
 
     def poll(self, users: Sequence[str]) -> Sequence[str]:
@@ -118,8 +118,8 @@ def _limits(wanted: Submission) -> list[str]:
 
 
 def _listed(text: str) -> Iterator[ForeignJob]:
-    for found in _LISTED.finditer(text):
-        cells = dict(_CELL.findall(found[1]))
+    for match in _LISTED.finditer(text):
+        cells = dict(_CELL.findall(match[1]))
         job, name, letters = cells.get("JB_job_number", ""), cells.get("JB_name", ""), cells.get("state", "")
         if MARKER.fullmatch(name) and _ID.fullmatch(job):
             state = ForeignState.RUNNING if RUNNING_LETTERS & set(letters) else ForeignState.WAITING

@@ -83,7 +83,7 @@ def _unescaped(text: str) -> str:
     >>> _unescaped("a%lt;b&amp;c&amp;lt;")
     'a<b&c&lt;'
     """
-    return _ENTITY.sub(lambda found: _ENTITIES[found[1]], text)
+    return _ENTITY.sub(lambda match: _ENTITIES[match[1]], text)
 
 
 _ENTITIES: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -194,8 +194,8 @@ def read_nodes(result: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
     if result.status != 0 or not result.out.rstrip().endswith("</qhost>"):
         return None
     hosts = (_node(name, part) for name, part in _HOST.findall(result.out))
-    found = [each for each in hosts if each is not None]
-    return tuple(found[:MAX_NODES])
+    nodes = [each for each in hosts if each is not None]
+    return tuple(nodes[:MAX_NODES])
 
 
 _HOST = re.compile(r"<host name=['\"]([^'\"<>]{1,64})['\"]>(.*?)</host>", re.DOTALL)
@@ -259,8 +259,8 @@ def read_history(result: CommandResult) -> tuple[SiteJob, ...] | None:
     """Return the newest jobs that have ended, oldest first; None if there is no accounting."""
     if result.status != 0:
         return () if "not found" in result.err + result.out else None
-    found = [job for record in ACCOUNTING_RECORDS.split(result.out) if (job := _ended(record)) is not None]
-    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
+    jobs = [job for record in ACCOUNTING_RECORDS.split(result.out) if (job := _ended(record)) is not None]
+    return tuple(sorted(jobs, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
 
 
 _TIMES: Final = "%a %b %d %H:%M:%S %Y"

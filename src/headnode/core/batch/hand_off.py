@@ -105,12 +105,12 @@ class HandOffTable:
 
     def drop(self, key: AttemptPlace) -> None:
         """Forget an attempt whose outcome is recorded."""
-        found = self.attempts.pop(key, None)
+        attempt = self.attempts.pop(key, None)
         self._intended.pop(key, None)
         self._wishes.pop(key, None)
         self.staged.drop(key)
-        if found is not None:
-            self._by_marker.pop(found.marker, None)
+        if attempt is not None:
+            self._by_marker.pop(attempt.marker, None)
 
     def clock_set(self, by: Seconds) -> None:
         """The clock was set forward by so much (back if negative): retries and absences are not."""
@@ -128,19 +128,19 @@ class HandOffTable:
 
     def to_act(self, now: Instant) -> dict[ForeignAction, list[TrackedAttempt]]:
         """Return the attempts to cancel, hold, release or limit there now."""
-        found: dict[ForeignAction, list[TrackedAttempt]] = {}
+        by_action: dict[ForeignAction, list[TrackedAttempt]] = {}
         for one in list(self._wishes.values()):
             if not one.is_to_change:
                 del self._wishes[one.key]
             for action in one.actions(self.patience.poll, now):
-                found.setdefault(action, []).append(one)
-        return {action: each[:AT_A_TIME] for action, each in found.items()}
+                by_action.setdefault(action, []).append(one)
+        return {action: each[:AT_A_TIME] for action, each in by_action.items()}
 
     def to_look_at(self) -> list[TrackedAttempt]:
         """Return attempts whose files say more than any answer."""
         wanted = (ForeignPhase.MISSING, ForeignPhase.ENDED, ForeignPhase.DOUBTFUL)
-        found = (each for each in self.attempts.values() if each.phase in wanted and each.report is None)
-        return list(islice(found, AT_A_TIME))
+        attempts = (each for each in self.attempts.values() if each.phase in wanted and each.report is None)
+        return list(islice(attempts, AT_A_TIME))
 
     def to_remember(self) -> list[TrackedAttempt]:
         """Return attempts of which only the history may know something, or what they used."""
@@ -191,8 +191,8 @@ class HandOffTable:
             one.id = answer.id
             return [hand_off_report(one, "handed", id=answer.id)]
         if answer.kind == "refused":
-            words = f"{self.title} refused it: {printable(answer.message)}"
-            return self._over(one, AttemptOutcome("not-started", message=words), now, Fact.REFUSED)
+            message = f"{self.title} refused it: {printable(answer.message)}"
+            return self._over(one, AttemptOutcome("not-started", message=message), now, Fact.REFUSED)
         self._enter(one, Fact.NO_ANSWER, now)
         self._forget_absence(one)
         one.retry_at = Instant(now + min(FIRST_REST * 2**one.tries, MAX_REST))
@@ -261,17 +261,17 @@ class HandOffTable:
     ) -> list[HandOffReport]:
         self._forget_absence(one)
         one.without_exit = None
-        found = [] if one.id else [hand_off_report(one, "handed", id=row.id)]
+        reports = [] if one.id else [hand_off_report(one, "handed", id=row.id)]
         one.listed_as(row)
         if one.is_to_change:
             self._wishes[one.key] = one
         self._enter(one, Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
         if row.state is ForeignState.WAITING:
             one.not_before = began
-            return found + self._waits(one, printable(row.reason or row.word))
+            return reports + self._waits(one, printable(row.reason or row.word))
         if row.state is ForeignState.RUNNING:
-            found += self._started(one, one.in_our_time(row.started or now, None, now)[0] or now)
-        return found
+            reports += self._started(one, one.in_our_time(row.started or now, None, now)[0] or now)
+        return reports
 
     def _started(self, one: TrackedAttempt, at: Instant) -> list[HandOffReport]:
         if one.said_started:
@@ -369,11 +369,11 @@ class HandOffTable:
         if one.stop:
             ran = files.has_started or one.said_started
             return self._over(one, AttemptOutcome("stopped" if ran else "never-ran"), now)
-        words = (
+        message = (
             f"{self.title} has not listed job {one.id or one.marker} for {one.absent_for:.0f} seconds, has "
             "no record of its end, and the job left no exit file"
         )
-        return self._over(one, AttemptOutcome("lost", message=words), now)
+        return self._over(one, AttemptOutcome("lost", message=message), now)
 
     def _over(
         self, one: TrackedAttempt, outcome: AttemptOutcome, now: Instant, fact: Fact = Fact.SETTLED

@@ -128,13 +128,13 @@ def _words(program: Program) -> str:
 
 def _streams(program: Program) -> str:
     out = _quoted(program.stdout) if program.stdout else f'"$here/{OUTPUT}"'
-    words = [f"< {_quoted(program.stdin or '/dev/null')}"]
-    words.append(f"{'>>' if program.append_stdout else '>'} {out}")
+    redirections = [f"< {_quoted(program.stdin or '/dev/null')}"]
+    redirections.append(f"{'>>' if program.append_stdout else '>'} {out}")
     if program.stderr and program.stderr != program.stdout:
-        words.append(f"2{'>>' if program.append_stderr else '>'} {_quoted(program.stderr)}")
+        redirections.append(f"2{'>>' if program.append_stderr else '>'} {_quoted(program.stderr)}")
     else:
-        words.append("2>&1")
-    return " ".join(words)
+        redirections.append("2>&1")
+    return " ".join(redirections)
 
 
 class ExitReport(NamedTuple):

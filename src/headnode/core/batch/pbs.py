@@ -68,11 +68,11 @@ class Pbs(Dialect):
         Without -S the login shell of the user would run the script.
         """
         short = wanted.marker.replace(wanted.marker[3:12], "")[:_MIN_NAME]
-        words = ["sh", "-c", _SUBMIT.format(variable=MARKER_VARIABLE), "qsub", wanted.marker, short]
-        words += ["-S", "/bin/sh", "-j", "oe", "-o", "scheduler.log", "-r", "n", "-m", "n"]
+        argv = ["sh", "-c", _SUBMIT.format(variable=MARKER_VARIABLE), "qsub", wanted.marker, short]
+        argv += ["-S", "/bin/sh", "-j", "oe", "-o", "scheduler.log", "-r", "n", "-m", "n"]
         for option, value in (("-q", wanted.queue), ("-A", wanted.project)):
-            words += [option, value] if value else []
-        return [*words, "-l", ",".join(_sizes(wanted)), SCRIPT]
+            argv += [option, value] if value else []
+        return [*argv, "-l", ",".join(_sizes(wanted)), SCRIPT]
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id.  What is not clearly refused may be queued."""
@@ -81,8 +81,8 @@ class Pbs(Dialect):
             return SubmissionResult("queued", ids[-1])
         text = result.err or result.out
         if result.status and _REFUSALS.search(text):
-            words = next(line for line in text.splitlines() if _REFUSALS.search(line))
-            return SubmissionResult("refused", message=words.strip())
+            message = next(line for line in text.splitlines() if _REFUSALS.search(line))
+            return SubmissionResult("refused", message=message.strip())
         return SubmissionResult("doubtful", message=result.complaint)
 
     def poll(self, users: Sequence[str]) -> Sequence[str]:  # noqa: ARG002  (-u and -f exclude each other)
@@ -156,14 +156,14 @@ def _sizes(wanted: Submission) -> Iterator[str]:
 def _gpu_sizes(wanted: Submission) -> Iterator[str]:
     """Yield chunks with GPUs, each on a node of its own; memory of a chunk is that of all its processors."""
     per_gpu = wanted.processors_per_gpu
-    found = []
+    sizes = []
     features = "".join(f":{choice[0]}=true" for choice in wanted.features)
     counted = wanted._replace(processors=wanted.gpus, per_node=wanted.per_node // per_gpu)
     for count, gpus in _chunks(counted):
         memory = wanted.memory + wanted.memory_each * gpus * per_gpu
         held = f":mem={memory}mb" if memory else ""
-        found.append(f"{count}:ncpus={gpus * per_gpu}:ngpus={gpus}{held}{features}")
-    yield "select=" + "+".join(found)
+        sizes.append(f"{count}:ncpus={gpus * per_gpu}:ngpus={gpus}{held}{features}")
+    yield "select=" + "+".join(sizes)
     yield "place=scatter"
     if wanted.limit is not None:
         yield _walltime(wanted.limit)
@@ -177,9 +177,9 @@ def _chunks(wanted: Submission) -> list[tuple[int, int]]:
     """
     if wanted.per_node:
         whole, rest = divmod(wanted.processors, wanted.per_node)
-        found = [(whole, wanted.per_node), (1 if rest else 0, rest)]
+        chunks = [(whole, wanted.per_node), (1 if rest else 0, rest)]
     else:
         nodes = max(1, wanted.nodes)
         each, more = divmod(wanted.processors, nodes)
-        found = [(more, each + 1), (nodes - more, each)]
-    return [(count, each) for count, each in found if count]
+        chunks = [(more, each + 1), (nodes - more, each)]
+    return [(count, each) for count, each in chunks if count]

@@ -44,15 +44,15 @@ def jobs_listed(text: str) -> Rows | None:
     cells = _cells_of(text.lstrip("\n"))
     if cells is None:
         return None
-    found: dict[tuple[str, str], ForeignJob] = {}
+    jobs: dict[tuple[str, str], ForeignJob] = {}
     for number, each in cells:
         job = _job(number, each)
         if job is None:
             continue
-        if (job.marker, job.owner) in found:
+        if (job.marker, job.owner) in jobs:
             job = ForeignJob(job.id, job.marker, ForeignState.UNKNOWN, "listed twice", owner=job.owner)
-        found[job.marker, job.owner] = job
-    return found
+        jobs[job.marker, job.owner] = job
+    return jobs
 
 
 def _cells_of(text: str) -> list[tuple[str, Cells]] | None:
@@ -70,7 +70,7 @@ def _cells_of(text: str) -> list[tuple[str, Cells]] | None:
 
 def _of_json(text: str) -> list[tuple[str, Cells]] | None:
     """Read JSON; with values that are not, line by line: OpenPBS writes one on each."""
-    repaired = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", text)
+    repaired = _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", text)
     try:
         document: dict[str, Any] = msgspec.json.decode(repaired)
     except (msgspec.DecodeError, RecursionError):
@@ -120,9 +120,9 @@ _CELL = re.compile(r"<(\w+)>([^<]*)</\1>")
 
 
 def _of_xml(text: str) -> Iterator[tuple[str, Cells]]:
-    for found in _JOB.finditer(text):
-        cells = dict(_CELL.findall(_GROUP.sub("", found[1])))
-        for group, inner in _GROUP.findall(found[1]):
+    for match in _JOB.finditer(text):
+        cells = dict(_CELL.findall(_GROUP.sub("", match[1])))
+        for group, inner in _GROUP.findall(match[1]):
             cells |= {f"{group}.{name}": value for name, value in _CELL.findall(inner)}
         yield cells.get("Job_Id", ""), {name: _plain(value) for name, value in cells.items()}
 

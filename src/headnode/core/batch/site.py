@@ -93,8 +93,8 @@ class SiteFacts(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_u
 
     def partition(self, name: str) -> SitePartition | None:
         """Return a partition; the default one for an empty name."""
-        found = (each for each in self.partitions if (each.name == name if name else each.is_default))
-        return next(found, None)
+        partitions = (each for each in self.partitions if (each.name == name if name else each.is_default))
+        return next(partitions, None)
 
 
 class SiteSnapshot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -70,7 +70,7 @@ class Slurm(Dialect):
 
     def submit(self, wanted: Submission) -> Sequence[str]:
         """Options of the command line win over those of the script and over SBATCH variables."""
-        words = [
+        argv = [
             "sbatch",
             "--parsable",
             f"--job-name={wanted.marker}",
@@ -80,10 +80,10 @@ class Slurm(Dialect):
             "--no-requeue",
             "--ntasks=" + str(wanted.processes or wanted.processors),
         ]
-        words += [f"{name}={value}" for name, value in _sizes(wanted) if value]
+        argv += [f"{name}={value}" for name, value in _sizes(wanted) if value]
         if wanted.exclusive:
-            words.append("--exclusive")
-        return [*words, _warning(wanted.signal)] if wanted.signal is not None else words
+            argv.append("--exclusive")
+        return [*argv, _warning(wanted.signal)] if wanted.signal is not None else argv
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Sites print lines of their own around the id: the last line that is one counts."""
@@ -124,8 +124,8 @@ class Slurm(Dialect):
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
         """The status of scancel is 0 also for a job that is unknown or over."""
-        words = _ACTIONS[action].format(jobs=",".join(jobs), limit=_limit(wanted.limit)).split()
-        return [*words, *jobs] if action is ForeignAction.CANCEL else words
+        argv = _ACTIONS[action].format(jobs=",".join(jobs), limit=_limit(wanted.limit)).split()
+        return [*argv, *jobs] if action is ForeignAction.CANCEL else argv
 
     def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
         """Of a batch script Slurm can signal the shell alone: ours passes it on to its program."""

@@ -62,9 +62,9 @@ def read_queue(result: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], i
 def _rows(text: str, word: str, cells: int) -> Iterator[list[str]]:
     """Yield the cells of each row; lines that a name continues do not begin with the word."""
     for line in text.split("\n"):
-        found = line.split(FIELDS, cells)
-        if found[0] == word and len(found) == cells + 1:
-            yield found[1:]
+        values = line.split(FIELDS, cells)
+        if values[0] == word and len(values) == cells + 1:
+            yield values[1:]
 
 
 def _job(cells: list[str]) -> SiteJob | None:
@@ -164,12 +164,12 @@ def read_nodes(result: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
     """Return the nodes; None if the answer cannot be relied on."""
     if result.status != 0 or "error" in result.err:
         return None
-    found: dict[str, SiteNode] = {}
+    nodes: dict[str, SiteNode] = {}
     for name, partition, state, processors, memory, features in _rows(result.out, word, len(_NODE_CELLS)):
-        known = found.get(name)
-        if known is None and len(found) < MAX_NODES and 0 < len(name) <= MAX_TEXT:
+        known = nodes.get(name)
+        if known is None and len(nodes) < MAX_NODES and 0 < len(name) <= MAX_TEXT:
             allocated, _, _, total = (*(_whole(each) for each in processors.split("/")[:4]), 0, 0, 0, 0)[:4]
-            found[name] = SiteNode(
+            nodes[name] = SiteNode(
                 name=plain(name),
                 partitions=(plain(partition),),
                 state=plain(state),
@@ -180,8 +180,8 @@ def read_nodes(result: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
                 closed="" if state.rstrip("*$~#@+^-!%") in _OPEN and "*" not in state else plain(state),
             )
         elif known is not None and len(known.partitions) < 64:
-            found[name] = replace(known, partitions=(*known.partitions, plain(partition)))
-    return tuple(found.values())
+            nodes[name] = replace(known, partitions=(*known.partitions, plain(partition)))
+    return tuple(nodes.values())
 
 
 _OPEN: Final = ("idle", "mixed", "allocated", "completing", "planned")
@@ -249,8 +249,8 @@ def read_history(result: CommandResult) -> tuple[SiteJob, ...] | None:
         return None
     columns = _HISTORY_CELLS.count(",")
     rows = (line.split(FIELDS, columns) for line in result.out.split("\n"))
-    found = [job for cells in rows if len(cells) == columns + 1 and (job := _ended(cells)) is not None]
-    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
+    jobs = [job for cells in rows if len(cells) == columns + 1 and (job := _ended(cells)) is not None]
+    return tuple(sorted(jobs, key=lambda job: job.ended or 0.0)[-MAX_ENDED:])
 
 
 def _ended(cells: list[str]) -> SiteJob | None:

@@ -33,13 +33,13 @@ class StagedAttempts:
 
     def to_clear(self) -> list[tuple[TrackedAttempt, bool]]:
         """Return the attempts whose files are to be removed now, and whether results are taken away first."""
-        found = []
+        keys = []
         for one, staged in self._known.values():
             if one.phase is ForeignPhase.CLEARING and not staged.under_way:
                 if one.stop:
                     staged.stopped()
-                found.append((one, staged.takes))
-        return found
+                keys.append((one, staged.takes))
+        return keys
 
     def brought(self, key: AttemptPlace, result: TransferResult) -> None:
         """Bringing the input of an attempt has ended."""

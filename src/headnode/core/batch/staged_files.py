@@ -81,5 +81,5 @@ class StagedFiles:
         if not self.takes or result.kind == "done":
             return outcome  # files that could not be removed harm nobody
         left = f"its results are in {result.place}" if result.place else ""
-        words = "; ".join(part for part in (outcome.message, result.message, left) if part)
-        return outcome._replace(kind="not-staged", message=words)
+        message = "; ".join(part for part in (outcome.message, result.message, left) if part)
+        return outcome._replace(kind="not-staged", message=message)

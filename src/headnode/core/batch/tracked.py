@@ -147,10 +147,10 @@ class TrackedAttempt:
             return None, None
         earliest = last if self.not_before is None else self.not_before - CLOCK_ERROR
         shift = now - last if last > now or last < earliest else 0.0
-        found = None if started is None else Instant(max(started + shift, self.not_before or 0.0))
+        instant = None if started is None else Instant(max(started + shift, self.not_before or 0.0))
         if ended is None:
-            return found, None
-        return None if found is None else min(found, Instant(ended + shift)), Instant(ended + shift)
+            return instant, None
+        return None if instant is None else min(instant, Instant(ended + shift)), Instant(ended + shift)
 
     def clock_set(self, by: Seconds) -> None:
         """Move what is known with a clock that was set, so that nothing lasts longer or shorter."""
@@ -238,7 +238,7 @@ def hand_off_report(
 
 def by_owner(attempts: Iterable[TrackedAttempt]) -> dict[str, Sequence[TrackedAttempt]]:
     """Return attempts by the user as whom their files are read."""
-    found: dict[str, list[TrackedAttempt]] = {}
+    by_owner: dict[str, list[TrackedAttempt]] = {}
     for each in attempts:
-        found.setdefault(each.owner, []).append(each)
-    return dict(found)
+        by_owner.setdefault(each.owner, []).append(each)
+    return dict(by_owner)

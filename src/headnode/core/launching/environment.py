@@ -56,13 +56,13 @@ def process_places(spec: JobSpec, task: TaskSpec, place: NodeCores) -> NodeCores
         return place
     processors = sum(len(taken) for _, taken in place)
     wanted = asked_processes(task, spec.dialect) or max(1, processors // spec.processors_per_gpu)
-    found, before = [], 0
+    places, before = [], 0
     for node, taken in place:
         after = before + len(taken)
         count = _share(wanted, after, processors) - _share(wanted, before, processors)
-        found.append((node, taken[:count]))
+        places.append((node, taken[:count]))
         before = after
-    return tuple(found)
+    return tuple(places)
 
 
 def _share(wanted: int, part: int, whole: int) -> int:

@@ -38,4 +38,4 @@ def expand_path(text: str, environment: Mapping[str, str]) -> str:
     text = expand_percent(text, environment)
     if "$" not in text:
         return text
-    return DOLLAR.sub(lambda found: environment.get(found[1] or found[2], found[0]), text)
+    return DOLLAR.sub(lambda match: environment.get(match[1] or match[2], match[0]), text)

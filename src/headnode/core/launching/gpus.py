@@ -39,11 +39,11 @@ def gpu_variables(dialect: str, vendor: str, numbers: Sequence[int], names: Sequ
     '0,2'
     """
     listed, visible = ",".join(map(str, numbers)), ",".join(names)
-    found = {"HEADNODE_GPUS": listed, "CCP_GPUIDS": listed.replace(",", " ")}
+    variables = {"HEADNODE_GPUS": listed, "CCP_GPUIDS": listed.replace(",", " ")}
     if vendor == AMD:  # with both, HIP would count those of CUDA among those of ROCR
-        found["ROCR_VISIBLE_DEVICES"] = visible
+        variables["ROCR_VISIBLE_DEVICES"] = visible
     else:
-        found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
+        variables |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
     if dialect == "slurm" and numbers:
-        found |= {"SLURM_JOB_GPUS": listed, "SLURM_GPUS_ON_NODE": str(len(numbers))}
-    return found
+        variables |= {"SLURM_JOB_GPUS": listed, "SLURM_GPUS_ON_NODE": str(len(numbers))}
+    return variables

@@ -168,10 +168,10 @@ def affinity(processors: Sequence[int]) -> list[int]:
     >>> affinity((0, 2)), affinity((63, 64)), affinity(())
     ([5], [-9223372036854775808, 1], [])
     """
-    words = [0] * (max(processors, default=-1) // _WORD + 1)
+    masks = [0] * (max(processors, default=-1) // _WORD + 1)
     for processor in processors:
-        words[processor // _WORD] |= 1 << processor % _WORD
-    return [word - (1 << _WORD) if word >> (_WORD - 1) else word for word in words]
+        masks[processor // _WORD] |= 1 << processor % _WORD
+    return [word - (1 << _WORD) if word >> (_WORD - 1) else word for word in masks]
 
 
 def command_line(argv: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def _slurm(
     job, counts = str(around.job), [len(taken) for _, taken in place]
     nodes = ",".join(folded_names(node for node, _ in place))
     processors = len(dict(place).get(around.node, ()))
-    found = {
+    variables = {
         "SLURM_JOB_ID": job,
         "SLURM_JOBID": job,
         "SLURM_CLUSTER_NAME": around.cluster,
@@ -80,7 +80,9 @@ def _slurm(
         "SLURM_JOB_USER": around.base.get("USER", ""),
         "SLURM_RESTART_COUNT": str(restarts),
     }
-    return found if value is None else {**found, "SLURM_ARRAY_JOB_ID": job, "SLURM_ARRAY_TASK_ID": value}
+    return (
+        variables if value is None else {**variables, "SLURM_ARRAY_JOB_ID": job, "SLURM_ARRAY_TASK_ID": value}
+    )
 
 
 def _counted(counts: list[int]) -> str:
@@ -101,14 +103,14 @@ def _pbs(
     restarts: int,  # noqa: ARG001
 ) -> dict[str, str]:
     array = "" if value is None else f"[{value}]"
-    found = {
+    variables = {
         "PBS_JOBID": f"{around.job}{array}.{around.cluster}",
         "PBS_NP": str(sum(len(taken) for _, taken in ranks)),
         "PBS_NUM_NODES": str(len(place)),
         "PBS_NUM_PPN": str(max(len(taken) for _, taken in ranks)),
         "PBS_NODENUM": "0",
     }
-    return found if value is None else {**found, "PBS_ARRAY_INDEX": value, "PBS_ARRAYID": value}
+    return variables if value is None else {**variables, "PBS_ARRAY_INDEX": value, "PBS_ARRAYID": value}
 
 
 def _grid_engine(
@@ -136,7 +138,7 @@ def _lsf(
     restarts: int,
 ) -> dict[str, str]:
     job, slots = str(around.job), sum(len(taken) for _, taken in ranks)
-    found = {
+    variables = {
         "LSB_JOBID": job,
         "LSB_BATCH_JID": job if value is None else f"{job}[{value}]",
         "LSB_JOBINDEX": value or "0",
@@ -146,7 +148,7 @@ def _lsf(
         "LSB_MAX_NUM_PROCESSORS": str(slots),
         "LSB_EXEC_CLUSTER": around.cluster,
     }
-    return {**found, "LSB_RESTART": "Y"} if restarts else found
+    return {**variables, "LSB_RESTART": "Y"} if restarts else variables
 
 
 def _condor(
@@ -157,16 +159,16 @@ def _condor(
         return {}
     gpus = around.spec.unit is UnitType.GPU
     processors = task.minimum * (around.spec.processors_per_gpu if gpus else 1)
-    found = {"_CONDOR_JOB_IWD": work_directory, "BATCH_SYSTEM": "HTCondor"}
+    variables = {"_CONDOR_JOB_IWD": work_directory, "BATCH_SYSTEM": "HTCondor"}
     if "OMP_NUM_THREADS" not in {**around.spec.environment, **task.environment}:
-        found["OMP_NUM_THREADS"] = str(processors)
+        variables["OMP_NUM_THREADS"] = str(processors)
     if private:
-        found["_CONDOR_SCRATCH_DIR"] = work_directory
+        variables["_CONDOR_SCRATCH_DIR"] = work_directory
     if around.spec.together:
         number = task.value(instance) if task.kind is TaskType.SWEEP else around.spec.tasks.index(task)
-        found["_CONDOR_PROCNO"] = str(number)
-        found["_CONDOR_NPROCS"] = str(sum(each.instances for each in around.spec.tasks))
-    return found
+        variables["_CONDOR_PROCNO"] = str(number)
+        variables["_CONDOR_NPROCS"] = str(sum(each.instances for each in around.spec.tasks))
+    return variables
 
 
 _OF_DIALECT: Final[
@@ -247,8 +249,8 @@ class RecipeBuilder:
     @property
     def script_path(self) -> str:
         """The file with the script of the task."""
-        words = self._task.command.split(None, 1)
-        name = posixpath.basename(words[0].strip("'\"")) if words else ""
+        parts = self._task.command.split(None, 1)
+        name = posixpath.basename(parts[0].strip("'\"")) if parts else ""
         return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_MAX_NAME]}"
 
     def recipe(

@@ -67,16 +67,16 @@ def _resized(before: JobSpec, after: JobSpec) -> JobSpec:
 
 
 def _followed(before: JobSpec, after: JobSpec, was: TaskSpec, task: TaskSpec) -> TaskSpec:
-    found = dict(task.environment)
+    variables = dict(task.environment)
     for variable, value in _OF_JOB[after.dialect].items():
-        if found.get(variable) == value(before):  # else it was set in another way
-            found[variable] = value(after)
-            if not found[variable]:
-                del found[variable]
+        if variables.get(variable) == value(before):  # else it was set in another way
+            variables[variable] = value(after)
+            if not variables[variable]:
+                del variables[variable]
     size = _size(after, task)
     if size != _size(before, was):
-        _resize(found, after, size, _size(before, was), asked_processes(was, after.dialect))
-    return task if found == task.environment else replace(task, environment=found)
+        _resize(variables, after, size, _size(before, was), asked_processes(was, after.dialect))
+    return task if variables == task.environment else replace(task, environment=variables)
 
 
 def _size(spec: JobSpec, task: TaskSpec) -> tuple[int, int]:
@@ -85,23 +85,23 @@ def _size(spec: JobSpec, task: TaskSpec) -> tuple[int, int]:
 
 
 def _resize(
-    found: dict[str, str], spec: JobSpec, size: tuple[int, int], was: tuple[int, int], asked: int | None
+    variables: dict[str, str], spec: JobSpec, size: tuple[int, int], was: tuple[int, int], asked: int | None
 ) -> None:
     """Set the variables of the size anew.  Those that no longer agree with it are left out."""
     units, of_gpu = size
     processors, before = units * (of_gpu or 1), was[0] * (was[1] or 1)
     processes = max(1, (asked or 1) * units // max(1, was[0]))
     if asked is not None:
-        found[PROCESS_COUNT[spec.dialect]] = str(processes)
-    if "SLURM_NPROCS" in found:
-        found["SLURM_NPROCS"] = str(processes)
-    if "SLURM_CPUS_PER_GPU" in found:
-        found["SLURM_CPUS_PER_GPU"] = str(of_gpu or "")
-    each = _number(found, "SLURM_CPUS_PER_TASK")
+        variables[PROCESS_COUNT[spec.dialect]] = str(processes)
+    if "SLURM_NPROCS" in variables:
+        variables["SLURM_NPROCS"] = str(processes)
+    if "SLURM_CPUS_PER_GPU" in variables:
+        variables["SLURM_CPUS_PER_GPU"] = str(of_gpu or "")
+    each = _number(variables, "SLURM_CPUS_PER_TASK")
     if each and (each * processes > processors or of_gpu != was[1]):
-        found["SLURM_CPUS_PER_TASK"] = str(max(1, processors // processes))
-    if _number(found, "NCPUS") in (before, *range(processors + 1, before)):
-        found["NCPUS"] = str(processors)
+        variables["SLURM_CPUS_PER_TASK"] = str(max(1, processors // processes))
+    if _number(variables, "NCPUS") in (before, *range(processors + 1, before)):
+        variables["NCPUS"] = str(processors)
     agree: dict[str, Callable[[int], bool]] = {
         "SLURM_NTASKS_PER_NODE": lambda number: number <= processes,
         "SLURM_CPUS_PER_GPU": lambda number: number == of_gpu,
@@ -111,15 +111,15 @@ def _resize(
         "SLURM_GPUS_PER_NODE": lambda number: units % number == 0,
     }
     for variable, agrees in agree.items():
-        number = _number(found, variable)
-        if variable in found and (("GPU" in variable and not of_gpu) or not number or not agrees(number)):
-            del found[variable]
-    if "SLURM_GPUS" in found:
-        model, colon, _ = found.pop("SLURM_GPUS").rpartition(":")
-        found |= {"SLURM_GPUS": f"{model}{colon}{units}"} if of_gpu else {}
+        number = _number(variables, variable)
+        if variable in variables and (("GPU" in variable and not of_gpu) or not number or not agrees(number)):
+            del variables[variable]
+    if "SLURM_GPUS" in variables:
+        model, colon, _ = variables.pop("SLURM_GPUS").rpartition(":")
+        variables |= {"SLURM_GPUS": f"{model}{colon}{units}"} if of_gpu else {}
 
 
-def _number(found: Mapping[str, str], variable: str) -> int:
+def _number(variables: Mapping[str, str], variable: str) -> int:
     """Return the number in a variable, behind the model of GPUs; 0 if it has none."""
-    text = found.get(variable, "").rpartition(":")[2]
+    text = variables.get(variable, "").rpartition(":")[2]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else 0

@@ -83,8 +83,8 @@ def smaller_request(job: ResourceUse) -> SmallerRequest | None:
     if why_no_suggestion(job):
         return None
     processors = _processors(job)
-    found = SmallerRequest(processors, _run_time(job, processors), _memory(job, processors))
-    return None if found == SmallerRequest() else found
+    smaller = SmallerRequest(processors, _run_time(job, processors), _memory(job, processors))
+    return None if smaller == SmallerRequest() else smaller
 
 
 def why_no_suggestion(job: ResourceUse) -> str:

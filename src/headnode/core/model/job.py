@@ -353,10 +353,10 @@ def spec_at(spec: JobSpec, place: str) -> JobSpec:
 
 def places_named(spec: JobSpec) -> tuple[str, ...]:
     """Return the places that a job and its alternatives name, in their order and in lower case."""
-    found = list(places_in(spec.resource))
+    places = list(places_in(spec.resource))
     for other in spec.alternatives:
-        found += places_in(other.resource) if other.resource is not None else ()
-    return tuple(dict.fromkeys(found))
+        places += places_in(other.resource) if other.resource is not None else ()
+    return tuple(dict.fromkeys(places))
 
 
 def _task(task: TaskSpec, other: TaskAlternative) -> TaskSpec:

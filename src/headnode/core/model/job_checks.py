@@ -239,12 +239,12 @@ def _check_signal(spec: JobSpec) -> None:
 
 
 def _check_nodes(spec: JobSpec) -> None:
-    for words, name in (("memory", "memory"), ("processors of each node", "processors_per_node")):
+    for label, name in (("memory", "memory"), ("processors of each node", "processors_per_node")):
         low, high = getattr(spec, f"minimum_{name}"), getattr(spec, f"maximum_{name}")
-        check_positive(THE_JOB, f"minimum_{name}", f"the minimum {words}", low)
-        check_positive(THE_JOB, f"maximum_{name}", f"the maximum {words}", high)
+        check_positive(THE_JOB, f"minimum_{name}", f"the minimum {label}", low)
+        check_positive(THE_JOB, f"maximum_{name}", f"the maximum {label}", high)
         if low is not None and high is not None and high < low:
-            what = f"the maximum {words} {high} is below the minimum {low}"
+            what = f"the maximum {label} {high} is below the minimum {low}"
             THE_JOB.refuse("max-below-min", what, "raise the maximum", f"maximum_{name}")
     check_positive(THE_JOB, "process_memory", "the estimated process memory", spec.process_memory)
     for name in spec.held.__struct_fields__:

@@ -228,10 +228,10 @@ def entry_of(entries: Mapping[str, Limits], name: str, groups: Iterable[str], am
     """Return the name of the entry that sets the limit of an amount, as in `limits_of`."""
     if amount in entries.get(name, {}):
         return name
-    found = [GROUP_MARK + group for group in groups if amount in entries.get(GROUP_MARK + group, {})]
-    if not found:
+    names = [GROUP_MARK + group for group in groups if amount in entries.get(GROUP_MARK + group, {})]
+    if not names:
         return EVERY
-    return max(found, key=lambda entry: inf if (limit := entries[entry][amount]) is None else limit)
+    return max(names, key=lambda entry: inf if (limit := entries[entry][amount]) is None else limit)
 
 
 def groups_in(entries: Mapping[LimitScope, Mapping[str, Limits]]) -> frozenset[str]:
@@ -250,7 +250,7 @@ def read_owner_limits(text: str) -> Mapping[str, Limits]:
 
     Raises:  BadRequest ``limits``, which names the entry.
     """
-    found: dict[str, dict[LimitedAmount, int | None]] = {}
+    limits: dict[str, dict[LimitedAmount, int | None]] = {}
     for entry in filter(None, (piece.strip() for piece in text.split(";"))):
         name, colon, amounts = entry.rpartition(":")
         name = name.strip()
@@ -262,12 +262,12 @@ def read_owner_limits(text: str) -> Mapping[str, Limits]:
             raise _wrong(f"{_shown(entry)} has several names", "write ; between the entries")
         if not name.isprintable() or len(name) > NAME.most:
             raise _wrong(f"{_shown(name)} cannot be a name", "write the name of a user or a project")
-        if name in found:
+        if name in limits:
             raise _wrong(f"{_shown(name)} has two entries", "write one entry with all its limits")
-        found[name] = dict(_read_amounts(name, amounts))
-    if len(found) > LIMITED_OWNERS.most:
-        raise _wrong(f"there are {len(found):,} entries", f"write at most {LIMITED_OWNERS.most:,}")
-    return MappingProxyType(found)
+        limits[name] = dict(_read_amounts(name, amounts))
+    if len(limits) > LIMITED_OWNERS.most:
+        raise _wrong(f"there are {len(limits):,} entries", f"write at most {LIMITED_OWNERS.most:,}")
+    return MappingProxyType(limits)
 
 
 def _read_amounts(name: str, text: str) -> Iterator[tuple[LimitedAmount, int | None]]:

@@ -82,16 +82,16 @@ def read_weights(text: str) -> Weights:
 
     Raises:  BadRequest ``parameter-value``.
     """
-    found: dict[PriorityFactor, int] = {}
+    weights: dict[PriorityFactor, int] = {}
     for piece in filter(None, (part.strip() for part in text.split(","))):
         word, _, number = (part.strip() for part in piece.partition("="))
-        if word not in _FACTORS or word in found:
-            what = "is there twice" if word in found else f"is not one of {', '.join(_FACTORS)}"
+        if word not in _FACTORS or word in weights:
+            what = "is there twice" if word in weights else f"is not one of {', '.join(_FACTORS)}"
             raise _wrong(WEIGHTS_PARAMETER, f"{_shown(word)} {what}", "write fair-share=1000,age=100")
         factor = PriorityFactor(word)
         least = PRIORITY_WEIGHT.least if factor is PriorityFactor.SIZE else 0
-        found[factor] = _number(WEIGHTS_PARAMETER, word, number, (least or 0, PRIORITY_WEIGHT.most))
-    return MappingProxyType(found)
+        weights[factor] = _number(WEIGHTS_PARAMETER, word, number, (least or 0, PRIORITY_WEIGHT.most))
+    return MappingProxyType(weights)
 
 
 @lru_cache(maxsize=4)
@@ -100,7 +100,7 @@ def read_shares(text: str, parameter: str) -> Mapping[str, int]:
 
     Raises:  BadRequest ``parameter-value``, which names the entry.
     """
-    found: dict[str, int] = {}
+    shares: dict[str, int] = {}
     example = "chem:3;physics:1;*:1" if parameter == PROJECT_SHARES else "ann:3;chem/bob:2;*:1"
     for entry in filter(None, (piece.strip() for piece in text.split(";"))):
         name, colon, number = (part.strip() for part in entry.rpartition(":"))
@@ -108,13 +108,13 @@ def read_shares(text: str, parameter: str) -> Mapping[str, int]:
             raise _wrong(parameter, f"{_shown(entry)} has no name", f"write {example}")
         if not name.isprintable() or len(name) > 2 * NAME.most + 1:
             raise _wrong(parameter, f"{_shown(name)} cannot be a name", f"write {example}")
-        if name in found:
+        if name in shares:
             raise _wrong(parameter, f"{_shown(name)} has two entries", "write one entry for each name")
-        found[name] = _number(parameter, name, number, (SHARE.least or 0, SHARE.most))
-    if len(found) > LIMITED_OWNERS.most:
-        what = f"there are {len(found):,} entries"
+        shares[name] = _number(parameter, name, number, (SHARE.least or 0, SHARE.most))
+    if len(shares) > LIMITED_OWNERS.most:
+        what = f"there are {len(shares):,} entries"
         raise _wrong(parameter, what, f"write at most {LIMITED_OWNERS.most:,}")
-    return MappingProxyType(found)
+    return MappingProxyType(shares)
 
 
 def shares_of(parameters: Mapping[str, str]) -> Shares:

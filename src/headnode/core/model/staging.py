@@ -102,7 +102,7 @@ def unquoted(text: str) -> str:
     ('a b', '')
     """
     try:
-        return _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), text.encode()).decode()
+        return _PERCENT.sub(lambda match: bytes([int(match[1], 16)]), text.encode()).decode()
     except UnicodeDecodeError:
         return ""
 
@@ -126,7 +126,7 @@ def file_url(path: str) -> str:
     >>> file_url("/home/ann/a b")
     'file:///home/ann/a%20b'
     """
-    escaped = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], path.encode())
+    escaped = _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], path.encode())
     return f"file://{escaped.decode()}"
 
 

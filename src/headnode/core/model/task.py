@@ -214,11 +214,11 @@ def program_url(command: str) -> str:
     if "://" not in command:
         return ""
     try:
-        words = words_of(command)
+        argv = words_of(command)
     except ValueError:  # an open quote
         return ""
     behind = len(_MPI) + 1
-    first = words[behind] if words[: len(_MPI)] == _MPI and len(words) > behind else words[0]
+    first = argv[behind] if argv[: len(_MPI)] == _MPI and len(argv) > behind else argv[0]
     return first if is_far(first) else ""
 
 
@@ -288,7 +288,7 @@ def substitute(text: str, value: int) -> str:
     """
     if "*" not in text and "^" not in text:
         return text
-    return _PIECE.sub(lambda found: found[1] or str(value).zfill(len(found[2])), text)
+    return _PIECE.sub(lambda match: match[1] or str(value).zfill(len(match[2])), text)
 
 
 SHELL = "/bin/sh"
@@ -340,7 +340,7 @@ def argv_of(command: str) -> tuple[str, ...]:
         if '"' in outside or "'" in outside or _SHELL_CHARACTERS.search(outside):
             return through_shell
     try:
-        words = words_of(command)
+        argv = words_of(command)
     except ValueError:  # a quote without its partner: the shell says so in the output of the task
         return through_shell
-    return through_shell if not words or words[0] in _SHELL_WORDS else tuple(words)
+    return through_shell if not argv or argv[0] in _SHELL_WORDS else tuple(argv)

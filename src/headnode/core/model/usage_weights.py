@@ -53,21 +53,21 @@ class UsageWeights(NamedTuple):
         return self._sum(node.processors, node.memory, node.gpus, node.features)
 
     def _sum(self, processors: int, memory: int, gpus: int, features: Collection[str]) -> int:
-        found = self.processors * processors + self.memory * memory // _GB
-        return found + gpus * self.of_gpu(features) if gpus else found
+        total = self.processors * processors + self.memory * memory // _GB
+        return total + gpus * self.of_gpu(features) if gpus else total
 
     def expected(self, request: JobRequest, processors: float) -> float:
         """Return what a job will use that holds so many processors, of nodes that are not known.
 
         Its GPUs are of a kind if it asks for nodes with the feature of that kind.
         """
-        found = self.processors * processors + self.memory / _GB * (
+        total = self.processors * processors + self.memory / _GB * (
             request.memory * processors + request.held.memory
         )
         if not request.processors_per_gpu:
-            return found
+            return total
         asked = [feature for choice in request.needs.features for feature in choice]
-        return found + processors / request.processors_per_gpu * self.of_gpu(asked)
+        return total + processors / request.processors_per_gpu * self.of_gpu(asked)
 
     def of_gpu(self, features: Collection[str]) -> int:
         """Return what a GPU counts as on a node with these features: the most if several have a weight."""

@@ -87,8 +87,8 @@ def _host_and_port(text: str, scheme: str, authority: str) -> tuple[str, int]:
 
 
 def _check_segment(text: str, segment: str) -> None:
-    for found in _ENCODED.finditer(segment):
-        code = found["code"]
+    for match in _ENCODED.finditer(segment):
+        code = match["code"]
         if code is None:
             raise _wrong(text, "a % is not followed by two hexadecimal digits")
         letter = chr(int(code, 16))

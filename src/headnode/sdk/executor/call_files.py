@@ -61,8 +61,8 @@ class CallDirectory:
             self._number = open_own_directory(path)
         except PermissionError:
             raise _not_private(path) from None
-        found = os.fstat(self._number)
-        if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+        status = os.fstat(self._number)
+        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
             os.close(self._number)
             raise _not_private(path)
 
@@ -90,11 +90,11 @@ class CallDirectory:
                  BadRequest ``call-file`` if it has more than `most` bytes behind the header, or no header.
         """
         with os.fdopen(open_below(self._number, name), "rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_uid != os.geteuid():
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid():
                 raise _not_private(f"{self.path}/{name}")
             line = file.readline(MAX_HEADER)
-            body = file.read(min(most, found.st_size) + 1)
+            body = file.read(min(most, status.st_size) + 1)
         try:
             header = headers.decode(line)
         except msgspec.MsgspecError as error:

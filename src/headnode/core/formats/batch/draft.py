@@ -150,12 +150,12 @@ class BatchDraft:
             return self.tasks
         return (self.nodes or 1) * (self.tasks_per_node or 1)
 
-    def spec(self, script: str, words: Sequence[str]) -> JobSpec:
-        """Return the job that runs the script; `words` are its name and arguments.
+    def spec(self, script: str, argv: Sequence[str]) -> JobSpec:
+        """Return the job that runs the script; `argv` are its name and arguments.
 
         Raises:  nothing; what is wrong with the whole is found where every job is checked.
         """
-        command = shlex.join(words)
+        command = shlex.join(argv)
         task = TaskSpec(
             **self.task,
             command=command,
@@ -345,4 +345,4 @@ _STARS = re.compile(r"[*^]")
 
 def _escaped(text: str) -> str:
     """Return a text in which a sweep replaces nothing."""
-    return _STARS.sub(lambda found: f"^{found[0]}", text)
+    return _STARS.sub(lambda match: f"^{match[0]}", text)

@@ -118,17 +118,17 @@ class GpuDraft:
         return self.processes[1]
 
     def _number(self, scope: GpuScope) -> int | None:
-        found = [count for count in self.counts.values() if count.scope is scope]
-        if len({count.number for count in found}) > 1:
+        matching = [count for count in self.counts.values() if count.scope is scope]
+        if len({count.number for count in matching}) > 1:
             what = f"the options ask for different numbers of GPUs {scope}"
-            found[-1].place.refuse(what, "write the number once")
-        return found[-1].number if found else None
+            matching[-1].place.refuse(what, "write the number once")
+        return matching[-1].number if matching else None
 
     def _models(self) -> tuple[str, ...]:
-        found = {count.model.lower(): count.model for count in self.counts.values() if count.model}
-        if len(found) > 1:
+        models = {count.model.lower(): count.model for count in self.counts.values() if count.model}
+        if len(models) > 1:
             self._last.refuse("the options ask for GPUs of several models", "write one model")
-        return tuple(found.values())
+        return tuple(models.values())
 
     def _refuse_alone(self) -> None:
         """Refuse memory of GPUs in a job without them; processors of GPUs have no effect there."""

@@ -154,11 +154,11 @@ class OptionsText(SourceText):
 
 def command_words(options: Sequence[str]) -> tuple[Word, ...]:
     """Return the options of a command line, each with its place in the line as a shell would quote it."""
-    found, at = [], 0
+    words, at = [], 0
     for text in options:
-        found.append(Word(text, at))
+        words.append(Word(text, at))
         at += len(shlex.quote(text)) + 1
-    return tuple(found)
+    return tuple(words)
 
 
 def _words(script: SourceText, line: str, start: int, at: int) -> Iterator[Word]:

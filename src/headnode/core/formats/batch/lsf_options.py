@@ -34,10 +34,10 @@ def read_resources(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if "{" in text:
         place.refuse("several requirement strings are not supported", "write one of them")
     at = 0
-    for found in _SECTION.finditer(text):
-        _select_plainly(draft, place, text[at : found.start()], first=at == 0)
-        _SECTIONS[found[1]](draft, place.named(f"-R {found[1]}"), found[2].strip())
-        at = found.end()
+    for match in _SECTION.finditer(text):
+        _select_plainly(draft, place, text[at : match.start()], first=at == 0)
+        _SECTIONS[match[1]](draft, place.named(f"-R {match[1]}"), match[2].strip())
+        at = match.end()
     _select_plainly(draft, place, text[at:], first=at == 0)
 
 

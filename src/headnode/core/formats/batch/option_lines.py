@@ -75,7 +75,7 @@ def _file(text: str, task: TaskSpec, job: str, value: str) -> str:
     named = _JOB_ID.sub(job, text)
     if task.kind is not TaskType.SWEEP:
         return named
-    return SWEPT.sub(lambda found: str(found[1]) if found[1] else value, named)
+    return SWEPT.sub(lambda match: str(match[1]) if match[1] else value, named)
 
 
 def _own_error(task: TaskSpec) -> str:

@@ -326,4 +326,4 @@ def grid_engine_file(draft: BatchDraft, text: str, name: str) -> str:
         "HOSTNAME": "%HEADNODE_NODE%",
     }
     stars = text.replace("*", "^*") if draft.array else text
-    return _GRID_ENGINE_NAMES.sub(lambda found: values.get(found[1] or found[2], found[0]), stars)
+    return _GRID_ENGINE_NAMES.sub(lambda match: values.get(match[1] or match[2], match[0]), stars)

@@ -156,15 +156,15 @@ def _lsf_files(draft: BatchDraft, name: str) -> tuple[str, str]:  # noqa: ARG001
 
 def _named(draft: BatchDraft, output: str, error: str, ours: Callable[[str], str]) -> tuple[str, str]:
     """Return the names of both files: those that were given, or the usual ones in a given directory."""
-    found = []
+    paths = []
     for path, usual in ((draft.output, output), (draft.error, error)):
         if path is None:
-            found.append(usual)
+            paths.append(usual)
         elif path.endswith("/"):
-            found.append(ours(path) + usual)
+            paths.append(ours(path) + usual)
         else:
-            found.append(ours(path))
-    return found[0], found[1]
+            paths.append(ours(path))
+    return paths[0], paths[1]
 
 
 _FILES: Final = {
@@ -191,7 +191,7 @@ def _set_environment(draft: BatchDraft, origin: ScriptOrigin) -> None:
 
 
 def _slurm_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
-    found = {
+    variables = {
         "SLURM_JOB_NAME": str(draft.job["name"]),
         "SLURM_NTASKS": str(draft.processes),
         "SLURM_NPROCS": str(draft.processes),
@@ -201,15 +201,15 @@ def _slurm_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
         "SLURM_NODEID": "0",
     }
     if directory:
-        found["SLURM_SUBMIT_DIR"] = directory
+        variables["SLURM_SUBMIT_DIR"] = directory
     if draft.tasks_per_node is not None:
-        found["SLURM_NTASKS_PER_NODE"] = str(draft.tasks_per_node)
+        variables["SLURM_NTASKS_PER_NODE"] = str(draft.tasks_per_node)
     if draft.memory:
-        found["SLURM_MEM_PER_NODE"] = str(draft.memory)
-    found |= _slurm_gpus(draft)
+        variables["SLURM_MEM_PER_NODE"] = str(draft.memory)
+    variables |= _slurm_gpus(draft)
     if draft.array:
-        found |= {f"SLURM_ARRAY_TASK_{name}": value for name, value in _array_numbers(draft).items()}
-    return found
+        variables |= {f"SLURM_ARRAY_TASK_{name}": value for name, value in _array_numbers(draft).items()}
+    return variables
 
 
 _GPU_VARIABLES: Final = {
@@ -222,7 +222,7 @@ _GPU_VARIABLES: Final = {
 def _slurm_gpus(draft: BatchDraft) -> dict[str, str]:
     """Return the variables of the options that count GPUs, where they were given."""
     gpus = draft.gpus
-    found = {
+    variables = {
         variable: ":".join(filter(None, (gpus.counts[option].model, str(gpus.counts[option].number))))
         for option, variable in _GPU_VARIABLES.items()
         if option in gpus.counts
@@ -232,7 +232,7 @@ def _slurm_gpus(draft: BatchDraft) -> dict[str, str]:
         "SLURM_MEM_PER_GPU": gpus.memory,
         "SLURM_NTASKS_PER_GPU": gpus.processes,
     }
-    return {**found, **{variable: str(value[0]) for variable, value in more.items() if value is not None}}
+    return {**variables, **{variable: str(value[0]) for variable, value in more.items() if value is not None}}
 
 
 def _array_numbers(draft: BatchDraft) -> dict[str, str]:
@@ -246,37 +246,37 @@ def _array_numbers(draft: BatchDraft) -> dict[str, str]:
 
 
 def _pbs_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
-    found = {
+    variables = {
         "PBS_JOBNAME": str(draft.job["name"]),
         "PBS_ENVIRONMENT": "PBS_BATCH",
         "PBS_QUEUE": str(draft.job.get("template", "Default")),
         "NCPUS": str(draft.processors_per_task),
     }
-    return {**found, "PBS_O_WORKDIR": directory} if directory else found
+    return {**variables, "PBS_O_WORKDIR": directory} if directory else variables
 
 
 def _grid_engine_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
-    found = {
+    variables = {
         "JOB_NAME": str(draft.job["name"]),
         "ENVIRONMENT": "BATCH",
         "QUEUE": str(draft.job.get("template", "Default")),
     }
     if draft.array:
         numbers = _array_numbers(draft)
-        found |= {f"SGE_TASK_{ours}": numbers[name] for ours, name in _SGE_NAMES}
-    return {**found, "SGE_O_WORKDIR": directory} if directory else found
+        variables |= {f"SGE_TASK_{ours}": numbers[name] for ours, name in _SGE_NAMES}
+    return {**variables, "SGE_O_WORKDIR": directory} if directory else variables
 
 
 def _lsf_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
-    found = {
+    variables = {
         "LSB_JOBNAME": str(draft.job["name"]),
         "LSB_QUEUE": str(draft.job.get("template", "Default")),
         "LSB_JOBINDEX": "0",
     }
     if draft.array:
         numbers = _array_numbers(draft)
-        found |= {"LSB_JOBINDEX_STEP": numbers["STEP"], "LSB_JOBINDEX_END": numbers["MAX"]}
-    return {**found, "LS_SUBCWD": directory} if directory else found
+        variables |= {"LSB_JOBINDEX_STEP": numbers["STEP"], "LSB_JOBINDEX_END": numbers["MAX"]}
+    return {**variables, "LS_SUBCWD": directory} if directory else variables
 
 
 _SGE_NAMES: Final = (("FIRST", "MIN"), ("LAST", "MAX"), ("STEPSIZE", "STEP"))

@@ -275,11 +275,11 @@ def _node_names(place: OptionPlace, text: str) -> tuple[str, ...]:
 
 
 def read_licences(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    found = []
+    licences = []
     for part in text.split(","):
         name, _, amount = part.partition(":")
-        found.append(Licence(name.partition("@")[0], place.number(amount, 1) if amount else 1))
-    draft.job["licences"] = tuple(found)
+        licences.append(Licence(name.partition("@")[0], place.number(amount, 1) if amount else 1))
+    draft.job["licences"] = tuple(licences)
     place.report(_TRANSLATED, "the job holds these licences")
 
 

@@ -122,7 +122,7 @@ def _program(task: TaskSpec, system: BatchSystem, losses: LossReport) -> tuple[s
         return first, "\n".join(kept) + "\n"
     command = task.command
     if task.kind is TaskType.SWEEP:
-        command = SWEPT.sub(lambda found: _value_of(found, system), command)
+        command = SWEPT.sub(lambda match: _value_of(match, system), command)
     if "%" in command:
         losses.add(Fidelity.NOTE, "command", "names in percent signs are not replaced by other schedulers")
     return "#!/bin/sh", command + "\n"

@@ -69,8 +69,8 @@ def dialect_named(name: str) -> JobDialect:
 
     Raises:  BadRequest ``dialect`` with the nearest right one.
     """
-    found = DIALECTS.get(name.strip().lower())
-    if found is None:
+    dialect = DIALECTS.get(name.strip().lower())
+    if dialect is None:
         meant = nearest_name(name, DIALECTS)
         hint = f"did you mean {meant!r}? " if meant else ""
         raise BadRequest(
@@ -78,7 +78,7 @@ def dialect_named(name: str) -> JobDialect:
             what=f"there is no job language {name[:60]!r}",
             fix=f"{hint}choose from: {', '.join(DIALECTS)}",
         )
-    return found
+    return dialect
 
 
 _LOOKED_AT = 65_536  # bytes or characters; the beginning of a file tells
@@ -139,9 +139,9 @@ def _json(text: str) -> JobLanguage:
 
     grids = {key for table in (grid.JOB_ROWS, grid.ITEM_ROWS, grid.TASK_ROWS) for key in table.by_key}
     natives = {*native.JOB_KEYS, *native.TASK_KEYS}
-    found = _KEY.findall(text)
-    of_grid = sum(key in grids and key not in natives for key in found)
-    of_native = sum(key in natives and key not in grids for key in found)
+    keys = _KEY.findall(text)
+    of_grid = sum(key in grids and key not in natives for key in keys)
+    of_native = sum(key in natives and key not in grids for key in keys)
     return JobLanguage.GRID if of_grid > of_native else JobLanguage.NATIVE
 
 
@@ -293,11 +293,11 @@ def _sss(data: bytes | str, how: ReadOptions) -> ReadJobs:
     from headnode.core.formats import sss
     from headnode.core.formats.sss import conversion
 
-    document, found = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
+    document, job = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
     try:
         there = tuple((each.name, each.system.value) for each in how.resources)
         asker = conversion.Asker(how.machine, how.user, there)
-        meant = conversion.jobs_in(document, found, awareness=how.awareness, asker=asker)
+        meant = conversion.jobs_in(document, job, awareness=how.awareness, asker=asker)
     except BadRequest as wrong:
         place = sss.place_of(data, wrong.path)
         raise BadRequest(code=wrong.code, what=wrong.what, fix=wrong.fix, place=place) from wrong
@@ -330,10 +330,10 @@ def _grid(data: bytes | str, how: ReadOptions) -> ReadJobs:
 def _native(data: bytes | str, how: ReadOptions) -> ReadJobs:  # noqa: ARG001  (all of it is understood)
     from headnode.core.formats import native
 
-    found, report = native.read_jobs(data)
+    jobs, report = native.read_jobs(data)
     start = data[:1000].lstrip() if isinstance(data, str) else data[:1000].lstrip(b"\xef\xbb\xbf \t\r\n")
     is_json = start[:1] in ("{", b"{")
-    return ReadJobs("native-json" if is_json else "native", found.jobs, report, found.links)
+    return ReadJobs("native-json" if is_json else "native", jobs.jobs, report, jobs.links)
 
 
 def _batch(data: bytes | str, how: ReadOptions) -> ReadJobs:

@@ -32,15 +32,15 @@ def write(spec: JobSpec, dialect: str, live: "ExportedJob | None" = None) -> Wri
     Raises:  BadRequest ``dialect``, and what the writer of the dialect refuses: ``too-large``,
              ``no-tasks``, ``one-task``, ``not-unicode``.
     """
-    found = dialect_named(dialect)
-    writer = _WRITERS.get(found.language)
+    chosen = dialect_named(dialect)
+    writer = _WRITERS.get(chosen.language)
     if writer is None:
         raise BadRequest(
             code="dialect",
-            what=f"Headnode reads {found.title}, but does not write it",
+            what=f"Headnode reads {chosen.title}, but does not write it",
             fix=f"choose from: {', '.join(WRITTEN)}",
         )
-    return writer(spec, found, live)
+    return writer(spec, chosen, live)
 
 
 def version_of(wanted: JobDialect) -> "sss.SssVersion":

@@ -15,13 +15,13 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[\w@%+=:,./-]*")  # a word tha
 _ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 
 
-def join(words: Sequence[str]) -> str:
-    """Return a command line that runs `words`, whatever is in them.
+def join(argv: Sequence[str]) -> str:
+    """Return a command line that runs `argv`, whatever is in them.
 
     >>> join(["/bin/echo", "a b", "%HOME%", "$HOME"])
     "/bin/echo 'a b' %''HOME% '$HOME'"
     """
-    return " ".join(map(_quoted, words))
+    return " ".join(map(_quoted, argv))
 
 
 def _quoted(word: str) -> str:
@@ -37,9 +37,9 @@ def with_directory(executable: str) -> str:
     return executable if "/" in executable else f"./{executable}"
 
 
-def mpi(count: int, words: Sequence[str]) -> list[str]:
+def mpi(count: int, argv: Sequence[str]) -> list[str]:
     """Return the words that start an MPI program on `count` processors."""
-    return [*_MPI, str(count), *words]
+    return [*_MPI, str(count), *argv]
 
 
 def split(command: str, count: int) -> tuple[list[str], bool, str]:

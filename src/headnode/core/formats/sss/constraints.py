@@ -295,37 +295,37 @@ def _texts(one: Constraint) -> Words:
     return one.value if isinstance(one.value, tuple) else (str(one.value),)
 
 
-def text_in(found: Found) -> str:
+def text_in(constraints: Found) -> str:
     """Return the text of the last constraint."""
-    return str(found[-1].value)
+    return str(constraints[-1].value)
 
 
-def among(found: Found) -> Words:
+def among(constraints: Found) -> Words:
     """Return the words of which one is wanted, each once; several lists narrow each other."""
-    lists = [_texts(one) for one in found if one.comparison in AMONG]
+    lists = [_texts(one) for one in constraints if one.comparison in AMONG]
     every = dict.fromkeys(word for words in lists for word in words)
     return tuple(word for word in every if all(word in words for words in lists))
 
 
-def every_of(comparisons: frozenset[Comparison], found: Found) -> Words:
+def every_of(comparisons: frozenset[Comparison], constraints: Found) -> Words:
     """Return the words of all constraints that compare so, each once."""
     return tuple(
-        dict.fromkeys(word for one in found if one.comparison in comparisons for word in _texts(one))
+        dict.fromkeys(word for one in constraints if one.comparison in comparisons for word in _texts(one))
     )
 
 
-def choices_in(found: Found) -> tuple[Words, ...]:
+def choices_in(constraints: Found) -> tuple[Words, ...]:
     """Return the lists of words, of each of which one is wanted."""
-    return tuple(dict.fromkeys(_texts(one) for one in found if one.comparison in AMONG))
+    return tuple(dict.fromkeys(_texts(one) for one in constraints if one.comparison in AMONG))
 
 
-def bounds_in(found: Found) -> Bounds:
+def bounds_in(constraints: Found) -> Bounds:
     """Return how many.  Where no upper bound is given, the lower one is it: nobody else is kept out.
 
     Raises:  BadRequest ``size`` when it is none, or more than any cluster has.
     """
-    name = found[0].subject[0]
-    least, most = whole_range(found, name)
+    name = constraints[0].subject[0]
+    least, most = whole_range(constraints, name)
     least = max(least, 1)
     if least > MAX_CODE:
         what = f"{name} {least} is more than any cluster has"
@@ -337,14 +337,14 @@ def bounds_in(found: Found) -> Bounds:
     return (least, high)
 
 
-def least_in(found: Found) -> int:
+def least_in(constraints: Found) -> int:
     """Return the megabytes that a node must have; a bare amount is one that is needed."""
-    return max([_megabytes(one, up=True) for one in found if one.comparison in LOWER], default=0)
+    return max([_megabytes(one, up=True) for one in constraints if one.comparison in LOWER], default=0)
 
 
-def most_in(found: Found) -> int | None:
+def most_in(constraints: Found) -> int | None:
     """Return the most megabytes that a node may have; None when that is not said."""
-    upper = [_megabytes(one, up=False) for one in found if one.comparison in UPPER]
+    upper = [_megabytes(one, up=False) for one in constraints if one.comparison in UPPER]
     return max(min(upper), 1) if upper else None
 
 
@@ -358,16 +358,16 @@ def _megabytes(one: Constraint, *, up: bool) -> int:
     return int(amount)
 
 
-def run_time_in(found: Found) -> Seconds | None:
+def run_time_in(constraints: Found) -> Seconds | None:
     """Return the limit: the longest time asked for, the shortest of several; None: there is none."""
-    spans = [Seconds(float(number_of(one))) for one in found]
+    spans = [Seconds(float(number_of(one))) for one in constraints]
     return min([span for span in spans if span > 0], default=None)
 
 
-def licences_in(found: Found) -> tuple[Licence, ...]:
+def licences_in(constraints: Found) -> tuple[Licence, ...]:
     """Return the licences by name, each with the most that is asked for."""
     amounts: dict[str, int] = {}
-    for one in found:
+    for one in constraints:
         least = (
             math.floor(number_of(one)) + 1 if one.comparison is Comparison.GT else math.ceil(number_of(one))
         )

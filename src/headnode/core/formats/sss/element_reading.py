@@ -292,22 +292,22 @@ class SssElementReader:
         return self.kept(element)
 
     def _variables(self, element: etree._Element, policy: Awareness) -> tuple[Variable, ...]:
-        found: dict[str, Variable] = {}
+        variables: dict[str, Variable] = {}
         self.refuse_stray_text(element)
         for child in element:
             if self.name(child) != "Variable":
                 what = f"element {local(child)!r} stands in Environment, which holds Variable only"
                 self._findings.refuse("misplaced", child, what, "take it out")
             name, fields = self.named(child, policy, "name")
-            if name in found:
+            if name in variables:
                 what = f"variable {name!r} is given twice in one Environment"
                 self._findings.refuse("given-twice", child, what, "write it once")
-            found[name] = Variable(name=name, value=child.text or "", **fields)
-        if not found:
+            variables[name] = Variable(name=name, value=child.text or "", **fields)
+        if not variables:
             self._findings.refuse(
                 "empty", element, "it holds no Variable", "write one, or take Environment out"
             )
-        return tuple(found.values())
+        return tuple(variables.values())
 
     def named(self, element: etree._Element, policy: Awareness, attribute: str) -> tuple[str, Fields]:
         """Read an element of text that is called by `attribute`: return what it is called, and the rest."""

@@ -239,11 +239,11 @@ def _weighted(expression: Expression, weight: int) -> Expression:
 
 def _leaf_of(one: SssProperty) -> Expression | None:
     """Return what a property says by itself; None when it is not set, or not understood."""
-    found = constraint_of(one)
-    if found is None:
+    constraint = constraint_of(one)
+    if constraint is None:
         return None
     listed = isinstance(one, Selection) and one.aggregation is Aggregation.LIST and one.name != "Node"
-    return AllOf(tuple(map(ConstraintLeaf, found))) if listed else ConstraintLeaf(found[0])
+    return AllOf(tuple(map(ConstraintLeaf, constraint))) if listed else ConstraintLeaf(constraint[0])
 
 
 def _is_pattern(one: SssProperty) -> bool:

@@ -46,11 +46,11 @@ class SssPart(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
 
     def structured(self) -> dict[type[SssProperty], list[SssProperty]]:
         """Return the properties with a structure of their own, by their structs."""
-        found: dict[type[SssProperty], list[SssProperty]] = {}
+        by_type: dict[type[SssProperty], list[SssProperty]] = {}
         for one in self.properties:
             if type(one) is not SssProperty:
-                found.setdefault(type(one), []).append(one)
-        return found
+                by_type.setdefault(type(one), []).append(one)
+        return by_type
 
     @property
     def id(self) -> str:
@@ -210,10 +210,10 @@ def effective_job(job: SssJob, defaults: SssJob | None = None) -> EffectiveJob:
     merged = with_overrides(defaults or SssJob(), job)
     groups = job.task_groups or merged.task_groups or (None,)
     passed = _passed_on(merged)
-    found = [
+    effective = [
         group if isinstance(group, TaskGroupRef) else _task_group(merged, passed, group) for group in groups
     ]
-    return EffectiveJob(job=merged, task_groups=tuple(found), written=job)
+    return EffectiveJob(job=merged, task_groups=tuple(effective), written=job)
 
 
 def _task_group(job: SssJob, of_job: Task, written: TaskGroup | None) -> EffectiveTaskGroup:
@@ -373,9 +373,9 @@ def _environments(properties: tuple[SssProperty, ...]) -> tuple[SssProperty, ...
     """Return the properties with one environment, in which later variables replace earlier ones."""
     if list(map(type, properties)).count(Environment) < 2:
         return properties
-    found = [one for one in properties if type(one) is Environment]
+    environments = [one for one in properties if type(one) is Environment]
     variables: dict[str, Variable] = {}
-    for one in found:
+    for one in environments:
         variables |= {variable.name: variable for variable in one.variables}
-    merged = replace(found[-1], variables=tuple(variables.values()))
+    merged = replace(environments[-1], variables=tuple(variables.values()))
     return (*(one for one in properties if not isinstance(one, Environment)), merged)

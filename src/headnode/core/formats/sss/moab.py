@@ -76,7 +76,7 @@ def _script(element: etree._Element, findings: SssFindings) -> str:
     text = (element.text or "").strip()
     data = text.removeprefix(_START).encode()
     if text.startswith(_START):
-        data = _OCTET.sub(lambda found: bytes([int(found[1], 16)]), data)
+        data = _OCTET.sub(lambda match: bytes([int(match[1], 16)]), data)
     parent = element.getparent()
     if parent is not None:
         findings.add(

@@ -139,7 +139,7 @@ def repair_text(text: str) -> RepairedText:
     strokes = _OpenElements()
     for tag in _tags(text):
         start, end = tag.span()
-        quotes += [start + found.start() for found in _QUOTES.finditer(tag[0])]
+        quotes += [start + match.start() for match in _QUOTES.finditer(tag[0])]
         shift = strokes.judge(tag)
         stroke = "/" if tag[1] else ""
         if shift:

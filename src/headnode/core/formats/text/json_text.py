@@ -35,20 +35,20 @@ def refuse_json(text: str, wrong: Exception | None) -> None:
     Raises:  BadRequest with line and column: ``not-json``, ``too-deep``, ``number``, ``encoding`` or
              ``given-twice``.
     """
-    found = SourceText(text)
+    source = SourceText(text)
     if wrong is None:
-        _refuse_twice(found)
+        _refuse_twice(source)
         return
     if not text.strip():
-        found.refuse(0, "not-json", "the file is empty", "write a job")
-    _refuse_depth(found)
+        source.refuse(0, "not-json", "the file is empty", "write a job")
+    _refuse_depth(source)
     syntax = _BYTE.match(str(wrong))
     if syntax:
-        _refuse_syntax(found, syntax[1], int(syntax[2]))
-    _refuse_number(found)
-    _refuse_surrogate(found)
+        _refuse_syntax(source, syntax[1], int(syntax[2]))
+    _refuse_number(source)
+    _refuse_surrogate(source)
     end = len(text.rstrip())
-    found.refuse(end, "not-json", "the text ends too early", "complete it")
+    source.refuse(end, "not-json", "the text ends too early", "complete it")
 
 
 def refuse_size() -> NoReturn:

@@ -134,5 +134,5 @@ def nearest_name(wrong: str, right: Iterable[str]) -> str:
     'Priority'
     """
     by_lower = {name.lower(): name for name in right}
-    found = get_close_matches(wrong.lower()[:80], by_lower, n=1)
-    return by_lower[found[0]] if found else ""
+    nearest = get_close_matches(wrong.lower()[:80], by_lower, n=1)
+    return by_lower[nearest[0]] if nearest else ""

@@ -76,21 +76,21 @@ def _read_toml(text: str) -> TomlText:
         "tables": (text.count("["), _EACH_TABLE),
     }
     refuse_many_parts(len(text), things)
-    found = SourceText(text)
+    source = SourceText(text)
     number = _LONG_NUMBER.search(text)
     if number:
-        found.refuse(number.start() + 1, "not-toml", "not TOML: a number of thousands of digits", _FIX)
+        source.refuse(number.start() + 1, "not-toml", "not TOML: a number of thousands of digits", _FIX)
     deep = _DEEP_KEY.search(text)
     if deep:
-        found.refuse(deep.start(), "too-deep", "a key of more than 64 parts", "use fewer")
+        source.refuse(deep.start(), "too-deep", "a key of more than 64 parts", "use fewer")
     try:
         value = msgspec.toml.decode(text)
     except RecursionError:
-        found.refuse(0, "too-deep", "too many brackets inside each other", "use fewer")
+        source.refuse(0, "too-deep", "too many brackets inside each other", "use fewer")
     except (msgspec.DecodeError, ValueError) as wrong:
-        _refuse_syntax(found, str(wrong))
+        _refuse_syntax(source, str(wrong))
     if _is_deep(value):
-        found.refuse(0, "too-deep", "too many brackets inside each other", "use fewer")
+        source.refuse(0, "too-deep", "too many brackets inside each other", "use fewer")
     return TomlText(text, value)
 
 

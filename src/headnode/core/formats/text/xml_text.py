@@ -275,7 +275,7 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
 
 def line_starts(text: str) -> list[int]:
     """Return where each line of `text` begins."""
-    return [0, *(found.end() for found in re.finditer("\n", text))]
+    return [0, *(match.end() for match in re.finditer("\n", text))]
 
 
 def position_of(text: str, at: int, lines: Sequence[int] | None = None) -> TextPosition:
@@ -340,7 +340,7 @@ def _lines(element: XmlElement, indent: str, lines: list[str], *, short: bool) -
 
 def escaped(text: str) -> str:
     """Return `text` as it stands between tags."""
-    return _IN_TEXT.sub(lambda found: _ESCAPES[found[0]], possible(text))
+    return _IN_TEXT.sub(lambda match: _ESCAPES[match[0]], possible(text))
 
 
 def written_attributes(attributes: dict[str, str]) -> str:
@@ -360,7 +360,7 @@ def written_attributes(attributes: dict[str, str]) -> str:
 
 
 def _quoted(value: str) -> str:
-    return _IN_ATTRIBUTE.sub(lambda found: _ESCAPES[found[0]], possible(value))
+    return _IN_ATTRIBUTE.sub(lambda match: _ESCAPES[match[0]], possible(value))
 
 
 def is_plain_name(text: str) -> bool:

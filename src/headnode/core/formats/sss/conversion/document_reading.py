@@ -107,8 +107,8 @@ class _DocumentConverter:
         for job in jobs:
             if isinstance(job, JobRef):
                 self._elsewhere(job)
-        found = [job for job in jobs if isinstance(job, EffectiveJob)]
-        return _JobSet(found, policy, self._group_fields(group))
+        effective = [job for job in jobs if isinstance(job, EffectiveJob)]
+        return _JobSet(effective, policy, self._group_fields(group))
 
     def _elsewhere(self, entry: SssReference) -> None:
         """Tell of what is defined elsewhere."""

@@ -230,16 +230,16 @@ class OwnExtensions(NamedTuple):
 
 def own_extensions(properties: Iterable[SssProperty]) -> OwnExtensions:
     """Return the extensions and properties that Extensions of our types among `properties` hold."""
-    found = OwnExtensions({}, {})
+    own = OwnExtensions({}, {})
     for one in properties:
         if not isinstance(one, Extension) or not is_own_extension(one):
             continue
         if one.type == FIELD:
-            found = found._replace(description=str(one.value or ""))
+            own = own._replace(description=str(one.value or ""))
         else:
-            held = found.extensions if one.type == OURS else found.properties
+            held = own.extensions if one.type == OURS else own.properties
             held[one.called] = str(one.value or "")
-    return found
+    return own
 
 
 def is_own_extension(one: Extension) -> bool:

@@ -122,12 +122,12 @@ def _found(one: Dependency, number: int, among: Sequence[JobsByName]) -> list[in
 
 def _dependencies(job: SssJob, where: str) -> list[Dependency]:
     """Return the dependencies of a job; an empty element is not set."""
-    found = [one for one in job.properties if isinstance(one, Dependency)]
-    for one in found:
+    dependencies = [one for one in job.properties if isinstance(one, Dependency)]
+    for one in dependencies:
         for name, text in one.kept:
             if name in _OF_DEPENDENCY:
                 _refuse(where, f"its {name} {text!r} is not known")
-    return [one for one in found if one.value]
+    return [one for one in dependencies if one.value]
 
 
 def _refuse(where: str, what: str) -> NoReturn:
@@ -215,19 +215,19 @@ class JobReader:
 
     def _tasks(self, scripts: Mapping[str, str]) -> list[TaskDraft]:
         reader = SssTaskReader(self._scope.values, self._ways, scripts, self._scope.policy)
-        found: list[TaskDraft] = []
+        drafts: list[TaskDraft] = []
         job = self._findings.path
         for number, group in enumerate(self._found.task_groups, 1):
             findings = self._findings.at(f"{self._where}, task group {number}")
             findings.path = (*job, "task_groups", number - 1)
             if isinstance(group, EffectiveTaskGroup):
                 read = list(reader.group(group, findings if group.written else self._findings))
-                found += read if group.written or self._scope.values.get("Executable") else []
+                drafts += read if group.written or self._scope.values.get("Executable") else []
             else:
                 what = f"task group {group.id!r} is defined elsewhere: it is not run"
                 findings.unsupported(group.awareness or self._scope.policy, what)
         self._findings.path = job
-        return found
+        return drafts
 
     def _asked(self, tasks: Sequence[TaskDraft]) -> Fields:
         """Return the fields that follow from what is requested, with the tasks and the alternatives."""
@@ -253,8 +253,8 @@ class JobReader:
         }
 
     def _alternatives(self, meanings: Sequence[AlternativeFields]) -> tuple[Alternative, ...]:
-        found = [difference(meanings[0], other) for other in meanings[1:]]
-        different = tuple(dict.fromkeys(one for one in found if one is not None))
+        differences = [difference(meanings[0], other) for other in meanings[1:]]
+        different = tuple(dict.fromkeys(one for one in differences if one is not None))
         if different:
             number = "1 alternative" if len(different) == 1 else f"{len(different)} alternatives"
             self._findings.translated(f"Requested: {number} beside the preferred request")

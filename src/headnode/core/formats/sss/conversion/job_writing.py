@@ -346,13 +346,13 @@ class _JobObjectWriter:
     def _notifications(self) -> Iterator[SssProperty]:
         spec = self._spec
         asked = (("JobStart", spec.notify_on_start), ("JobEnd", spec.notify_on_completion))
-        words = [word for word, is_asked in asked if is_asked]
+        events = [word for word, is_asked in asked if is_asked]
         address = spec.email
         if address.startswith("mailto:") or "://" in address:
             self.findings.lost(f"email: {address!r} is not an e-mail address: left out")
             address = ""
-        if words or address:
-            yield Notifications(name="NotificationList", value=",".join(words), uri=address)
+        if events or address:
+            yield Notifications(name="NotificationList", value=",".join(events), uri=address)
 
     def _joined(
         self, derived: list[SssProperty], kept: list[SssProperty], identifier: str

@@ -21,12 +21,12 @@ def resource_of(taken: AcceptedRequest, asker: Asker, where: str) -> str:
     first = asked.get("machine", ""), asked.get("manager", "")
     if not asker.machine or not any(first):
         return ""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for machine, manager in (first, *taken.places):
-        found |= dict.fromkeys(_places_of(machine, manager, asker))
-    if not found:
+        names |= dict.fromkeys(_places_of(machine, manager, asker))
+    if not names:
         _refuse_place(*first, asker, where)
-    return "" if tuple(found) == (HERE,) and not first[1] else ",".join(found)
+    return "" if tuple(names) == (HERE,) and not first[1] else ",".join(names)
 
 
 def _places_of(machine: str, manager: str, asker: Asker) -> list[str]:

@@ -94,18 +94,18 @@ def program_of(executable: str, arguments: str, shell: str, scripts: Mapping[str
     return ProgramCommand(line, changed=changed)
 
 
-def _own_line(executable: str, words: list[str]) -> str:
+def _own_line(executable: str, argv: list[str]) -> str:
     """Return the command line that starts exactly these words, where Headnode calls the shell or PATH itself.
 
     That is ``/bin/sh -c TEXT`` where it would hand the text to that shell, and ``/usr/bin/env PROGRAM`` where
     it would look for the program in PATH.  "" for all else.
     """
-    if executable == SHELL and len(words) == 2 and words[0] == "-c":
-        return words[1] if _is_for_shell(words[1]) else ""
-    if executable != ENV or not words or "/" in words[0] or not _PLAIN_PROGRAM.fullmatch(words[0]):
+    if executable == SHELL and len(argv) == 2 and argv[0] == "-c":
+        return argv[1] if _is_for_shell(argv[1]) else ""
+    if executable != ENV or not argv or "/" in argv[0] or not _PLAIN_PROGRAM.fullmatch(argv[0]):
         return ""
-    line = join(words)
-    return line if argv_of(line) == tuple(words) else ""
+    line = join(argv)
+    return line if argv_of(line) == tuple(argv) else ""
 
 
 def _is_for_shell(text: str) -> bool:
@@ -118,7 +118,7 @@ def _path(text: str) -> str:
     return f"~/{join([text[2:]])}" if text.startswith("~/") and len(text) > 2 else join([text])
 
 
-def _script(name: str, body: str | None, words: list[str], shell: str) -> ProgramCommand:
+def _script(name: str, body: str | None, argv: list[str], shell: str) -> ProgramCommand:
     match = _SHEBANG.match(body or "")
     path, option = (match[1], match[2]) if match else (SHELL, None)
     if match and path.endswith("/env") and option:
@@ -129,9 +129,9 @@ def _script(name: str, body: str | None, words: list[str], shell: str) -> Progra
         why = "there is no such File" if body is None else "scripts of this kind or length are not included"
         return ProgramCommand("", lost=f"Executable '#{name}': {why}; there is no command")
     flag, before = way
-    own = [before.replace("name", name)] if before == "name" or (before and words) else []
+    own = [before.replace("name", name)] if before == "name" or (before and argv) else []
     changed = f"Executable '#{name}': its script stands in the command"
-    return ProgramCommand(join([path, flag, body, *own, *words]), changed=changed)
+    return ProgramCommand(join([path, flag, body, *own, *argv]), changed=changed)
 
 
 class SssProgram(NamedTuple):
@@ -187,10 +187,10 @@ class TaskStreams(NamedTuple):
 
 def streams_of(properties: Iterable[SssProperty]) -> TaskStreams:
     """Return what the streams among `properties` become."""
-    found = {one.name: one for one in properties if isinstance(one, SssStream)}
-    if not found:
+    streams = {one.name: one for one in properties if isinstance(one, SssStream)}
+    if not streams:
         return _NONE
-    reading, writing, errors = (found.get(name) for name in ("InputFile", "OutputFile", "ErrorFile"))
+    reading, writing, errors = (streams.get(name) for name in ("InputFile", "OutputFile", "ErrorFile"))
     findings: list[str] = []
     output, error = _written(writing, findings), _written(errors, findings)
     if errors and Redirect.MERGE in errors.redirects:
@@ -207,7 +207,7 @@ def streams_of(properties: Iterable[SssProperty]) -> TaskStreams:
         "append_error": error.append,
     }
     kept = {name: value for name, value in fields.items() if value}
-    return TaskStreams(kept, tuple(findings), tuple(one for one in found.values() if _is_unsaid(one)))
+    return TaskStreams(kept, tuple(findings), tuple(one for one in streams.values() if _is_unsaid(one)))
 
 
 _NONE = TaskStreams({}, (), ())
@@ -281,7 +281,7 @@ _MOST = 2**62
 
 def limits_of(scope: SortedScope) -> tuple[ResourceLimit, ...]:
     """Return the limits that a scope has itself; of two for the same thing the lower one counts."""
-    found: dict[str, ResourceLimit] = {}
+    limits: dict[str, ResourceLimit] = {}
     for one in scope.structured.get(SssLimit, ()):
         if not one.value:
             continue
@@ -295,8 +295,8 @@ def limits_of(scope: SortedScope) -> tuple[ResourceLimit, ...]:
             if one.called in _NEAREST:
                 what = f"ResourceLimit {one.called}: it limits the address space of each process"
                 scope.findings.approximated(what)
-            found[name] = _lower(found.get(name, ResourceLimit(name)), one.kind, amount)
-    return tuple(found.values())
+            limits[name] = _lower(limits.get(name, ResourceLimit(name)), one.kind, amount)
+    return tuple(limits.values())
 
 
 def _amount(called: str, text: str) -> int | None:

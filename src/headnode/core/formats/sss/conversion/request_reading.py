@@ -105,13 +105,13 @@ def chosen(options: Sequence[Request], user: str) -> list[int]:
 
 def different(one: Request, other: Request) -> list[str]:
     """Return what a job has once and `other` says otherwise than `one`, such as ``User amy``."""
-    found: list[str] = []
+    differences: list[str] = []
     for name in _OF_JOB:
         (field,) = RESOURCES[name].fields
         mine, another = one.get(field, ""), other.get(field, "")
         if mine != another and (name != "Machine" or mine.lower() != another.lower()):
-            found.append(f"{name} {another}" if another else f"no {name}")
-    return found
+            differences.append(f"{name} {another}" if another else f"no {name}")
+    return differences
 
 
 _SHOWN = 3  # of the alternatives that are not taken
@@ -357,15 +357,15 @@ def _attributes(one: SssProperty) -> Sequence[str]:
     """Return the attributes of a property that nothing is done with."""
     if type(one) is SssProperty and one.performance is None:
         return ()
-    found = ["performanceFactor"] if one.performance is not None else []
+    attributes = ["performanceFactor"] if one.performance is not None else []
     if isinstance(one, Consumable):
         if one.metric:
-            found.append("metric")
+            attributes.append("metric")
         if one.duration is not None:
-            found.append("duration")
+            attributes.append("duration")
         if one.consumption_rate is not None:
-            found.append("consumptionRate")
-    return found
+            attributes.append("consumptionRate")
+    return attributes
 
 
 def _taken(

@@ -176,11 +176,11 @@ class SssTaskReader:
             return []
         if len(tasks) == 1 or len({_essence(task) for task in tasks}) == 1:
             return [(tasks[0], count)]
-        found = [(task, 1) for task in tasks]
+        counted = [(task, 1) for task in tasks]
         if count > len(tasks):
             others = Task(properties=group.within.properties, requested=group.within.requested)
-            found.append((others, count - len(tasks)))
-        return found
+            counted.append((others, count - len(tasks)))
+        return counted
 
     def _report_elsewhere(self, tasks: Iterable[Task | TaskRef], findings: ConversionFindings) -> None:
         for task in tasks:
@@ -224,9 +224,9 @@ class SssTaskReader:
             name = "Executable" if executable else "Arguments"
             findings.unsupported(self._policy, program.lost, name)
         for one in streams.unsaid:
-            words = ", ".join(one.redirects)
+            redirects = ", ".join(one.redirects)
             policy = one.awareness or self._policy
-            findings.unsupported(policy, f"{one.name}: not all of {words}", one.name)
+            findings.unsupported(policy, f"{one.name}: not all of {redirects}", one.name)
         return program.command, streams.fields
 
 
@@ -311,11 +311,11 @@ def _essence(task: Task) -> tuple[tuple[SssProperty, ...], SssCategory | None]:
 
 def environment_of(properties: Iterable[SssProperty]) -> dict[str, str]:
     """Return the variables that the Environments among `properties` set."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for one in properties:
         if isinstance(one, Environment):
-            found |= {each.name: each.value for each in one.variables}
-    return found
+            variables |= {each.name: each.value for each in one.variables}
+    return variables
 
 
 def _sweep(fields: Fields, count: int) -> None:

@@ -128,8 +128,8 @@ def _amount(response: RmapResponse) -> int | None:
     amounts = [text for one in response.data for name in _AMOUNTS if (text := text_of(one, name))]
     amounts += [one.text.strip() for one in response.data if one.name == "Amount" and not [*elements(one)]]
     if amounts:
-        found = {_read_amount(text) for text in amounts}
-        return found.pop() if len(found) == 1 else None
+        numbers = {_read_amount(text) for text in amounts}
+        return numbers.pop() if len(numbers) == 1 else None
     return None if response.count is None else _read_amount(str(response.count))
 
 

@@ -100,10 +100,10 @@ class _ConditionReader(Generic[Tried]):
         self._at = 0
 
     def read(self) -> Callable[[Tried], bool]:
-        found = self._either(0)
+        condition = self._either(0)
         if self._at < len(self._tokens):
             raise _unbalanced()
-        return found
+        return condition
 
     def _take(self, word: str) -> bool:
         taken = self._at < len(self._tokens) and self._tokens[self._at] == word
@@ -133,11 +133,11 @@ class _ConditionReader(Generic[Tried]):
             if not self._take(")"):
                 raise _unbalanced()
             return inner
-        found = self._tokens[self._at] if self._at < len(self._tokens) else ""
-        if isinstance(found, str):
+        token = self._tokens[self._at] if self._at < len(self._tokens) else ""
+        if isinstance(token, str):
             raise _unbalanced()
         self._at += 1
-        return found
+        return token
 
 
 def _unbalanced() -> MessageFault:

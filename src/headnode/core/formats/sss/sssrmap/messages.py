@@ -129,14 +129,14 @@ def _parsed(text: bytes | str) -> XmlElement:
         raise MessageFault(StatusCode.NOT_XML, wrong.what, wrong.fix) from None
 
 
-def element_of(found: etree._Element) -> XmlElement:
+def element_of(parsed: etree._Element) -> XmlElement:
     """Return an element of a tree, with its children, and with the text between these as it was."""
-    attributes = {local_name(str(name)): str(value) for name, value in found.attrib.items()}
-    name = local_name(str(found.tag))
-    if not len(found):
-        return XmlElement(name, attributes, [], found.text or "")
-    children: list[XmlElement | str] = [escaped(found.text)] if found.text else []
-    for child in found:
+    attributes = {local_name(str(name)): str(value) for name, value in parsed.attrib.items()}
+    name = local_name(str(parsed.tag))
+    if not len(parsed):
+        return XmlElement(name, attributes, [], parsed.text or "")
+    children: list[XmlElement | str] = [escaped(parsed.text)] if parsed.text else []
+    for child in parsed:
         children.append(element_of(child))
         if child.tail:
             children.append(escaped(child.tail))
@@ -163,8 +163,8 @@ def child_of(parent: XmlElement, *names: str) -> XmlElement | None:
 
 def text_of(parent: XmlElement, *names: str) -> str:
     """Return the text of a child, without blanks around it; empty if there is none."""
-    found = child_of(parent, *names)
-    return found.text.strip() if found is not None else ""
+    child = child_of(parent, *names)
+    return child.text.strip() if child is not None else ""
 
 
 def canonical(element: XmlElement) -> str:
@@ -235,8 +235,8 @@ def read_request(body: XmlElement) -> RmapRequest:
 
 def _of_each(objects: Sequence[XmlElement], attribute: str) -> tuple[str, ...]:
     """Return what an attribute says of each object; nothing if it is said of none."""
-    found = tuple(one.attributes.get(attribute, "").strip() for one in objects)
-    return found if any(found) else ()
+    values = tuple(one.attributes.get(attribute, "").strip() for one in objects)
+    return values if any(values) else ()
 
 
 def _fields(request: XmlElement, kind: str) -> Iterator[RmapField]:

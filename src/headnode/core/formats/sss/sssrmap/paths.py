@@ -96,8 +96,8 @@ def read_path(name: str) -> ObjectPath:
 
 def _split(text: str) -> list[str]:
     """Return the steps of a path; a slash in brackets is none between steps."""
-    found = re.findall(r"(?:[^/\[]|\[[^\]]*\])+", text)
-    return found if "/".join(found) == text else []
+    steps = re.findall(r"(?:[^/\[]|\[[^\]]*\])+", text)
+    return steps if "/".join(steps) == text else []
 
 
 def _step(name: str, text: str) -> PathStep:
@@ -153,14 +153,16 @@ def _after(match: PathMatch, step: PathStep) -> list[PathMatch]:
     if step.is_attribute:
         names = match.element.attributes if step.name == "*" else (step.name,)
         return [match._replace(attribute=name) for name in names if name in match.element.attributes]
-    found = [
+    matches = [
         PathMatch((*match.place, number), child)
         for number, child in enumerate(match.element.children)
         if isinstance(child, XmlElement) and step.name in ("*", child.name)
     ]
     for test in step.tests:
-        found = found[test.number - 1 : test.number] if test.number else [x for x in found if _holds(x, test)]
-    return found
+        matches = (
+            matches[test.number - 1 : test.number] if test.number else [x for x in matches if _holds(x, test)]
+        )
+    return matches
 
 
 def _holds(match: PathMatch, test: PathTest) -> bool:
@@ -173,10 +175,10 @@ def _holds(match: PathMatch, test: PathTest) -> bool:
 
 def _deep(match: PathMatch, steps: tuple[PathStep, ...]) -> list[PathMatch]:
     """Return what the steps lead to from any element inside of an object."""
-    found: list[PathMatch] = []
+    matches: list[PathMatch] = []
     for inner in _descendants(match):
-        found += _follow([inner], steps)
-    return found
+        matches += _follow([inner], steps)
+    return matches
 
 
 def _descendants(match: PathMatch) -> Iterator[PathMatch]:

@@ -179,8 +179,8 @@ def _numbers(texts: Sequence[str]) -> list[int | float]:
 
 
 def _average(texts: Sequence[str]) -> str:
-    found = _numbers(texts)
-    return _text(sum(found) / len(found)) if found else ""
+    numbers = _numbers(texts)
+    return _text(sum(numbers) / len(numbers)) if numbers else ""
 
 
 def _most(choose: Callable[..., Any]) -> Callable[[Sequence[str]], str]:
@@ -197,7 +197,7 @@ def _text(number: int | float) -> str:
 
 _AGGREGATES: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "count": lambda texts: str(len(texts)),
-    "sum": lambda texts: _text(sum(found)) if (found := _numbers(texts)) else "",
+    "sum": lambda texts: _text(sum(numbers)) if (numbers := _numbers(texts)) else "",
     "average": _average,
     "max": _most(max),
     "min": _most(min),

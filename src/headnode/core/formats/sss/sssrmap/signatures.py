@@ -95,8 +95,8 @@ def _signature(outside: bytes, methods: frozenset[str]) -> tuple[str, bytes, byt
 
     Raises:  MessageFault 424, 302.
     """
-    found = next((one for one in elements(parsed(outside)) if one.name == "Signature"), None)
-    parts = {one.name: one for one in elements(found)} if found is not None else {}
+    signature = next((one for one in elements(parsed(outside)) if one.name == "Signature"), None)
+    parts = {one.name: one for one in elements(signature)} if signature is not None else {}
     if "SignatureValue" not in parts or "DigestValue" not in parts:
         raise MessageFault(
             StatusCode.AUTHENTICATION, "the message is not signed", "sign it with the site key"
@@ -131,13 +131,13 @@ def _decoded(text: str) -> bytes:
 def _in_latin_1(body: bytes) -> bytes | None:
     """Return a text in Latin-1 if that cannot be another text in UTF-8: each signature is of one text."""
     try:
-        found = body.decode().encode("latin-1")
+        encoded = body.decode().encode("latin-1")
     except UnicodeError:
         return None
     try:
-        found.decode()
+        encoded.decode()
     except UnicodeDecodeError:
-        return found
+        return encoded
     return None
 
 

@@ -66,13 +66,13 @@ def names_3_0(kind: str, place: ElementPlace = ElementPlace.JOB) -> Mapping[str,
 @cache
 def _spellings(kind: str, place: ElementPlace) -> Mapping[str, tuple[str, str, str]]:
     """Return every name of a property with the three that it has in 3.1, 3.0 and 0.2."""
-    found: dict[str, tuple[str, str, str]] = {}
+    spellings: dict[str, tuple[str, str, str]] = {}
     rows = [row for row in ROWS if place in row.places] if kind == "Job" else []
     also = {name: row.name for row in rows for name in row.also} | {"Nodes": "NodeCount"}  # Gold's
     for now, before in names_3_0(kind, place).items():
         known = (now, before, in_0_2(before))
-        found |= dict.fromkeys(known, known)
-    return {**found, **{name: found[own] for name, own in also.items() if own in found}}
+        spellings |= dict.fromkeys(known, known)
+    return {**spellings, **{name: spellings[own] for name, own in also.items() if own in spellings}}
 
 
 def in_0_2(name: str) -> str:
