@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from headnode.adapters.clock import LEAST, VirtualClock, WallClock
+from headnode.adapters.clock import MIN_JUMP, VirtualClock, WallClock
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.engine.ports import Clock
@@ -56,9 +56,9 @@ def test_the_wall_clock_takes_time_that_goes_by_for_that(monkeypatch: pytest.Mon
     clock, real = WallClock(), time.time
     assert clock.set_by() == 0.0
     monkeypatch.setattr(time, "time", lambda: real() + 3600)
-    assert clock.set_by() == pytest.approx(3600, abs=LEAST)
+    assert clock.set_by() == pytest.approx(3600, abs=MIN_JUMP)
     assert clock.set_by() == 0.0
-    monkeypatch.setattr(time, "time", lambda: real() + 3600 + LEAST / 2)  # as a clock is kept right
+    monkeypatch.setattr(time, "time", lambda: real() + 3600 + MIN_JUMP / 2)  # as a clock is kept right
     assert clock.set_by() == 0.0
     monkeypatch.undo()
-    assert clock.set_by() == pytest.approx(-3600, abs=LEAST)
+    assert clock.set_by() == pytest.approx(-3600, abs=MIN_JUMP)

@@ -14,7 +14,7 @@ from headnode.apps.web.console.lab_runs import LabRuns
 from headnode.apps.web.console.people import FRESH, make_token
 from headnode.apps.web.console.visit import AnswersForAll, SharedByVisits, Visit, Visitor
 from headnode.apps.web.identity import IDLE_END, LAST_END, WebSessions
-from headnode.apps.web.login.one_time import LIFETIME, MOST, OneTimeLogins
+from headnode.apps.web.login.one_time import LIFETIME, MAX_ADDRESSES, OneTimeLogins
 from headnode.apps.web.login.passwords import (
     FORGOTTEN,
     OF_ADDRESS,
@@ -103,7 +103,7 @@ def test_an_address_logs_in_once_and_for_ten_minutes() -> None:
 
 def test_addresses_that_nobody_uses_are_bounded() -> None:
     logins = OneTimeLogins()
-    keys = [logins.offer("ada", NOW).rpartition("/")[2] for _ in range(MOST + 1)]
+    keys = [logins.offer("ada", NOW).rpartition("/")[2] for _ in range(MAX_ADDRESSES + 1)]
     with pytest.raises(NotAllowed):
         logins.take(keys[0], NOW)
     assert logins.take(keys[1], NOW) == "ada"

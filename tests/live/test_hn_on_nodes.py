@@ -322,7 +322,7 @@ def test_strange_first_words_cost_their_own_connection(node: JoinedNode, sleeper
 
 
 def test_the_connections_of_one_user_are_bounded_and_come_back(node: JoinedNode, sleeper: int) -> None:
-    assert client_door.MAX_OF_ONE < client_door.MOST <= tasks.MAX_CONNECTIONS_OF_NODE
+    assert client_door.MAX_OF_ONE < client_door.MAX_CONNECTIONS <= tasks.MAX_CONNECTIONS_OF_NODE
     clients = [door(node) for _ in range(client_door.MAX_OF_ONE)]
     for client in clients:
         client.ask("job", job=sleeper)

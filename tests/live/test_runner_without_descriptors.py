@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
+from headnode.adapters.wire.frame_codec import MAX_LENGTH, FrameDecoder, frame
 
 
 def test_the_runner_goes_on_when_it_has_no_descriptors(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def ask(runner: socket.socket, number: int, *program: str) -> None:
 
 
 def answer(runner: socket.socket) -> dict[str, Any]:
-    frames = FrameDecoder(LONGEST)
+    frames = FrameDecoder(MAX_LENGTH)
     while data := runner.recv(1 << 16):
         for message in frames.feed(data):
             said: dict[str, Any] = json.loads(message)

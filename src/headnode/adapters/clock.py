@@ -55,7 +55,7 @@ class VirtualClock:
         return earlier
 
 
-LEAST = 2.0  # seconds; less is a clock that is kept right
+MIN_JUMP = 2.0  # seconds; less is a clock that is kept right
 
 
 class WallClock:
@@ -72,7 +72,7 @@ class WallClock:
         """Return by how much it was set since this was asked before; small corrections are none."""
         before, self._ahead = self._ahead, _ahead_of_boot()
         moved = self._ahead - before
-        return Seconds(moved if abs(moved) >= LEAST else 0.0)
+        return Seconds(moved if abs(moved) >= MIN_JUMP else 0.0)
 
 
 def _ahead_of_boot() -> float:

@@ -33,7 +33,7 @@ def table(width: int | None, *, coloured: bool = False) -> str:
     rows = [job_table.cells(one, NOW) for one in JOBS]
     sheet = RecordTable(
         "Id", rows, rows, columns=job_table.WIDE if wide else job_table.COLUMNS, prose=True,
-        most=job_table.MAX_WHEN_WIDE if wide else job_table.MOST, right=job_table.RIGHT,
+        most=job_table.MAX_WHEN_WIDE if wide else job_table.MAX_WIDTHS, right=job_table.RIGHT,
         colours=job_table.COLOURS,
     )  # fmt: skip
     return as_table(sheet, width, coloured=coloured)

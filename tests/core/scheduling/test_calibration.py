@@ -5,7 +5,7 @@ import pytest
 
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.scheduling.prediction.calibration import (
-    FEWEST,
+    MIN_OUTCOMES,
     Calibration,
     CalibrationRecord,
     PredictedWait,
@@ -27,12 +27,12 @@ def taught(middle: float, waits: list[float]) -> Calibration:
 
 def test_untaught_it_tells_the_median_of_the_replays_and_the_plan_by_the_limits() -> None:
     assert Calibration().expected(foreseen(60, 100, 5000)) == (60, 5000)
-    few = taught(3000, [9000.0] * (FEWEST - 1))
+    few = taught(3000, [9000.0] * (MIN_OUTCOMES - 1))
     assert few.expected(foreseen(60, 100, 5000)) == (60, 5000)
 
 
 def test_waits_always_twice_as_long_as_foreseen_are_told_twice_as_long() -> None:
-    calibration = taught(3000, [6600.0] * FEWEST)
+    calibration = taught(3000, [6600.0] * MIN_OUTCOMES)
     assert calibration.expected(foreseen(3000)).p50 == pytest.approx(6600)
     assert calibration.expected(foreseen(4200)).p50 == pytest.approx(2 * (4200 + SHORT) - SHORT)
 
@@ -45,35 +45,35 @@ def test_half_of_what_came_is_within_p50_and_nine_of_ten_within_p90() -> None:
 
 
 def test_short_and_long_waits_are_learned_apart() -> None:
-    calibration = taught(300, [300.0] * FEWEST)
-    for _ in range(FEWEST):
+    calibration = taught(300, [300.0] * MIN_OUTCOMES)
+    for _ in range(MIN_OUTCOMES):
         calibration.learn(foreseen(30_000), Seconds(60_000.0))
     assert calibration.expected(foreseen(300)).p50 == pytest.approx(300)
     assert calibration.expected(foreseen(30_000)).p50 == pytest.approx(60_000)
 
 
 def test_a_length_never_seen_is_corrected_as_all_are() -> None:
-    calibration = taught(3000, [6600.0] * FEWEST)
+    calibration = taught(3000, [6600.0] * MIN_OUTCOMES)
     assert calibration.expected(foreseen(90_000)).p50 == pytest.approx(2 * 90_600 - SHORT)
 
 
 def test_p90_follows_the_longest_of_the_replays() -> None:
     calibration = Calibration()
-    for _ in range(FEWEST):
+    for _ in range(MIN_OUTCOMES):
         calibration.learn(foreseen(3000, 6000), Seconds(5000.0))
     p90 = calibration.expected(foreseen(3000, 7000)).p90
     assert p90 == pytest.approx(5600 / 6600 * 7600 - SHORT)
 
 
 def test_p90_is_never_before_p50_and_neither_is_after_what_is_certain() -> None:
-    calibration = taught(3000, [6600.0] * FEWEST)
+    calibration = taught(3000, [6600.0] * MIN_OUTCOMES)
     p50, p90 = calibration.expected(foreseen(3000, 500))
     assert p50 <= p90
     assert calibration.expected(foreseen(3000), at_most=Seconds(4000.0)) == (4000, 4000)
 
 
 def test_what_never_starts_in_the_replays_is_told_so_and_teaches_nothing() -> None:
-    calibration = taught(3000, [6600.0] * FEWEST)
+    calibration = taught(3000, [6600.0] * MIN_OUTCOMES)
     before = calibration.state()
     calibration.learn(foreseen(FOREVER), Seconds(10.0))
     assert calibration.state() == before
@@ -81,7 +81,7 @@ def test_what_never_starts_in_the_replays_is_told_so_and_teaches_nothing() -> No
 
 
 def test_nobody_is_told_a_start_in_the_past() -> None:
-    assert taught(3000, [0.0] * FEWEST).expected(foreseen(0)).p50 == 0
+    assert taught(3000, [0.0] * MIN_OUTCOMES).expected(foreseen(0)).p50 == 0
 
 
 def learned_at(length: float, *instants: float) -> int:

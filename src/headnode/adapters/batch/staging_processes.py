@@ -30,7 +30,7 @@ REST_AWAY = 15.0  # seconds until a directory that is away is tried again
 MAX_LINE = 1 << 16  # bytes
 MAX_LINES, LINES_IN_A_SECOND = 100, 10  # of a process; ours says how far it is once in a second
 MAX_WORDS = 4000  # characters of a failure
-_LARGEST = 1 << 53
+_MAX_NUMBER = 1 << 53
 
 Direction = Literal["in", "out", ""]
 """The way files go; empty: they are only removed."""
@@ -147,11 +147,11 @@ class ForeignTransfer:
 
 
 def _count(number: int) -> int:
-    return min(max(0, number), _LARGEST)
+    return min(max(0, number), _MAX_NUMBER)
 
 
 def _seconds(number: float) -> float:
-    return number if 0.0 <= number < _LARGEST else 0.0  # also not a number
+    return number if 0.0 <= number < _MAX_NUMBER else 0.0  # also not a number
 
 
 def _start(account: CommandUser, state: str, order: int) -> "subprocess.Popen[bytes]":

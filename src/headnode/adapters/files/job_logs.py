@@ -68,7 +68,7 @@ def user_file(what: str, path: str) -> Iterator[BinaryIO]:
         raise unwritable(what, path, trouble.strerror or str(trouble)) from trouble
 
 
-LARGEST = 1 << 30  # bytes, unpacked: some ten million jobs
+MAX_LOG = 1 << 30  # bytes, unpacked: some ten million jobs
 _XZ = b"\xfd7zXZ\x00"
 _GZIP = b"\x1f\x8b"
 
@@ -76,7 +76,7 @@ _GZIP = b"\x1f\x8b"
 def read_log(
     path: str,
     processors: int | None = None,
-    largest: int = LARGEST,
+    largest: int = MAX_LOG,
     never: NeverRuns | None = None,
     whose: bool = False,
 ) -> SwfLog:

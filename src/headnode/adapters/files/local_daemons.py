@@ -15,8 +15,8 @@ SYSTEM_PLACE = Path("/run/headnode/heads")
 SOCKET = "head.sock"
 STANDBY = "standby.json"  # only in the state directory of a standby head
 REPLACED = "replaced.json"  # only where a standby took over from the head
-LONGEST = 4096  # bytes of a file that is read
-MOST = 1000  # files of a directory that are read
+MAX_FILE = 4096  # bytes of a file that is read
+MAX_FILES = 1000  # files of a directory that are read
 
 
 class LocalHead(NamedTuple):
@@ -66,7 +66,7 @@ def local_heads(environ: Mapping[str, str]) -> list[LocalHead]:
 
 def _listed(place: Path) -> Iterator[LocalHead]:
     try:
-        names = sorted(os.listdir(place))[:MOST]  # noqa: PTH208 (names are enough)
+        names = sorted(os.listdir(place))[:MAX_FILES]  # noqa: PTH208 (names are enough)
     except OSError:
         return
     for name in names:
@@ -85,14 +85,14 @@ def _read(path: Path) -> LocalHead:
     try:
         if os.fstat(file).st_uid not in (0, os.geteuid()):
             raise ValueError(f"{path} belongs to another user")
-        cluster, state = os.read(file, LONGEST).decode().splitlines()
+        cluster, state = os.read(file, MAX_FILE).decode().splitlines()
     finally:
         os.close(file)
     return LocalHead(cluster, state)
 
 
 def _forget_ended(directory: int) -> None:
-    for name in os.listdir(directory)[:MOST]:
+    for name in os.listdir(directory)[:MAX_FILES]:
         if name.isdigit() and not Path("/proc", name).exists():
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=directory)

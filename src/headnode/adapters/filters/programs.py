@@ -16,7 +16,7 @@ from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.filters.runner import MAX_ANSWER
 from headnode.adapters.process_tree import end_marked
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
-from headnode.adapters.wire.frame_codec import LONGEST
+from headnode.adapters.wire.frame_codec import MAX_LENGTH
 from headnode.core.filtering import (
     BY_SIGNAL,
     CallOutcome,
@@ -46,7 +46,7 @@ class RunnerLink:
             greeting=json.dumps({"environment": every}).encode(),
             kill=partial(_end_with_filters, marker.encode()),
         )
-        self._service = ChildService(program, _read_message, LONGEST)
+        self._service = ChildService(program, _read_message, MAX_LENGTH)
         self._numbers = itertools.count(1)
 
     async def run(self, request: dict[str, Any], seconds: float) -> ProgramMessage:

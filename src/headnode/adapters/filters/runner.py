@@ -12,7 +12,7 @@ from typing import Any
 
 from headnode.adapters.process_tree import children, has_marker
 from headnode.adapters.wire.child_end import parent_channel
-from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
+from headnode.adapters.wire.frame_codec import MAX_LENGTH, FrameDecoder, frame
 
 MARKER = "HEADNODE_FILTER_RUN"  # in the environment of a filter, with the number of its run
 TAIL = 64 * 1024  # bytes of what a filter says that are kept: the last ones
@@ -67,7 +67,7 @@ class Runner:
         self._listening: dict[int, FilterRun] = {}  # by the pipe in which it writes
         self._environment: dict[str, str] = {}
         self._poll = select.epoll()
-        self._arrived = FrameDecoder(LONGEST)
+        self._arrived = FrameDecoder(MAX_LENGTH)
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)

@@ -31,7 +31,7 @@ WINDOW = 8  # pieces that may be on their way
 REPEAT = 2.0  # seconds until what was not taken is said again
 SHOW_LIFE = 3.0  # seconds after which something is said to the other side, though there is nothing to say
 _GONE = "its launcher has ended"
-_LARGEST = 2 * CHUNK  # bytes of a piece that is believed
+_MAX_PIECE = 2 * CHUNK  # bytes of a piece that is believed
 
 Say = Callable[[Launching], None]
 
@@ -137,7 +137,7 @@ class LaunchStream:
         self._changed.set()
 
     def _may_arrive(self, piece: LaunchData) -> bool:
-        return self._pieces.qsize() <= WINDOW and len(piece.data) <= _LARGEST
+        return self._pieces.qsize() <= WINDOW and len(piece.data) <= _MAX_PIECE
 
     def look(self, now: float) -> None:
         """Repeat what was not taken, and show that we live."""

@@ -48,7 +48,7 @@ class Lease:
 
 REDIAL = 0.1  # seconds between two attempts to reach an agent that is away
 AGENT_SOCKET = "agent.sock"
-_LARGEST = 64 * 1024 * 1024  # bytes
+_MAX_MESSAGE = 64 * 1024 * 1024  # bytes
 _CHUNK = 256 * 1024
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # `json.dumps` would make an encoder each time
 _decode = json.JSONDecoder().decode
@@ -66,7 +66,7 @@ class AgentLink:
         self._address = f"/proc/self/fd/{run_directory}/{AGENT_SOCKET}"
         self._uids, self._poller = uids, poller
         self._socket: socket.socket | None = None
-        self._received, self._unsaid = FrameDecoder(_LARGEST), bytearray()
+        self._received, self._unsaid = FrameDecoder(_MAX_MESSAGE), bytearray()
         self._awaits_room = False  # for what is unsaid
         self._next_try = 0.0
 
@@ -95,7 +95,7 @@ class AgentLink:
             channel.close()
             return False
         channel.setblocking(False)
-        self._socket, self._received, self._unsaid = channel, FrameDecoder(_LARGEST), bytearray()
+        self._socket, self._received, self._unsaid = channel, FrameDecoder(_MAX_MESSAGE), bytearray()
         self._poller.register(channel, select.POLLIN)
         self._awaits_room = False
         return True

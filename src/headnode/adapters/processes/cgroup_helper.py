@@ -16,7 +16,7 @@ from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.cgroups import Hierarchies
 from headnode.adapters.processes.program_start import close_all, receive_files
 
-_LARGEST = 65536  # bytes of a message
+_MAX_MESSAGE = 65536  # bytes of a message
 _AGAIN = 0.02  # seconds between two tries to remove a group in which something still dies
 Wanted = tuple[int | None, int | None, list[int] | None]
 """Memory in bytes, how many processes, which processors."""
@@ -66,7 +66,7 @@ class CgroupHelper:
     def _receive(self) -> bytes | None:
         """Return what the shepherd says, nothing when it is gone, None when it is silent for a while."""
         try:
-            return self._channel.recv(_LARGEST)
+            return self._channel.recv(_MAX_MESSAGE)
         except TimeoutError:
             return None
         except ConnectionError:

@@ -12,7 +12,7 @@ from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup, TaskCgroups
 from headnode.adapters.processes.program_start import GroupRefused, close_all, enter, same_processors
 
-_MOST = 64  # groups: each has up to six open files
+_MAX_GROUPS = 64  # groups: each has up to six open files
 _FILES_FOR_ONE = 16  # of those that the shepherd may have open
 _LEFTOVER = 2048  # kB: with more memory left in it, a group would tell the next attempt a wrong peak
 _KB = 1024
@@ -207,4 +207,4 @@ class CgroupPool:
 def _most() -> int:
     """Return how many groups this process has files for."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MOST if files == resource.RLIM_INFINITY else min(_MOST, files // _FILES_FOR_ONE)
+    return _MAX_GROUPS if files == resource.RLIM_INFINITY else min(_MAX_GROUPS, files // _FILES_FOR_ONE)

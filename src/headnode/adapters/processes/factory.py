@@ -16,7 +16,7 @@ from headnode.adapters.own_python import function_command
 from headnode.adapters.processes.program_start import close_all, receive_files
 from headnode.core.model.errors import NotFound, Unavailable
 
-_LARGEST = 65536  # bytes
+_MAX_MESSAGE = 65536  # bytes
 _PATIENCE = 10.0  # seconds that opening a file may take
 MAX_LOSSES = 10  # factories that an order may lose: more, and it is a fault of the node
 
@@ -164,7 +164,7 @@ class ShepherdFactory:
     def _receive(self) -> None:
         assert self._channel is not None
         try:
-            data, files = receive_files(self._channel, _LARGEST, 1)
+            data, files = receive_files(self._channel, _MAX_MESSAGE, 1)
         except BlockingIOError:
             return
         except OSError:

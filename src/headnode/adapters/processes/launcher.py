@@ -20,7 +20,7 @@ SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
 TASK = "HEADNODE_TASK"
 FAILED = 255  # exit status
 _MAX_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
-_LARGEST = 8 * 1024 * 1024  # bytes in one frame
+_MAX_FRAME = 8 * 1024 * 1024  # bytes in one frame
 _LAST_WORDS = 20.0  # seconds for the end of a command to be passed on
 
 # Kinds of frames: the first byte.
@@ -40,7 +40,7 @@ class Frames:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         channel.setblocking(False)
-        self._received, self._unsaid = FrameDecoder(_LARGEST), bytearray()
+        self._received, self._unsaid = FrameDecoder(_MAX_FRAME), bytearray()
 
     @property
     def full(self) -> bool:

@@ -23,7 +23,7 @@ from headnode.adapters.processes.limits import Bounds, RequestedLimit, most_proc
 from headnode.adapters.processes.remote_command import ENTERED, TASK, LaunchOrder, _be_parent
 from headnode.core.model.outcome import RemoteUsage, ResourceUsage
 
-_LONGEST = 1024  # bytes of what one of our processes tells of its command
+_MAX_MESSAGE = 1024  # bytes of what one of our processes tells of its command
 
 
 class RemoteStep:
@@ -66,7 +66,7 @@ class RemoteStep:
         if tells < 0:
             return
         try:
-            told = os.read(tells, _LONGEST)
+            told = os.read(tells, _MAX_MESSAGE)
         except BlockingIOError:  # it was killed, and what it started may have got its end
             told = b""
         os.close(tells)

@@ -15,7 +15,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.task import ResourceLimit
 
-LARGEST = 64 * 1024 * 1024  # bytes
+MAX_MESSAGE = 64 * 1024 * 1024  # bytes
 
 
 class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello", forbid_unknown_fields=True):

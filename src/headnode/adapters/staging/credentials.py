@@ -18,7 +18,7 @@ from headnode.adapters.files.opening import open_plain
 from headnode.adapters.staging.failures import NeverTransferred, TransferFailed, reason
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 
-_LARGEST = 65536  # bytes
+_MAX_FILE = 65536  # bytes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 KEYS = (
@@ -104,11 +104,11 @@ def _read(path: Path, name: str) -> dict[str, Any]:
         about = os.fstat(file)
         if about.st_uid != os.geteuid() or about.st_mode & _OTHERS:
             raise NeverTransferred(f"the credential {name!r} can be read by others", f"chmod 600 {path}")
-        text = os.read(file, _LARGEST + 1)
+        text = os.read(file, _MAX_FILE + 1)
     finally:
         os.close(file)
     try:
-        if len(text) > _LARGEST:
+        if len(text) > _MAX_FILE:
             raise ValueError
         values = tomllib.loads(text.decode())
     except ValueError:  # what is wrong may be the secret: it is not told

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder
+from headnode.adapters.wire.frame_codec import MAX_LENGTH, FrameDecoder
 
 if TYPE_CHECKING:  # filter processes need no pools
     from concurrent.futures import Future
@@ -29,7 +29,7 @@ def parent_channel() -> socket.socket:
 
 def messages(channel: socket.socket) -> Iterator[bytes]:
     """Yield what the parent says, until it hangs up or is gone."""
-    frames = FrameDecoder(LONGEST)
+    frames = FrameDecoder(MAX_LENGTH)
     while data := _received(channel):
         yield from frames.feed(data)
 

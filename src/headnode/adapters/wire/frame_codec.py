@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 HEADER = 4  # bytes
 CHUNK = 64 * 1024  # bytes of input or output in one message
-LONGEST = 2**32 - 1  # bytes that a header can announce: the bound of a peer that is trusted
+MAX_LENGTH = 2**32 - 1  # bytes that a header can announce: the bound of a peer that is trusted
 
 
 class FrameTooLarge(ValueError):

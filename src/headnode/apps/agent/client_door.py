@@ -24,7 +24,7 @@ log = logging.getLogger("headnode.agent")
 SOCKET = "hn.sock"
 PATIENCE = 15.0  # seconds for a client to identify its attempt, and for the head to answer that
 MAX_GREETING = 4096  # bytes of it
-MOST = 160  # connections, each of two descriptors, of which an agent has 1024
+MAX_CONNECTIONS = 160  # connections, each of two descriptors, of which an agent has 1024
 MAX_OF_ONE = 128  # connections of one user
 PIECE = 64 * 1024  # bytes that are passed on at once
 
@@ -88,13 +88,13 @@ class AgentClientDoor:
 
         Raises:  HeadnodeError when it is refused; OSError.
         """
-        if self._users[uid] > 2 * MAX_OF_ONE or self._users.total() > 2 * MOST:
+        if self._users[uid] > 2 * MAX_OF_ONE or self._users.total() > 2 * MAX_CONNECTIONS:
             return
         async with asyncio.timeout(PATIENCE):
             first = await read_frame(client[0], MAX_GREETING)
         if first is None:
             return
-        if self._users[uid] > MAX_OF_ONE or self._users.total() > MOST:  # now he hears the refusal
+        if self._users[uid] > MAX_OF_ONE or self._users.total() > MAX_CONNECTIONS:  # now he hears the refusal
             raise Unavailable(
                 code="too-many-clients",
                 what="too many programs of this node ask the head at the moment",

@@ -25,7 +25,7 @@ from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.node import NodeFacts, machine_numbers
 from headnode.core.state.job_record import decode_spec
 
-LONGEST = 4096  # characters of a value that a user has chosen
+MAX_VALUE = 4096  # characters of a value that a user has chosen
 
 
 def hook_environment(opened: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> dict[str, str]:
@@ -61,7 +61,7 @@ def hook_environment(opened: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> di
 
 def _plain(text: str) -> str:
     """Return a text of a user as a variable can hold it: no job may keep a hook from running."""
-    return text.replace("\0", "")[:LONGEST]
+    return text.replace("\0", "")[:MAX_VALUE]
 
 
 MAX_FILTER_OUTPUT = 1 << 20  # bytes of a filter's answer

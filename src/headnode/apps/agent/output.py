@@ -138,7 +138,7 @@ def _named(opened: FileRequest, node: str) -> FileRequest:
     return replace(opened, uid=account.pw_uid, gid=account.pw_gid)
 
 
-MOST = 1 << 20  # bytes in one message
+MAX_PIECE = 1 << 20  # bytes in one message
 MAX_AT_ONCE = 8  # files: each is opened by a process of its own, and read by a thread of its own
 MAX_WAITING = 256  # requests that wait for their turn; more are refused
 MAX_OF_USER = 4  # files of one user at once: those that hang leave the others' turns free
@@ -239,7 +239,7 @@ class TaskFileReader:
             async with self._turns.turn(message.owner):
                 user = as_here(message, self._node, far=far)
                 file = await self._open(message.path, user.uid, user.gid)
-                data, size = await _read_in_thread(file, message.offset, min(message.limit, MOST))
+                data, size = await _read_in_thread(file, message.offset, min(message.limit, MAX_PIECE))
             self._send(OutputRead(number=number, data=data, size=size))
         except FileNotFoundError:
             self._send(OutputRead(number=number, data=b"", size=0, missing=True))

@@ -212,7 +212,7 @@ class Shepherds:
         channel = FrameWriter(writer)
         try:
             if self._is_awaited(channel):
-                first = await self._silent.first_frame(reader, writer, shepherd_protocol.LARGEST)
+                first = await self._silent.first_frame(reader, writer, shepherd_protocol.MAX_MESSAGE)
                 await self._converse(first, (reader, writer), channel)
         except asyncio.CancelledError:
             return  # we are leaving
@@ -232,7 +232,7 @@ class Shepherds:
         peer = ShepherdConversation(writer)
         try:
             if data is not None and self._received(peer, data):
-                await deliver_frames(streams, shepherd_protocol.LARGEST, partial(self._received, peer))
+                await deliver_frames(streams, shepherd_protocol.MAX_MESSAGE, partial(self._received, peer))
         finally:
             if peer.tended is not None and peer.tended.phase is ShepherdPhase.HERE:
                 peer.tended.has_hung_up()

@@ -21,7 +21,7 @@ from headnode.apps.agent.shepherd_handle import ShepherdHandle, ShepherdKind, Sh
 REST = 2.0  # seconds that a shepherd waits for a job
 RENEWED = 60.0  # seconds until a user gets a new one: groups and limits of the user may change
 CLEARING = 0.1  # seconds that a job waits for a shepherd that clears another away
-MOST = 16  # shepherds without a job
+MAX_VACANT = 16  # shepherds without a job
 DISMISSAL = 15.0  # seconds that a dismissed shepherd has to end by itself
 
 
@@ -63,7 +63,7 @@ class VacantShepherds:
         """Return whether a shepherd may serve another job when its own is over."""
         is_connected = tended.phase is ShepherdPhase.HERE and not tended.live
         young = time.monotonic() - tended.place.born < RENEWED
-        room = len(self._vacant) + len(self._clearing) < MOST
+        room = len(self._vacant) + len(self._clearing) < MAX_VACANT
         return is_connected and young and room and tended.place.kind is not None
 
     def clears(self, tended: ShepherdHandle) -> None:

@@ -25,7 +25,7 @@ HOW_TO_READ = (
 STANDARD_INPUT = "-"
 LINES = "each-line"  # the option that names a file with a job on each line
 
-LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
+MAX_JOB_FILE = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
 _SUFFIXES = (".xml", ".toml", ".json", ".js", ".sub", ".dag")
 
 
@@ -154,14 +154,16 @@ def read_bytes(path: str) -> bytes:
     """
     try:
         if path == STANDARD_INPUT:
-            data = sys.stdin.buffer.read(LARGEST + 1)
+            data = sys.stdin.buffer.read(MAX_JOB_FILE + 1)
         else:
             with os.fdopen(open_named(path), "rb") as file:
-                data = file.read(LARGEST + 1)
+                data = file.read(MAX_JOB_FILE + 1)
     except OSError as trouble:
         raise _unreadable(path, trouble) from trouble
-    if len(data) > LARGEST:
-        raise _bad(f"job file {path!r} is larger than {LARGEST} bytes", "use a sweep instead of many tasks")
+    if len(data) > MAX_JOB_FILE:
+        raise _bad(
+            f"job file {path!r} is larger than {MAX_JOB_FILE} bytes", "use a sweep instead of many tasks"
+        )
     return data
 
 
@@ -207,8 +209,8 @@ def files_beside(path: str, text: "str | bytes") -> "dict[str, str]":
             return {}
     except OSError as trouble:
         raise _unreadable(path, trouble) from trouble
-    if sum(map(len, files.values())) > LARGEST // 2:
-        raise _bad(f"the files that {path!r} names are larger than {LARGEST // 2} bytes", "use a sweep")
+    if sum(map(len, files.values())) > MAX_JOB_FILE // 2:
+        raise _bad(f"the files that {path!r} names are larger than {MAX_JOB_FILE // 2} bytes", "use a sweep")
     return files
 
 
@@ -264,7 +266,7 @@ def _read_named(directory: int, name: str) -> bytes | None:
             if os.geteuid() == 0 and owner not in owners:
                 what = f"file {name!r} of the job belongs to user {owner}, and its directory to another"
                 raise _bad(what, "copy it as the owner of the directory")
-            return file.read(LARGEST + 1)
+            return file.read(MAX_JOB_FILE + 1)
     except FileNotFoundError:
         return None
     except OSError as trouble:

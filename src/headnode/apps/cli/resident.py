@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 SWITCH = "HEADNODE_RESIDENT_CLIENT"  # as in the launcher
 IDLE = 60.0  # seconds without a call until the resident ends
-LARGEST = 4 << 20  # bytes of the arguments and the environment of a command
+MAX_COMMAND = 4 << 20  # bytes of the arguments and the environment of a command
 PATIENCE = 10.0  # seconds for a whole request
 BACKLOG = 64  # calls that wait for a process; more take plain Python
 DIRECTORY = 4  # the descriptor of the directory of the socket; 3 is the lock that it has while it lives
-MOST = 16  # residents of a user, as in the launcher: each has the lock of a slot
+MAX_RESIDENTS = 16  # residents of a user, as in the launcher: each has the lock of a slot
 _NAME = 32  # hexadecimal digits
 _HEAD = struct.Struct("=IIi")  # count of arguments, bytes that follow, the parent of the launcher
 _HANDED = 5  # descriptors: 0, 1, 2, the working directory, a pipe of which the launcher has the other end
@@ -105,7 +105,7 @@ def _remove_those_of_slot(name: str) -> None:
 
 
 def _slot(name: str) -> int:
-    return int(name[: _NAME // 2], 16) % MOST
+    return int(name[: _NAME // 2], 16) % MAX_RESIDENTS
 
 
 def _remove(name: str) -> None:
@@ -183,7 +183,7 @@ def _receive(call: socket.socket) -> tuple[list[bytes], list[bytes], int, int]:
     if len(head) != _HEAD.size or len(handed) != _HANDED or flags & socket.MSG_CTRUNC:
         raise ValueError("no request of a launcher")
     count, size, parent = _HEAD.unpack(head)
-    if not 0 < size <= LARGEST:
+    if not 0 < size <= MAX_COMMAND:
         raise ValueError("no request of a launcher")
     text = b"".join(_parts(call, size))
     fields = text.split(b"\0")

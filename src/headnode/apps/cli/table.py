@@ -8,7 +8,9 @@ if TYPE_CHECKING:
 KEY_WIDTH = 24  # columns before the colon of a list
 GAP = 1  # blanks between the columns of a table
 NARROWEST = 40  # columns in which sentences are folded; where there are fewer, below their record
-SHORTEST = 17  # columns that are left of a long value where the terminal is narrow: a time to the minute
+MIN_VALUE_WIDTH = (
+    17  # columns that are left of a long value where the terminal is narrow: a time to the minute
+)
 
 
 class RecordTable:
@@ -167,7 +169,7 @@ def _with_prose_below(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]",
 def _shrunk(widths: "Sequence[int]", width: int | None) -> list[int]:
     """Return the widths with which a line has room, if there are such: of the widest the most is taken."""
     shrunk = [*widths]
-    while width is not None and _sum(shrunk) > width and max(shrunk) > SHORTEST:
+    while width is not None and _sum(shrunk) > width and max(shrunk) > MIN_VALUE_WIDTH:
         shrunk[shrunk.index(max(shrunk))] -= 1
     return shrunk
 

@@ -37,7 +37,7 @@ from headnode.core.state.job_events import JobEvent
 BETWEEN: Final = 0.1  # seconds in which events are collected
 MAX_WAIT: Final = 15.0  # seconds
 MAX_EVENTS: Final = 2_000  # of the journal in one step
-LARGEST: Final = 1 << 18  # characters of an order
+MAX_ORDER: Final = 1 << 18  # characters of an order
 MAX_WAITING: Final = 1 << 24  # characters of logs that could not be written
 REST: Final = 30.0  # seconds until such a log is tried again
 LIFETIME: Final = 24 * 3600.0  # seconds after which it is given up
@@ -176,7 +176,7 @@ class EventLogs:
                     self._repeated.add(key)
                 pages.setdefault(key, []).append(text)
                 size, wrote = size + len(text), True
-                if size > LARGEST:
+                if size > MAX_ORDER:
                     await self._append(pages)
                     size = 0
             after = number

@@ -12,7 +12,7 @@ from headnode.adapters.files.copied_tables import TABLES, CopiedTable, Row, chan
 from headnode.adapters.wire.standby_messages import RowsBetween, RowsChanged
 from headnode.core.model.errors import BadRequest
 
-LARGEST: Final = 2**63  # what SQLite has of whole numbers
+INTEGER_BOUND: Final = 2**63  # what SQLite has of whole numbers
 log = logging.getLogger("headnode.standby")
 
 
@@ -64,7 +64,7 @@ def _check(row: Row, columns: int) -> None:
     if len(row) != columns:
         raise BadRequest(code="standby-rows", what=f"a row has {len(row)} values, not {columns}")
     for value in row:
-        large = isinstance(value, int) and not -LARGEST <= value < LARGEST
+        large = isinstance(value, int) and not -INTEGER_BOUND <= value < INTEGER_BOUND
         if large or not isinstance(value, int | float | str | bytes | None):
             raise BadRequest(code="standby-rows", what=f"no table has a {type(value).__name__} like that")
 

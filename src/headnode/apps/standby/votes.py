@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from headnode.core.state.standby_votes import RECENT, SHORTEST, is_majority
+from headnode.core.state.standby_votes import MIN_TAKEOVER_AFTER, RECENT, is_majority
 
 MAX_NODES: Final = 100_000  # remembered; only nodes of the cluster are
 
@@ -37,5 +37,5 @@ class Votes:
         heard:   when the standby heard the head last, on the monotonic clock
         wished:  seconds without the head, as the administrator has said
         """
-        patience = max(SHORTEST, wished)
+        patience = max(MIN_TAKEOVER_AFTER, wished)
         return now - received >= patience and is_majority(self.without_head(of, patience, now), of)

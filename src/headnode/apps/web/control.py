@@ -20,7 +20,7 @@ from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
 
 CONTROL_SOCKET: Final = "web.sock"
-_LONGEST: Final = 4096  # bytes of a request
+_MAX_REQUEST: Final = 4096  # bytes of a request
 _PATIENCE: Final = 5.0  # seconds
 
 
@@ -50,7 +50,7 @@ class ControlSocket:
                 code="gateway-runs", what=f"a gateway runs in {str(directory)!r}", fix="see: hn web"
             )
         return await asyncio.start_unix_server(
-            quiet_at_the_end(self._serve), sock=listen(directory / CONTROL_SOCKET, 0o666), limit=_LONGEST
+            quiet_at_the_end(self._serve), sock=listen(directory / CONTROL_SOCKET, 0o666), limit=_MAX_REQUEST
         )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -12,7 +12,7 @@ from headnode.core.model.quantities import FOREVER, Seconds
 
 MARGIN = 1.5  # a suggested request is so many times what was used, rounded up
 WORTHWHILE = 0.8  # a time limit or memory is suggested if it is at most so much of the request
-SHORTEST = Seconds(10.0)  # measured values of shorter jobs say little about the next one
+MIN_RUN_TIME = Seconds(10.0)  # measured values of shorter jobs say little about the next one
 MINUTE = Seconds(60.0)
 MIN_MEMORY = 100  # MB of a task: the kernel may count its libraries for another task that uses them too
 
@@ -93,8 +93,8 @@ def why_no_suggestion(job: ResourceUse) -> str:
         return job.obstacle
     if not job.processors or job.processor_time is None:
         return "nothing was measured"
-    if max(job.run_time, job.wall_time) < SHORTEST:
-        return f"it ran for less than {SHORTEST:.0f} s"
+    if max(job.run_time, job.wall_time) < MIN_RUN_TIME:
+        return f"it ran for less than {MIN_RUN_TIME:.0f} s"
     return ""
 
 

@@ -11,8 +11,8 @@ from headnode.core.model.node import NodeState
 from headnode.core.state.cluster_state import ClusterState
 
 RECENT: Final = 10.0  # seconds for which the word of a node counts
-SHORTEST: Final = 30.0  # seconds without the head until a takeover
-ANSWERED: Final = SHORTEST - RECENT - 2.0
+MIN_TAKEOVER_AFTER: Final = 30.0  # seconds without the head until a takeover
+ANSWERED: Final = MIN_TAKEOVER_AFTER - RECENT - 2.0
 """Seconds without the standby in which most nodes must have answered the head, so that it may go on alone.
 
 What they said to the standby before does not count there any more when it may take over."""

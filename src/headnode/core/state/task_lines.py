@@ -18,7 +18,7 @@ from headnode.core.state.transitions import TaskState
 AHEAD = 0.1  # seconds of work handed to a node in advance
 MAX_AHEAD = 64  # instances
 _WEIGHT = 0.125  # of the newest run time in the mean
-_LONGEST = 10 * AHEAD  # seconds: a longer run time counts as this, so that short tasks count again soon
+_MAX_RUN_TIME = 10 * AHEAD  # seconds: a longer run time counts as this, so that short tasks count again soon
 
 
 def ahead(mean: float) -> int:
@@ -109,7 +109,7 @@ class TaskLines:
         if lasted is None:
             self._mean = max(self._mean or 0.0, AHEAD)
             return
-        seconds = min(max(lasted, 0.0), _LONGEST)
+        seconds = min(max(lasted, 0.0), _MAX_RUN_TIME)
         self._mean = seconds if self._mean is None else self._mean + _WEIGHT * (seconds - self._mean)
 
     def is_alike(self, index: int) -> bool:

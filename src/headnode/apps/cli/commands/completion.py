@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Ask = Callable[[Client], Iterable[Candidate]]
 
 PATIENCE = 2.0  # seconds; a shell that waits for us is stuck
-MOST = 200  # jobs that are offered
+MAX_JOBS_OFFERED = 200  # jobs that are offered
 
 _WORDS: "Mapping[str, Sequence[str]]" = MappingProxyType(
     {
@@ -164,12 +164,12 @@ def _asked(client: Client, ask: "Ask") -> "list[Candidate]":
 
 
 def _jobs(client: Client) -> "Iterator[Candidate]":
-    for job in client.ask("jobs", owner="", limit=MOST)["jobs"]:
+    for job in client.ask("jobs", owner="", limit=MAX_JOBS_OFFERED)["jobs"]:
         yield str(job["id"]), f"{job['state']} {job['name'] or job.get('command') or ''}".strip()
 
 
 def _tasks(client: Client, job: int) -> "Iterator[Candidate]":
-    for task in client.ask("tasks", job=job, limit=MOST)["tasks"]:
+    for task in client.ask("tasks", job=job, limit=MAX_JOBS_OFFERED)["tasks"]:
         yield f"{job}.{task['task']}", f"{task['state']} {task['name'] or task['command']}"
 
 

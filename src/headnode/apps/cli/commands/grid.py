@@ -121,7 +121,7 @@ COMMANDS = (
 
 
 PATIENCE: Final = 60.0  # seconds
-LARGEST: Final = 1 << 20  # bytes of an answer
+MAX_ANSWER: Final = 1 << 20  # bytes of an answer
 _REFUSALS: Final = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: WrongState}
 
 
@@ -172,7 +172,7 @@ class PilotService:
             answer = self._pool.request(
                 method, address + path, body=content, headers=headers, redirect=False, preload_content=False
             )
-            data = answer.read(LARGEST + 1)
+            data = answer.read(MAX_ANSWER + 1)
         except SSLError as error:
             what, fix = f"{address} does not prove that it is this service: {error}", "see HEADNODE_CA_FILE"
             raise NotAllowed(code="wrong-gateway", what=what, fix=fix) from None
@@ -182,7 +182,7 @@ class PilotService:
         finally:
             self._pool.clear()
         digest = answer.headers.get("Content-MD5")
-        if len(data) > LARGEST or (digest is not None and digest != _md5(data)):
+        if len(data) > MAX_ANSWER or (digest is not None and digest != _md5(data)):
             raise Unavailable(
                 code="no-answer",
                 what=f"the answer of {address} is too long, or was changed",

@@ -59,7 +59,7 @@ def _sheet(answer: "Answer", data: "Any", width: int | None) -> RecordTable:
         trailer=_trailer(answer),
         prose=True,
         cells=[job_table.cells(job, now) for job in answer["jobs"]],
-        most=job_table.MAX_WHEN_WIDE if wide else job_table.MOST,
+        most=job_table.MAX_WHEN_WIDE if wide else job_table.MAX_WIDTHS,
         right=job_table.RIGHT,
         colours=job_table.COLOURS,
     )

@@ -35,7 +35,7 @@ WIDE = (
     LAST,
 )
 WIDE_FROM = 130  # columns of a terminal
-MOST = {"Name": 14, "Owner": 8}
+MAX_WIDTHS = {"Name": 14, "Owner": 8}
 MAX_WHEN_WIDE = {"Name": 32, "Owner": 16}
 RIGHT = ("Elapsed", "Limit", "Cores", "Tasks")
 COLOURS = {

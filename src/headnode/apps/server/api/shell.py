@@ -38,7 +38,7 @@ _WARNINGS = (
 _START_PATIENCE = 20.0  # seconds for the first task of a running job to start
 _PROGRAM_END_PATIENCE = 30.0  # seconds for a job to be over when its program is
 _JOB_END_PATIENCE = 5.0  # seconds to wait for the end of the job if the end of its program is unknown
-_LARGEST = 9999  # rows or columns
+_MAX_WINDOW_SIZE = 9999  # rows or columns
 
 
 @verb(VerbAccess(VerbUsers.OWNER, changes=True))
@@ -52,7 +52,10 @@ async def shell(context: ServerContext, by: User, request: f.ShellRequest) -> St
             what=f"job {request.job} has already ended: it is {job.record.state.value}",
             fix="start another with hn job shell",
         )
-    if not (0 <= request.rows <= _LARGEST and 0 <= request.columns <= _LARGEST) or " " in request.kind:
+    if (
+        not (0 <= request.rows <= _MAX_WINDOW_SIZE and 0 <= request.columns <= _MAX_WINDOW_SIZE)
+        or " " in request.kind
+    ):
         raise BadRequest(
             code="terminal",
             what="the size or type of the terminal is not valid",

@@ -33,7 +33,7 @@ from headnode.core.model.errors import Unavailable
 
 _FOLDER = files(__package__) / "template"
 _LIBRARY = "plotly>=6"
-_LONGEST = 20  # waits, where nothing is compared
+_MAX_WAITS = 20  # waits, where nothing is compared
 _MAX_OWNERS = 30  # that waited for limits, under each policy
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -181,7 +181,7 @@ def _cells(
 
 def _longest(waits: Sequence[float]) -> list[int]:
     """Return the places of the jobs that wait longest, the longest first."""
-    places = nlargest(_LONGEST, range(len(waits)), key=waits.__getitem__)
+    places = nlargest(_MAX_WAITS, range(len(waits)), key=waits.__getitem__)
     return [place for place in places if waits[place] > 0]
 
 

@@ -93,7 +93,7 @@ class _FreeLanes:
                     self._gaps[left : left + 2] = [(first, size + more)]
 
 
-_LARGEST = (1 << 31) - 1
+_MAX_INT = (1 << 31) - 1
 Column = dict[str, str]
 """``type`` is that of a typed array of JavaScript, or Text for lines; ``data`` is base64 of zlib."""
 
@@ -148,7 +148,7 @@ def _flat(strips: Iterable[Sequence[ProcessorStrip]]) -> list[int]:
 
 def packed(numbers: Sequence[float]) -> Column:
     """Pack numbers, whole ones that are not too large in half the space."""
-    small = all(isinstance(number, int) and -_LARGEST <= number <= _LARGEST for number in numbers)
+    small = all(isinstance(number, int) and -_MAX_INT <= number <= _MAX_INT for number in numbers)
     values = array("i", map(int, numbers)) if small else array("d", numbers)
     if byteorder == "big":  # browsers run on little-endian machines
         values.byteswap()

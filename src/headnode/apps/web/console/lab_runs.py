@@ -22,7 +22,7 @@ import msgspec
 from headnode.adapters.own_python import module_command
 from headnode.core.model.errors import Unavailable, WrongState
 
-LONGEST: Final = 300.0  # seconds of one process
+MAX_RUN_TIME: Final = 300.0  # seconds of one process
 MAX_OUTPUT: Final = 1_000_000  # bytes of what a process writes
 RUNS_KEPT: Final = 20
 POINTS: Final = 160  # of a curve
@@ -145,12 +145,12 @@ async def _output_of(arguments: Sequence[str], directory: Path) -> bytes:
         limit=MAX_OUTPUT,
     )
     try:
-        async with asyncio.timeout(LONGEST):
+        async with asyncio.timeout(MAX_RUN_TIME):
             output, errors = await child.communicate()
     except TimeoutError:
         raise Unavailable(
             code="lab",
-            what=f"the replay took longer than {LONGEST:.0f} seconds",
+            what=f"the replay took longer than {MAX_RUN_TIME:.0f} seconds",
             fix="choose a shorter period",
         ) from None
     finally:

@@ -115,7 +115,7 @@ ROWS_EVERY: Final = 4  # steps to a row of the table
 NEWEST: Final = 1000  # of the jobs that have ended, for the chart of a node
 LOOKED_AT: Final = 3000  # of the newest jobs
 KEPT: Final = 60.0  # seconds that the past is kept
-LONGEST: Final = 1e12
+MAX_DURATION: Final = 1e12
 
 
 class ProcessorSpan(NamedTuple):
@@ -161,14 +161,14 @@ async def load_chart(visit: Visit, running: list[HeadAnswer], waiting: list[Head
     before, after = round((now - began) / STEP + 0.5), round(AHEAD / STEP)
     in_use = [ProcessorSpan(job["started"] or now, now, job["allocated"]) for job in running]
     planned = [
-        ProcessorSpan(now, (job["started"] or now) + (job["run_time"] or LONGEST), job["allocated"])
+        ProcessorSpan(now, (job["started"] or now) + (job["run_time"] or MAX_DURATION), job["allocated"])
         for job in running
     ]
     for job in waiting:
         expected = job["expected"] or {}
         start = expected.get("promise") or expected.get("p50")  # running jobs are planned to their limits too
         if start is not None:
-            planned.append(ProcessorSpan(start, start + (job["run_time"] or LONGEST), job["minimum"]))
+            planned.append(ProcessorSpan(start, start + (job["run_time"] or MAX_DURATION), job["minimum"]))
     values = mean_in_use([*past, *in_use], began, before, until=now)
     instant = began + before * STEP
     ahead = [min(value, float(total)) for value in mean_in_use(planned, instant, after)]

@@ -26,7 +26,7 @@ WAITING_JOBS: Final = 300
 TABLE_ROWS: Final = 200
 KEPT: Final = 3.0  # seconds that running and ended jobs are kept for all that look
 SPANS: Final = {"2h": 2.0, "6h": 6.0, "24h": 24.0, "3d": 72.0, "7d": 168.0}
-SHORTEST, LONGEST = 60.0, 366 * 24 * HOUR  # of a window
+MIN_WINDOW, MAX_WINDOW = 60.0, 366 * 24 * HOUR  # of a window
 ROWS_BY: Final = ("node", "class", "owner", "project")
 COLOURED_BY: Final = ("owner", "project", "state", "wait")
 COLOURS: Final = 8
@@ -43,7 +43,7 @@ class PlanWindow(NamedTuple):
         """Return the window of the address: `from` and `to`, or a length around now or an instant."""
         begin, end = visit.number("from"), visit.number("to")
         if begin is not None and end is not None and end > begin and end < 1e11:
-            return cls(float(begin), min(max(end, begin + SHORTEST), begin + LONGEST))
+            return cls(float(begin), min(max(end, begin + MIN_WINDOW), begin + MAX_WINDOW))
         span = SPANS.get(visit.query.get("span", ""), SPANS["6h"]) * HOUR
         middle = min(float(visit.number("at") or visit.now), 1e11)
         return cls(middle - span / 3, middle + 2 * span / 3)

@@ -20,7 +20,7 @@ from headnode.apps.web.problems import answering, cross_site, not_logged_in
 from headnode.core.model.errors import NotAllowed
 
 LIFETIME: Final = 600.0  # seconds
-MOST: Final = 1000  # addresses that wait; then the oldest ends
+MAX_ADDRESSES: Final = 1000  # addresses that wait; then the oldest ends
 PATH: Final = "/login/once"
 SESSION: Final = "/api/v1/session"
 """Where scripts of our pages read what they send with a change."""
@@ -35,7 +35,7 @@ class OneTimeLogins:
     def offer(self, user: str, now: float) -> str:
         """Return the path of a new address for a user."""
         self._waiting = {digest: each for digest, each in self._waiting.items() if each[1] > now}
-        for digest in list(self._waiting)[: max(0, len(self._waiting) + 1 - MOST)]:
+        for digest in list(self._waiting)[: max(0, len(self._waiting) + 1 - MAX_ADDRESSES)]:
             del self._waiting[digest]
         key = secrets.token_urlsafe(32)
         self._waiting[_digest(key)] = user, now + LIFETIME

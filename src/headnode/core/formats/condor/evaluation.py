@@ -33,7 +33,7 @@ def evaluate(expression: Expression, attributes: Attributes, now: float) -> Valu
 
 
 _DEEPEST: Final = 4  # attributes that are calculated from each other
-_LARGEST: Final = 2**63  # whole numbers of ClassAds have 64 bits
+_INTEGER_BOUND: Final = 2**63  # whole numbers of ClassAds have 64 bits
 
 
 def calculated(text: str, expression: Callable[[str], str | None]) -> str:
@@ -190,7 +190,7 @@ def _sum(operator: str, left: str | float, right: str | float) -> Value:
         raise ErrorValue
     if operator in "+-*":
         result = left + right if operator == "+" else left - right if operator == "-" else left * right
-        if abs(result) > _LARGEST:
+        if abs(result) > _INTEGER_BOUND:
             raise ErrorValue
         return result
     if not right:

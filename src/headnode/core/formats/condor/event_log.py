@@ -13,7 +13,7 @@ from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.task import TaskType, substitute
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-_LONGEST: Final = 500  # characters of a reason
+_MAX_REASON: Final = 500  # characters of a reason
 _OUR_ID: Final = "%CCP_JOBID%"
 END: Final = "...\n"
 """The line that ends each event."""
@@ -78,7 +78,7 @@ def _event(code: int, process: LoggedProcess, date: str, text: str) -> str:
 
 def _line(reason: str) -> str:
     """Return a reason on one line: it may come from others than the owner of the log."""
-    return _CONTROL.sub(" ", reason)[:_LONGEST].strip()
+    return _CONTROL.sub(" ", reason)[:_MAX_REASON].strip()
 
 
 def submitted(process: LoggedProcess, date: str, host: str) -> str:

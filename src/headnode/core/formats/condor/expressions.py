@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 MAX_TOKENS = 500
 _DEEPEST = 30
-_LARGEST = 1e18
+_MAX_NUMBER = 1e18
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTkmgt]?[Bb]?(?![\w.]))"""
     r"""|"(?P<text>(?:[^"\\]|\\.)*)\"|(?P<name>[A-Za-z_][\w.]*)"""
@@ -251,7 +251,7 @@ def _result(mark: str, left: Expression, right: Expression) -> Expression:
     one, other = left.number, right.number
     if one is None or other is None:
         return Expression(mark, (left, right))
-    if max(abs(one), abs(other)) > _LARGEST:
+    if max(abs(one), abs(other)) > _MAX_NUMBER:
         raise NoExpression
     if mark in _ARITHMETIC:
         return Expression("number", value=_ARITHMETIC[mark](one, other))

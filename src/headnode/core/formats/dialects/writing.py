@@ -124,7 +124,7 @@ def _unwritten_state(wanted: JobDialect, live: "ExportedJob | None") -> Fidelity
 
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
-_LONGEST = 60  # characters of a job's name in the name of its file
+_MAX_FILE_NAME = 60  # characters of a job's name in the name of its file
 
 
 def write_together(reading: ReadJobs, dialect: str) -> Written:
@@ -185,7 +185,7 @@ def write_each(reading: ReadJobs, dialect: str) -> tuple[list[tuple[str, bytes]]
     width = len(str(len(reading.jobs)))
     for number, spec in enumerate(reading.jobs, 1):
         text, found = write(spec, wanted.name)
-        stem = _NO_FILE_NAME.sub("-", spec.name)[:_LONGEST].strip("-.") or "job"
+        stem = _NO_FILE_NAME.sub("-", spec.name)[:_MAX_FILE_NAME].strip("-.") or "job"
         files.append((f"{number:0{width}}-{stem}{wanted.suffix}", text))
         report += (_of_job(item, number, spec) for item in found)
     return files, tuple(report)

@@ -28,8 +28,8 @@ from headnode.core.model.task import Distribution, StagedFile, TaskSpec, is_far
 
 _WORDS = {"platform": "architectures", "os_name": "systems"}
 _CHOICES = ("names", *_WORDS.values())
-_LEAST = ("minimum_speed", *AMOUNTS.values())
-_WRITTEN_NEEDS = {*_CHOICES, *_LEAST, "features"}
+_LOWER_BOUNDS = ("minimum_speed", *AMOUNTS.values())
+_WRITTEN_NEEDS = {*_CHOICES, *_LOWER_BOUNDS, "features"}
 
 
 def in_order(values: Mapping[str, Any], table: GridTable) -> Needs:
@@ -105,7 +105,7 @@ class RequirementWriter:
         if two == ANY_NODE:
             return one
         choices = {field: self._both(getattr(one, field), getattr(two, field), where) for field in _CHOICES}
-        least = {field: max(getattr(one, field), getattr(two, field)) for field in _LEAST}
+        least = {field: max(getattr(one, field), getattr(two, field)) for field in _LOWER_BOUNDS}
         features = tuple(dict.fromkeys([*one.features, *two.features]))
         return replace(ANY_NODE, **choices, **least, features=features)
 

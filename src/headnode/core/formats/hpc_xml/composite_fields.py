@@ -21,7 +21,7 @@ Report = Callable[[Fidelity, str], None]
 """Adds a finding about the element at hand."""
 
 
-_MOST = 2**31 - 1  # the largest xs:int
+_MAX_INT = 2**31 - 1  # the largest xs:int
 _SIZES: dict[UnitType, tuple[str, str]] = {
     unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in UnitType if unit is not UnitType.GPU
 }
@@ -171,7 +171,7 @@ def current_size(spec: JobSpec) -> tuple[int, int]:
     own = own_request(spec)
     minimum = own.minimum if spec.minimum is None else spec.minimum
     maximum = own.maximum if spec.maximum is None else spec.maximum
-    return min(minimum, _MOST), min(maximum, _MOST)
+    return min(minimum, _MAX_INT), min(maximum, _MAX_INT)
 
 
 def job_attribute_values(spec: JobSpec) -> Values:

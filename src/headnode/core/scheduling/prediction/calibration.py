@@ -116,7 +116,7 @@ def by_predicted_wait(judged: Sequence[JudgedPrediction]) -> dict[str, Predictio
 
 
 REMEMBERED = 500  # outcomes for each length of wait
-FEWEST = 20  # outcomes for a length of wait, or those of all lengths are taken
+MIN_OUTCOMES = 20  # outcomes for a length of wait, or those of all lengths are taken
 SHORT = 600.0  # seconds, of waits at which a correction is not about parts but about minutes
 _DAY = 86_400.0  # seconds
 _APART = 0.1  # of the wait
@@ -206,7 +206,7 @@ class Calibration:
         """Return the wait that a part `level` of such jobs did not exceed."""
         for length in (self._length(wait), None) if wait < inf else ():
             ratios = self._ratios.get((level, length))
-            if ratios is not None and len(ratios) >= FEWEST:
+            if ratios is not None and len(ratios) >= MIN_OUTCOMES:
                 return max(0.0, ratios.quantile(level) * (wait + self._short) - self._short)
         return untaught
 

@@ -77,7 +77,7 @@ def quantile(ascending: Sequence[float], level: float) -> float:
 
 
 REMEMBERED = 20  # jobs for each kind; older habits tell less than they mislead
-FEWEST = 2  # jobs of a kind, or nothing is said about it
+MIN_JOBS = 2  # jobs of a kind, or nothing is said about it
 LIMITLESS = 0.0  # no limit is less; a number that all formats can write
 KINDS = 50_000  # kinds in all; 20 MB at most
 _NOT_YET = Seconds(0.0)
@@ -155,7 +155,7 @@ class RunTimeHistory:
             if memory is None:
                 continue
             longer, outlived = memory.above(ran / scale), True
-            if len(longer) >= (FEWEST if kind[0] is not None else 1):
+            if len(longer) >= (MIN_JOBS if kind[0] is not None else 1):
                 return RunTimeForecast(longer, scale, job.limit)
         longest = 2 * ran if outlived and ran > 0 and job.limit == FOREVER else job.limit
         return RunTimeForecast((longest,), 1.0, job.limit)

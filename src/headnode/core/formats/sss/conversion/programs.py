@@ -276,7 +276,7 @@ _WORDS = {name: word for word, name in KNOWN.items()}
 _COUNTED = ("MaxProcesses", "OpenFiles")
 _AMOUNT = re.compile(r"([0-9]{1,18})\s*([A-Za-z]{0,2})\Z")
 _CLOCK = re.compile(r"(?:([0-9]{1,6}):)?([0-9]{1,2}):([0-9]{1,2})\Z")
-_MOST = 2**62
+_MAX_LIMIT = 2**62
 
 
 def limits_of(scope: SortedScope) -> tuple[ResourceLimit, ...]:
@@ -310,7 +310,7 @@ def _amount(called: str, text: str) -> int | None:
     if match is None or (unit and (unit not in Unit.__members__ or called in (*_COUNTED, "CpuTime"))):
         return None
     amount = int(match[1]) * (Unit(unit).size if unit else 1)
-    return amount if amount <= _MOST else None
+    return amount if amount <= _MAX_LIMIT else None
 
 
 def _lower(one: ResourceLimit, kind: LimitKind | None, amount: int) -> ResourceLimit:
