@@ -8,7 +8,6 @@ from msgspec.structs import asdict
 from headnode.apps.cli.hpc_pack_programs import (
     HPC_PACK_OPTIONS,
     PROGRAMS,
-    VALUED_OPTIONS,
     HpcPackVerb,
     command_of,
     help_page,
@@ -165,7 +164,7 @@ def test_there_is_a_row_for_every_documented_verb_and_option() -> None:
         program: set(verbs) for program, verbs in DOCUMENTED.items()
     }
     for program, word, verb in VERBS:
-        known = {*verb.works, *verb.ignored, *verb.refused}
+        known = {*verb.works, *verb.unused}
         known |= {other for others in verb.aliases.values() for other in others}
         assert set(DOCUMENTED[program][word].format(**FORMS).split()) - known == set(), (program, word)
 
@@ -237,10 +236,15 @@ def carried_out(program: str, words: list[str]) -> tuple[Arguments | None, list[
 
 @pytest.mark.parametrize(
     ("program", "word", "option"),
-    [(program, word, name) for program, word, verb in VERBS for name in verb.ignored if verb.verb],
+    [
+        (program, word, name)
+        for program, word, verb in VERBS
+        for name, one in verb.unused.items()
+        if one.ignored and verb.verb
+    ],
 )
 def test_an_option_without_effect_is_accepted_and_told(program: str, word: str, option: str) -> None:
-    value = "x" if option in VALUED_OPTIONS else ""
+    value = "" if PROGRAMS[program][word].unused[option].takes == "never" else "x"
     for words in spellings(option, value):
         asked, notes = carried_out(program, [*([word] if word else []), *words, "12"])
         assert asked is not None
@@ -250,10 +254,15 @@ def test_an_option_without_effect_is_accepted_and_told(program: str, word: str, 
 
 @pytest.mark.parametrize(
     ("program", "word", "option"),
-    [(program, word, name) for program, word, verb in VERBS for name in verb.refused],
+    [
+        (program, word, name)
+        for program, word, verb in VERBS
+        for name, one in verb.unused.items()
+        if one.refused
+    ],
 )
 def test_an_option_that_is_refused_names_the_way_out(program: str, word: str, option: str) -> None:
-    value = "x" if option in VALUED_OPTIONS else ""
+    value = "" if PROGRAMS[program][word].unused[option].takes == "never" else "x"
     for words in spellings(option, value):
         with pytest.raises(BadRequest, match=f"/{option} is not supported") as refused:
             carried_out(program, [*([word] if word else []), *words, "12"])

@@ -1,5 +1,6 @@
 """The programs of HPC Pack and Compute Cluster Server: their verbs and options, and ours for them."""
 
+from headnode.apps.cli.batch_programs.words import ignored, refused
 from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, nearest, read_arguments, usage
 from headnode.apps.client.client import Client
@@ -7,6 +8,8 @@ from headnode.apps.client.client import Client
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from headnode.apps.cli.batch_programs.words import OptionTable
 
     CarryOut = Callable[[CliCommand, Arguments], int]
 
@@ -16,13 +19,12 @@ if TYPE_CHECKING:
 class HpcPackVerb:
     """A verb of a program: the command of `hn` that it stands for, and its options by what becomes of them.
 
-    works:    options that have their effect
+    works:    options that have their effect; what they take is what the command of `hn` has them take
     aliases:  other names of options that `hn` has, by its own name
-    ignored:  options that are accepted without effect, and why
-    refused:  options that are refused, and what to do instead
+    unused:   options that have no effect or are refused, with the reasons
     """
 
-    __slots__ = ("aliases", "ignored", "noun", "refused", "verb", "works")
+    __slots__ = ("aliases", "noun", "unused", "verb", "works")
 
     def __init__(
         self,
@@ -31,15 +33,13 @@ class HpcPackVerb:
         works: str = "",
         *,
         aliases: "Mapping[str, Sequence[str]] | None" = None,
-        ignored: "Mapping[str, str] | None" = None,
-        refused: "Mapping[str, str] | None" = None,
+        unused: "OptionTable | None" = None,
     ) -> None:
         self.noun = noun
         self.verb = verb
         self.works = tuple(works.split())
         self.aliases = {name: tuple(others) for name, others in (aliases or {}).items()}
-        self.ignored = dict(ignored or {})
-        self.refused = dict(refused or {})
+        self.unused = dict(unused or {})
 
 
 _SIZES = "numprocessors numcores numnodes numsockets numgpus"
@@ -57,24 +57,25 @@ _ONLY_TASK = """
     rerunnable workdir stdin stdout stderr env depend requirednodes requestednodegroup parametric type
     failjobonfailure failjobonfailurecount
     """
-_NO_PASSWORD = {"password": "the user is known from the login; other users can read a command line"}
-_PROGRESS = dict.fromkeys(
-    ("progress", "progressmsg"), "a job that has not started has no progress; set it with: job modify ID"
+_NO_PASSWORD = ignored("password", "the user is known from the login; other users can read a command line")
+_PROGRESS = ignored(
+    "progress progressmsg", "a job that has not started has no progress; set it with: job modify ID"
 )
 _FILE = {"jobfile": ("f",)}
 
 JOB: "dict[str, HpcPackVerb]" = {
-    "new": HpcPackVerb("job", "new", f"{_JOB} jobfile", aliases=_FILE, ignored=_PROGRESS | _NO_PASSWORD),
+    "new": HpcPackVerb("job", "new", f"{_JOB} jobfile", aliases=_FILE, unused=_PROGRESS | _NO_PASSWORD),
     "add": HpcPackVerb("job", "add", f"{_TASK} taskfile", aliases={"taskfile": ("f",)}),
     "submit": HpcPackVerb(
         "job",
         "submit",
         f"id jobfile {_JOB} {_ONLY_TASK}",
         aliases=_FILE,
-        ignored=_PROGRESS | _NO_PASSWORD,
-        refused={"taskfile": "make the job first: job new, job add ID /taskfile:FILE, job submit /id:ID"},
+        unused=_PROGRESS
+        | _NO_PASSWORD
+        | refused("taskfile", "make the job first: job new, job add ID /taskfile:FILE, job submit /id:ID"),
     ),
-    "modify": HpcPackVerb("job", "modify", f"{_JOB} progress progressmsg", ignored=_NO_PASSWORD),
+    "modify": HpcPackVerb("job", "modify", f"{_JOB} progress progressmsg", unused=_NO_PASSWORD),
     "cancel": HpcPackVerb("job", "cancel", "message force graceful"),
     "finish": HpcPackVerb("job", "finish", "message graceful force"),
     "requeue": HpcPackVerb("job", "requeue"),
@@ -84,8 +85,8 @@ JOB: "dict[str, HpcPackVerb]" = {
         "list",
         "all state format jobname projectname user",
         aliases={"name": ("jobname",)},
-        ignored={"detailed": "a list shows the columns that fit; job view ID shows the whole job"},
-        refused={"jobtemplate": "filter the list of all jobs: job list /all /json"},
+        unused=ignored("detailed!", "a list shows the columns that fit; job view ID shows the whole job")
+        | refused("jobtemplate", "filter the list of all jobs: job list /all /json"),
     ),
     "listtasks": HpcPackVerb("job", "listtasks", "state format expandparametric"),
     "view": HpcPackVerb("job", "view", "detailed history format"),
@@ -97,44 +98,41 @@ TASK: "dict[str, HpcPackVerb]" = {
     "requeue": HpcPackVerb("task", "requeue"),
     "modify": HpcPackVerb("task", "modify", f"{_TASK} commandline"),
 }
-_IGNORED_NOTE = "for reports about the past use: hn cluster history, hn job list /all --since 7d"
+_PAST = "for reports about the past use: hn cluster history, hn job list /all --since 7d"
 NODE: "dict[str, HpcPackVerb]" = {
     "list": HpcPackVerb(
         "node",
         "list",
         "state group format all",
-        refused=dict.fromkeys(("lastdays", "history"), _IGNORED_NOTE),
+        unused=refused("lastdays history!", _PAST),
     ),
     "view": HpcPackVerb(
         "node",
         "view",
         "jobhistory lastrows format detailed",
-        refused={
-            "taskhistory": "show the jobs with /jobhistory, and their tasks with: job listtasks ID",
-            "when": "show what runs there now with: node listcores; what ran there with /jobhistory",
-        },
+        unused=refused(
+            "taskhistory!", "show the jobs with /jobhistory, and their tasks with: job listtasks ID"
+        )
+        | refused("when", "show what runs there now with: node listcores; what ran there with /jobhistory"),
     ),
     "listcores": HpcPackVerb("node", "listcores", "state jobid format"),
     "online": HpcPackVerb(
-        "node", "resume", "all", ignored={"force": "bringing a node online does not stop jobs"}
+        "node", "resume", "all", unused=ignored("force!", "bringing a node online does not stop jobs")
     ),
     "offline": HpcPackVerb("node", "drain", "all force"),
     "approve": HpcPackVerb("node", "approve"),
     "pause": HpcPackVerb("node", "pause"),
     "resume": HpcPackVerb("node", "resume"),
 }
-_CREDENTIALS = {
-    "user": "the user is known from the login",
-    "password": "the user is known from the login; other users can read a command line",
-}
+_CREDENTIALS = ignored("user", "the user is known from the login") | _NO_PASSWORD
 CLUSCFG: "dict[str, HpcPackVerb]" = {
     "view": HpcPackVerb("cluster", "view", "format"),
     "listparams": HpcPackVerb("cluster", "params", "format"),
     "setparams": HpcPackVerb("cluster", "params"),
     "listenvs": HpcPackVerb("cluster", "envs", "format"),
     "setenvs": HpcPackVerb("cluster", "envs"),
-    "setcreds": HpcPackVerb("", "", ignored=_CREDENTIALS),
-    "delcreds": HpcPackVerb("", "", ignored=_CREDENTIALS),
+    "setcreds": HpcPackVerb("", "", unused=_CREDENTIALS),
+    "delcreds": HpcPackVerb("", "", unused=_CREDENTIALS),
 }
 """``setcreds`` and ``delcreds`` do nothing: there are no stored passwords."""
 CLUSRUN: "dict[str, HpcPackVerb]" = {
@@ -142,10 +140,10 @@ CLUSRUN: "dict[str, HpcPackVerb]" = {
         "",
         "run",
         "all nodes nodegroup nodestate job task exclude workdir env stdin outputdir interleaved sorted user",
-        ignored=_NO_PASSWORD,
-        refused={
-            "template": "Headnode has no node templates: choose nodes by /nodegroup, /nodes or /nodestate"
-        },
+        unused=_NO_PASSWORD
+        | refused(
+            "template", "Headnode has no node templates: choose nodes by /nodegroup, /nodes or /nodestate"
+        ),
     )
 }
 PROGRAMS: "dict[str, dict[str, HpcPackVerb]]" = {
@@ -155,10 +153,6 @@ PROGRAMS: "dict[str, dict[str, HpcPackVerb]]" = {
     "cluscfg": CLUSCFG,
     "clusrun": CLUSRUN,
 }
-VALUED_OPTIONS = frozenset(
-    {"user", "password", "progress", "progressmsg", "taskfile", "jobtemplate", "lastdays", "when", "template"}
-)
-"""Options without effect, or refused, that have a value; the others are flags."""
 HPC_PACK_OPTIONS = ("scheduler",)
 """Options that every verb has."""
 
@@ -204,9 +198,9 @@ def obey_as(program: str, arguments: "Sequence[str]", carry_out: "CarryOut", not
         print(help_page(program), end="")
         return 0
     _refuse(verb, args)
-    for name, why in verb.ignored.items():
+    for name, option in verb.unused.items():
         if args.options.pop(name, None) is not None:
-            note(f"option /{name} has no effect: {why}")
+            note(f"option /{name} has no effect: {option.ignored}")
     return carry_out(command, args)
 
 
@@ -219,10 +213,12 @@ def command_of(verb: HpcPackVerb) -> CliCommand:
 
 def options_of(verb: HpcPackVerb, command: CliCommand) -> list[CliOption]:
     """Return the options that a verb takes: those of the command, and those that are not acted on."""
-    unused = [*verb.ignored, *verb.refused]
-    extra = [CliOption(name, "VALUE" if name in VALUED_OPTIONS else "", "") for name in unused]
+    extra = [
+        CliOption(name, "" if option.takes == "never" else "VALUE", "")
+        for name, option in verb.unused.items()
+    ]
     own = [_with_aliases(option, verb.aliases.get(option.name, ())) for option in command.options]
-    return [*extra, *(option for option in own if option.name not in unused)]
+    return [*extra, *(option for option in own if option.name not in verb.unused)]
 
 
 def _with_aliases(option: CliOption, others: "Sequence[str]") -> CliOption:
@@ -239,9 +235,9 @@ def _with_aliases(option: CliOption, others: "Sequence[str]") -> CliOption:
 
 
 def _refuse(verb: HpcPackVerb, args: Arguments) -> None:
-    for name, instead in verb.refused.items():
-        if name in args.options:
-            raise usage(f"option /{name} is not supported", instead)
+    for name, option in verb.unused.items():
+        if option.refused and name in args.options:
+            raise usage(f"option /{name} is not supported", option.refused)
 
 
 def help_page(program: str) -> str:
@@ -252,6 +248,8 @@ def help_page(program: str) -> str:
         lines.append(f"{program} {word}".rstrip() + f"   as: {target}")
         if verb.works:
             lines.append("  " + " ".join(f"/{name}" for name in verb.works))
-        lines += [f"  /{name}: without effect; {why}" for name, why in verb.ignored.items()]
-        lines += [f"  /{name}: refused; {instead}" for name, instead in verb.refused.items()]
+        lines += [
+            f"  /{name}: without effect; {one.ignored}" for name, one in verb.unused.items() if one.ignored
+        ]
+        lines += [f"  /{name}: refused; {one.refused}" for name, one in verb.unused.items() if one.refused]
     return "\n".join([*lines, "", "/scheduler:NAME chooses the head. More: docs/hpc-pack.md", ""])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from headnode.core.model.errors import HeadnodeError
 
-OPTIONS = of_scripts(BSUB_OPTIONS)
 OF_THE_PROGRAM = ("I", "Ip", "Is", "K")
+OPTIONS = of_scripts(BSUB_OPTIONS, OF_THE_PROGRAM)
 _OPERATORS = frozenset((";", "|", "||", "&&", "&", "<", ">", ">>", "2>", "2>&1"))
 _BEGINNING = 1 << 16  # bytes of a file in which the first line of options is looked for
 

@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 UNKNOWN_JOB, HISTORY, ABOVE_LIMIT = 153, 35, 38  # exit statuses of PBS: last bytes of 15001, 15139, 15142
-_OF_SCRIPTS = {"pbs": of_scripts(PBS_OPTIONS), "gridengine": of_scripts(GRID_ENGINE_OPTIONS)}
+_OWN_OF_PBS = ("z",)
+_OWN_OF_GRID_ENGINE = ("b", "now", "shell", "sync", "terse", "w")
+_OF_SCRIPTS = {
+    "pbs": of_scripts(PBS_OPTIONS, _OWN_OF_PBS),
+    "gridengine": of_scripts(GRID_ENGINE_OPTIONS, _OWN_OF_GRID_ENGINE),
+}
 _OF_QDEL = {
     **ignored("f! x!", "a job that ended has left the queue"),
     **refused("W t", "write the tasks behind the job: 12.3"),
@@ -61,9 +66,6 @@ class QsubLine:
 def run(program: str, argv: "Sequence[str]", client: Client, system: str) -> int:
     """Submit a job to a system, ``pbs`` or ``gridengine``, or end jobs."""
     return _delete(argv, client, system) if program == "qdel" else _submit(read_line(argv, system), client)
-
-
-_OWN_OF_GRID_ENGINE = {"b", "sync", "terse", "w", "now", "shell"}
 
 
 def read_line(argv: "Sequence[str]", system: str) -> QsubLine:
@@ -116,8 +118,8 @@ def _take(line: QsubLine, name: str, values: "list[str]") -> None:
         what = f'denied: "{values[0]}" is not a valid object name (cannot start with a digit)'
         raise ProgramRefusal(f"Unable to run job: {what}", "Exiting.", prefix="bare")
     if line.system == "pbs":
-        if name == "z":
-            line.own["z"] = "y"
+        if name in _OWN_OF_PBS:
+            line.own[name] = "y"
             return
         if name == "W" and values[0].replace(" ", "").lower() == "block=true":
             line.own["sync"] = "y"

@@ -10,18 +10,13 @@ from headnode.core.formats.option_words import option_words
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Protocol, TypeAlias
+    from typing import TypeAlias
 
+    from headnode.core.formats.batch.draft import ScriptOption
     from headnode.core.model.errors import HeadnodeError
 
     OptionTable: TypeAlias = "Mapping[str, ProgramOption]"
     Refuse: TypeAlias = "Callable[[str], ProgramRefusal]"
-
-    class ScriptOption(Protocol):
-        """An option of batch scripts: whether it has an argument."""
-
-        @property
-        def argument(self) -> bool: ...
 
 
 def errors_of_ours() -> "type[HeadnodeError]":
@@ -72,10 +67,18 @@ def refused(names: str, why: str) -> "dict[str, ProgramOption]":
     return {name: ProgramOption(one.letter, one.takes, refused=why) for name, one in acted_on(names).items()}
 
 
-def of_scripts(table: "Mapping[str, ScriptOption]") -> "dict[str, ProgramOption]":
-    """Return the options of batch scripts as those of the program that submits them."""
-    names = sorted(table, key=str.lower)
-    return {name: ProgramOption("", "always" if table[name].argument else "never") for name in names}
+def of_scripts(table: "Mapping[str, ScriptOption]", own: "Iterable[str]" = ()) -> "dict[str, ProgramOption]":
+    """Return the options of batch scripts as those of the program that submits them.
+
+    `own`: those that the program itself acts on, though in a script they are refused or have no effect.
+    """
+    options: dict[str, ProgramOption] = {}
+    for name in sorted(table, key=str.lower):
+        one = table[name]
+        reasons = ("", "") if name in own else (one.refused, one.ignored)
+        takes = "always" if one.argument else "never"
+        options[name] = ProgramOption("", takes, refused=reasons[0], ignored=reasons[1])
+    return options
 
 
 def names_here(program: str, table: "OptionTable") -> str:

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -267,22 +267,53 @@ def job_field(field: str, what: str) -> Reader:
     return read
 
 
+class IgnoredReader:
+    """The reader of an option that has no effect, and why."""
+
+    def __init__(self, why: str, kind: Fidelity) -> None:
+        self.why, self.kind = why, kind
+
+    def __call__(self, draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG002
+        """Report that the option has no effect."""
+        place.report(self.kind, self.why)
+
+
+class RefusingReader:
+    """The reader of an option that decides when or where a job runs and has no equivalent."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        self.what, self.fix = what, fix
+
+    def __call__(self, draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG002
+        """Refuse the option."""
+        place.refuse(self.what, self.fix, "not-supported")
+
+
+class ScriptOption(NamedTuple):
+    """An option of ``qsub`` or ``bsub``: how it is read, and whether it takes an argument."""
+
+    read: Reader
+    argument: bool = True
+
+    @property
+    def ignored(self) -> str:
+        """Why the option has no effect; empty if it has one."""
+        return self.read.why if isinstance(self.read, IgnoredReader) else ""
+
+    @property
+    def refused(self) -> str:
+        """Why the option is refused, and what to write instead; empty if it is accepted."""
+        return f"{self.read.what}; {self.read.fix}" if isinstance(self.read, RefusingReader) else ""
+
+
 def ignored(why: str, kind: Fidelity = Fidelity.NOT_SUPPORTED) -> Reader:
     """Return the reader of an option that has no effect, and why."""
-
-    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-        place.report(kind, why)
-
-    return read
+    return IgnoredReader(why, kind)
 
 
 def refused(what: str, fix: str) -> Reader:
-    """Return the reader of an option that decides when or where a job runs and has no equivalent."""
-
-    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
-        place.refuse(what, fix, "not-supported")
-
-    return read
+    """Return the reader of an option that is refused."""
+    return RefusingReader(what, fix)
 
 
 def read_hold(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001

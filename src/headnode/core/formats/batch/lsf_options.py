@@ -5,12 +5,13 @@ Source:  IBM Spectrum LSF 10.1, bsub(1), "Options"; "Administering", "Resource r
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 import headnode.core.formats.batch.lsf as r
 from headnode.core.formats.batch.draft import (
     BatchDraft,
     Reader,
+    ScriptOption,
     add_feature,
     ignored,
     job_field,
@@ -184,92 +185,85 @@ _SECTIONS: Final = {
 }
 
 
-class BsubOption(NamedTuple):
-    """An option: how it is read, and whether it takes an argument."""
-
-    read: Reader
-    argument: bool = True
-
-
 _NOTE = Fidelity.NOTE
 _SITE = ignored("it is a name of the site, and Headnode has no equivalent")
-_NO_TERMINAL = BsubOption(refused("an interactive job has no script", "use: hn job shell"), argument=False)
+_NO_TERMINAL = ScriptOption(refused("an interactive job has no script", "use: hn job shell"), argument=False)
 _STEPS = refused("commands before or after the program are not supported", "write them into the script")
-BSUB_OPTIONS: Final[Mapping[str, BsubOption]] = {
-    "B": BsubOption(r.read_notice, argument=False),
-    "C": BsubOption(r.read_limit),
-    "D": BsubOption(r.read_limit),
-    "E": BsubOption(_STEPS),
-    "Ep": BsubOption(_STEPS),
-    "F": BsubOption(r.read_limit),
-    "G": BsubOption(ignored("usage is not accounted by user groups")),
-    "H": BsubOption(read_hold, argument=False),
+BSUB_OPTIONS: Final[Mapping[str, ScriptOption]] = {
+    "B": ScriptOption(r.read_notice, argument=False),
+    "C": ScriptOption(r.read_limit),
+    "D": ScriptOption(r.read_limit),
+    "E": ScriptOption(_STEPS),
+    "Ep": ScriptOption(_STEPS),
+    "F": ScriptOption(r.read_limit),
+    "G": ScriptOption(ignored("usage is not accounted by user groups")),
+    "H": ScriptOption(read_hold, argument=False),
     "I": _NO_TERMINAL,
     "Ip": _NO_TERMINAL,
     "Is": _NO_TERMINAL,
-    "J": BsubOption(r.read_name),
-    "Jd": BsubOption(job_field("description", "it is the description of the job")),
-    "K": BsubOption(ignored("use: hn job submit --wait", _NOTE), argument=False),
-    "L": BsubOption(ignored("the program starts without a login shell")),
-    "M": BsubOption(ignored("a process may use more memory; to reserve memory use -R rusage[mem=...]")),
-    "N": BsubOption(r.read_notice, argument=False),
-    "P": BsubOption(job_field("project", "it is the project of the job")),
-    "Q": BsubOption(ignored("the job is not requeued for an exit code")),
-    "R": BsubOption(read_resources),
-    "S": BsubOption(r.read_limit),
-    "T": BsubOption(ignored("the number of threads is not limited")),
-    "U": BsubOption(job_field("reservation", "the job runs in this reservation")),
-    "W": BsubOption(r.read_run_time),
-    "We": BsubOption(ignored("run times are predicted from earlier jobs")),
-    "XF": BsubOption(ignored("windows are not forwarded"), argument=False),
-    "Zs": BsubOption(ignored("the script is always stored", _NOTE), argument=False),
-    "a": BsubOption(_SITE),
-    "app": BsubOption(_SITE),
-    "ar": BsubOption(ignored("the job keeps its size"), argument=False),
-    "b": BsubOption(r.read_begin),
-    "c": BsubOption(ignored("processor time has no limit of its own: the run time limit is -W")),
-    "clusters": BsubOption(refused("the job runs in this cluster", "leave it out")),
-    "cwd": BsubOption(r.read_directory),
-    "data": BsubOption(refused("files are not fetched by name", "copy them in the script")),
-    "e": BsubOption(r.error_file(append=True)),
-    "env": BsubOption(r.read_variables),
-    "eo": BsubOption(r.error_file(append=False)),
-    "f": BsubOption(refused("files are not copied between hosts", "copy them in the script")),
-    "freq": BsubOption(ignored("the speed of processors is not set")),
-    "g": BsubOption(job_field("job_group", "it is the group of the job")),
-    "gpu": BsubOption(r.read_gpus),
-    "i": BsubOption(r.read_input),
-    "is": BsubOption(r.read_input),
-    "k": BsubOption(ignored("jobs have no checkpoints")),
-    "m": BsubOption(r.read_hosts),
-    "mig": BsubOption(ignored("a job stays on its nodes")),
-    "n": BsubOption(r.read_processors),
-    "network": BsubOption(ignored("networks are not selected")),
-    "nnodes": BsubOption(r.read_nodes),
-    "o": BsubOption(r.output_file(append=True)),
-    "oo": BsubOption(r.output_file(append=False)),
-    "outdir": BsubOption(refused("the directory of output is that of its file", "write it into -o and -e")),
-    "p": BsubOption(ignored("the number of processes is not limited")),
-    "ptl": BsubOption(ignored("a job waits as long as it has to")),
-    "q": BsubOption(r.read_queue),
-    "r": BsubOption(r.read_rerunnable, argument=False),
-    "rn": BsubOption(r.read_rerunnable, argument=False),
-    "s": BsubOption(ignored("the program gets SIGTERM when it is stopped")),
-    "sla": BsubOption(_SITE),
-    "sp": BsubOption(
+    "J": ScriptOption(r.read_name),
+    "Jd": ScriptOption(job_field("description", "it is the description of the job")),
+    "K": ScriptOption(ignored("use: hn job submit --wait", _NOTE), argument=False),
+    "L": ScriptOption(ignored("the program starts without a login shell")),
+    "M": ScriptOption(ignored("a process may use more memory; to reserve memory use -R rusage[mem=...]")),
+    "N": ScriptOption(r.read_notice, argument=False),
+    "P": ScriptOption(job_field("project", "it is the project of the job")),
+    "Q": ScriptOption(ignored("the job is not requeued for an exit code")),
+    "R": ScriptOption(read_resources),
+    "S": ScriptOption(r.read_limit),
+    "T": ScriptOption(ignored("the number of threads is not limited")),
+    "U": ScriptOption(job_field("reservation", "the job runs in this reservation")),
+    "W": ScriptOption(r.read_run_time),
+    "We": ScriptOption(ignored("run times are predicted from earlier jobs")),
+    "XF": ScriptOption(ignored("windows are not forwarded"), argument=False),
+    "Zs": ScriptOption(ignored("the script is always stored", _NOTE), argument=False),
+    "a": ScriptOption(_SITE),
+    "app": ScriptOption(_SITE),
+    "ar": ScriptOption(ignored("the job keeps its size"), argument=False),
+    "b": ScriptOption(r.read_begin),
+    "c": ScriptOption(ignored("processor time has no limit of its own: the run time limit is -W")),
+    "clusters": ScriptOption(refused("the job runs in this cluster", "leave it out")),
+    "cwd": ScriptOption(r.read_directory),
+    "data": ScriptOption(refused("files are not fetched by name", "copy them in the script")),
+    "e": ScriptOption(r.error_file(append=True)),
+    "env": ScriptOption(r.read_variables),
+    "eo": ScriptOption(r.error_file(append=False)),
+    "f": ScriptOption(refused("files are not copied between hosts", "copy them in the script")),
+    "freq": ScriptOption(ignored("the speed of processors is not set")),
+    "g": ScriptOption(job_field("job_group", "it is the group of the job")),
+    "gpu": ScriptOption(r.read_gpus),
+    "i": ScriptOption(r.read_input),
+    "is": ScriptOption(r.read_input),
+    "k": ScriptOption(ignored("jobs have no checkpoints")),
+    "m": ScriptOption(r.read_hosts),
+    "mig": ScriptOption(ignored("a job stays on its nodes")),
+    "n": ScriptOption(r.read_processors),
+    "network": ScriptOption(ignored("networks are not selected")),
+    "nnodes": ScriptOption(r.read_nodes),
+    "o": ScriptOption(r.output_file(append=True)),
+    "oo": ScriptOption(r.output_file(append=False)),
+    "outdir": ScriptOption(refused("the directory of output is that of its file", "write it into -o and -e")),
+    "p": ScriptOption(ignored("the number of processes is not limited")),
+    "ptl": ScriptOption(ignored("a job waits as long as it has to")),
+    "q": ScriptOption(r.read_queue),
+    "r": ScriptOption(r.read_rerunnable, argument=False),
+    "rn": ScriptOption(r.read_rerunnable, argument=False),
+    "s": ScriptOption(ignored("the program gets SIGTERM when it is stopped")),
+    "sla": ScriptOption(_SITE),
+    "sp": ScriptOption(
         ignored("the numbers of priorities are those of the site; use: hn job submit --priority")
     ),
-    "t": BsubOption(r.read_end),
-    "ti": BsubOption(
+    "t": ScriptOption(r.read_end),
+    "ti": ScriptOption(
         ignored("a job whose dependency cannot be satisfied is always canceled"), argument=False
     ),
-    "u": BsubOption(job_field("email", "it is the address for messages")),
-    "ul": BsubOption(ignored("limits of the submitting shell are not passed"), argument=False),
-    "v": BsubOption(ignored("memory with swap is not limited")),
-    "w": BsubOption(r.read_dependency),
-    "wa": BsubOption(r.read_warning),
-    "wt": BsubOption(r.read_warning_time),
-    "x": BsubOption(r.read_exclusive, argument=False),
+    "u": ScriptOption(job_field("email", "it is the address for messages")),
+    "ul": ScriptOption(ignored("limits of the submitting shell are not passed"), argument=False),
+    "v": ScriptOption(ignored("memory with swap is not limited")),
+    "w": ScriptOption(r.read_dependency),
+    "wa": ScriptOption(r.read_warning),
+    "wt": ScriptOption(r.read_warning_time),
+    "x": ScriptOption(r.read_exclusive, argument=False),
 }
 
 

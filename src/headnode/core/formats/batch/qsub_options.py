@@ -5,12 +5,13 @@ Source:  PBS Professional, qsub(1B) and pbs_resources(7B); Torque, qsub(1B); Gri
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 import headnode.core.formats.batch.qsub as r
 from headnode.core.formats.batch.draft import (
     BatchDraft,
     Reader,
+    ScriptOption,
     ignored,
     job_field,
     read_hold,
@@ -21,13 +22,6 @@ from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 
 _NOTE = Fidelity.NOTE
-
-
-class QsubOption(NamedTuple):
-    """An option: how it is read, and whether it takes an argument."""
-
-    read: Reader
-    argument: bool = True
 
 
 _LESS = "processor time has no limit of its own: the run time limit is -l walltime or -l h_rt"
@@ -80,62 +74,62 @@ def _resources(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 
 _TOOL = "it is for the qsub command, not for the job"
-_COMMON: Final[Mapping[str, QsubOption]] = {
-    "A": QsubOption(job_field("project", "it is the project of the job")),
-    "N": QsubOption(job_field("name", "it is the name of the job")),
-    "M": QsubOption(job_field("email", "it is the address for messages")),
-    "P": QsubOption(job_field("project", "it is the project of the job")),
-    "S": QsubOption(r.read_shell),
-    "V": QsubOption(r.read_all_variables, argument=False),
-    "a": QsubOption(r.read_begin),
-    "e": QsubOption(r.read_error),
-    "j": QsubOption(r.read_join),
-    "l": QsubOption(_resources),
-    "m": QsubOption(r.read_mail),
-    "o": QsubOption(r.read_output),
-    "p": QsubOption(r.read_priority),
-    "q": QsubOption(r.read_queue),
-    "r": QsubOption(r.read_rerunnable),
-    "v": QsubOption(r.read_variables),
+_COMMON: Final[Mapping[str, ScriptOption]] = {
+    "A": ScriptOption(job_field("project", "it is the project of the job")),
+    "N": ScriptOption(job_field("name", "it is the name of the job")),
+    "M": ScriptOption(job_field("email", "it is the address for messages")),
+    "P": ScriptOption(job_field("project", "it is the project of the job")),
+    "S": ScriptOption(r.read_shell),
+    "V": ScriptOption(r.read_all_variables, argument=False),
+    "a": ScriptOption(r.read_begin),
+    "e": ScriptOption(r.read_error),
+    "j": ScriptOption(r.read_join),
+    "l": ScriptOption(_resources),
+    "m": ScriptOption(r.read_mail),
+    "o": ScriptOption(r.read_output),
+    "p": ScriptOption(r.read_priority),
+    "q": ScriptOption(r.read_queue),
+    "r": ScriptOption(r.read_rerunnable),
+    "v": ScriptOption(r.read_variables),
 }
-PBS_OPTIONS: Final[Mapping[str, QsubOption]] = {
+PBS_OPTIONS: Final[Mapping[str, ScriptOption]] = {
     **_COMMON,
-    "I": QsubOption(refused("an interactive job has no script", "use: hn job shell"), argument=False),
-    "J": QsubOption(r.read_array),
-    "W": QsubOption(r.read_attributes),
-    "X": QsubOption(ignored("windows are not forwarded"), argument=False),
-    "b": QsubOption(ignored(_TOOL, _NOTE)),
-    "c": QsubOption(ignored("jobs have no checkpoints")),
-    "d": QsubOption(r.read_work_directory),
-    "h": QsubOption(read_hold, argument=False),
-    "k": QsubOption(ignored("-o and -e name the files of output", _NOTE)),
-    "t": QsubOption(r.read_array),
-    "w": QsubOption(r.read_work_directory),
-    "z": QsubOption(ignored(_TOOL, _NOTE), argument=False),
+    "I": ScriptOption(refused("an interactive job has no script", "use: hn job shell"), argument=False),
+    "J": ScriptOption(r.read_array),
+    "W": ScriptOption(r.read_attributes),
+    "X": ScriptOption(ignored("windows are not forwarded"), argument=False),
+    "b": ScriptOption(ignored(_TOOL, _NOTE)),
+    "c": ScriptOption(ignored("jobs have no checkpoints")),
+    "d": ScriptOption(r.read_work_directory),
+    "h": ScriptOption(read_hold, argument=False),
+    "k": ScriptOption(ignored("-o and -e name the files of output", _NOTE)),
+    "t": ScriptOption(r.read_array),
+    "w": ScriptOption(r.read_work_directory),
+    "z": ScriptOption(ignored(_TOOL, _NOTE), argument=False),
 }
-GRID_ENGINE_OPTIONS: Final[Mapping[str, QsubOption]] = {
+GRID_ENGINE_OPTIONS: Final[Mapping[str, ScriptOption]] = {
     **_COMMON,
-    "R": QsubOption(ignored("processors are always kept for the first jobs of the queue", _NOTE)),
-    "b": QsubOption(refused("this script would be a command", "leave -b out")),
-    "ac": QsubOption(ignored("the job has no context")),
-    "binding": QsubOption(ignored("processors are bound as the cluster is set")),
-    "cwd": QsubOption(r.read_submit_directory, argument=False),
-    "h": QsubOption(read_hold, argument=False),
-    "hard": QsubOption(ignored("all resources are required", _NOTE), argument=False),
-    "hold_jid": QsubOption(r.read_held_for),
-    "hold_jid_ad": QsubOption(refused("tasks do not wait for tasks of another array", "use: -hold_jid")),
-    "i": QsubOption(r.read_input),
-    "notify": QsubOption(r.read_notify, argument=False),
-    "now": QsubOption(ignored("the job waits in the queue")),
-    "pe": QsubOption(r.read_parallel),
-    "shell": QsubOption(ignored("a shell runs the script", _NOTE)),
-    "soft": QsubOption(refused("optional requests are not supported", "leave -soft out"), argument=False),
-    "sync": QsubOption(ignored("use: hn job submit --wait", _NOTE)),
-    "t": QsubOption(r.read_array),
-    "w": QsubOption(ignored(_TOOL, _NOTE)),
-    "tc": QsubOption(r.read_at_once),
-    "terse": QsubOption(ignored(_TOOL, _NOTE), argument=False),
-    "wd": QsubOption(r.read_work_directory),
+    "R": ScriptOption(ignored("processors are always kept for the first jobs of the queue", _NOTE)),
+    "b": ScriptOption(refused("this script would be a command", "leave -b out")),
+    "ac": ScriptOption(ignored("the job has no context")),
+    "binding": ScriptOption(ignored("processors are bound as the cluster is set")),
+    "cwd": ScriptOption(r.read_submit_directory, argument=False),
+    "h": ScriptOption(read_hold, argument=False),
+    "hard": ScriptOption(ignored("all resources are required", _NOTE), argument=False),
+    "hold_jid": ScriptOption(r.read_held_for),
+    "hold_jid_ad": ScriptOption(refused("tasks do not wait for tasks of another array", "use: -hold_jid")),
+    "i": ScriptOption(r.read_input),
+    "notify": ScriptOption(r.read_notify, argument=False),
+    "now": ScriptOption(ignored("the job waits in the queue")),
+    "pe": ScriptOption(r.read_parallel),
+    "shell": ScriptOption(ignored("a shell runs the script", _NOTE)),
+    "soft": ScriptOption(refused("optional requests are not supported", "leave -soft out"), argument=False),
+    "sync": ScriptOption(ignored("use: hn job submit --wait", _NOTE)),
+    "t": ScriptOption(r.read_array),
+    "w": ScriptOption(ignored(_TOOL, _NOTE)),
+    "tc": ScriptOption(r.read_at_once),
+    "terse": ScriptOption(ignored(_TOOL, _NOTE), argument=False),
+    "wd": ScriptOption(r.read_work_directory),
 }
 
 
