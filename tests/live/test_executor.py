@@ -7,8 +7,9 @@ import signal
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, as_completed, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,23 @@ def test_a_function_that_ends_its_process_is_told_at_once(executor: HeadnodeExec
     error: Any = executor.submit(os._exit, status).exception(RESULT_PATIENCE / 2)
     assert error.code == "call-failed"
     assert f"os._exit({status})" in error.what
+
+
+def _end_by_the_c_library() -> None:
+    import ctypes
+
+    ctypes.CDLL(None).exit(0)
+
+
+@pytest.mark.parametrize("end", [_end_by_the_c_library, partial(os.execv, "/bin/true", ["true"])])
+def test_a_function_that_ends_its_process_with_status_0_is_told_at_once(
+    executor: HeadnodeExecutor, end: Callable[[], None]
+) -> None:
+    calls = [executor.submit(end), executor.submit(str, 1)]
+    error: Any = calls[0].exception(RESULT_PATIENCE / 2)
+    assert error.code == "call-failed"
+    assert "exit status 0" in error.what
+    assert calls[1].result(RESULT_PATIENCE / 2) == "1"
 
 
 def test_a_function_may_have_child_processes_that_end_with_exit(executor: HeadnodeExecutor) -> None:

@@ -22,6 +22,8 @@ NO_VALUE = 3
 """Exit status of a task whose call has ended without a value: there is a result that says why."""
 ENDED = "call-failed"
 """Kind of the result of a function that has ended its process itself."""
+WRITTEN = b"written"
+"""Behind the header of a file STARTED, once the result is written."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -82,6 +84,14 @@ class CallDirectory:
             with contextlib.suppress(OSError):
                 os.unlink(scratch, dir_fd=self._number)
             raise
+
+    def append(self, name: str, body: bytes) -> None:
+        """Add bytes to a file that is there, in place: NFS shows them as soon as the file is opened.
+
+        Raises:  OSError.
+        """
+        with os.fdopen(open_below(self._number, name, os.O_WRONLY | os.O_APPEND), "wb") as file:
+            file.write(body)
 
     def read(self, name: str, headers: msgspec.json.Decoder[Header], most: int) -> tuple[Header, bytes]:
         """Return the header of a file, and the bytes behind it.

@@ -17,6 +17,7 @@ from headnode.sdk.executor.call_files import (
     RESULT,
     RESULTS,
     STARTED,
+    WRITTEN,
     CallDirectory,
     ResultHeader,
 )
@@ -233,6 +234,18 @@ class OpenCalls:
         future = self.close(number)
         if future is not None and not future.cancelled():  # a pickle that nobody wants is not read
             settle(future, header, body)
+
+    def without_result(self, numbers: Iterable[int]) -> list[int]:
+        """Return those of the calls that have started and will have no result, as their tasks have ended."""
+        return [number for number in numbers if self._has_written(number) is False]
+
+    def _has_written(self, number: int) -> bool | None:
+        """Return whether a task has written the result of its call; None if that is not seen here."""
+        try:
+            _, mark = self.directory.read(f"{number}{STARTED}", RESULTS, len(WRITTEN))
+        except (OSError, HeadnodeError):
+            return None
+        return mark == WRITTEN
 
     def collect_until(self, numbers: Iterable[int], patience: float) -> list[int]:
         """Collect until none of the calls is open, or for so many seconds; return those that are open.

@@ -8,8 +8,8 @@ from typing import Any
 from headnode.core.model.errors import HeadnodeError, Refused, Unavailable, WrongState
 from headnode.protocol.answers import TaskObject, VerbAnswer, WatchedJob
 from headnode.sdk.description import DIALECT, TASKS, job_text, naming_arguments
-from headnode.sdk.executor.call_files import NO_VALUE
-from headnode.sdk.executor.calls import OpenCalls
+from headnode.sdk.executor.call_files import ENDED, NO_VALUE
+from headnode.sdk.executor.calls import CallPlace, OpenCalls
 from headnode.sdk.patience import Patience
 from headnode.sdk.synchronous.client import HeadnodeClient
 from headnode.sdk.synchronous.connection import pause
@@ -180,6 +180,8 @@ class JobsOfCalls:
         """Settle the calls of a job that has ended."""
         self.settle_failed(job)
         left = [number for calls in self.calls.of_job(job).values() for number in calls.values()]
+        for number in self.calls.collect_until(self.calls.without_result(left), 0.0):
+            self.calls.fail([number], _ended_early(self.calls.place_of(number)))
         left = self.calls.collect_until(left, RESULT_PATIENCE)
         self.calls.fail(left, _missing(job, self.calls.directory.path))
 
@@ -236,6 +238,16 @@ def _without_result(task: TaskObject) -> HeadnodeError:
     what = f"the task {name} of the call ended without a result: {how}"
     what += f": {task.message}" if task.message else ""
     return WrongState(code="call-failed", what=what, fix=f"see its output: hn task output {name}")
+
+
+def _ended_early(place: CallPlace | None) -> HeadnodeError:
+    name = ".".join(map(str, place or ()))
+    return WrongState(
+        code=ENDED,
+        what=f"the task {name} of the call ended without a result: the function has ended its process with "
+        "exit status 0, by exit() of a library or as another program (exec)",
+        fix=f"return a value, or start programs with subprocess; see its output: hn task output {name}",
+    )
 
 
 def _missing(job: int, path: str) -> HeadnodeError:

@@ -21,6 +21,7 @@ from headnode.sdk.executor.call_files import (
     NO_VALUE,
     RESULT,
     STARTED,
+    WRITTEN,
     CallDirectory,
     CallHeader,
     ResultHeader,
@@ -47,10 +48,19 @@ def main(arguments: list[str]) -> int:
         directory.write(f"{number}{STARTED}", ResultHeader("started"))
         result, body = _refusal(header) or _carried_out(header, call)
         directory.write(f"{number}{RESULT}", result, body)
+        _mark_written(directory, f"{number}{STARTED}")
     except OSError as error:
         sys.stderr.write(f"the result of call {number} cannot be written: {error}\n")
         return 2
     return 0 if result.kind == "value" else NO_VALUE
+
+
+def _mark_written(directory: CallDirectory, started: str) -> None:
+    """Say that there is a result: nobody waits for that of a task that has ended and has not said so."""
+    try:
+        directory.append(started, WRITTEN)
+    except OSError:  # the disk is full: say nothing of the start either, and the result is waited for
+        directory.remove(started)
 
 
 def _end_without_value(
