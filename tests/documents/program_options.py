@@ -15,8 +15,8 @@ HEAD = """# The options of the programs of other schedulers
 This page is printed from the tables by which the programs read their command lines; `make bless` prints it
 anew. What they do is on the pages [Slurm, PBS, Grid Engine and LSF](../slurm-commands.md),
 [HTCondor](../condor-commands.md) and [HPC Pack](../hpc-pack.md). A value follows where `=...` is written, and
-can be left out in `[=...]`; options of one dash, and those of HPC Pack, do not show theirs. What the options of
-`sbatch`, `qsub` and `bsub` mean for a job, and which of them are lost or refused, is in
+can be left out in `[=...]`; options of one dash, and those of HPC Pack, do not show theirs. What the options
+of `sbatch`, `qsub` and `bsub` mean for a job, and which of them are lost or refused, is in
 [batch scripts](../batch-scripts.md).
 """
 SYSTEMS = {"pbs": "PBS", "gridengine": "Grid Engine"}

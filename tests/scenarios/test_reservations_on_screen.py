@@ -40,6 +40,7 @@ def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, no
     assert "ann, bob" in done("reservation", "list", state=state).stdout
     changed = done("reservation", "modify", "UPGRADE", "--for", "3h", "--reason", "new disks", state=state)
     assert "has been changed" in changed.stdout
+    assert "new disks" in done("reservation", "list", state=state).stdout
     shown = done("reservation", "view", NAME, state=state).stdout
     assert re.search(r"Reason +: new disks\n", shown)
     assert re.search(r"At End +: jobs inside must end by then\n", shown)

@@ -419,6 +419,8 @@ def test_every_program_has_a_help_that_asks_no_head(program: str, capsys: pytest
         ("squeue", ["-u", "ada", "--help"], True),
         ("srun", ["prog", "--help"], False),
         ("qsub", ["-h"], False),
+        ("pbsnodes", ["--usage"], True),
+        ("bjobs", ["--usage"], True),
     ],
 )
 def test_only_options_of_the_program_ask_for_its_help(program: str, words: list[str], asked: bool) -> None:

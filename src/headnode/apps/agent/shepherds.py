@@ -329,9 +329,9 @@ class Shepherds:
             case shepherd_protocol.ShepherdSuspended(number=number):
                 self._services.stands_still(tended, number)
             case shepherd_protocol.ShepherdSignaled() | shepherd_protocol.ShepherdMeasured():
-                if said.question in tended.questions:
-                    tended.questions.discard(said.question)
-                    self._services.send(said.answer())
+                if message.question in tended.questions:
+                    tended.questions.discard(message.question)
+                    self._services.send(message.answer())
             case shepherd_protocol.ShepherdNotLaunched(number=number, message=why):
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():

@@ -128,10 +128,8 @@ def wants_help(program: str, argv: "Sequence[str]") -> bool:
     if program in ("sbatch", "srun", "salloc", "sacct", "scontrol", "sstat") and list(argv[:1]) == ["-h"]:
         return True
     if program not in SLURM:
-        asks = (
-            ("-help", "--help", "-h", "--h") if program in LSF or program in CONDOR else ("-help", "--help")
-        )
-        return bool(argv) and argv[0] in asks
+        short = ("-h", "--h") if program in LSF or program in CONDOR else ()
+        return bool(argv) and argv[0] in ("-help", "--help", "--usage", *short)
     for word in argv:
         if word in ("--help", "--usage"):
             return True

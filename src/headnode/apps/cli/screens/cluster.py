@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-RESERVATION_COLUMNS = ("Name", "State", "From", "To", "Nodes", "For")
+RESERVATION_COLUMNS = ("Name", "State", "From", "To", "Nodes", "For", "Reason")
 _AT_END = {
     "limit": "jobs inside must end by then",
     "run-on": "jobs inside continue",
@@ -25,11 +25,12 @@ def reservation_row(reservation: "Mapping[str, Any]") -> dict[str, str]:
         "To": instant(reservation["end"]),
         "Nodes": reservation["node_set"],
         "For": _admitted(reservation),
+        "Reason": reservation["reason"],
     }
 
 
 def reservation_view(reservation: "Mapping[str, Any]") -> dict[str, str]:
-    """Return every field of one ended job; empty values are left out."""
+    """Return every field of a reservation; empty values are left out."""
     chosen = ", ".join([*reservation["node_groups"], *reservation["features"]])
     optional = {
         "Chosen": f"{reservation['count']} of any" + (f" with {chosen}" if chosen else "")
@@ -37,20 +38,17 @@ def reservation_view(reservation: "Mapping[str, Any]") -> dict[str, str]:
         else "",
         "At End": _AT_END[reservation["at_end"]],
         "Automatic": "eligible jobs use it without naming it" if reservation["automatic"] else "",
-        "Reason": reservation["reason"],
         "Made By": reservation["by"],
         "Running": ", ".join(map(str, reservation["running"])),
         "Waiting": ", ".join(map(str, reservation["waiting"])),
     }
-    return {**reservation_row(reservation), **{key: value for key, value in optional.items() if value}}
+    return {key: value for key, value in (reservation_row(reservation) | optional).items() if value}
 
 
-def later_start(reservation: "Mapping[str, Any]") -> str:
+def later_start(promise: "Mapping[str, Any]") -> str:
     """Say what becomes of a promised start."""
-    now = instant(reservation["now"]) or "not known any more"
-    return (
-        f"job {reservation['job']} was promised to start at {instant(reservation['before'])}, and now: {now}"
-    )
+    now = instant(promise["now"]) or "not known any more"
+    return f"job {promise['job']} was promised to start at {instant(promise['before'])}, and now: {now}"
 
 
 def _admitted(reservation: "Mapping[str, Any]") -> str:
