@@ -1,5 +1,6 @@
 """The event logs that submit files name have what happened to their jobs, in the words of HTCondor."""
 
+import contextlib
 import os
 import pwd
 import re
@@ -14,6 +15,7 @@ from workflow_programs import needs, run_python
 from headnode.apps.client.client import Client
 from heads import RealHead, real_head
 from testbed.other_users import being, open_to_all
+from testbed.small_disks import small_disk
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +92,32 @@ def test_retries_holds_and_removals_are_events(condor: Programs, tmp_path: Path)
     condor.said(f"condor_rm -reason 'a reason\n...\n005 no' {waits}", tmp_path)
     condor.head.until(lambda: events(log, waits) == {number: ["000", "012", "009"] for number in (0, 1)})
     assert "\ta reason ... 005 no\n" in log.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_log_on_a_full_disk_loses_no_event_though_the_head_is_killed_meanwhile(
+    condor: Programs, head: RealHead, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        text = f"{PROGRAM}log = {{log}}\narguments = -c true\nqueue\n"
+        (disk / "x.log").touch()
+        (disk / "filler").write_bytes(b"x" * 60_000)
+        with contextlib.suppress(OSError), (disk / "filler").open("ab") as filler:
+            while True:
+                filler.write(b"x" * 4096)
+                filler.flush()
+        late = submitted(condor, tmp_path, text.format(log=disk / "x.log"))
+        good = submitted(condor, tmp_path, text.format(log="good.log"))
+        ended = {0: ["000", "001", "005 return value 0"]}
+        condor.head.until(lambda: events(tmp_path / "good.log", good) == ended)
+        head.until(lambda: head.ask("job", job=late)["job"]["state"] == "Finished")
+        assert (disk / "x.log").read_text() == ""
+        head.kill()
+        (disk / "filler").unlink()
+        head.start_again()
+        head.wait_until_ready()
+        condor.head.until(lambda: events(disk / "x.log", late) == ended)
+        assert events(tmp_path / "good.log", good) == ended
 
 
 @pytest.mark.parametrize("forgets", [False, True])

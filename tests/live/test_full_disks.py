@@ -23,6 +23,7 @@ from headnode.apps.server.job_notices import BETWEEN_DELIVERIES
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
 from testbed.pbs_peer import pbs_peer
+from testbed.small_disks import small_disk
 
 pytestmark = [
     pytest.mark.root,
@@ -42,19 +43,6 @@ class SlowPost(Post):
         self.asked.set()
         await asyncio.to_thread(self.go_on.wait, PATIENCE)
         return await super().handle_DATA(server, session, envelope)
-
-
-@contextmanager
-def small_disk(disk: Path, size: str) -> Iterator[Path]:
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "small", str(disk)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"no disk can be mounted here: {done.stderr}")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.fixture

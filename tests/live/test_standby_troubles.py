@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from test_full_disks import small_disk
 
 from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.standby import sender
@@ -16,6 +15,7 @@ from headnode.adapters.wire.tls import Authority
 from headnode.engine.ports import EventSource
 from standbys import Leader, Standby, leader_and_standby
 from testbed.processes import until
+from testbed.small_disks import small_disk
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 

@@ -17,7 +17,9 @@ from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 
 PATIENCE = 5.0  # seconds for one file
-TAIL = 1 << 18  # bytes of the end of a log in which events are looked for that may be there already
+TAIL = (
+    1 << 22
+)  # bytes of the end of a log in which events are looked for that may be there already, after a restart
 _CANNOT_SAY = 255
 
 

@@ -1,7 +1,8 @@
 """The event logs of jobs of HTCondor, ``log = FILE``: appended from the journal, as the owners of the jobs.
 
 The number of the last event whose lines are in the logs is stored, so that the rest follows after a restart,
-and on a standby head that has taken over.  A log that cannot be written waits in memory.
+and on a standby head that has taken over.  A log that cannot be written waits in memory; until it is
+written, the number stays that of the event before its first line, so that a restart loses none.
 """
 
 import asyncio
@@ -64,10 +65,10 @@ class LogKey(msgspec.Struct, frozen=True):
 
 
 class _LateLines:
-    """What is to be appended to a log that could not be written."""
+    """What is to be appended to a log that could not be written, of events behind a number."""
 
-    def __init__(self, since: float) -> None:
-        self.texts: list[str] = []
+    def __init__(self, since: float, behind: int) -> None:
+        self.behind, self.texts = behind, list[str]()
         self.since, self.next_try = since, since + REST
 
 
@@ -86,6 +87,7 @@ class EventLogs:
         self._rests: dict[int, float] = {}  # users whose files hang, and until when
         self._cursor: sqlite3.Connection | None = None
         self._noted = 0  # the number that is stored
+        self._after = 0  # up to which event lines are written, or wait
         self._count = 0  # of orders
         results = msgspec.msgpack.Decoder(EventLogResult)
 
@@ -140,11 +142,16 @@ class EventLogs:
                 log.error("no event log is written: %s cannot be used: %s", EVENT_LOGS.file, error)
                 await asyncio.sleep(MAX_WAIT)
         if row is None:
-            self._store(begin)
+            self._after = begin
+            self._store()
             return begin
         return int(row[0]) if row[0] <= newest else newest  # greater: the cluster was restored
 
-    def _store(self, number: int) -> None:
+    def _store(self) -> None:
+        """Store up to which event lines are written: what waits is written after a restart."""
+        number = min([self._after, *(waiting.behind for waiting in self._waiting.values())])
+        if number == self._noted:
+            return
         row = (1, number)
         try:
             if self._cursor is not None:
@@ -168,6 +175,7 @@ class EventLogs:
             log.error("no event log is written: %s", error)
             await asyncio.sleep(MAX_WAIT)
             return after
+        self._after = after
         pages: dict[LogKey, list[str]] = {}
         size, wrote = 0, False
         for number, event in events:
@@ -181,8 +189,9 @@ class EventLogs:
                     size = 0
             after = number
         await self._append(pages)
+        self._after = after
         if wrote or after - self._noted >= MAX_EVENTS:
-            self._store(after)
+            self._store()
         return after
 
     async def _append(self, pages: dict[LogKey, list[str]]) -> None:
@@ -220,7 +229,7 @@ class EventLogs:
         if self._held + len(text) > MAX_WAITING:
             log.warning("%r of user %s loses events: too much waits to be written", key.path, key.owner)
             return
-        waiting = self._waiting.setdefault(key, _LateLines(time.monotonic()))
+        waiting = self._waiting.setdefault(key, _LateLines(time.monotonic(), self._after))
         waiting.texts.append(text)
         self._held += len(text)
 
@@ -239,6 +248,7 @@ class EventLogs:
                 log.warning("%r of user %s cannot be written: %s", key.path, key.owner, os.strerror(error))
             self._held -= len(text)
             del self._waiting[key]
+            self._store()
 
     # what each event is in a log
 
