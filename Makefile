@@ -13,6 +13,7 @@ TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
 DEB ?= .deb
+WHEELS ?= dist
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py benchmarks/peers.py,$(wildcard benchmarks/*.py))
 
@@ -23,12 +24,10 @@ BIN := $(VENV)/bin
 # What pip says is shown as it comes where it is a terminal: an installation takes a minute.
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
 # hn in C, which hands commands to a resident client; without a compiler hn stays the script that pip has written.
-LAUNCHER := packaging/launcher/hn.c
-BUILD_LAUNCHER = $(CC) -O2 -Wall -Wextra -fPIE -pie -o $(1).new $(LAUNCHER) && mv -f $(1).new $(1) || \
-	echo "no C compiler: hn works, and takes 10 ms longer for each command" >&2
+LAUNCHER := packaging/launcher/hn.c packaging/launcher/build
 
 .DEFAULT_GOAL := help
-.PHONY: help install deb demo man test test-all test-pythons test-cgroup2 bless format-lock check release house bench bench-compare fuzz format clean
+.PHONY: help install deb wheels demo man test test-all test-pythons test-cgroup2 bless format-lock check release house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +37,11 @@ install: $(VENV)/.installed ## make .venv with hn in it
 
 deb: $(VENV)/.installed ## build a Debian package with all that Headnode needs; DEB=DIRECTORY says where
 	@packaging/debian/build $(abspath $(BIN))/hn $(DEB)
+
+wheels: $(VENV)/.with-tools ## build what pip installs: the source, a wheel with the launcher, one without; WHEELS=DIRECTORY
+	@$(BIN)/python -m build --quiet --outdir $(WHEELS) .
+	@HEADNODE_PURE_WHEEL=1 $(BIN)/python -m build --quiet --wheel --outdir $(WHEELS) .
+	@ls $(WHEELS)/headnode-*
 
 demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs run
 	@$(BIN)/python -P -m headnode.apps.demo
@@ -115,26 +119,28 @@ format: $(VENV)/.with-tools ## put the code into shape
 clean: ## take away .venv and what the tools keep
 	rm -rf $(VENV) .fuzz .man .deb .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-# The stamps say what is installed; a change of pyproject.toml installs again.
+# The stamps say what is installed; a change of pyproject.toml installs again, one of the launcher builds it again.
 
-$(VENV)/.installed: pyproject.toml $(LAUNCHER)
+$(VENV)/.packages: pyproject.toml packaging/launcher/wheel.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"Headnode needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; name another: make PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "the venv module of $(PYTHON) is missing; as root: apt-get install python3-venv" >&2; exit 1; }
 	@echo "making $(VENV) and installing Headnode into it; this takes about a minute ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable . || { echo "pip could not install Headnode, see above; it needs a package index: https://pypi.org, or one that pip is configured for (PIP_INDEX_URL)" >&2; exit 1; }
 	@$(BIN)/python -m compileall -q src/headnode
-	@$(call BUILD_LAUNCHER,$(BIN)/hn)
 	@touch $@
 
-$(VENV)/.with-fuzzer: $(VENV)/.installed
+$(VENV)/.installed: $(VENV)/.packages $(LAUNCHER)
+	@packaging/launcher/build $(BIN)/hn || true
+	@touch $@
+
+$(VENV)/.with-fuzzer: $(VENV)/.packages | $(VENV)/.installed
 	@echo "installing atheris ..."
 	@$(PIP) install --editable '.[fuzz]' || { echo "atheris has no package for this Python; use one it has: make VENV=.fuzz/venv PYTHON=python3.12 fuzz" >&2; exit 1; }
 	@touch $@
 
-$(VENV)/.with-tools: $(VENV)/.installed
+$(VENV)/.with-tools: $(VENV)/.packages | $(VENV)/.installed
 	@echo "installing what the tests need ..."
 	@$(PIP) install --editable '.[dev]'
 	@$(PIP) install --editable '.[integrations]' || echo "Snakemake, Dask or PSI/J is not available: their tests are skipped" >&2
-	@$(call BUILD_LAUNCHER,$(BIN)/hn)
 	@touch $@

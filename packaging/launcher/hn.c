@@ -143,6 +143,7 @@ static int make_name(void) {
     if (!mix_file("/proc/self/status", lines) || !mix_file("/proc/self/limits", NULL) ||
         !mix_file("/proc/self/cgroup", NULL) || stat("/proc/self/exe", &own)) return 0;
     mix_file("/proc/self/loginuid", NULL), mix_file("/proc/self/sessionid", NULL), mix_file("/proc/self/oom_score_adj", NULL);
+    mix(python, strlen(python));
     int nice = getpriority(PRIO_PROCESS, 0);
     mix((char *)&own.st_ino, sizeof own.st_ino), mix((char *)&own.st_mtim, sizeof own.st_mtim), mix((char *)&nice, sizeof nice);
     return mix_variables() && snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)sums[0], (unsigned long long)sums[1]) == 32;
@@ -292,13 +293,33 @@ static int end_as_worker(int here) {
     return 128 + SIGKILL;
 }
 
+/* Find the Python of this installation: beside this program, or, if that is no virtual environment, the one that
+ * pip has written into the script `headnode` beside it (pip install --user, or into a Python of the system). */
+static int find_python(void) {
+    char path[PATH_MAX + 16], line[PATH_MAX] = "";
+    ssize_t size = readlink("/proc/self/exe", python, PATH_MAX);
+    if (size <= 0 || size == PATH_MAX) return 0;
+    python[size] = 0;
+    char *file = strrchr(python, '/') + 1;
+    int folder = (int)(file - python);
+    strcpy(file, "python3");
+    snprintf(path, sizeof path, "%.*s../pyvenv.cfg", folder, python);
+    if (!access(path, F_OK)) return 1;
+    snprintf(path, sizeof path, "%.*sheadnode", folder, python);
+    FILE *script = fopen(path, "re");
+    if (!script) return 1;
+    if (fgets(line, sizeof line, script) && !strncmp(line, "#!/", 3)) {
+        line[strcspn(line, " \n")] = 0;
+        if (strcmp(line + 2, "/bin/sh")) strcpy(python, line + 2);
+    }
+    fclose(script);
+    return 1;
+}
+
 int main(int argc, char **argv) {
     char path[PATH_MAX];
     const char *called = (const char *)getauxval(AT_EXECFN); /* what the kernel gives a script as its own name */
-    ssize_t size = readlink("/proc/self/exe", python, PATH_MAX);
-    if (argc < 1 || size <= 0 || size == PATH_MAX || !called) return fprintf(stderr, "hn: it cannot find itself: is /proc mounted?\n"), 1;
-    python[size] = 0;
-    strcpy(strrchr(python, '/') + 1, "python3");
+    if (argc < 1 || !called || !find_python()) return fprintf(stderr, "hn: it cannot find itself: is /proc mounted?\n"), 1;
     int directory = may_be_handed(argc, argv, called) && make_name() ? open_directory(path, sizeof path) : -1;
     if (directory >= 0) {
         int here = call(directory);

@@ -7,11 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+BUILD = "packaging/launcher/build"
+SOURCE = "packaging/launcher/hn.c"
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 
@@ -51,15 +54,29 @@ def test_an_installation_has_byte_code_whatever_the_shell_says(tmp_path: Path) -
 def test_the_launcher_is_built_where_there_is_a_compiler(tmp_path: Path, compiler: str) -> None:
     if compiler == "cc" and shutil.which(compiler) is None:
         pytest.skip("there is no C compiler")
-    script = tmp_path / "bin" / "hn"
-    script.parent.mkdir()
+    script = tmp_path / "hn"
     script.write_text("the script of pip")
-    words = ["make", "--dry-run", "--no-print-directory", "install", f"VENV={tmp_path}", f"CC={compiler}"]
-    recipe = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    (build,) = [line for line in recipe.replace("\\\n", " ").splitlines() if "hn.new" in line]
-    done = subprocess.run(["/bin/sh", "-c", build], cwd=ROOT, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "CC": compiler}
+    done = subprocess.run(
+        [ROOT / BUILD, script], env=environment, capture_output=True, text=True, check=False
+    )
     if compiler == "cc":
-        assert (done.stderr, script.read_bytes()[:4]) == ("", b"\x7fELF")
+        assert (done.returncode, done.stderr, script.read_bytes()[:4]) == (0, "", b"\x7fELF")
     else:
+        assert done.returncode == 1
         assert "no C compiler" in done.stderr
         assert script.read_text() == "the script of pip"
+    assert list(tmp_path.iterdir()) == [script]
+
+
+def test_a_newer_launcher_is_built_and_nothing_else_is_installed_again(tmp_path: Path) -> None:
+    stamps = [tmp_path / name for name in (".packages", ".installed", ".with-tools")]
+    now = time.time()
+    for age, stamp in enumerate(stamps):
+        stamp.touch()
+        os.utime(stamp, (now + age, now + age))
+    words = ["make", "--dry-run", "--no-print-directory", f"VENV={tmp_path}", "--what-if", SOURCE]
+    recipe = subprocess.run(
+        [*words, f"{tmp_path}/.with-tools"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert [line.split()[0] for line in recipe.stdout.splitlines()] == [BUILD, "touch"]
