@@ -4,9 +4,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +11,6 @@ from urllib.parse import urlsplit
 
 import botocore.session
 import pytest
-import urllib3
 from test_transfers import TransferProcess
 
 from headnode.adapters.staging.s3_storage import PART
@@ -24,10 +20,10 @@ from testbed.faulty_storage import FaultyStorage
 from testbed.ftp_server import ftp_server
 from testbed.gridftp_server import GridFtpServer, gridftp_server
 from testbed.processes import free_address
+from testbed.s3_server import S3Server, s3_server
 
 DATA = os.urandom(3_000_000)
 PATIENCE = 60.0  # seconds for servers that were just started
-RESET = "/moto-api/reset"
 
 
 class Place(NamedTuple):
@@ -93,51 +89,21 @@ def sftp(tmp_path: Path) -> Iterator[Place]:
     server.stderr.close()
 
 
-class S3Server(NamedTuple):
-    """A server of S3: its URL, and what it says of requests."""
-
-    endpoint: str
-    log: list[str]
-
-    def ask(self, method: str, path: str) -> None:
-        urllib3.request(method, self.endpoint + path, timeout=PATIENCE, retries=False)
-
-    def begin_again(self) -> None:
-        """Forget all objects, and what was said of requests."""
-        self.ask("POST", RESET)
-        deadline = time.monotonic() + PATIENCE
-        while not any(RESET in line for line in self.log):  # what was said before it has come, too
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.01)
-        self.log.clear()
-
-
 @pytest.fixture(scope="module")
-def s3_server() -> Iterator[S3Server]:
+def storage_of_s3() -> Iterator[S3Server]:
     for name in ("botocore", "moto", "flask"):
         pytest.importorskip(name)
-    port = free_address().rpartition(":")[2]
-    code = f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])"
-    server = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    assert any("Running on" in line for line in server.stderr)
-    log: list[str] = []
-    reader = threading.Thread(target=log.extend, args=(server.stderr,))
-    reader.start()
-    yield S3Server(f"http://127.0.0.1:{port}", log)
-    server.kill()
-    server.wait(PATIENCE)
-    reader.join(PATIENCE)
-    server.stderr.close()
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture
-def s3(tmp_path: Path, s3_server: S3Server) -> Place:
-    s3_server.begin_again()
-    s3_server.ask("PUT", "/bucket")
+def s3(tmp_path: Path, storage_of_s3: S3Server) -> Place:
+    storage_of_s3.begin_again()
+    storage_of_s3.ask("PUT", "/bucket")
     keys = 'access_key = "a"\nsecret_key = "b"\n'
-    _credential(tmp_path, f'{keys}endpoint = "{s3_server.endpoint}"\n', host="bucket")
-    return Place("s3://bucket/d", None, {"credential": "store"}, s3_server.log, s3_server.endpoint)
+    _credential(tmp_path, f'{keys}endpoint = "{storage_of_s3.endpoint}"\n', host="bucket")
+    return Place("s3://bucket/d", None, {"credential": "store"}, storage_of_s3.log, storage_of_s3.endpoint)
 
 
 @pytest.fixture(scope="module")
