@@ -176,6 +176,31 @@ def test_a_letter_is_sent_once_though_the_disk_is_too_full_to_note_it(state: Pat
     assert len(post.letters) == 1
 
 
+def test_a_head_that_is_started_on_a_full_disk_says_so_and_loses_no_letter(
+    state: Path, tmp_path: Path
+) -> None:
+    post = SlowPost()
+    with open_post(post) as server, real_head(tmp_path) as head:
+        head.ask("set_parameters", values={"EmailSmtpServer": server})
+        wishes = {"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
+        assert head.wait(head.submit("true", terms=wishes))["state"] == "Finished"
+        head.until(post.asked.is_set)
+        head.client.close()
+        head.process.terminate()  # which leaves no file that has room for what comes next
+        head.process.wait(PATIENCE)
+        before = len(head.log())
+        with full(state):
+            head.process = head._spawn()
+            assert head.process.wait(PATIENCE) == 1
+            told = head.log()[before:]
+            assert "Traceback" not in told
+            assert "free some space in" in told
+        assert not (state / "notices.damaged").exists()
+        post.go_on.set()
+        head.start_again()
+        head.until(lambda: post.letters)
+
+
 def test_a_hand_off_process_that_dies_while_the_disk_is_full_is_replaced_by_one_that_knows_all(
     state: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from headnode.adapters.files.copied_tables import CURSORS, SEEN, WAITING, RowChanges
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.state.notices import Notice
 from headnode.engine.settings import Settings
 
@@ -94,15 +94,31 @@ def server_of(address: str) -> str:
     return address.split("/")[2] if "://" in address else ""
 
 
+def _unusable(path: Path, error: Exception) -> Unavailable:
+    return Unavailable(
+        code="notices",
+        what=f"the waiting notices in {str(path)!r} cannot be used: {error}",
+        fix=f"free some space in {str(path.parent)!r}, or let its owner write there; then: hn up",
+    )
+
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class Outbox:
-    """The notices in one file.  A file that cannot be read is moved aside, and jobs go on."""
+    """The notices in one file.  A file that is damaged is moved aside, and jobs go on."""
 
     def __init__(self, path: Path, changes: RowChanges | None = None) -> None:
-        """`changes` is told which rows change."""
+        """`changes` is told which rows change.
+
+        Raises:  Unavailable ``notices``, if the file is whole and cannot be used: the disk is full.
+        """
         self._path, self._changes = path, changes or RowChanges()
         try:
             self._database = self._opened()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+                raise _unusable(path, error) from None
             aside = path.with_suffix(".damaged")
             log.error("the waiting notices in %s cannot be read; the file is now %s: %s", path, aside, error)
             path.replace(aside)
