@@ -63,9 +63,11 @@ class Clock:
 class Scene:
     """A head and the agent of a node, each with a clock of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, ahead: int = 0) -> None:
+        """`ahead`: seconds that the clock of the node is ahead of that of the head from the beginning."""
         self.directory = directory
         self.clocks = {"head": Clock(directory / "head.time"), "node": Clock(directory / "node.time")}
+        self.clocks["node"].set(ahead)
         self.head = HeadWithClock(directory / "state", self.clocks["head"])
         self.head.wait_until_ready()
         self.head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
@@ -135,6 +137,22 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     assert scene.head.wait(lasting)["state"] == "Failed"
     assert scene.head.task(lasting)["exit_code"] == 3
     assert sorted(told.read_text().split()) == sorted(f"{job}.1.1.1" for job in (lasting, *quick))
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_node_whose_clock_is_an_hour_off_tells_times_of_the_head(tmp_path: Path, ahead: int) -> None:
+    with ExitStack() as stack:
+        scene = Scene(tmp_path, ahead)
+        stack.callback(scene.close)
+        job = scene.head.submit("sleep 1; exit 3")
+        scene.until_task_is(job, "Running")
+        began = time.time()
+        assert abs(scene.head.task(job)["started"] - began) < PATIENCE
+        assert scene.head.wait(job)["state"] == "Failed"
+        task, ended = scene.head.task(job), time.time()
+        assert abs(task["started"] - began) < PATIENCE
+        assert abs(task["ended"] - ended) < PATIENCE
+        assert 0.9 < task["ended"] - task["started"] < PATIENCE
 
 
 def limited_to(scene: Scene, limit: str, end: Path) -> int:

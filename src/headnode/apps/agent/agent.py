@@ -255,6 +255,7 @@ class Agent:
                 self._welcomed(message)
             case HeartbeatAck(number=number, lease=lease, now=now):
                 self._jobs.set_head_time(now)
+                self._head.set_head_time(now)
                 self._lease.received(number, lease)
                 self._told_of_lease = False
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
@@ -291,6 +292,7 @@ class Agent:
     def _welcomed(self, message: Welcome) -> None:
         self._unmet, self._alone_since, self._ended_since = None, None, None
         self._jobs.welcomed(message)
+        self._head.set_head_time(message.now)
         self._head.beat(message.heartbeat)
         self._results.head_is_here()
         self.beat()

@@ -18,8 +18,9 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import MAX_MESSAGE, Hello, NotUnderstood
 from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
+from headnode.apps.agent.head_time import HeadTime
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest, UnknownDescription
-from headnode.core.model.quantities import Seconds
+from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.state.job_record import decode_spec
 
 log = logging.getLogger("headnode.agent")
@@ -239,6 +240,7 @@ class HeadLink:
         self._transport, self._speaker = transport, speaker
         self._waiting = HeadContactLog(transport)
         self._writer: FrameWriter | None = None
+        self._time = HeadTime()
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
         self._received = 0.0  # when the head said something last, on the loop's clock
@@ -252,7 +254,11 @@ class HeadLink:
     def send(self, message: FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.send(_encode(message))
+            self._writer.send(_encode(self._time.in_message(message)))
+
+    def set_head_time(self, now: Instant) -> None:
+        """Learn what time the head has: times in messages are on its clock."""
+        self._time.learn(now)
 
     def beat(self, every: float) -> None:
         """Let the speaker say that we live, again and again, after so many seconds."""
