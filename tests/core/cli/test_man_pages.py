@@ -49,3 +49,10 @@ def test_a_noun_has_no_page_and_says_how_to_name_one() -> None:
     with pytest.raises(BadRequest) as refused:
         man_page(["xyzzy"])
     assert refused.value.fix == "see: hn --help"
+
+
+def test_no_line_of_a_page_is_justified_and_no_option_has_a_heading_of_no_meaning() -> None:
+    for name, page in PAGES.items():
+        lines = page.splitlines()
+        assert lines[1:3] == [".nh", ".ad l"], name
+        assert ".SS Options" not in lines, name

@@ -154,6 +154,10 @@ def _wrapped(text: str, width: int) -> list[str]:
 _ENVIRONMENT = (
     ("HEADNODE_STATE", "State directory of the head to use."),
     ("CCP_SCHEDULER", "Head to use, as --scheduler names it."),
+    (
+        "HEADNODE_RESIDENT_CLIENT",
+        "Seconds that the resident client waits for the next command (default: 60); 0: there is none.",
+    ),
     ("NO_COLOR", "If it is set and not empty, nothing is coloured."),
 )
 _STATUS = (
@@ -191,7 +195,9 @@ def _name(noun: str, command: "CliCommand") -> str:
 
 
 def _page(name: str, summary: str, rest: "Iterator[str]") -> str:
-    head = [f'.TH {name.upper()} 1 "" "headnode {__version__}" "Headnode"', ".SH NAME"]
+    """Return a page; its lines are not justified, and no word is divided: options and commands are copied."""
+    title = f'.TH {name.upper()} 1 "" "headnode {__version__}" "Headnode"'
+    head = [title, ".nh", ".ad l", ".SH NAME"]
     return "\n".join([*head, f"{_text(name)} \\- {_text(summary)}", *rest, ""])
 
 
@@ -217,7 +223,8 @@ def _of_command(noun: str, command: "CliCommand") -> "Iterator[str]":
         yield "\n.PP\n".join(map(_text, command.notes))
     yield ".SH OPTIONS"
     for heading, options in paragraphs(command):
-        yield f".SS {_text(heading)}"
+        if heading != "Options":  # there are no others of the command
+            yield f".SS {_text(heading)}"
         for option in options:
             yield from (".TP", f".B {_text(spelling(option))}", _text(f"{described(option)}."))
     yield from (".SH EXAMPLE", ".nf", _text(command.example), ".fi")
