@@ -25,7 +25,7 @@ def test_a_page_has_each_option_and_the_example() -> None:
 
 
 def test_no_line_of_text_is_taken_for_a_command_of_the_typesetter() -> None:
-    known = {"TH", "SH", "SS", "TP", "B", "I", "BR", "PP", "nf", "fi", "br"}
+    known = {"TH", "SH", "SS", "TP", "B", "I", "BR", "PP", "nf", "fi", "br", "nh", "ad"}
     for name, page in PAGES.items():
         for line in page.splitlines():
             assert not line.startswith("'"), name
