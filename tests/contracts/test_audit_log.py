@@ -86,6 +86,20 @@ def test_nothing_is_changed_when_there_is_no_room_left(
     assert "no space" in refused.value.what
 
 
+def test_the_log_of_the_head_tells_once_when_it_cannot_be_written_and_when_it_can_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "audit.log").mkdir()
+    audit = AuditLog(tmp_path / "audit.log")
+    assert [audit.problem() for _ in range(3)] == ["Is a directory"] * 3
+    (tmp_path / "audit.log").rmdir()
+    assert [audit.problem() for _ in range(3)] == [""] * 3
+    audit.close()
+    told = [record.getMessage() for record in caplog.records]
+    assert [" cannot be written: Is a directory" in line for line in told] == [True, False]
+    assert "can be written again" in told[1]
+
+
 @pytest.mark.parametrize("quick", [QUICK_DISK, BY_THREAD])
 def test_a_line_that_came_too_late_is_written_when_it_can_be(tmp_path: Path, quick: float) -> None:
     path = tmp_path / "audit.log"

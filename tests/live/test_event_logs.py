@@ -112,12 +112,15 @@ def test_a_log_on_a_full_disk_loses_no_event_though_the_head_is_killed_meanwhile
         condor.head.until(lambda: events(tmp_path / "good.log", good) == ended)
         head.until(lambda: head.ask("job", job=late)["job"]["state"] == "Finished")
         assert (disk / "x.log").read_text() == ""
+        (trouble,) = head.ask("cluster")["cluster"]["failed_parts"].values()
+        assert trouble == "some files are written later: No space left on device"
         head.kill()
         (disk / "filler").unlink()
         head.start_again()
         head.wait_until_ready()
         condor.head.until(lambda: events(disk / "x.log", late) == ended)
         assert events(tmp_path / "good.log", good) == ended
+        assert head.ask("cluster")["cluster"]["failed_parts"] == {}
 
 
 @pytest.mark.parametrize("forgets", [False, True])

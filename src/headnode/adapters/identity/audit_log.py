@@ -33,19 +33,31 @@ class AuditLog:
         self._unwritten = b""  # what could not be written stays, and goes first
         self._waiting: list[asyncio.Future[None]] = []
         self._works = False  # a write is to come, or the disk works
+        self._problem = ""  # why it cannot be written, as the log of the head has it
 
     def make_ready(self) -> None:
         """See to it that there is a file with room; called before anything is changed.
 
         Raises:  Unavailable ``audit``; then nothing must be changed.
         """
+        if problem := self.problem():
+            raise self._trouble(problem)
+
+    def problem(self) -> str:
+        """Return why nothing may be changed: it cannot be written.  The log has when that begins and ends."""
         try:
             self._write()
             room = os.fstatvfs(self._open())
         except OSError as error:
-            raise self._trouble(error.strerror or str(error)) from None
-        if room.f_bavail * room.f_frsize < ROOM:
-            raise self._trouble("no space is left for it")
+            problem = error.strerror or str(error)
+        else:
+            problem = "" if room.f_bavail * room.f_frsize >= ROOM else "no space is left for it"
+        if problem and not self._problem:
+            log.critical("the audit log %s cannot be written: %s; nothing is changed", self._path, problem)
+        elif self._problem and not problem:
+            log.warning("the audit log %s can be written again", self._path)
+        self._problem = problem
+        return problem
 
     @property
     def is_writing(self) -> bool:

@@ -49,6 +49,7 @@ _PASSING: Final = frozenset(
      errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENETDOWN, errno.EHOSTDOWN)
 )  # fmt: skip
 """Errors that may go away."""
+_PART: Final = "event logs of jobs"
 _MARK: Final = USER_LOG.encode()
 _ENDS: Final = ("005", "009")  # how events begin after which a process has ended
 
@@ -198,9 +199,9 @@ class EventLogs:
         for key, lines in pages.items():
             text = "".join(lines)
             if key in self._waiting or self._rests_now(key):
-                self._keep(key, text)
+                self._keep(key, text, "their files hang")
             elif (error := await self._written(key, text, again=key in self._repeated)) in _PASSING:
-                self._keep(key, text)
+                self._keep(key, text, os.strerror(error))
                 log.warning("%r of user %s is written later: %s", key.path, key.owner, os.strerror(error))
             elif error:
                 log.warning("%r of user %s cannot be written: %s", key.path, key.owner, os.strerror(error))
@@ -224,14 +225,15 @@ class EventLogs:
             self._rests[key.uid] = time.monotonic() + REST
         return error
 
-    def _keep(self, key: LogKey, text: str) -> None:
-        """Keep what could not be written, within bounds."""
+    def _keep(self, key: LogKey, text: str, why: str) -> None:
+        """Keep what could not be written, within bounds; the administrator sees why."""
         if self._held + len(text) > MAX_WAITING:
             log.warning("%r of user %s loses events: too much waits to be written", key.path, key.owner)
             return
         waiting = self._waiting.setdefault(key, _LateLines(time.monotonic(), self._after))
         waiting.texts.append(text)
         self._held += len(text)
+        self._context.failed_parts.setdefault(_PART, f"some files are written later: {why}")
 
     async def _try_again(self) -> None:
         """Write logs that have waited."""
@@ -248,6 +250,8 @@ class EventLogs:
                 log.warning("%r of user %s cannot be written: %s", key.path, key.owner, os.strerror(error))
             self._held -= len(text)
             del self._waiting[key]
+            if not self._waiting:
+                self._context.failed_parts.pop(_PART, None)
             self._store()
 
     # what each event is in a log

@@ -106,10 +106,17 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
             problem=context.engine.write_problem,
         ),
         **structs.asdict(show.cluster_counts(context.cluster, context.now())),
-        failed_parts=dict(context.failed_parts),
+        failed_parts=_failed_parts(context),
         standbys={} if context.standbys is None else context.standbys.in_words(),
     )
     return ClusterAnswer(answer)
+
+
+def _failed_parts(context: ServerContext) -> dict[str, str]:
+    """Return the parts of the head that do not work, and why."""
+    audit = context.audit.problem()
+    changes = {"audit log": f"commands that change something are refused: {audit}"} if audit else {}
+    return context.failed_parts | changes
 
 
 def _notices(context: ServerContext) -> NoticeCounts:
@@ -350,7 +357,7 @@ async def metrics(context: ServerContext, by: User, request: VerbRequest) -> Met
         agents_connected=len(context.links),
         notices_waiting=0 if context.notices is None else context.notices.waiting(),
         coverage=await context.coverage.newest(),
-        failed_parts=len(context.failed_parts),
+        failed_parts=len(_failed_parts(context)),
         standbys_behind={} if standbys is None else standbys.behind(),
         standby_waits={
             name: _histogram(each)
