@@ -3,6 +3,7 @@
 `apply_event` is the only code that changes it.  What is recorded is in `Snapshot`; everything else here
 (queue, task graphs, free processors) is derived from it."""
 
+from collections.abc import Iterable
 from math import inf, nextafter
 from typing import Any
 
@@ -45,7 +46,8 @@ class ClusterState:
     Read it freely; only `apply_events` writes it.  What is left to do is on the `agenda` of the engine.
     """
 
-    def __init__(self, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, snapshot: Snapshot | None = None, records: Iterable[JobRecord] | None = None) -> None:
+        """Begin with what is recorded; `records` are its jobs, None if they are in the snapshot."""
         kept = snapshot or Snapshot()
         self.agenda = Agenda()
         self.jobs: dict[JobId, JobRecord] = {}
@@ -70,7 +72,7 @@ class ClusterState:
             self.cores.open_node(node)
             self.update_doubts(node)
         self.update_personal()
-        for record in kept.jobs:
+        for record in kept.jobs if records is None else records:
             self.adopt(record)
 
     def _derive_nothing(self) -> None:
@@ -184,6 +186,7 @@ class ClusterState:
         record.priority = shared(record.priority, record.priority)
         record.submit_host = shared(record.submit_host, record.submit_host)
         record.submitted = record.created if record.submitted == record.created else record.submitted
+        record.order = record.id if record.order == record.id else record.order
         if record.state is JobState.RUNNING and record.is_elsewhere and started_run(record).started is None:
             record.state = JobState.HANDED  # older snapshots do not have it
         self.jobs[record.id] = record

@@ -310,7 +310,7 @@ def encode_record(record: JobRecord) -> bytes:
     return _spec_encoder.encode(record)
 
 
-def decode_record(data: bytes) -> JobRecord:
+def decode_record(data: bytes | msgspec.Raw) -> JobRecord:
     """Return the record that `data` holds."""
     return _record_decoder.decode(data)
 

@@ -270,7 +270,8 @@ def owner_changed(cluster: ClusterState, event: e.JobOwnerChanged) -> None:
 def job_submitted(cluster: ClusterState, event: e.JobSubmitted) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event, JobState.VALIDATING if event.validating else JobState.QUEUED)
-    record.order, record.unvalidated = event.order, event.validating
+    record.order = record.id if event.order == record.id else event.order  # one object for both
+    record.unvalidated = event.validating
     record.submitted = record.created if event.at == record.created else event.at  # one object for both
     record.privileged, record.submit_host = event.privileged, cluster.shared(event.host)
     set_awaited(cluster, record, event.waits_for)
