@@ -9,10 +9,11 @@ import pytest
 
 from depth import seeds
 from headnode.core.model.job import HeldAmounts
+from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.candidates import Candidate
 from headnode.core.scheduling.carried_reservations import PlanMemory
-from headnode.core.scheduling.conservative import ConservativePass, plan_conservative
+from headnode.core.scheduling.conservative import ConservativePass, plan_conservative, plan_conservative_anew
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
@@ -22,7 +23,8 @@ from headnode.core.scheduling.policies import EASY, FCFS, BackfillRule, schedule
 from headnode.core.scheduling.shadow_reservation import ReleaseCache, releases_of
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.checking import MANNERS, Manner, random_histories, random_history
-from headnode.testing.histories import live
+from headnode.testing.histories import Arrival, Policy, live
+from headnode.testing.scenes import limited
 
 from .scenes import MINUTE, NOW, asks, node, runs, scene
 
@@ -93,24 +95,65 @@ ALIKE = Manner("alike", alike=True, wholes=0.4, special=0, early=0.8, endless=0.
 VARIED = Manner("varied", wholes=0.3, special=0, early=0.8, ahead=0.3, growing=0.1)
 
 
-@pytest.mark.parametrize("manner", [*MANNERS, ALIKE, VARIED], ids=lambda manner: manner.name)
+AMOUNTS = Manner("amounts", special=0.9, wholes=0.1, early=0.8, ahead=0.3, growing=0.1, gpus=0.3, closed=0)
+POLICIES = pytest.mark.parametrize("policy", [plan_conservative, plan_conservative_anew], ids=["", "anew"])
+
+
+@POLICIES
+@pytest.mark.parametrize("manner", [*MANNERS, ALIKE, VARIED, AMOUNTS], ids=lambda manner: manner.name)
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
-def test_conservative_plans_as_if_it_kept_nothing_of_the_pass_before(manner: Manner, late: bool) -> None:
+def test_conservative_plans_as_if_it_kept_nothing_of_the_pass_before(
+    manner: Manner, late: bool, policy: Policy
+) -> None:
     """Late passes find jobs over their limits, reservations that should have begun, and clocks set back."""
     for seed, history in random_histories(manner, 5, jobs=40):
         dice = random.Random(seed)
-        policy = partial(both_ways, NodeTable(scene(history.nodes).nodes), dice if late else None)
-        for _ in live(history, policy):
+        compared = partial(both_ways, NodeTable(scene(history.nodes).nodes), dice if late else None, policy)
+        for _ in live(history, compared):
             pass
 
 
-def both_ways(table: NodeTable, late: random.Random | None, view: View) -> Plan:
+def both_ways(table: NodeTable, late: random.Random | None, policy: Policy, view: View) -> Plan:
     """Return the plan of a pass that goes on from the one before, after comparing it with one made anew."""
     if late is not None:
         view = msgspec.structs.replace(view, now=Instant(view.now + late.choice((0, 0, 1, 20, 90))))
-    plan = plan_conservative(on(table, view))
-    assert all_of(plan) == all_of(plan_conservative(view))
+    plan = policy(on(table, view))
+    assert all_of(plan) == all_of(policy(view))
     return plan
+
+
+@POLICIES
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+def test_conservative_plans_as_if_it_kept_nothing_where_licences_and_limits_come_and_go(
+    policy: Policy, late: bool
+) -> None:
+    """What was used of limits of minutes becomes less; a licence is counted no longer, and then again."""
+    for seed, history in random_histories(AMOUNTS, 20, jobs=40):
+        dice = random.Random(seed)
+        arrivals = [of_a_user(dice, each) for each in history.arrivals]
+        table = NodeTable(scene(history.nodes).nodes)
+        compared = partial(
+            with_other_licences, dice, partial(both_ways, table, dice if late else None, policy)
+        )
+        for _ in live(history._replace(arrivals=arrivals), compared):
+            pass
+
+
+def of_a_user(dice: random.Random, arrival: Arrival) -> Arrival:
+    """Return the job as that of a user with limits, or of none."""
+    user = dice.choice(("ann", "bob", ""))
+    most = {"processors": 3, "processor_minutes": 30} if user == "ann" else {"jobs": 2, "gpus": 2}
+    return arrival._replace(request=limited(arrival.request, user, **most)) if user else arrival
+
+
+def with_other_licences(dice: random.Random, policy: Policy, view: View) -> Plan:
+    """Return the plan where something else is free of licences and limits."""
+    licences = {
+        name: (most, free + dice.choice((0, 0, 1 if "," not in name or is_spent(name) else 0)))
+        for name, (most, free) in view.licences.items()
+        if dice.random() > 0.03
+    }
+    return policy(msgspec.structs.replace(view, licences=licences))
 
 
 def test_conservative_plans_as_if_made_anew_after_starts_that_were_refused() -> None:
@@ -120,16 +163,18 @@ def test_conservative_plans_as_if_made_anew_after_starts_that_were_refused() -> 
         table = NodeTable(scene(history.nodes).nodes)
         for moment in live(history, plan_conservative):
             before = plan_conservative(on(table, moment.view))
-            both_ways(table, None, msgspec.structs.replace(moment.view, before=before))
+            both_ways(table, None, plan_conservative, msgspec.structs.replace(moment.view, before=before))
             refused += bool(before.starts)
     assert refused > 20
 
 
-def test_conservative_goes_on_from_the_pass_before() -> None:
-    (_, history), *_ = random_histories(VARIED, 1, jobs=60)
+@POLICIES
+@pytest.mark.parametrize("manner", [VARIED, AMOUNTS], ids=lambda manner: manner.name)
+def test_conservative_goes_on_from_the_pass_before(manner: Manner, policy: Policy) -> None:
+    (_, history), *_ = random_histories(manner, 1, jobs=60)
     table = NodeTable(scene(history.nodes).nodes)
     ends = []
-    for _ in live(history, lambda view: plan_conservative(on(table, view))):
+    for _ in live(history, lambda view: policy(on(table, view))):
         ended = table.cache.of(PlanMemory).ended
         ends.append(None if ended is None else id(ended.future))
     assert len(set(ends)) < len(ends) / 2

@@ -9,14 +9,13 @@ Cost:  `first_fit` O(kinds the request may use + their steps), and a placement w
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf, nextafter
 from operator import lt
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
-from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement, amounts_of
@@ -25,6 +24,7 @@ from headnode.core.scheduling.need_over_time import NeedOverTime, is_plain, wort
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.profile import Profile, Span, first_instants
+from headnode.core.scheduling.profiles_beside import Change, ProfilesBeside
 from headnode.core.scheduling.release_profile import (
     NodeKinds,
     NodeReturns,
@@ -73,8 +73,7 @@ class Availability:
         for kind, profile in zip(kinds.all, self._free, strict=True):
             if resources.node_table.open_for[kind.nodes[0]] < inf:  # so for all of a kind
                 profile.close(now + resources.node_table.open_for[kind.nodes[0]])
-        self._amounts = release_profile.amount_profiles(now, resources, counted, due)
-        self._licences = release_profile.licence_profiles(now, resources, due)
+        self._beside = ProfilesBeside(now, self._began, counted, due)
         self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
         self._is_one_kind = len(kinds.all) == 1 and not kinds.all[0].whole
         self._total = (
@@ -89,21 +88,25 @@ class Availability:
 
     def is_for(self, kinds: NodeKinds, shortest: float) -> bool:
         """Return whether it can be that of a later pass on these kinds."""
-        node_table = self._resources.node_table
-        beside = self._amounts[0] or self._licences or node_table.changes
-        return self._kinds is kinds and self._gaps.shortest == shortest and not beside
+        same = self._kinds is kinds and self._gaps.shortest == shortest
+        return same and not self._resources.node_table.changes
 
-    def renew(self, now: Instant, resources: FreeResources, releases: Sequence[Release]) -> bool:
+    def renew(
+        self, now: Instant, resources: FreeResources, releases: Sequence[Release], *, amounts: bool
+    ) -> bool:
         """Let it be that of a later pass: with what is free now, and what running jobs release.
 
         What was taken for later stays taken.  False: it must be made anew.
         """
-        if resources.licences or now < self._now:
+        if now < self._now or not self._beside.suits(resources, amounts=amounts):
             return False
         self._touched.clear()
+        self._beside.begin()
         for piece, end in self._started:
             if end > now:
                 self.give(piece, now, end)
+            else:
+                self._beside.change_spent(Profile.give, piece, now)
         self._started.clear()
         due, returns, kinds = expected(releases, now), self._returns, self._kinds
         differing = returns.differing(due).union(self._began.differing(resources))
@@ -119,15 +122,22 @@ class Availability:
             self._touched.add(number)
             self._gaps.change(number)
         self._now, self._resources, self._began = now, resources, resources.copy()
+        self._beside.renew(now, self._began, due, nodes)
         self._lowest = None
         return True
 
     def has_room_for_all(self) -> bool:
-        """Return whether nothing is taken that is not there, of the kinds that are not as they were."""
+        """Return whether nothing is taken that is not there, of what is not as it was in the last pass."""
+        self.forget_past()
+        enough = self._beside.has_room_for_all()
+        return enough and all(self._free[number].least(self._now, inf) >= 0 for number in self._touched)
+
+    def forget_past(self) -> None:
+        """Drop what was before this pass, of what is not as it was in the last one."""
         for number in self._touched:
             self._free[number].forget(self._now)
         self._total.forget(self._now)
-        return all(self._free[number].least(self._now, inf) >= 0 for number in self._touched)
+        self._beside.forget_past()
 
     def first_fit(
         self, need: ResolvedRequest, duration: float, after: Instant, until: float = inf
@@ -220,7 +230,7 @@ class Availability:
 
     def _is_counted(self, need: ResolvedRequest) -> bool:
         """Return whether a need fits wherever enough units are free."""
-        return is_plain(need) and not self._licences_of(need)
+        return is_plain(need) and not self._beside.of_need(need)
 
     def _instants(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> Iterator[float]:
         """Yield the instants within a span from which the minimum of a need may be free on these kinds."""
@@ -231,7 +241,8 @@ class Availability:
         if not useful:
             return iter(())
         table, of = self._resources.node_table, partial(self._for, need)
-        scene = NeedOverTime(need, span, self._kinds, table, of, self._amounts, self._licences_of(need))
+        amounts, licences = self._beside.amounts, self._beside.of_need(need)
+        scene = NeedOverTime(need, span, self._kinds, table, of, amounts, licences)
         worths = [demand.worths[self._shapes[kind]] for kind in useful]
         return first_instants(scene.demands(useful, worths), span.after, span.until)
 
@@ -286,20 +297,15 @@ class Availability:
                 spread(kind, count, free, real if now else None)
         holders: list[int] = list(map(lt, free, node_table.processors))
         amounts = real.amounts if now else self._in_all
-        if self._amounts[0]:
+        if self._beside.counts_amounts:
             amounts = amounts[0][:], amounts[1][:], amounts[2][:], amounts[3][:]
-        for left, rooms in zip(amounts, self._amounts, strict=True):
+        for left, rooms in zip(amounts, self._beside.amounts, strict=True):
             for node, room in rooms.items():
                 left[node] = room.least(start, end)
-        licences = {feature: stairs.least(start, end) for feature, stairs in self._licences_of(need)}
+        licences = {feature: stairs.least(start, end) for feature, stairs in self._beside.of_need(need)}
         return FreeResources(
             node_table, free, real.jobs if now else holders, [False] * len(free), amounts, licences
         )
-
-    def _licences_of(self, need: ResolvedRequest) -> list[tuple[str, Profile]]:
-        """Return what there is over time of the licences and limits that a need counts."""
-        counted, wished = self._licences, {**need.fixed, **need.each, **need.timed}
-        return [(name, counted[name]) for name in wished if name in counted]
 
     def may_last(self, need: ResolvedRequest, end: float) -> bool:
         """Return whether enough is free from now until an instant; where more than counts matter, perhaps.
@@ -323,11 +329,11 @@ class Availability:
 
     def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
-        return all(
-            self._free[kind].least(start, end) >= count for kind, count in self._counts(piece).items()
-        ) and all(
-            stairs.least(start, end) >= amount for stairs, amount in self._beside(piece) + self._spent(piece)
-        )
+        counts = self._counts(piece).items()
+        free = all(self._free[kind].least(start, end) >= count for kind, count in counts)
+        if free and not self._is_one_kind:
+            free = self._total.least(start, end) >= sum([processors for _, processors in piece.fit])
+        return free and self._beside.has_room(piece, start, end)
 
     def take(self, piece: Allocation, start: float, end: float) -> None:
         """Take a piece from one instant until another."""
@@ -344,7 +350,7 @@ class Availability:
 
     def _change(
         self,
-        change: Callable[[Profile, float, float, int], None],
+        change: Change,
         piece: Allocation,
         start: float,
         end: float,
@@ -357,10 +363,9 @@ class Availability:
             self._touched.add(kind)
             self._gaps.change(kind)
         self._lowest = None
-        for stairs, amount in self._beside(piece):
-            change(stairs, start, end, amount)
-        for stairs, amount in self._spent(piece):  # nobody gives it back, so it is kept from now on
-            change(stairs, self._now, inf, amount)
+        if not self._is_one_kind:
+            change(self._total, start, end, sum([processors for _, processors in piece.fit]))
+        self._beside.change(change, piece, start, end)
 
     def _counts(self, piece: Allocation) -> Counter[int]:
         """Return what a piece takes of each kind of node."""
@@ -369,23 +374,6 @@ class Availability:
             kind = self._kinds.of[node]
             counts[kind] += 1 if self._kinds.all[kind].whole else processors
         return counts
-
-    def _beside(self, piece: Allocation) -> list[tuple[Profile, int]]:
-        """Return what a piece takes of what is not counted by kinds."""
-        parts = []
-        if not self._is_one_kind:
-            parts.append((self._total, sum([processors for _, processors in piece.fit])))
-        if piece.counts and self._amounts[0]:
-            for node, processors in piece.fit:
-                each = zip(self._amounts, piece.of_node(processors), strict=True)
-                parts += [(rooms[node], amount) for rooms, amount in each if amount]
-        wished, profiles = piece.licences.items(), self._licences
-        return parts + [(profiles[n], count) for n, count in wished if n in profiles and not is_spent(n)]
-
-    def _spent(self, piece: Allocation) -> list[tuple[Profile, int]]:
-        """Return what a piece takes of limits of processor-minutes and GPU-minutes."""
-        profiles = self._licences
-        return [(profiles[n], count) for n, count in piece.licences.items() if n in profiles and is_spent(n)]
 
     def _kinds_for(self, need: ResolvedRequest) -> list[list[int]]:
         """Return the kinds in each of a need's alternatives."""

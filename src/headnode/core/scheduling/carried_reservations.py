@@ -34,6 +34,9 @@ class CarriedReservations(NamedTuple):
     freed: bool
 
 
+NOTHING_CARRIED = CarriedReservations({}, {}, freed=True)
+
+
 class PlanBefore(NamedTuple):
     """What is free over time after a pass, and the reservations that are taken out of it."""
 
@@ -107,6 +110,15 @@ def carry_on(view: View, node_table: NodeTable, before: PlanBefore) -> CarriedRe
         asked, need = _asked(reservation, node_table)
         future.take(need.piece(slots[reservation.job].fit), now, now + asked.run_time)
     return _carried(view, kept) if future.has_room_for_all() else None
+
+
+def give_all_back(node_table: NodeTable, before: PlanBefore) -> CarriedReservations:
+    """Give back all that was reserved at the end of the pass before."""
+    for reservation, (at, fit) in zip(before.reservations, before.slots, strict=True):
+        asked, need = _asked(reservation, node_table)
+        before.future.give(need.piece(fit), at, at + asked.run_time)
+    before.future.forget_past()
+    return NOTHING_CARRIED
 
 
 def _asked(reservation: Reservation, node_table: NodeTable) -> tuple[JobRequest, ResolvedRequest]:

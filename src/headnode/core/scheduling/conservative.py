@@ -20,10 +20,12 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.availability import Availability, Slot
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options, first_candidate
 from headnode.core.scheduling.carried_reservations import (
+    NOTHING_CARRIED,
     CarriedReservations,
     CarriedSlot,
     carry_on,
     carry_over_reservations,
+    give_all_back,
     recalled,
     remember,
 )
@@ -99,15 +101,14 @@ class ConservativePass:
         table, shortest = self._node_table, within_all(lasts)
         kinds, releases = kinds_of(table, needs), releases_of(view, table)
         amounts = any(need.counts_amounts for need in needs)
-        if not (anew or amounts):
-            before = recalled(view, table, kinds, shortest)
-            if before is not None and before.future.renew(view.now, self._resources, releases):
-                kept = carry_on(view, table, before)
-                if kept is not None:
-                    return before.future, kept
+        before = recalled(view, table, kinds, shortest)
+        if before is not None and before.future.renew(view.now, self._resources, releases, amounts=amounts):
+            kept = give_all_back(table, before) if anew else carry_on(view, table, before)
+            if kept is not None:
+                return before.future, kept
         future = Availability(view.now, self._resources, kinds, releases, amounts=amounts, shortest=shortest)
         if anew:
-            return future, CarriedReservations({}, {}, freed=True)
+            return future, NOTHING_CARRIED
         return future, carry_over_reservations(view, table, future)
 
     def plan(self) -> Plan:

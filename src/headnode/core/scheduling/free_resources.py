@@ -154,11 +154,15 @@ class FreeResources:
             and self.licences == other.licences
         )
 
-    def differing(self, other: "FreeResources") -> list[int]:
-        """Return the nodes of which other processors are free, or other jobs have them, than on another."""
-        ours = zip(self.free, self.jobs, self.owned, strict=True)
-        theirs = zip(other.free, other.jobs, other.owned, strict=True)
-        return [node for node, (one, two) in enumerate(zip(ours, theirs, strict=True)) if one != two]
+    def differing(self, other: "FreeResources") -> set[int]:
+        """Return the nodes of which something else is free than on another, or other jobs have them."""
+        found: set[int] = set()
+        ours: list[list[int]] = [self.free, self.jobs, list(self.owned), *self.amounts]
+        theirs: list[list[int]] = [other.free, other.jobs, list(other.owned), *other.amounts]
+        for one, two in zip(ours, theirs, strict=True):
+            if one != two:
+                found.update([node for node, (a, b) in enumerate(zip(one, two, strict=True)) if a != b])
+        return found
 
     def is_idle(self, number: int) -> bool:
         """Return whether no job holds anything of the node."""
