@@ -46,3 +46,12 @@ def test_a_process_imports_nothing_of_the_web(process: str) -> None:
 @pytest.mark.parametrize("process", ["headnode.apps.server.main", "headnode.apps.agent.main"])
 def test_a_cluster_of_one_machine_imports_no_certificates(process: str) -> None:
     assert imported((process,), ("cryptography", "headnode.adapters.wire.tls")) == []
+
+
+def test_a_job_file_in_the_native_form_is_recognized_without_importing_another_language() -> None:
+    """To import grid JSON took a head longer than to read 500 tasks."""
+    file = '{"tasks": [{"command": "/bin/true", "name": "first"}]}'
+    read = f"from headnode.core.formats import dialects; print(dialects.read({file!r}).dialect)"
+    look = f"{read}; import sys; print('headnode.core.formats.grid' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["native-json", "False"]

@@ -24,7 +24,9 @@ from headnode.core.formats.dialects import (
     write,
 )
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, lossy_items
+from headnode.core.formats.grid import keys as grid_keys
 from headnode.core.formats.job_views import ExportedJob, ExportedTask
+from headnode.core.formats.native import keys as native_keys
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job
@@ -594,3 +596,17 @@ def test_tasks_that_wait_in_a_circle_are_refused_at_the_first_of_them(dialect: s
     with pytest.raises(BadRequest) as refusal:
         check_job(reading.only_job())
     assert locate(text, DIALECTS[reading.dialect].language, refusal.value).what == said
+
+
+_GRIDS = {
+    key for table in (grid_keys.JOB_ROWS, grid_keys.ITEM_ROWS, grid_keys.TASK_ROWS) for key in table.by_key
+}
+_NATIVES = {*native_keys.JOB_KEYS, *native_keys.TASK_KEYS}
+
+
+@given(st.lists(st.sampled_from(sorted(_GRIDS | _NATIVES))))
+def test_json_is_of_the_language_that_alone_has_more_of_its_keys(keys: list[str]) -> None:
+    text = "{" + ", ".join(f'"{key}": 0' for key in keys) + "}"
+    of_grid = sum(key in _GRIDS - _NATIVES for key in keys)
+    of_native = sum(key in _NATIVES - _GRIDS for key in keys)
+    assert language_of(text) is (JobLanguage.GRID if of_grid > of_native else JobLanguage.NATIVE)

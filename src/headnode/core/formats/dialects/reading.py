@@ -83,6 +83,8 @@ def dialect_named(name: str) -> JobDialect:
 
 _LOOKED_AT = 65_536  # bytes or characters; the beginning of a file tells
 _KEY = re.compile(r'"([A-Za-z_]{1,40})"[ \t\r\n]*+:')
+_ONLY_NATIVE = "command"
+"""A key of the native form, which every task with a program has, and grid JSON has not."""
 _LIST = re.compile(r"\[\s*+\{")
 _MESSAGE = re.compile(r"<(?:\w{1,40}:)?(?:Envelope|Body|Request|Response)[\s>/]")
 
@@ -134,12 +136,15 @@ def _xml(text: str) -> JobLanguage:
 
 def _json(text: str) -> JobLanguage:
     """Tell by the keys that only one of the two languages has; what has none of either is native."""
-    from headnode.core.formats.grid import keys as grid
     from headnode.core.formats.native import keys as native
 
-    grids = {key for table in (grid.JOB_ROWS, grid.ITEM_ROWS, grid.TASK_ROWS) for key in table.by_key}
-    natives = {*native.JOB_KEYS, *native.TASK_KEYS}
     keys = _KEY.findall(text)
+    natives = {*native.JOB_KEYS, *native.TASK_KEYS}
+    if sum(key not in natives for key in keys) <= keys.count(_ONLY_NATIVE):
+        return JobLanguage.NATIVE  # whatever keys the other language has: it need not be imported
+    from headnode.core.formats.grid import keys as grid
+
+    grids = {key for table in (grid.JOB_ROWS, grid.ITEM_ROWS, grid.TASK_ROWS) for key in table.by_key}
     of_grid = sum(key in grids and key not in natives for key in keys)
     of_native = sum(key in natives and key not in grids for key in keys)
     return JobLanguage.GRID if of_grid > of_native else JobLanguage.NATIVE
