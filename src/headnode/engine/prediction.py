@@ -227,11 +227,12 @@ class StartPredictor:
         for event in events:
             if isinstance(event, e.JobStarted):
                 self._started(event)
-            if isinstance(event, e.JobStarted | e.JobModified | e.JobEnded | sj.JobSuspended | sj.JobResumed):
+            # not as `A | B`, which would make a type for each event
+            if isinstance(event, (e.JobStarted, e.JobModified, e.JobEnded, sj.JobSuspended, sj.JobResumed)):
                 self._asked.pop(event.job, None)
                 self._expected.pop(event.job, None)
-            if isinstance(event, e.JobStarted | e.JobEnded):
-                self._predicted.pop(event.job, None)
+                if isinstance(event, (e.JobStarted, e.JobEnded)):
+                    self._predicted.pop(event.job, None)
             self.changed = self.changed or not isinstance(event, _NO_NEWS)
 
     def expected(self, job: JobId) -> ExpectedStart | None:

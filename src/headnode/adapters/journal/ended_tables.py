@@ -90,12 +90,14 @@ class EndedTables:
         """Forget the jobs; those that are not there are none."""
         gone: Counter[tuple[str, str]] = Counter()
         for job in jobs:
-            self._database.execute("delete from ended_groups where id = ?", (job,))
             rows = self._database.execute(
                 "delete from ended_jobs where id = ? returning owner, state", (job,)
             ).fetchall()
-            gone.update((owner, state) for owner, state in rows)
-        self._count((owner, state, -jobs) for (owner, state), jobs in gone.items())
+            if rows:  # seldom: a job comes here when it ends
+                self._database.execute("delete from ended_groups where id = ?", (job,))
+                gone.update((owner, state) for owner, state in rows)
+        if gone:
+            self._count((owner, state, -jobs) for (owner, state), jobs in gone.items())
 
     def put_in(self, jobs: Iterable[EndedJob]) -> None:
         """Keep the jobs, in place of what is kept under their ids.  A page of them is in memory at a time."""
@@ -119,7 +121,7 @@ class EndedTables:
         self._database.executemany("insert into ended_jobs values (?, ?, ?, ?, ?)", rows)
         groups = [(job, group) for job, (_, group) in page.items() if group]
         if groups:
-            self._database.executemany("insert into ended_groups values (?, ?)", groups)
+            self._database.executemany("insert or replace into ended_groups values (?, ?)", groups)
         fresh = Counter((owner, state) for _, owner, state, _, _ in rows)
         self._count((owner, state, jobs) for (owner, state), jobs in fresh.items())
 

@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from headnode.adapters.clock import LEAST
+from headnode.adapters.clock import MIN_JUMP
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import (
     AttemptResult,
@@ -35,7 +35,7 @@ class HeadTime:
         if self._started is None or not isinstance(message, Started | Results | Staging | Hello | Table):
             return message
         ahead = self._started + boot_time() - time.time()
-        return message if abs(ahead) < LEAST else moved(message, ahead)
+        return message if abs(ahead) < MIN_JUMP else moved(message, ahead)
 
 
 def moved(message: Started | Results | Staging | Hello | Table, by: float) -> FromAgent:

@@ -208,7 +208,7 @@ class Head:
         )
         context = self.context
         self._effects.effects += [context.feed, context.job_counters, context.predicted_starts, self._notices]
-        self._effects.effects += [*self._optional.all, self._submissions]
+        self._effects.effects += [self._optional, self._submissions]
         self.engine.offers.filters = self._activations
         for service in self._optional.all:
             service.look()

@@ -19,7 +19,15 @@ from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
-from headnode.core.state.job_events import JobCreated
+from headnode.core.state.job_events import (
+    InstancesDispatched,
+    InstancesEnded,
+    InstancesStarted,
+    JobCreated,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+)
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Effects
 from headnode.engine.ports import EventSource, Past
@@ -180,6 +188,12 @@ class LogService(OptionalEventService["EventLogs"]):
             self.made.perform(events, cluster)
 
 
+_OF_JOBS: Final = frozenset(
+    {JobCreated, JobSubmitted, JobStarted, InstancesDispatched, InstancesStarted, InstancesEnded, JobEnded}
+)
+"""What happens to jobs all the time, and shows the need of few services."""
+
+
 class OptionalServices:
     """All optional services of a head; none is made before `look` or the first events."""
 
@@ -223,6 +237,14 @@ class OptionalServices:
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
+        self._needed_by_jobs = {self.bank, self.event_logs, self.delegations}
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Pass the events on, to each service that is made or that they may show to be needed."""
+        only_jobs = _OF_JOBS.issuperset(map(type, events))
+        for service in self.all:
+            if service.made is not None or not only_jobs or service in self._needed_by_jobs:
+                service.perform(events, cluster)
 
     def _is_set(self, parameter: str) -> bool:
         return bool(self._context.engine.settings.text(parameter))

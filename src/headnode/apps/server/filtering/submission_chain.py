@@ -153,7 +153,7 @@ class SubmissionFilters(SubmissionChain):
             if isinstance(event, JobSubmitted):
                 if event.validating:
                     self._start(event.job, event.order)
-            elif isinstance(event, JobValidated | JobEnded) and event.job in self._waiting:
+            elif self._waiting and isinstance(event, JobValidated | JobEnded) and event.job in self._waiting:
                 message = "" if isinstance(event, JobValidated) else event.message or event.outcome
                 for future in self._waiting.pop(event.job):
                     if not future.done():
