@@ -198,6 +198,11 @@ def xargs() -> float:
     return SWEEP / (time.perf_counter() - begun)
 
 
+def compile_sources(tree: Path) -> None:
+    """Write the bytecode, as pip does; else each first use of a module compiles it while it is measured."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(tree / "src")], check=True)
+
+
 @contextmanager
 def other_revision(revision: str) -> Iterator[dict[str, str]]:
     """Check out a revision; give the environment in which it is the Headnode that runs."""
@@ -209,7 +214,7 @@ def other_revision(revision: str) -> Iterator[dict[str, str]]:
             hn = Path(made) / "hn"
             hn.write_text(f'#!/bin/sh\nexec {sys.executable} {other / "scripts" / "hn"} "$@"\n')
             hn.chmod(0o755)
-            subprocess.run([sys.executable, "-m", "compileall", "-q", str(other / "src")], check=True)
+            compile_sources(other)
             yield {"PATH": f"{made}:{os.environ['PATH']}", "PYTHONPATH": f"{other / 'src'}:{ROOT / 'tests'}"}
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", str(other)], check=False)
@@ -243,6 +248,7 @@ def peers_here(stack: ExitStack) -> dict[str, Callable[[], float]]:
 def table(rows: list[str], beside: str, rounds: int) -> None:
     """Measure the rows and the peers in turns; print a table in Markdown."""
     seen: defaultdict[str, list[float]] = defaultdict(list)
+    compile_sources(ROOT)
     with ExitStack() as stack:
         before = stack.enter_context(other_revision(beside)) if beside else None
         others = peers_here(stack)
