@@ -52,6 +52,60 @@ def test_snakemake_s_slurm_executor_runs_a_workflow(
     )
 
 
+@needs("snakemake_executor_plugin_lsf")
+def test_snakemake_s_lsf_executor_runs_a_workflow(head: RealHead, tmp_path: Path) -> None:
+    lsf = Programs(head, tmp_path / "bin", "--only", "lsf")
+    (tmp_path / "Snakefile").write_text(WORKFLOW.replace("SLURM_JOB_ID", "LSB_JOBID"))
+    soon = ("--default-resources", "runtime=5", "mem_mb=100")
+    told = run(lsf, tmp_path, "-m", "snakemake", "--executor", "lsf", "--jobs", "4", *soon)
+    assert (tmp_path / "sum.txt").read_text() == "6\n"
+    numbers = [(tmp_path / f"{n}.txt").read_text().split()[1] for n in range(1, 4)]
+    assert all(f"has been submitted with LSF jobid {number}" in told for number in numbers)
+    states = lsf.said(f"bjobs -noheader -o 'stat queue' {' '.join(numbers)}", tmp_path)
+    assert states.split() == ["DONE", "Default"] * 3
+
+
+PSIJ = """
+import datetime
+import pathlib
+import sys
+
+import psij
+
+executor = psij.JobExecutor.get_instance(sys.argv[1])
+
+def job(script):
+    return psij.Job(psij.JobSpec(
+        executable="/bin/sh", arguments=["-c", script], stdout_path=pathlib.Path("out").absolute(),
+        resources=psij.ResourceSpecV1(node_count=2, processes_per_node=1),
+        attributes=psij.JobAttributes(duration=datetime.timedelta(minutes=5)),
+    ))
+
+for each in (job("echo done"), job("exit 3")):
+    executor.submit(each)
+    found = each.wait(timeout=datetime.timedelta(seconds=100))
+    print(found.state.name, found.exit_code)
+"""
+
+
+@needs("psij")
+@pytest.mark.parametrize(
+    ("executor", "options"),
+    [
+        ("slurm", ("--only", "slurm")),
+        ("lsf", ("--only", "lsf")),
+        ("pbs", ("--only", "qsub", "--qsub", "pbs")),
+    ],
+)
+def test_psij_sees_how_its_jobs_end(
+    head: RealHead, tmp_path: Path, executor: str, options: tuple[str, ...]
+) -> None:
+    programs = Programs(head, tmp_path / "bin", *options)
+    (tmp_path / "work.py").write_text(PSIJ)
+    said = run(programs, tmp_path, "work.py", executor)
+    assert said.splitlines() == ["COMPLETED 0", "FAILED 3"]
+
+
 @needs("snakemake_executor_plugin_slurm")
 def test_snakemake_s_slurm_executor_runs_jobs_of_an_account_that_sacctmgr_knows(
     slurm: Programs, tmp_path: Path

@@ -21,7 +21,10 @@ SLURM = (
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
 """Programs that only one of PBS and Grid Engine has."""
-LSF = ("bsub", "bjobs", "bkill", "bstop", "bresume", "bpeek", "bhosts", "bqueues", "lsid")
+LSF = (
+    *("bsub", "bjobs", "bkill", "bstop", "bresume", "brequeue", "bpeek", "bhist", "bacct", "bmod", "bswitch"),
+    *("bhosts", "bqueues", "busers", "bparams", "badmin", "lsid", "lsclusters", "lshosts", "lsload"),
+)
 CONDOR = (
     *("condor_submit", "condor_submit_dag", "condor_q", "condor_history", "condor_rm", "condor_hold"),
     *("condor_release", "condor_prio", "condor_wait", "condor_status", "condor_transfer_data"),

@@ -4,21 +4,18 @@ Source:  IBM Spectrum LSF 10.1, bjobs(1).
 """
 
 import sys
-import time
 
 from headnode.apps.cli.batch_programs.bjobs_fields import (
     BJOBS_FIELDS,
     WHOLE_NAMES,
-    command_of,
-    cpu_used,
     date,
     hosts_of,
-    status_of,
     why_it_waits,
 )
 from headnode.apps.cli.batch_programs.lsf_rows import (
     CHOICES,
     NOT_DONE,
+    REMEMBERED,
     chosen_rows,
     name_of,
     named_rows,
@@ -26,8 +23,9 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
     read_line,
     state_of,
 )
+from headnode.apps.cli.batch_programs.lsf_text import at_length
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource
-from headnode.apps.cli.batch_programs.values import FIELDS, limit_of, processors
+from headnode.apps.cli.batch_programs.values import FIELDS
 from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, number_of
 from headnode.apps.client.client import Client
 
@@ -53,7 +51,8 @@ def run(argv: "Sequence[str]", client: Client) -> int:
             missing += [] if found else [word]
     else:
         every, over = line.has("a"), line.has("d")
-        rows = chosen_rows(line, source, living=every or not over, ended=every or over)
+        ended = REMEMBERED if every or over else 0.0
+        rows = chosen_rows(line, source, living=every or not over, ended=ended)
     rows = [row for row in rows if _is_wanted(row, line)]
     _show(line, rows, missing)
     return NOT_DONE if missing else 0
@@ -76,7 +75,7 @@ def _show(line: ProgramWords, rows: "Sequence[BatchRow]", missing: "Sequence[str
     elif line.has("o"):
         sys.stdout.write(_chosen(line, rows))
     elif line.has("l") or line.has("UF"):
-        sys.stdout.write("".join(_at_length(row) for row in rows))
+        sys.stdout.write("".join(at_length(row) for row in rows))
     elif rows:
         sys.stdout.write(_table(line, rows))
     sys.stdout.flush()
@@ -205,61 +204,3 @@ def _arrays(rows: "Sequence[BatchRow]") -> str:
         counts = " ".join(f"{states.count(state):>5}" for state in _COUNTED)
         text += f"{job:<8} {name:<12} {found[0].job['owner']:<8} {len(found):>5} {counts}\n"
     return text if elements else ""
-
-
-def _at_length(row: BatchRow) -> str:
-    """Return all about a row; each event is one line, as with ``-UF``."""
-    job, state = row.job, state_of(row)
-    limit = limit_of(row)
-    about = (
-        ("Job", f"{row.id}[{row.number}]" if row.number is not None else str(row.id)),
-        ("Job Name", name_of(row)),
-        ("User", job["owner"]),
-        ("Project", job["project"] or "default"),
-        ("Job Group", job["group"]),
-        ("Status", state),
-        ("Queue", queue_of(row)),
-        ("Command", command_of(row)),
-    )
-    text = "\n" + ", ".join(f"{name} <{value}>" for name, value in about if value) + "\n"
-    text += _event(job["submitted"] or job["created"], _submission(row))
-    if limit is not None:
-        text += f"\n RUNLIMIT\n {limit / 60:.1f} min\n"
-    if row.started is not None:
-        where = f"Started {processors(row)} Task(s) on Host(s) <{hosts_of(row)}>"
-        text += _event(row.started, f"{where}, Execution CWD <{FIELDS['workdir'](row) or ''}>;")
-    if state in ("PEND", "PSUSP"):
-        text += f" PENDING REASONS:\n {why_it_waits(row)};\n"
-    if row.ended is not None:
-        used = f"The CPU time used is {cpu_used(row):.1f} seconds."
-        code = status_of(row)
-        how = (
-            "Done successfully."
-            if state == "DONE"
-            else f"Exited with exit code {code}."
-            if code
-            else "Exited."
-        )
-        why = f" {row.course['message']}." if state == "EXIT" and row.course["message"] else ""
-        text += _event(row.ended, f"{how}{why} {used}")
-    return text + "-" * 78 + "\n"
-
-
-def _event(at: float, what: str) -> str:
-    return f"{time.strftime('%a %b %e %H:%M:%S', time.localtime(at))}: {what}\n"
-
-
-def _submission(row: BatchRow) -> str:
-    host = row.source.detail(row.id)["submit_host"]
-    parts = [
-        f"Submitted from host <{host or '-'}>",
-        f"CWD <{FIELDS['workdir'](row) or ''}>",
-        *(f"{kind} <{path}>" for kind, path in _files(row) if path),
-        f"{processors(row)} Task(s)",
-    ]
-    return ", ".join(parts) + ";"
-
-
-def _files(row: BatchRow) -> "Sequence[tuple[str, str | None]]":
-    output, error = FIELDS["stdout"](row), FIELDS["stderr"](row)
-    return (("Output File", output), ("Error File", error if error != output else None))

@@ -56,6 +56,28 @@ def status_of(row: BatchRow) -> str:
     return str(128 + number) if number else str(code) if code else ""
 
 
+_REASONS = {
+    "TIMEOUT": "TERM_RUNLIMIT: job killed after reaching LSF run time limit",
+    "OUT_OF_MEMORY": "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
+    "DEADLINE": "TERM_DEADLINE: job killed after deadline expires",
+    "NODE_FAIL": "TERM_EXTERNAL_SIGNAL: job killed by a signal external to LSF",
+}
+
+
+def exit_reason(row: BatchRow) -> str:
+    """Return why it was ended, in LSF's words; empty if its program ended by itself."""
+    state = row.state
+    if state_of(row) != "EXIT" or (state == "FAILED" and status_of(row)):
+        return ""
+    if state == "CANCELLED":
+        by_owner = (row.task or row.job)["message"].endswith(f"canceled by {row.job['owner']}")
+        return _KILLED[by_owner]
+    return _REASONS.get(state) or f"TERM_UNKNOWN: {row.course['message']}"
+
+
+_KILLED = ("TERM_ADMIN: job killed by root or LSF administrator", "TERM_OWNER: job killed by owner")
+
+
 def why_it_waits(row: BatchRow) -> str:
     """Return the reason for which it waits, in a sentence."""
     if state_of(row) not in ("PEND", "PSUSP"):
@@ -135,7 +157,10 @@ _FIELDS: "Mapping[str, tuple[int, Callable[[BatchRow], str]]]" = {
     "command cmd": (15, command_of),
     "pre_exec_command pre_cmd": (16, lambda _: ""),
     "post_exec_command post_cmd": (17, lambda _: ""),
-    "exit_reason": (50, lambda row: str(row.course["message"]) if state_of(row) == "EXIT" else ""),
+    "exit_reason": (50, exit_reason),
+    "kill_reason": (50, lambda _: ""),
+    "suspend_reason": (50, lambda _: ""),
+    "resume_reason": (50, lambda _: ""),
     "exit_code": (10, status_of),
     "from_host": (11, lambda row: str(row.source.detail(row.id)["submit_host"])),
     "first_host": (11, lambda row: str(FIELDS["batchhost"](row) or "")),

@@ -1,6 +1,6 @@
-"""``bkill``, ``bstop`` and ``bresume`` of LSF, and ``bpeek``.
+"""``bkill``, ``bstop``, ``bresume`` and ``brequeue`` of LSF, and ``bpeek``.
 
-Source:  IBM Spectrum LSF 10.1, bkill(1), bstop(1), bresume(1), bpeek(1).
+Source:  IBM Spectrum LSF 10.1, bkill(1), bstop(1), bresume(1), brequeue(1), bpeek(1).
 """
 
 import sys
@@ -8,6 +8,7 @@ import sys
 from headnode.apps.cli.batch_programs.lsf_rows import (
     CHOICES,
     NOT_DONE,
+    REMEMBERED,
     address_of,
     chosen_rows,
     named_rows,
@@ -15,7 +16,7 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
     state_of,
 )
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, numbers_of
-from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords, acted_on, refused
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -27,9 +28,13 @@ OPTIONS = {
     "bkill": acted_on(f"s r! {CHOICES}"),
     "bstop": acted_on(CHOICES),
     "bresume": acted_on(CHOICES),
+    "brequeue": acted_on(f"a! e! r! {CHOICES}")
+    | refused("d!", "a job that is done does not run again: use hn job clone")
+    | refused("H!", "use: bsub -H, or bstop while the job waits")
+    | refused("p!", "jobs that wait are in the queue"),
     "bpeek": acted_on("f! J q m u"),
 }
-_DEEDS = {"bkill": "terminated", "bstop": "stopped", "bresume": "resumed"}
+_DEEDS = {"bkill": "terminated", "bstop": "stopped", "bresume": "resumed", "brequeue": "requeued"}
 _OVER = ("DONE", "EXIT")
 
 
@@ -43,7 +48,7 @@ def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") 
         raise ProgramRefusal("Job ID is missing.", status=NOT_DONE, prefix="bare")
     status = 0
     if chooses or "0" in line.words:
-        rows = chosen_rows(line, source)
+        rows = chosen_rows(line, source, ended=REMEMBERED if _takes_ended(program, line) else 0.0)
         named = [word for word in line.words if word != "0"]
         if named:
             ids = {word.partition("[")[0] for word in named}
@@ -81,7 +86,7 @@ def _act(program: str, target: str, rows: "Sequence[BatchRow]", line: ProgramWor
     done = 0
     try:
         for row in rows:
-            if state_of(row) not in _OVER:
+            if state_of(row) not in _OVER or (_takes_ended(program, line) and state_of(row) == "EXIT"):
                 done += _do(program, row, line, source)
     except NotFound:
         return _failed(target, "No matching job found")
@@ -95,6 +100,11 @@ def _act(program: str, target: str, rows: "Sequence[BatchRow]", line: ProgramWor
     deed = "signaled" if line.has("s") and not _ends(line) else _DEEDS[program]
     print(f"Job <{target}> is being {deed}")
     return 0
+
+
+def _takes_ended(program: str, line: ProgramWords) -> bool:
+    """Return whether jobs that have failed or were killed are meant, too."""
+    return program == "brequeue" and line.has_any("ae")
 
 
 def _failed(target: str, what: str) -> int:
@@ -123,6 +133,8 @@ def _do(program: str, row: BatchRow, line: ProgramWords, source: JobSource) -> b
         if whole and line.has("r"):  # without the grace period
             named["force"] = True
         source.client.ask("cancel_job" if whole else "cancel_task", **named)
+    elif program == "brequeue":
+        source.client.ask("requeue_job" if whole else "requeue_task", **named)
     elif not whole:
         raise ProgramRefusal(f"an element of an array cannot be {_DEEDS[program]} alone", status=NOT_DONE)
     else:

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from headnode.apps.cli.batch_programs.words import OptionTable
 
 NOT_DONE = 255  # exit status of a program of LSF that could not do what was asked
-REMEMBERED = 3600.0  # seconds for which ended jobs are listed: CLEAN_PERIOD of LSF
+REMEMBERED = 3600.0  # seconds for which bjobs lists ended jobs: CLEAN_PERIOD of LSF
+ANY_TIME = float("inf")
+_PAGES = 5  # answers with ended jobs, the newest first, in which those of REMEMBERED are looked for
 USUAL_QUEUE = "Default"
+USUAL_PROJECT = "default"
 _STATES = {"RUNNING": "RUN", "SUSPENDED": "USUSP", "COMPLETED": "DONE"}
 
 
@@ -87,47 +90,58 @@ def named_rows(argv: "Sequence[str]", source: JobSource) -> "Iterator[tuple[str,
 
 
 def chosen_rows(
-    line: ProgramWords, source: JobSource, *, living: bool = True, ended: bool = False
+    line: ProgramWords,
+    source: JobSource,
+    *,
+    living: bool = True,
+    ended: float = 0.0,
+    pages: "int | None" = _PAGES,
 ) -> "list[BatchRow]":
-    """Return the rows that the options choose, oldest first: ``-u -J -q -m -P -g``; ended jobs of an hour."""
-    user = line.value("u") or own_user()
-    owner = None if user == "all" else user
+    """Return the rows that the options choose, oldest first: ``-u -J -q -m -P -g``.
+
+    ended: for how many seconds ended jobs count, of the newest `pages` answers; None: of all
+    """
+    users = names_in(line.value("u")) or [own_user()]
+    owner = users[0] if len(users) == 1 and users[0] != "all" else None
     jobs: list[dict[str, Any]] = []
     if living:
         jobs += source.pages(LIVING, owner=owner)
     if ended:
-        since = time.time() - REMEMBERED
+        since = time.time() - ended
         jobs += [
-            job
-            for job in source.pages(ENDED_STATES, owner=owner, since=since)
-            if (job["ended"] or 0) >= since
+            job for job in source.pages(ENDED_STATES, owner=owner, most=pages) if (job["ended"] or 0) >= since
         ]
         jobs += [job for job in source.pages(("Running",), owner=owner) if job["array"] and not living]
-    jobs = [job for job in jobs if _is_chosen(line, job)]
+    jobs = [job for job in jobs if _is_chosen(line, job) and ("all" in users or job["owner"] in users)]
     jobs.sort(key=lambda job: int(job["id"]))
     rows = (row for job in jobs for row in rows_of(source, job, expand=True))
     return list(_of_element(line, rows))
 
 
+def names_in(text: str) -> "list[str]":
+    """Return the names of ``-u "ann bob"``."""
+    return text.split()
+
+
 def _is_chosen(line: ProgramWords, job: "dict[str, Any]") -> bool:
     """Return whether a job is chosen by what lists of jobs have; `_of_element` looks at its rows."""
     named = line.value("J").partition("[")[0]
-    wanted = (
+    has = (
         ("q", str(job["template"]) or USUAL_QUEUE),
-        ("P", job["project"]),
+        ("P", str(job["project"]) or USUAL_PROJECT),
         ("g", str(job["group"])),
     )
     if named and not fnmatchcase(str(job["name"] or job["command"]), named):
         return False
-    return all(line.value(option) in ("", has) for option, has in wanted)
+    return all(line.value(option) in ("", own) or own in names_in(line.value(option)) for option, own in has)
 
 
 def _of_element(line: ProgramWords, rows: "Iterable[BatchRow]") -> "Iterator[BatchRow]":
     _, bracket, numbers = line.value("J").partition("[")
     wanted = typed_numbers(numbers.rstrip("]")) if bracket else None
-    host = line.value("m")
+    hosts = set(names_in(line.value("m")))
     for row in rows:
         if wanted is not None and row.number not in wanted:
             continue
-        if not host or host in unfolded(FIELDS["nodes"](row) or ""):
+        if not hosts or hosts.intersection(unfolded(FIELDS["nodes"](row) or "")):
             yield row
