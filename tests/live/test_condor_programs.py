@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from batch_programs import Programs
@@ -210,8 +211,51 @@ def test_jobs_are_held_and_released_and_get_another_priority(condor: Programs, t
     for words, priority in ((f"-p 7 {waiting}", "7"), (f"+2 {waiting}", "9"), (f"-5 {waiting}", "4")):
         condor.said(f"condor_prio {words}", tmp_path)
         assert condor.said(f"condor_q {waiting} -af JobPrio", tmp_path) == priority
-    done = condor.run(f"condor_hold {cluster}", tmp_path)
-    assert (done.returncode, "only queued jobs can be held" in done.stderr) == (1, True)
+
+
+def test_a_running_job_that_is_held_goes_back_to_the_queue(condor: Programs, tmp_path: Path) -> None:
+    log = tmp_path / "events"
+    cluster = submitted(condor, tmp_path, f"{SLEEP}log = {log}\nqueue\n")
+    condor.head.until(lambda: condor.said(f"condor_q {cluster} -af JobStatus", tmp_path) == "2")
+    assert condor.said(f"condor_hold {cluster} -reason 'wrong input'", tmp_path) == (
+        f"All jobs in cluster {cluster} have been held"
+    )
+    shown = f"condor_q {cluster} -af JobStatus HoldReason"
+    condor.head.until(lambda: condor.said(shown, tmp_path) == "5 wrong input")
+    assert condor.said(f"condor_release {cluster}", tmp_path) == (
+        f"All jobs in cluster {cluster} have been released"
+    )
+    condor.head.until(lambda: condor.said(f"condor_q {cluster} -af JobStatus", tmp_path) == "2")
+    condor.head.until(lambda: len(re.findall("^001 ", log.read_text(), re.MULTILINE)) == 2)
+    kinds = re.findall(r"^(\d{3}) ", log.read_text(), re.MULTILINE)
+    assert sorted(kinds) == ["000", "001", "001", "004", "012", "013"]
+
+
+def test_one_process_of_several_is_not_held_alone(condor: Programs, tmp_path: Path) -> None:
+    cluster = submitted(condor, tmp_path, f"{SLEEP}queue 2\n")
+    done = condor.run(f"condor_hold {cluster}.1", tmp_path)
+    assert (done.returncode, "are not held one by one here" in done.stderr) == (1, True)
+
+
+def test_ads_are_printed_as_xml_and_as_lines_of_json(condor: Programs, tmp_path: Path) -> None:
+    text = f"{ECHO}arguments = \"a<b & 'c\u0001'\"\n+Sure = true\n+Part = 0.25\nqueue 2\n"
+    cluster = submitted(condor, tmp_path, text)
+    condor.head.wait(cluster)
+    asked = "-attributes ClusterId,ProcId,Owner,Sure,Part,Args,ExitBySignal"
+    told = condor.said(f"condor_history {cluster} -xml {asked}", tmp_path)
+    assert told.startswith(
+        '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n<c>\n'
+    )
+    ads = ElementTree.fromstring(told).findall("c")
+    first = {each.get("n"): (each[0].tag, each[0].text or each[0].get("v")) for each in ads[0]}
+    assert first["ClusterId"] == ("i", str(cluster))
+    assert (first["Owner"], first["Sure"], first["ExitBySignal"]) == (("s", "root"), ("b", "t"), ("b", "f"))
+    assert first["Part"] == ("r", "2.500000000000000E-01")
+    lines = condor.said(f"condor_history {cluster} -jsonl -attributes ClusterId,ProcId", tmp_path)
+    assert lines.splitlines() == [f'{{"ClusterId": {cluster},"ProcId": {number}}}' for number in (1, 0)]
+    assert ElementTree.fromstring(condor.said("condor_q -xml", tmp_path)).findall("c") == []
+    names = ElementTree.fromstring(condor.said("condor_status -xml", tmp_path)).findall("c/a[@n='Name']/s")
+    assert len(names) == 1
 
 
 def test_condor_history_shows_how_jobs_ended(condor: Programs, tmp_path: Path) -> None:

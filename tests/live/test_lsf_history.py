@@ -223,6 +223,10 @@ def test_brequeue_lets_a_running_and_a_failed_job_run_again(lsf: Programs, tmp_p
     failed = submitted(lsf, "bsub -r 'test -e there'", tmp_path)
     until(lsf, failed, ["EXIT"], tmp_path)
     assert lsf.run(f"brequeue {failed}", tmp_path).stderr == f"Job <{failed}>: Job has already finished\n"
+    held = submitted(lsf, "bsub -r sleep 1000", tmp_path)
+    until(lsf, held, ["RUN"], tmp_path)
+    assert lsf.said(f"brequeue -H {held}", tmp_path) == f"Job <{held}> is being requeued"
+    until(lsf, held, ["PSUSP"], tmp_path)
     (tmp_path / "there").touch()
     assert lsf.said(f"brequeue -e {failed}", tmp_path) == f"Job <{failed}> is being requeued"
     until(lsf, failed, ["DONE"], tmp_path)

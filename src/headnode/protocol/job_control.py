@@ -43,6 +43,7 @@ class HoldJobRequest(JobIdRequest, frozen=True):
 
     name: Name = DEFAULT_HOLD  # of the hold
     message: Note = ""
+    requeue: bool = False  # a running job is stopped and goes back to the queue
 
 
 class ReleaseJobRequest(JobIdRequest, frozen=True):

@@ -193,7 +193,7 @@ def test_there_are_not_too_many_and_their_names_can_be_read() -> None:
             world.submit(TASK, holds=wrong)
 
 
-def test_holds_of_a_job_that_is_ending_are_released_where_it_waits_again() -> None:
+def test_holds_of_a_job_that_is_ending_are_kept_or_released_before_it_waits_again() -> None:
     world = World(1)
     job = world.submit(TASK, suspendable=True)
     held = world.nodes.running()[0]
@@ -203,9 +203,61 @@ def test_holds_of_a_job_that_is_ending_are_released_where_it_waits_again() -> No
     hold(world, job, "night")
     world.do(RequeueJob(by=ROOT, job=job))
     assert state(world, job) is JobState.ENDING
-    with pytest.raises(WrongState, match="ending"):
-        release(world, job, "night")
+    hold(world, job, "data")
+    release(world, job, "data")
     world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
     assert (state(world, job), names(world, job)) == (JobState.QUEUED, ["night"])
     release(world, job, "night")
+    assert state(world, job) is JobState.RUNNING
+
+
+def test_a_running_job_goes_back_to_the_queue_with_its_hold_and_starts_when_it_is_released() -> None:
+    world = World(1)
+    job = world.submit(TASK, by=ADA)
+    assert state(world, job) is JobState.RUNNING
+    with pytest.raises(WrongState, match="only queued jobs can be held"):
+        hold(world, job, by=ADA)
+    world.do(HoldJob(by=ADA, job=job, name="user", message="wrong input", requeue=True))
+    world.check_replay()
+    assert state(world, job) is JobState.ENDING
+    world.end(job, 1, kind="stopped")
+    world.check_replay()
+    assert (state(world, job), names(world, job)) == (JobState.QUEUED, ["user"])
+    assert world.record(job).holds[0].message == "wrong input"
+    release(world, job, by=ADA)
+    assert state(world, job) is JobState.RUNNING
+
+
+def test_a_hold_can_be_released_while_its_job_is_being_stopped_for_it() -> None:
+    world = World(1)
+    job = world.submit(TASK)
+    world.do(HoldJob(by=ROOT, job=job, name="user", requeue=True))
+    release(world, job)
+    assert (state(world, job), names(world, job)) == (JobState.ENDING, [])
+    world.end(job, 1, kind="stopped")
+    assert state(world, job) is JobState.RUNNING
+
+
+def test_a_job_that_ends_for_good_is_not_held() -> None:
+    world = World(1)
+    job = world.submit(TASK)
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    for requeue in (False, True):
+        with pytest.raises(WrongState, match="only queued jobs can be held"):
+            world.do(HoldJob(by=ROOT, job=job, name="user", requeue=requeue))
+
+
+def test_a_job_whose_tasks_may_not_run_twice_goes_on_and_is_not_held() -> None:
+    world = World(1)
+    job = world.submit(TaskSpec(command="x", rerunnable=False))
+    with pytest.raises(WrongState, match="not rerunnable"):
+        world.do(HoldJob(by=ROOT, job=job, name="user", requeue=True))
+    assert (state(world, job), names(world, job)) == (JobState.RUNNING, [])
+
+
+def test_another_user_cannot_send_a_running_job_back_to_the_queue() -> None:
+    world = World(1)
+    job = world.submit(TASK, by=ADA)
+    with pytest.raises(NotAllowed):
+        world.do(HoldJob(by=BOB, job=job, name="user", requeue=True))
     assert state(world, job) is JobState.RUNNING

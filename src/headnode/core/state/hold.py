@@ -12,16 +12,21 @@ from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobHold, JobRecord
 from headnode.core.state.permissions import may_change
+from headnode.core.state.stop import is_requeued, return_to_queue
 from headnode.core.state.transitions import JobState, job_target
 
 
 class HoldJob(Command, frozen=True):
-    """Put a hold of this name on a job: the job does not start until the hold is released."""
+    """Put a hold of this name on a job: the job does not start until the hold is released.
+
+    `requeue`: a running job is stopped and goes back to the queue.
+    """
 
     by: User
     job: JobId
     name: str
     message: str = ""
+    requeue: bool = False
 
 
 class ReleaseJob(Command, frozen=True):
@@ -39,20 +44,30 @@ _CAN_WAIT = frozenset(
 
 
 def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
-    """Keep a job from starting, or a suspended one from going on.  A hold that is there is left as it is."""
+    """Keep a job from starting, a suspended one from going on, or let a running one wait again.
+
+    A hold that is there is left as it is.
+    """
     record = cluster.job(command.job)
     may_change(command.by, record)
     check_hold_name(command.name)
     _check_message(command.message)
     may_hold(command.by, (command.name,))
-    if record.state not in _CAN_WAIT:
+    running = command.requeue and record.state is JobState.RUNNING
+    if not running and not _can_wait(record):
         raise WrongState(
             code="not-waiting",
             what=f"job {record.id} is {record.state.value}: only queued jobs can be held",
-            fix=f"suspend it: hn job suspend {record.id}" if record.state is JobState.RUNNING else "",
+            fix=f"suspend it: hn job suspend {record.id}, or hold it and let it run again: "
+            f"hn job hold {record.id} --requeue"
+            if record.state is JobState.RUNNING
+            else "",
         )
+    returning: list[Event] = []
+    if running:
+        returning = return_to_queue(cluster, record, command.by, f"held by {command.by.name}", now)
     if _found(record, command.name):
-        return []
+        return returning
     if len(record.holds) >= MAX_HOLDS:
         raise WrongState(
             code="too-many-holds",
@@ -60,7 +75,13 @@ def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
             fix=f"release some first: hn job release {record.id} --name NAME",
         )
     name, by = command.name, command.by.name
-    return [e.JobHeld(at=now, job=record.id, name=name, by=by, message=command.message)]
+    held = e.JobHeld(at=now, job=record.id, name=name, by=by, message=command.message)
+    return [*returning, held]
+
+
+def _can_wait(record: JobRecord) -> bool:
+    """Return whether a job waits, or will when its tasks have been stopped."""
+    return record.state in _CAN_WAIT or (record.state is JobState.ENDING and is_requeued(record))
 
 
 def _check_message(message: str) -> None:
@@ -78,7 +99,7 @@ def release(cluster: ClusterState, command: ReleaseJob, now: Instant) -> list[Ev
     may_change(command.by, record)
     names = _to_release(record, command)
     may_hold(command.by, names)
-    if names and record.state not in _CAN_WAIT:
+    if names and not _can_wait(record):
         raise WrongState(
             code="not-waiting",
             what=f"job {record.id} is {record.state.value}, so its holds have no effect",

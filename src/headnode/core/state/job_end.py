@@ -32,7 +32,7 @@ from headnode.core.state.job_request import check_end_by
 from headnode.core.state.modify import living_or_archived_job
 from headnode.core.state.permissions import may_change
 from headnode.core.state.start import run_of, take_option
-from headnode.core.state.stop import _only, _progress, stop_live
+from headnode.core.state.stop import _only, _progress, refuse_rerun, return_to_queue
 from headnode.core.state.transitions import JobState, job_target
 
 TTL_COMPLETED_JOBS: Final = "TTLCompletedJobs"
@@ -62,22 +62,11 @@ def requeue(cluster: ClusterState, command: c.RequeueJob, now: Instant) -> list[
     may_change(command.by, record)
     spec = cluster.spec(record)
     if record.state.is_active and record.run is not None:
-        graph = cluster.graph(record.id)
-        _refuse_rerun(record, spec, [i for i, p in enumerate(record.run.tasks) if p.live or p.failed])
-        check_end_by(cluster.written(record), now)
-        ending = e.JobEnding(
-            at=now,
-            job=record.id,
-            outcome="canceled",
-            message=f"requeued by {command.by.name}",
-            by=command.by.name,
-            requeue=True,
-        )
-        return [ending, *stop_live(record, graph, "canceled", "the job was requeued", now)]
+        return return_to_queue(cluster, record, command.by, f"requeued by {command.by.name}", now)
     if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
         _refuse_unvalidated(record)
         tasks = record.run.tasks if record.run else []
-        _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
+        refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
         check_end_by(cluster.written(record), now)
         check_runnable(spec)
         return _submitted_again(cluster, command, record, spec, now)
@@ -112,17 +101,6 @@ def _refuse_unvalidated(record: JobRecord) -> None:
             code="not-validated",
             what=f"job {record.id} never passed the submission filters",
             fix=f"copy it, correct the copy and submit it: hn job clone {record.id}",
-        )
-
-
-def _refuse_rerun(record: JobRecord, spec: JobSpec, indexes: list[int]) -> None:
-    tasks = [(i, spec.tasks[i]) for i in indexes]
-    fixed = [str(i + 1) for i, task in tasks if not task.rerunnable and task.kind not in SPECIAL]
-    if fixed:
-        raise WrongState(
-            code="not-rerunnable",
-            what=f"job {record.id} cannot be requeued: its tasks {', '.join(fixed[:10])} are not rerunnable",
-            fix="mark tasks that may run twice with /rerunnable, or submit a copy with `hn job clone`",
         )
 
 

@@ -6,7 +6,7 @@ from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, format_time_limit
 from headnode.core.model.ranges import Ranges
-from headnode.core.model.task import PREPARING
+from headnode.core.model.task import PREPARING, SPECIAL
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -14,7 +14,7 @@ from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import Outcome
 from headnode.core.state.job_record import JobRecord, TaskProgress, untouched
-from headnode.core.state.job_request import shortest
+from headnode.core.state.job_request import check_end_by, shortest
 from headnode.core.state.permissions import may_change
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
@@ -139,7 +139,37 @@ def _stop_gracefully(record: JobRecord, command: StopJob, message: str, now: Ins
     return [stopped, *cancel_queued(record, now, message)]
 
 
-def _is_requeued(record: JobRecord) -> bool:
+def return_to_queue(
+    cluster: ClusterState, record: JobRecord, by: User, message: str, now: Instant
+) -> list[Event]:
+    """Stop the tasks of a running job; it waits again when they have ended.
+
+    Raises:  WrongState ``not-rerunnable``.
+    """
+    spec, graph = cluster.spec(record), cluster.graph(record.id)
+    tasks = [] if record.run is None else record.run.tasks
+    refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.live or p.failed])
+    check_end_by(cluster.written(record), now)
+    ending = e.JobEnding(at=now, job=record.id, outcome="canceled", message=message, by=by.name, requeue=True)
+    return [ending, *stop_live(record, graph, "canceled", "the job was requeued", now)]
+
+
+def refuse_rerun(record: JobRecord, spec: JobSpec, indexes: list[int]) -> None:
+    """Refuse to run tasks again that may not run twice.
+
+    Raises:  WrongState ``not-rerunnable``.
+    """
+    tasks = [(i, spec.tasks[i]) for i in indexes]
+    fixed = [str(i + 1) for i, task in tasks if not task.rerunnable and task.kind not in SPECIAL]
+    if fixed:
+        raise WrongState(
+            code="not-rerunnable",
+            what=f"job {record.id} cannot be requeued: its tasks {', '.join(fixed[:10])} are not rerunnable",
+            fix="mark tasks that may run twice with /rerunnable, or submit a copy with `hn job clone`",
+        )
+
+
+def is_requeued(record: JobRecord) -> bool:
     """Whether a job that is ending goes back to the queue."""
     return record.run is not None and record.run.end is not None and record.run.end.requeue
 
@@ -147,7 +177,7 @@ def _is_requeued(record: JobRecord) -> bool:
 def _stop_running(
     cluster: ClusterState, record: JobRecord, command: StopJob, message: str, now: Instant
 ) -> list[Event]:
-    if record.state is JobState.ENDING and not command.force and not _is_requeued(record):
+    if record.state is JobState.ENDING and not command.force and not is_requeued(record):
         return []
     ending = e.JobEnding(
         at=now,
@@ -221,7 +251,7 @@ def stop_task(cluster: ClusterState, command: StopTask, now: Instant) -> list[Ev
     record = cluster.job(command.job)
     may_change(command.by, record)
     progress = _progress(cluster, record, command.task, command.instance)
-    if record.state is JobState.ENDING and _is_requeued(record):
+    if record.state is JobState.ENDING and is_requeued(record):
         raise WrongState(
             code="requeueing",
             what=f"job {record.id} is being requeued with all its tasks",

@@ -145,10 +145,11 @@ _STAYING: Mapping[JobState, tuple[type, ...]] = {
     JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, sj.ProcessesStopped),
     JobState.SUSPENDED: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.RESUMING: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
-    JobState.ENDING: (  # dispatched are the releases of its nodes; it shrinks by nodes that are clean
+    JobState.ENDING: (  # dispatched are the releases of its nodes; it shrinks by nodes that are clean;
+        # held is a job that goes back to the queue
         j.InstancesDispatched, j.NodesCleaning, j.AllocationShrunk, j.InstancesStaging, e.InstancesHanded,
         j.InstancesStarted, j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.ProgressSet,
-        j.JobEnding, j.TasksCanceled),
+        j.JobEnding, j.JobHeld, j.JobReleased, j.TasksCanceled),
 }  # fmt: skip
 """What may happen to a job in each state, and leaves it there."""
 

@@ -233,12 +233,15 @@ class JobVerbs:
         """
 
     @verb_of(HoldJobRequest)
-    def hold_job(self, job: int, *, name: str = "user", message: str = "") -> HoldsAnswer:
-        """Keep a job from starting until the hold is released.
+    def hold_job(
+        self, job: int, *, name: str = "user", message: str = "", requeue: bool = False
+    ) -> HoldsAnswer:
+        """Keep a job from starting until the hold is released; with `requeue` also a running job.
 
         For its owner, operators, administrators.
 
         name: of the hold
+        requeue: a running job is stopped and goes back to the queue
         """
 
     @verb_of(ReleaseJobRequest)

@@ -28,9 +28,8 @@ OPTIONS = {
     "bkill": acted_on(f"s r! {CHOICES}"),
     "bstop": acted_on(CHOICES),
     "bresume": acted_on(CHOICES),
-    "brequeue": acted_on(f"a! e! r! {CHOICES}")
+    "brequeue": acted_on(f"a! e! r! H! {CHOICES}")
     | refused("d!", "a job that is done does not run again: use hn job clone")
-    | refused("H!", "use: bsub -H, or bstop while the job waits")
     | refused("p!", "jobs that wait are in the queue"),
     "bpeek": acted_on("f! J q m u"),
 }
@@ -134,7 +133,7 @@ def _do(program: str, row: BatchRow, line: ProgramWords, source: JobSource) -> b
             named["force"] = True
         source.client.ask("cancel_job" if whole else "cancel_task", **named)
     elif program == "brequeue":
-        source.client.ask("requeue_job" if whole else "requeue_task", **named)
+        _requeue(source.client, named, held=line.has("H"))
     elif not whole:
         raise ProgramRefusal(f"an element of an array cannot be {_DEEDS[program]} alone", status=NOT_DONE)
     else:
@@ -142,6 +141,19 @@ def _do(program: str, row: BatchRow, line: ProgramWords, source: JobSource) -> b
         verbs = {"bstop": ("hold_job", "suspend_job"), "bresume": ("release_job", "resume_job")}[program]
         source.client.ask(verbs[0] if waits else verbs[1], **named)
     return True
+
+
+def _requeue(client: Client, named: "dict[str, Any]", *, held: bool) -> None:
+    """Let a job or an element run again; with `held` a job when it is released.
+
+    Raises:  ProgramRefusal, HeadnodeError.
+    """
+    if not held:
+        client.ask("requeue_job" if "task" not in named else "requeue_task", **named)
+    elif "task" in named:
+        raise ProgramRefusal("an element of an array cannot be held alone", status=NOT_DONE)
+    else:
+        client.ask("hold_job", requeue=True, **named)
 
 
 def _signal(text: str) -> str:

@@ -67,8 +67,8 @@ _PURPOSES = {
     "condor_status": ("[OPTIONS] [NODE...]", "List nodes."),
 }
 _KEYWORDS = (
-    "Keywords: show job|node|partition|config|hostnames|hostlist, update, hold, release, requeue, suspend, "
-    "resume, ping"
+    "Keywords: show job|node|partition|config|hostnames|hostlist, update, hold, release, requeue, "
+    "requeuehold, suspend, resume, ping"
 )
 _PAGES = "docs/slurm-commands.md, docs/batch-scripts.md"
 _PAGES_OF_CONDOR = "docs/condor-commands.md, docs/submit-files.md"

@@ -370,6 +370,7 @@ _KEYWORDS: "dict[str, Callable[[Sequence[str], Client, ProgramWords], int]]" = {
     "uhold": act_on_jobs("hold_job", "slurm_hold error"),
     "release": act_on_jobs("release_job", "slurm_release error", all=True),
     "requeue": act_on_jobs("requeue_job", "slurm_requeue error"),
+    "requeuehold": act_on_jobs("hold_job", "slurm_requeue error", requeue=True),
     "write": write_script,
     "suspend": act_on_jobs("suspend_job", "slurm_suspend error"),
     "resume": act_on_jobs("resume_job", "slurm_resume error"),

@@ -128,7 +128,11 @@ _HOLD_NAME = CliOption("name", "NAME", "Name of the hold (default: user)")
 
 
 def _hold_fields(args: Arguments) -> "Fields":
-    return {"name": args.text("name"), "message": args.text("message")}
+    return {
+        "name": args.text("name"),
+        "message": args.text("message"),
+        "requeue": args.flag("requeue") or None,
+    }
 
 
 def _release_fields(args: Arguments) -> "Fields":
@@ -257,7 +261,12 @@ COMMANDS = (
         IDS,
         "Hold queued jobs until they are released",
         _change_jobs("hold_job", lambda _: "held.", _hold_fields),
-        options=(_HOLD_NAME, CliOption("message", "TEXT", "Reason, shown with the hold"), *SELECTION),
+        options=(
+            _HOLD_NAME,
+            CliOption("message", "TEXT", "Reason, shown with the hold"),
+            CliOption("requeue", "", "Stop a running job, and let it wait in the queue"),
+            *SELECTION,
+        ),
         example='hn job hold 12 --name data --message "the input is not there yet"',
         notes=("A job may have several holds; it starts when all are released.",),
     ),

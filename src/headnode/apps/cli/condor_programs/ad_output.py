@@ -1,4 +1,4 @@
-"""ClassAds as programs of HTCondor print them: ``-autoformat``, ``-format``, ``-long``, ``-json``.
+"""ClassAds as programs of HTCondor print them: ``-autoformat``, ``-format``, ``-long``, ``-json``, ``-xml``.
 
 Source:  HTCondor 24, condor_q(1).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         def items(self) -> Iterator[tuple[str, Value]]: ...
 
 
-OUTPUTS = "autoformat+ af+ format& long! json! attributes limit match"
+OUTPUTS = "autoformat+ af+ format& long! json! jsonl! xml! attributes limit match"
 _QUALIFIERS = frozenset("jlhVrTYtng,")
 _SPECIFIER = re.compile(r"%(?P<flags>[-+ 0#]*\d*(?:\.\d+)?)(?:l|ll)?(?P<kind>[a-zA-Z])|%%")
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", '\\"': '"'}
@@ -36,7 +36,8 @@ _MAX_WIDTH = 4  # digits of the width in a format
 
 def shown(args: CondorWords) -> str:
     """Return which of these outputs a command line asks for; "": none."""
-    kinds = {"autoformat": "columns", "af": "columns", "format": "format", "long": "long", "json": "json"}
+    kinds = {"autoformat": "columns", "af": "columns", "format": "format"}
+    kinds |= {name: name for name in ("long", "json", "jsonl", "xml")}
     return next((kinds[name] for name, _, _ in args.uses if name in kinds), "")
 
 
@@ -47,6 +48,13 @@ def show(
     kind = shown(args)
     if kind == "json":
         _show_json(args, ads)
+    elif kind == "jsonl":
+        for ad in ads:
+            sys.stdout.write(
+                json.dumps(dict(_wanted(args, ad)), separators=(",", ": "), ensure_ascii=False) + "\n"
+            )
+    elif kind == "xml":
+        _show_xml(args, ads)
     elif kind == "long":
         for ad in ads:
             sys.stdout.write(write_long(_wanted(args, ad)) + "\n")
@@ -80,6 +88,38 @@ def _show_json(args: CondorWords, ads: "Iterable[ClassAd]") -> None:
     sys.stdout.write("[\n]\n" if before == "[\n" else "\n]\n")
 
 
+_XML_HEAD = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _show_xml(asked: CondorWords, ads: "Iterable[ClassAd]") -> None:
+    sys.stdout.write(_XML_HEAD)
+    for ad in ads:
+        lines = "".join(f'    <a n="{name}">{_xml_value(value)}</a>\n' for name, value in _wanted(asked, ad))
+        sys.stdout.write(f"<c>\n{lines}</c>\n")
+    sys.stdout.write("</classads>\n")
+
+
+def _xml_value(value: "Value") -> str:
+    """Return the element of a value: ``<i>1</i>``.
+
+    >>> _xml_value(1), _xml_value(True), _xml_value("a<b"), _xml_value(0.5)
+    ('<i>1</i>', '<b v="t"/>', '<s>a&lt;b</s>', '<r>5.000000000000000E-01</r>')
+    """
+    if isinstance(value, bool):
+        return f'<b v="{"t" if value else "f"}"/>'
+    if isinstance(value, int):
+        return f"<i>{value}</i>"
+    if isinstance(value, float):
+        return f"<r>{value:.15E}</r>"
+    if value is None:
+        return "<un/>"
+    text = _NOT_IN_XML.sub("?", str(value))
+    for mark, name in (("&", "amp"), ("<", "lt"), (">", "gt")):
+        text = text.replace(mark, f"&{name};")
+    return f"<s>{text}</s>"
+
+
 class _Column:
     """An expression of a line, and how it is written."""
 
@@ -90,7 +130,7 @@ class _Column:
     def value(self, ad: "ClassAd") -> str | None:
         """Return its text; None for a format of an undefined value, which is left out."""
         if self.form:
-            return _formatted(self.form, value_of(self.found, ad, time.time()))
+            return formatted(self.form, value_of(self.found, ad, time.time()))
         if "r" in self.qualifiers:
             raw = ad(self.found.name) if self.found.name else None
             if self.found.name == "leavejobinqueue":
@@ -186,7 +226,7 @@ def _split(text: str) -> "list[str]":
     return names if all(re.fullmatch(r"[A-Za-z_][\w.]*", name) for name in names) else [text]
 
 
-def _formatted(form: str, value: "Value | ErrorValue") -> str | None:
+def formatted(form: str, value: "Value | ErrorValue") -> str | None:
     """Return a value in a format of printf; None if it is undefined.
 
     Raises:  ProgramRefusal for a format that is not understood.

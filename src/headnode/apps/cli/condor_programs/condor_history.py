@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 OPTIONS = {
-    **acted_on("constraint since completedsince scanlimit forwards! backwards! wide! " + OUTPUTS),
+    **acted_on(
+        "constraint since completedsince scanlimit forwards! backwards! wide! print-format " + OUTPUTS
+    ),
     **ignored("local! debug!", "this cluster has one history"),
     **ignored("name pool", "hn's --scheduler and hn login choose the head"),
     **refused("file userlog startd!", "the history is that of the head; name jobs by their ids"),
-    **refused("xml! jsonl!", "use -json"),
-    **refused("print-format", "use -autoformat or -format"),
 }
 
 
@@ -42,6 +42,11 @@ def run(argv: "Sequence[str]", client: Client) -> int:
         rows = iter(list(rows)[::-1])
     if shown(args):
         show(args, map(JobAd, rows))
+        return 0
+    if (path := asked.text("print-format")) is not None:
+        from headnode.apps.cli.condor_programs.print_format import read_print_format
+
+        read_print_format(path).show(map(JobAd, rows))
         return 0
     for line in ENDED_ONES.lines(rows, wide=True):
         sys.stdout.write(line)

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **acted_on(
-        "constraint allusers! nobatch! batch! totals! hold! held! run! idle! wide! submitter " + OUTPUTS
+        "constraint allusers! nobatch! batch! totals! hold! held! run! idle! wide! submitter "
+        "print-format pr " + OUTPUTS
     ),
     **ignored(
         "global! currentrun! stream-results! expert! debug! nouserprios!", "this cluster has one queue"
     ),
     **ignored("name pool schedd-constraint", "hn's --scheduler and hn login choose the head"),
     **refused("analyze! better-analyze! reverse-analyze! machine mconstraint", "use: hn job explain ID"),
-    **refused("xml!", "use -json"),
-    **refused("print-format pr aaf+", "use -autoformat or -format"),
+    **refused("aaf+", "use -autoformat or -format"),
     **refused("userlog jobads slotads userprios", "no such files are read; name the job by its id"),
     **refused("dag! grid! io! cputime! cumulative-time!", "use -autoformat: -af:j RemoteUserCpu"),
     **refused("factory! jobset! autocluster! hold-codes! unmatchable", "use -autoformat, or -hold"),
@@ -64,6 +64,10 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     if shown(args):
         show(args, map(JobAd, _first(limit, _rows(wanted, source, jobs, args))))
         return 0
+    asked.merge("pr", "print-format")
+    if (path := asked.text("print-format")) is not None:
+        _show_as_file_says(path, _first(limit, _rows(wanted, source, jobs, asked)), source, owner)
+        return 0
     sys.stdout.write(banner(client))
     if _is_batch(args, wanted):
         _show_batches(source, [job for job in jobs if _is_living(job)])
@@ -72,6 +76,19 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     if not args.has("run"):
         _show_other_totals(source, owner)
     return 0
+
+
+def _show_as_file_says(
+    path: str, rows: "Iterator[CondorProcess]", source: CondorSource, owner: str | None
+) -> None:
+    from headnode.apps.cli.condor_programs.print_format import read_print_format
+
+    form = read_print_format(path)
+    if form.title:
+        sys.stdout.write(banner(source.client))
+    form.show(map(JobAd, rows))
+    if form.summary:
+        _show_other_totals(source, owner)
 
 
 def _first(limit: int | None, rows: "Iterator[CondorProcess]") -> "Iterator[CondorProcess]":

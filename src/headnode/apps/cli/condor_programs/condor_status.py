@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headnode.core.formats.condor.evaluation import Value
 
 OPTIONS = {
-    **acted_on("constraint available! claimed! total! startd! wide! nowide! " + OUTPUTS),
+    **acted_on("constraint available! claimed! total! startd! wide! nowide! print-format pr " + OUTPUTS),
     **ignored("compact! expert! debug! direct", "a node is one slot here"),
     **ignored("name pool addr", "hn's --scheduler and hn login choose the head"),
     **refused(
@@ -31,8 +31,7 @@ OPTIONS = {
     **refused(
         "server! state! run! vm! java! cpus! memory! gpus! sort statistics subsystem", "use -autoformat"
     ),
-    **refused("xml!", "use -json"),
-    **refused("print-format target", "use -autoformat or -format"),
+    **refused("target", "use -autoformat or -format"),
 }
 _OWNED = ("Paused", "Draining", "Drained", "Pending", "Unreachable")
 _STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained")
@@ -133,6 +132,12 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     ads = list(islice(ads, args.number("limit")))
     if shown(args):
         show(args, ads, ("Name",))
+        return 0
+    args.merge("pr", "print-format")
+    if (path := args.text("print-format")) is not None:
+        from headnode.apps.cli.condor_programs.print_format import read_print_format
+
+        read_print_format(path).show(ads)
         return 0
     if ads and not args.has("total"):
         _show_table(ads, now)

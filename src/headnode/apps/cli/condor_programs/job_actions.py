@@ -191,7 +191,7 @@ class _Actions:
         if row.status == HELD:
             raise _NotSo(f"Job {row.id} already held")
         message = self._asked.text("reason") or f"via condor_hold (by user {own_user()})"
-        self._client.ask("hold_job", job=row.cluster, message=message)
+        self._client.ask("hold_job", job=row.cluster, message=message, requeue=True)
 
     def _release(self, row: CondorProcess, alone: bool) -> None:
         self._refuse_part(row, alone=alone)

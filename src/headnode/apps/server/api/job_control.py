@@ -71,10 +71,15 @@ def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> JobSt
 
 @verb(OVERSEES)
 async def hold_job(context: ServerContext, by: User, request: HoldJobRequest) -> HoldsAnswer:
-    """Keep a job from starting until the hold is released."""
-    await context.ask(
-        HoldJob(by=by, job=_live_record(context, request), name=request.name, message=request.message)
+    """Keep a job from starting until the hold is released; with `requeue` also a running job."""
+    command = HoldJob(
+        by=by,
+        job=_live_record(context, request),
+        name=request.name,
+        message=request.message,
+        requeue=request.requeue,
     )
+    await context.ask(command)
     return _held(context, request)
 
 
