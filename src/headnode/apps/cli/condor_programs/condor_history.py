@@ -43,7 +43,7 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     if shown(args):
         show(args, map(JobAd, rows))
         return 0
-    if (path := asked.text("print-format")) is not None:
+    if (path := args.text("print-format")) is not None:
         from headnode.apps.cli.condor_programs.print_format import read_print_format
 
         read_print_format(path).show(map(JobAd, rows))

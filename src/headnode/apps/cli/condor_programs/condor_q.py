@@ -64,9 +64,9 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     if shown(args):
         show(args, map(JobAd, _first(limit, _rows(wanted, source, jobs, args))))
         return 0
-    asked.merge("pr", "print-format")
-    if (path := asked.text("print-format")) is not None:
-        _show_as_file_says(path, _first(limit, _rows(wanted, source, jobs, asked)), source, owner)
+    args.merge("pr", "print-format")
+    if (path := args.text("print-format")) is not None:
+        _show_as_file_says(path, _first(limit, _rows(wanted, source, jobs, args)), source, owner)
         return 0
     sys.stdout.write(banner(client))
     if _is_batch(args, wanted):
