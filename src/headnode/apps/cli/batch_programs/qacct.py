@@ -17,7 +17,7 @@ from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _RULE = "=" * 62
 _NONE = ("ixrss", "ismrss", "idrss", "isrss")
@@ -46,9 +46,7 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     source, count = JobSource(client), 0
     rows = (row for row in _rows(args, source) if row.ended is not None and _is_meant(row, args))
     if not args.has("j"):
-        from headnode.apps.cli.batch_programs.qacct_sums import print_sums
-
-        print_sums(args, (row for row in rows if row.started is not None))
+        _print_sums(args, (row for row in rows if row.started is not None))
         return 0
     for row in rows:
         if all(args.value(key) in ("", place) for key, place in _place_of(row).items()):
@@ -181,3 +179,51 @@ def _size(kilobytes: float) -> str:
             return f"{kilobytes:.3f}{unit}B"
         kilobytes /= 1024
     return f"{kilobytes:.3f}TB"
+
+
+_HEADINGS = f"{'WALLCLOCK':>13}{'UTIME':>14}{'STIME':>14}{'CPU':>14}{'MEMORY':>19}{'IO':>19}{'IOW':>19}"
+_TOTAL = "Total System Usage"
+_KEYS: "Mapping[str, tuple[str, Callable[[BatchRow], str]]]" = {
+    "h": ("HOST", lambda row: FIELDS["batchhost"](row) or "UNKNOWN"),
+    "q": ("CLUSTER QUEUE", lambda _row: QUEUE),
+    "o": ("OWNER", lambda row: str(row.job["owner"])),
+    "P": ("PROJECT", lambda row: row.job["project"] or "NONE"),
+}
+"""By what options sums are made: the heading, and the value of a row; in the order of the columns."""
+
+
+def _print_sums(args: "ProgramWords", rows: "Iterable[BatchRow]") -> None:
+    """Print a line for each host, queue, owner and project, as far as these are asked for."""
+    keys = [key for key in _KEYS if args.has(key) or (key == "h" and args.text("q"))]
+    sums: dict[tuple[str, ...], tuple[float, float, float]] = {}
+    for row in rows:
+        found = tuple(_KEYS[key][1](row) for key in keys)
+        if all(args.value(key) in ("", value) for key, value in zip(keys, found, strict=True)):
+            before = sums.get(found, (0.0, 0.0, 0.0))
+            sums[found] = tuple(a + b for a, b in zip(before, _used_by(row), strict=True))  # type: ignore[assignment]
+    widths = [
+        max(map(len, (_KEYS[key][0], args.value(key), *(found[column] for found in sums))))
+        for column, key in enumerate(keys)
+    ]
+    heading = _sum_line([_KEYS[key][0] for key in keys], widths, _HEADINGS)
+    lines = [heading, "=" * len(heading)]
+    lines += [_sum_line(found, widths, _sum_amounts(*sums[found])) for found in sorted(sums)]
+    sys.stdout.write("".join(f"{line}\n" for line in ([] if keys else [_TOTAL]) + lines))
+
+
+def _sum_line(values: "Iterable[str]", widths: "Iterable[int]", rest: str) -> str:
+    return "".join(f"{value:<{width}} " for value, width in zip(values, widths, strict=True)) + rest
+
+
+def _sum_amounts(wall: float, user: float, system: float) -> str:
+    times = f"{wall:13.0f}{user:14.3f}{system:14.3f}{user + system:14.3f}"
+    return times + f"{0:19.3f}" * 3
+
+
+def _used_by(row: "BatchRow") -> tuple[float, float, float]:
+    """Return for how long a job or an element ran, and the processor time of its tasks."""
+    tasks = [row.task] if row.task is not None else row.source.tasks(row.id)
+    user, system = (
+        sum(float(task.get(f"{kind}_time") or 0) for task in tasks) for kind in ("user", "system")
+    )
+    return elapsed(row), user, system
