@@ -72,7 +72,7 @@ def test_a_file_of_another_user_is_never_unpickled(directory: CallDirectory, tmp
         CallDirectory(str(tmp_path))
 
 
-def test_another_python_is_told_and_nothing_is_unpickled(directory: CallDirectory) -> None:
+def test_another_python_is_reported_and_nothing_is_unpickled(directory: CallDirectory) -> None:
     result = call(directory, b"no pickle", python="3.8")
     assert (result.kind, "3.8" in result.what) == ("python-mismatch", True)
 

@@ -10,13 +10,13 @@ from headnode.core.model.quantities import Instant, Seconds
 from headnode.engine.ports import Clock
 
 
-def test_the_wall_clock_tells_the_time_of_the_machine() -> None:
+def test_the_wall_clock_shows_the_time_of_the_machine() -> None:
     clock: Clock = WallClock()
     before, now, after = time.time(), clock.now(), time.time()
     assert before <= now <= after
 
 
-def test_the_virtual_clock_goes_only_when_told() -> None:
+def test_the_virtual_clock_goes_only_when_reported() -> None:
     clock = VirtualClock(Instant(100.0))
     port: Clock = clock
     assert (port.now(), port.now()) == (100.0, 100.0)
@@ -43,7 +43,7 @@ def test_time_goes_backwards_only_by_a_jump() -> None:
     assert clock.now() == 40.0
 
 
-def test_a_clock_tells_once_by_how_much_somebody_set_it() -> None:
+def test_a_clock_shows_once_by_how_much_somebody_set_it() -> None:
     clock = VirtualClock(Instant(100.0))
     clock.advance(Seconds(5.0))
     assert clock.set_by() == 0.0

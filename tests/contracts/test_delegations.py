@@ -77,7 +77,7 @@ def test_a_proxy_ends_with_the_first_certificate_of_its_chain() -> None:
     assert proxy_end(chain) == soon.timestamp()
 
 
-def test_what_is_no_certificate_with_its_key_is_refused_and_not_told() -> None:
+def test_what_is_no_certificate_with_its_key_is_refused_and_not_reported() -> None:
     key, other = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     mine = certificate(key, datetime(2031, 1, 1, tzinfo=UTC))
     cut, many = private(key)[:80], "-----BEGIN PRIVATE KEY-----" * 2_000

@@ -35,7 +35,7 @@ def test_lines_of_one_kind_are_counted_once_there_are_many_and_others_pass(clock
     assert written(lines, "another %d", 1) == "another 1"
 
 
-def test_the_first_line_after_a_while_tells_how_many_were_left_out(clock: Clock) -> None:
+def test_the_first_line_after_a_while_shows_how_many_were_left_out(clock: Clock) -> None:
     lines = LogRateLimit(most=3, window=60.0)
     for number in range(10):
         written(lines, "stranger %d", number)

@@ -253,7 +253,7 @@ def test_changes_of_parameters_come_in_order_without_what_happened_between(journ
     assert list(journal.parameter_changes()) == changes
 
 
-def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyStore) -> None:
+def test_history_shows_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyStore) -> None:
     created = JobCreated(at=NOW, job=ONE, owner="ada", uid=1, gid=1, spec=b"")
     noise: list[Event] = [
         InstancesDispatched(at=NOW, job=ONE, task=1, placement=(("n1", (0,)),), attempts=((1, 1),)),

@@ -289,7 +289,7 @@ def test_an_old_head_is_refused_in_words_and_the_next_one_is_dialed(
     assert "its term is 1, and this node has seen the head of term 2" in said[0]
 
 
-def test_a_head_that_is_old_is_told_of_now_and_then_only(
+def test_a_head_that_is_old_is_reported_now_and_then_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(scene: Scene) -> None:

@@ -83,7 +83,7 @@ def test_what_was_reported_on_a_full_disk_is_recorded_in_its_order_once_there_is
     assert disk.recorded == [ready(job) for job in range(1, 151)]
 
 
-def test_what_is_refused_is_told_at_once_and_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused_is_reported_at_once_and_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(disk: Disk, reports: ReportQueue) -> None:
         received: list[BaseException | None] = []
         reports.give(GiveUpNode(node="node1"), received.append)

@@ -108,7 +108,7 @@ def play(tmp_path: Path, story: Callable[[Head, Connect], Awaitable[None]]) -> N
     asyncio.run(scene())
 
 
-def test_a_node_is_told_where_its_head_may_be_and_told_again_when_that_changes(tmp_path: Path) -> None:
+def test_a_node_is_reported_where_its_head_may_be_and_told_again_when_that_changes(tmp_path: Path) -> None:
     async def story(head: Head, connected: Connect) -> None:
         node = await connected("red")
         _, first = await node.welcome()

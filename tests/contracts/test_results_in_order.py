@@ -59,7 +59,7 @@ def test_that_a_job_is_closed_is_told_behind_its_results_and_with_them() -> None
     assert asyncio.run(scene()) == [[], [Results, JobClosed, Started]]
 
 
-def test_what_leaves_a_job_idle_is_told_at_once_and_with_all_that_waits(
+def test_what_leaves_a_job_idle_is_reported_at_once_and_with_all_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headnode.apps.agent.results.COALESCE", 3600.0)

@@ -58,7 +58,7 @@ ROW = (
 )
 
 
-def test_what_it_says_is_told(site: Sites) -> None:
+def test_what_it_says_is_reported(site: Sites) -> None:
     told = site(rows(ROW.replace("{id}", "7").replace("{name}", "fit"))).get(timeout=PATIENCE)
     assert [(job.id, job.user, job.name) for job in told.jobs] == [("7", "ada", "fit")]
     assert told.problem == ""

@@ -124,7 +124,7 @@ def test_a_task_over_its_limit_is_ended_without_an_agent(scene: Scene) -> None:
     assert scene.head.result(1).kind == "timed-out"
 
 
-def test_when_a_shepherd_is_killed_lost_and_never_ran_are_told_apart_and_strays_are_killed(
+def test_when_a_shepherd_is_killed_lost_and_never_ran_are_distinguished_and_strays_are_killed(
     scene: Scene,
 ) -> None:
     scene.job("setsid sleep 300 & echo $! > stray; wait", "exit 4")

@@ -137,7 +137,7 @@ def transcript() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("kept", "told"), [("192.0.2.7", "192.0.2.7:5817"), ("[2001:db8::7]:99", "[2001:db8::7]:99")]
 )
-def test_the_address_that_nodes_connect_to_is_told_with_its_port(
+def test_the_address_that_nodes_connect_to_is_reported_with_its_port(
     tmp_path: Path, kept: str, told: str
 ) -> None:
     with real_head(tmp_path, nodes=0) as head:

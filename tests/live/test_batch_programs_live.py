@@ -311,7 +311,7 @@ def test_sprio_lists_what_waits_with_its_priority(slurm: Programs, tmp_path: Pat
 
 
 @pytest.mark.parametrize("system", ["pbs", "gridengine"])
-def test_qsub_tells_the_id_of_its_job_though_the_head_goes_away_meanwhile(
+def test_qsub_shows_the_id_of_its_job_though_the_head_goes_away_meanwhile(
     head: RealHead, slurm: Programs, tmp_path: Path, system: str
 ) -> None:
     programs = Programs(head, tmp_path / system, "--only", "qsub", "--qsub", system)

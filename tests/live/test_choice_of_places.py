@@ -108,7 +108,7 @@ def test_a_job_that_may_run_anywhere_stays_where_a_node_is_free(head: RealHead) 
     assert read["data"] in (b"at []\n", "YXQgW10K")
 
 
-def test_a_full_resource_does_not_get_it_and_explain_tells_the_numbers_of_both(head: RealHead) -> None:
+def test_a_full_resource_does_not_get_it_and_explain_shows_the_numbers_of_both(head: RealHead) -> None:
     busy = submit(head, "sleep 600", "here", runtime="10")
     there = head.submit(
         "sleep 600", terms={"resource": "peer", "runtime": "120"}, workdir="/", numprocessors="8"

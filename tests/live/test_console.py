@@ -350,7 +350,7 @@ def test_an_administrator_gives_and_takes_roles(head: RealHead, browser: httpx.C
     assert press(browser, "/people/roles", name="a,b", role="operator").status_code == 400
 
 
-def test_parameters_change_together_and_a_wrong_one_is_told_at_its_field(
+def test_parameters_change_together_and_a_wrong_one_is_reported_at_its_field(
     head: RealHead, browser: httpx.Client
 ) -> None:
     page = press(

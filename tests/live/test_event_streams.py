@@ -74,7 +74,7 @@ def end_a_job(head: RealHead, command: str = "/bin/true") -> int:
     return job
 
 
-def test_a_stream_tells_the_past_then_the_present_and_each_event_once(
+def test_a_stream_shows_the_past_then_the_present_and_each_event_once(
     head: RealHead, gateway: RealGateway
 ) -> None:
     past = [end_a_job(head) for _ in range(3)]

@@ -198,7 +198,7 @@ def test_a_task_that_is_killed_is_named(executor: HeadnodeExecutor) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 3, 7])
-def test_a_function_that_ends_its_process_is_told_at_once(executor: HeadnodeExecutor, status: int) -> None:
+def test_a_function_that_ends_its_process_is_shown_at_once(executor: HeadnodeExecutor, status: int) -> None:
     # less than the time for which results of other machines are waited for
     error: Any = executor.submit(os._exit, status).exception(RESULT_PATIENCE / 2)
     assert error.code == "call-failed"
@@ -264,7 +264,7 @@ def test_an_option_that_the_head_refuses_is_the_result_of_the_calls(
         HeadnodeExecutor(client, directory=tmp_path, sweep="1-2")
 
 
-def test_a_python_without_headnode_is_told_by_its_output(client: HeadnodeClient, tmp_path: Path) -> None:
+def test_a_python_without_headnode_is_reported_by_its_output(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, python="/usr/bin/python3") as executor:
         assert "hn task output" in str(executor.submit(abs, 1).exception(PATIENCE))
 

@@ -83,7 +83,7 @@ def test_a_plug_in_may_want_the_job_as_text(tmp_path: Path) -> None:
     assert found.paper == JOB.replace(b'"a"', b'"b"')
 
 
-def test_an_activation_filter_is_told_of_the_offer_and_remembers_between_calls(tmp_path: Path) -> None:
+def test_an_activation_filter_is_reported_the_offer_and_remembers_between_calls(tmp_path: Path) -> None:
     text = """
 calls = []
 def filter_activation(job, scheduler_pass, job_index, backfill, resource_count):

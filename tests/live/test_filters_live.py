@@ -142,7 +142,7 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
         ("sleep 1000\n", "timed out"),
     ],
 )
-def test_a_filter_that_does_wrong_fails_the_job_and_is_told_of(here: Site, text: str, told: str) -> None:
+def test_a_filter_that_does_wrong_fails_the_job_and_is_reported(here: Site, text: str, told: str) -> None:
     patience = "1" if told == "timed out" else "600"
     here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout=patience)
     with pytest.raises(HeadnodeError, match="submission-filter") as refused:

@@ -27,7 +27,7 @@ def pbs(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Programs:
     return Programs(cluster, tmp_path_factory.mktemp("pbs"), "--only", "qsub")
 
 
-def test_gpus_that_were_asked_for_are_told_as_slurm_tells_them(slurm: Programs, tmp_path: Path) -> None:
+def test_gpus_that_were_asked_for_are_reported_as_slurm_shows_them(slurm: Programs, tmp_path: Path) -> None:
     number = slurm.said("sbatch --parsable -H --gres=gpu:2 -c 8 --wrap true", tmp_path)
     line = slurm.said(f"squeue -h -j {number} -o '%C %b'", tmp_path)
     assert line == "8 gres:gpu:2"
@@ -65,7 +65,7 @@ def test_no_more_jobs_run_at_once_than_there_are_gpus(slurm: Programs, tmp_path:
     assert not list(tmp_path.glob("gpu*"))
 
 
-def test_sacct_tells_the_gpus_that_a_job_had(slurm: Programs, tmp_path: Path) -> None:
+def test_sacct_shows_the_gpus_that_a_job_had(slurm: Programs, tmp_path: Path) -> None:
     number = slurm.said("sbatch --parsable --wait -G 2 --cpus-per-gpu=3 --wrap true", tmp_path)
     assert slurm.said(f"sacct -X -n -P -j {number} -o State,AllocTRES", tmp_path) == (
         "COMPLETED|billing=6,cpu=6,gres/gpu=2,node=1"
@@ -77,7 +77,7 @@ def test_srun_makes_a_job_with_gpus(slurm: Programs, tmp_path: Path) -> None:
     assert slurm.run("srun --gpus=9 true", tmp_path).returncode == 1
 
 
-def test_qstat_tells_gpus_as_pbs_tells_them(pbs: Programs, tmp_path: Path) -> None:
+def test_qstat_shows_gpus_as_pbs_shows_them(pbs: Programs, tmp_path: Path) -> None:
     script = "#!/bin/sh\n#PBS -l select=1:ncpus=4:ngpus=2\ntrue\n"
     (tmp_path / "job.pbs").write_text(script)
     number = pbs.said("qsub.pbs -h job.pbs", tmp_path)

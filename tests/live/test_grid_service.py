@@ -280,7 +280,7 @@ def test_a_match_starts_nothing(pilot: Pilot) -> None:
     assert pilot.states(job) == ["new"]
 
 
-def test_the_use_of_ended_jobs_is_told(pilot: Pilot) -> None:
+def test_the_use_of_ended_jobs_is_reported(pilot: Pilot) -> None:
     job = pilot.create(grid(a=([], DATE)))
     pilot.start(job)
     pilot.becomes(job, "finished")
@@ -450,7 +450,7 @@ def test_a_new_job_gets_a_credential_later_and_one_that_runs_does_not(
     ],
     ids=["unknown", "no-proxy", "number", "no-hosts", "two", "key"],
 )
-def test_a_credential_that_cannot_be_used_is_refused_and_not_told(
+def test_a_credential_that_cannot_be_used_is_refused_and_not_reported(
     pilot: Pilot, given: dict[str, Any], status: int, words: str
 ) -> None:
     answer = pilot.ask("POST", "/jobs", {"definition": grid(a=([], DATE)), **given})

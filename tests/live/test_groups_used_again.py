@@ -109,7 +109,7 @@ def test_a_task_is_not_charged_for_the_memory_and_the_time_of_the_one_before(sce
     assert small.user_time + small.system_time < 0.3 * SLOWNESS
 
 
-def test_a_good_task_after_one_that_was_killed_for_memory_ends_well_and_the_next_kill_is_told(
+def test_a_good_task_after_one_that_was_killed_for_memory_ends_well_and_the_next_kill_is_reported(
     scene: Scene,
 ) -> None:
     open_job(scene, f"{TAKING} 300 0", REPORTS)

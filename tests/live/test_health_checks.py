@@ -51,7 +51,7 @@ def test_another_exit_code_tells_what_the_program_says_on_one_line(tmp_path: Pat
     assert checked(f"{program} 'a b'") == (False, "no disk on node red a b")
 
 
-def test_a_program_that_says_nothing_is_told_by_how_it_ended(tmp_path: Path) -> None:
+def test_a_program_that_says_nothing_is_reported_by_how_it_ended(tmp_path: Path) -> None:
     program = script(tmp_path, "exit 3")
     assert checked(program) == (False, f"the health check {program!r} ended with exit code 3")
     program = script(tmp_path, "kill -TERM $$")
@@ -108,7 +108,7 @@ def test_what_a_program_leaves_behind_with_its_output_open_holds_up_nothing(tmp_
     os.kill(int(noted.read_text()), signal.SIGKILL)
 
 
-def test_a_program_that_says_a_lot_is_read_to_its_end_and_the_beginning_is_told(tmp_path: Path) -> None:
+def test_a_program_that_says_a_lot_is_read_to_its_end_and_the_beginning_is_reported(tmp_path: Path) -> None:
     well, said = checked(script(tmp_path, "head -c 3000000 /dev/zero | tr '\\0' x; exit 1"))
     assert (well, said) == (False, "x" * MAX_CHECK_OUTPUT)
 

@@ -120,7 +120,7 @@ def test_a_file_is_signed_or_sent_as_it_is(peer: RealListener, key: Path, tmp_pa
         (("Query", "Job", "--key-file", "/nowhere/x"), "No such file"),
     ],
 )
-def test_wrong_usage_is_told(key: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_reported(key: Path, words: tuple[str, ...], said: str) -> None:
     done = hn_sss(*(str(key) if word == "KEY" else word for word in words))
     assert done.returncode == 2
     assert said in done.stderr

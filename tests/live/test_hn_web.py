@@ -101,7 +101,9 @@ def test_a_second_gateway_in_the_same_place_ends_at_once(cluster: OwnCluster) ->
         (["--login", "oidc", "--oidc-issuer", "http://evil.example", "--oidc-client", "x"], "openid-address"),
     ],
 )
-def test_options_that_cannot_be_are_told_in_a_sentence(tmp_path: Path, options: list[str], code: str) -> None:
+def test_options_that_cannot_be_are_shown_in_a_sentence(
+    tmp_path: Path, options: list[str], code: str
+) -> None:
     command = [
         sys.executable,
         "-P",
@@ -145,7 +147,7 @@ def test_a_console_without_a_head_says_so(tmp_path: Path) -> None:
         assert "The gateway has ended" in stopped.stdout
 
 
-def test_hn_up_tells_programs_the_process_and_the_directory_of_a_head_that_starts_or_ran_already(
+def test_hn_up_shows_programs_the_process_and_the_directory_of_a_head_that_starts_or_ran_already(
     tmp_path: Path,
 ) -> None:
     own = OwnCluster(tmp_path)

@@ -172,7 +172,7 @@ def test_a_prolog_that_fails_is_told_until_it_is_heard_and_nothing_runs(
     assert site.head.ready == []
 
 
-def test_what_failed_is_told_by_its_name_also_when_the_job_leaves_before_it_is_heard(site: Site) -> None:
+def test_what_failed_is_reported_by_its_name_also_when_the_job_leaves_before_it_is_heard(site: Site) -> None:
     prolog = site.hook("prolog", "exit 3")
     site.open("exit 5", prolog=prolog, epilog=site.hook("epilog", UNTIL_GO, "exit 4"))
     site.head.until(lambda: site.head.failed)

@@ -261,7 +261,7 @@ def test_a_standby_without_its_keys_makes_no_new_ones(head: RealHead, standby: P
     assert head.process.poll() is None
 
 
-def test_events_that_an_old_backup_has_not_are_kept_and_told(
+def test_events_that_an_old_backup_has_not_are_kept_and_reported(
     head: RealHead, standby: Path, tmp_path: Path
 ) -> None:
     assert hn("backup", str(tmp_path / "old"), state=head.state).returncode == 0

@@ -304,7 +304,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_a_disk_that_fills_up_while_a_file_comes_is_told_and_not_tried_again(
+def test_a_disk_that_fills_up_while_a_file_comes_is_reported_and_not_tried_again(
     tmp_path: Path, full_disk: Path
 ) -> None:
     (tmp_path / "storage").mkdir()

@@ -88,7 +88,7 @@ def test_snakemake_runs_a_workflow_and_polls_nothing(relay: RequestRelay, tmp_pa
 
 
 @needs("snakemake")
-def test_snakemake_tells_which_job_of_the_cluster_has_failed(door: dict[str, str], tmp_path: Path) -> None:
+def test_snakemake_shows_which_job_of_the_cluster_has_failed(door: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text('rule all:\n    output: "x"\n    shell: "exit 3"\n')
     printed = run(["-m", "snakemake", "--executor", "headnode", "--jobs", "1"], door, tmp_path, status=1)
     number = re.findall(r"Headnode job (\d+) is Failed", printed)

@@ -296,7 +296,7 @@ open(f"written-{os.getpid()}", "wb").write(bytes(3_000_000))
 """
 
 
-def test_the_result_of_a_task_tells_what_it_used_on_all_its_nodes(shared: Cluster, tmp_path: Path) -> None:
+def test_the_result_of_a_task_shows_what_it_used_on_all_its_nodes(shared: Cluster, tmp_path: Path) -> None:
     (tmp_path / "takes.py").write_text(TAKES)
     takes = f"{sys.executable} -I -S takes.py"
     script = f"""{OTHER}

@@ -45,7 +45,7 @@ def test_tasks_of_jobs_that_share_nodes_are_bound_and_others_as_the_cluster_says
         assert shown == (HERE[:1] if bound else HERE), (affinity, exclusive)
 
 
-def test_what_a_task_read_and_wrote_is_told_of_it_and_of_its_job(head: RealHead) -> None:
+def test_what_a_task_read_and_wrote_is_reported_it_and_of_its_job(head: RealHead) -> None:
     job = head.submit("head -c 2000000 /dev/zero > $HEADNODE_TASK.zeros; rm $HEADNODE_TASK.zeros")
     assert head.wait(job)["state"] == "Finished"
     task = head.task(job)
@@ -55,7 +55,7 @@ def test_what_a_task_read_and_wrote_is_told_of_it_and_of_its_job(head: RealHead)
     assert delivered["bytes_read"] == task["bytes_read"]
 
 
-def test_a_node_tells_what_its_system_keeps(head: RealHead) -> None:
+def test_a_node_shows_what_its_system_keeps(head: RealHead) -> None:
     node = head.ask("nodes")["nodes"][0]
     assert node["control_groups"] in ("v1", "v2", "none")
     assert node["machine_processors"] == HERE

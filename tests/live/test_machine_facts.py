@@ -10,7 +10,7 @@ from headnode.apps.agent.machine import facts_of_this_machine, read_options
 GIVEN = ["--head", "h", "--state", "s", "--name", "n1"]
 
 
-def test_a_machine_tells_its_disk_swap_architecture_and_system() -> None:
+def test_a_machine_shows_its_disk_swap_architecture_and_system() -> None:
     facts = facts_of_this_machine(read_options(GIVEN))
     with open("/proc/meminfo", encoding="ascii") as meminfo:  # noqa: PTH123
         sizes = {line.split()[0]: int(line.split()[1]) for line in meminfo}

@@ -11,7 +11,7 @@ from headnode.adapters.staging.new_files import made_files, note_brought
 NOTE = ".headnode-brought"
 
 
-def test_new_and_changed_files_are_told_from_those_that_were_brought(tmp_path: Path) -> None:
+def test_new_and_changed_files_are_distinguished_from_those_that_were_brought(tmp_path: Path) -> None:
     for name in ("same", "longer", "rewritten"):
         (tmp_path / name).write_text("x")
     note_brought(str(tmp_path))

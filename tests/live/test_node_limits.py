@@ -145,7 +145,7 @@ def test_a_cluster_that_does_not_enforce_estimates_kills_nobody(scene: Scene) ->
 
 
 @pytest.mark.parametrize("limit", [0, 200])
-def test_a_kill_that_is_not_for_want_of_memory_is_not_told_as_one(scene: Scene, limit: int) -> None:
+def test_a_kill_that_is_not_for_want_of_memory_is_not_reported_as_one(scene: Scene, limit: int) -> None:
     ended = run(scene, "kill -9 $$", process_memory=limit or None)
     assert (ended.signal, ended.message) == (9, "")
 
@@ -307,7 +307,7 @@ open("written", "wb").write(bytes(5_000_000))
 """
 
 
-def test_what_launches_used_is_told_together_when_their_task_is_over(scene: Scene) -> None:
+def test_what_launches_used_is_reported_together_when_their_task_is_over(scene: Scene) -> None:
     submit(scene, "true", process_memory=1000)
     for number in "ab":
         launch(scene, python(scene, "busy.py", BUSY), number)
@@ -377,7 +377,7 @@ def test_what_escaped_counts_processor_time_and_what_it_read_and_wrote(scene: Sc
     assert ended.usage.bytes_read > 10_000
 
 
-def test_what_children_of_a_task_read_and_wrote_is_told(scene: Scene) -> None:
+def test_what_children_of_a_task_read_and_wrote_is_reported(scene: Scene) -> None:
     lasting = "sleep 0.3"  # the counters of a process that has ended before they are opened belong to root
     ended = run(scene, f"head -c 3000000 /dev/zero > zeros; cat zeros | wc -c; {lasting}")
     assert 6_000_000 < ended.usage.bytes_written < 7_000_000
@@ -385,7 +385,7 @@ def test_what_children_of_a_task_read_and_wrote_is_told(scene: Scene) -> None:
 
 
 @pytest.mark.skipif(not ROOT, reason="what a dead process has read is told to root only")
-def test_what_a_process_used_that_dies_with_its_task_is_told_too(grouped: Scene) -> None:
+def test_what_a_process_used_that_dies_with_its_task_is_reported_too(grouped: Scene) -> None:
     """The task ends when it sees that another closes its files, and that is when the other dies."""
     pipe = "pipe.$HEADNODE_TASK"
     command = f"mkfifo {pipe}; head -c 2000000 /dev/zero > /dev/null 3> {pipe} & read nothing < {pipe}"
@@ -395,7 +395,7 @@ def test_what_a_process_used_that_dies_with_its_task_is_told_too(grouped: Scene)
     assert min(grouped.head.result(1, instance).usage.bytes_read for instance in instances) > 2_000_000
 
 
-def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
+def test_memory_of_many_processes_is_reported_together(scene: Scene) -> None:
     for attempt, seconds in enumerate((1.8, 8, 30, 120), 1):  # looks are rare where they cost much
         submit(scene, f"{takes(scene, 60, seconds)} & {takes(scene, 60, seconds)} & wait")
         scene.head.run(1, (attempt, 1))
@@ -408,7 +408,7 @@ def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
 
 
 @with_groups
-def test_a_group_tells_the_peak_of_a_task_that_is_over_at_once(grouped: Scene) -> None:
+def test_a_group_shows_the_peak_of_a_task_that_is_over_at_once(grouped: Scene) -> None:
     submit(grouped, "/bin/true", takes(grouped, 90, 0.0), process_memory=1000)
     for task in (1, 2):
         grouped.head.run(task, (1, 1))

@@ -12,7 +12,7 @@ def texts(cluster: Cluster) -> list[str]:
     return [entry["text"] for entry in cluster.ask("node_history", node="red")["history"]]
 
 
-def test_what_becomes_of_a_node_is_told_in_its_history_on_its_page_and_in_its_log(tmp_path: Path) -> None:
+def test_what_becomes_of_a_node_is_reported_in_its_history_on_its_page_and_in_its_log(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"

@@ -100,7 +100,7 @@ def waiting(head: RealHead) -> int:
     return count
 
 
-def test_mail_tells_that_a_job_has_started_and_how_it_ended(head: RealHead) -> None:
+def test_mail_shows_that_a_job_has_started_and_how_it_ended(head: RealHead) -> None:
     post = Post()
     with open_post(post) as server:
         head.ask("set_parameters", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
@@ -186,7 +186,7 @@ def failed_parts(head: RealHead) -> list[str]:
     return list(head.ask("cluster")["cluster"]["failed_parts"])
 
 
-def test_a_hook_whose_answer_is_no_http_is_a_problem_that_is_told(head: RealHead) -> None:
+def test_a_hook_whose_answer_is_no_http_is_a_problem_that_is_reported(head: RealHead) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         root = f"http://127.0.0.1:{door.getsockname()[1]}/"
 
@@ -313,7 +313,7 @@ def test_a_notice_survives_the_head_and_is_brought_by_the_next_one(tmp_path: Pat
     assert [letter["Subject"].endswith(f"job {job} is finished") for letter in post.letters] == [True]
 
 
-def test_what_ended_while_nothing_could_be_noted_is_told_after_the_restart(tmp_path: Path) -> None:
+def test_what_ended_while_nothing_could_be_noted_is_reported_after_the_restart(tmp_path: Path) -> None:
     post = Post()
     with real_head(tmp_path) as head, open_post(post) as server:
         head.ask("set_parameters", values={"EmailSmtpServer": server})

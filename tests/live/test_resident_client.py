@@ -353,7 +353,7 @@ def test_a_command_whose_launcher_is_killed_ends(launched: Launched, head: RealH
         until(lambda: len(launched.residents()) <= 2, "its process has ended too")
 
 
-def test_what_the_kernel_tells_late_of_a_request_kills_no_command(launched: Launched) -> None:
+def test_what_the_kernel_shows_late_of_a_request_kills_no_command(launched: Launched) -> None:
     """The signal of a request that was read already looks like that of more bytes behind it."""
     launched.warm()
     (name,) = launched.names()
@@ -414,7 +414,7 @@ def test_closed_streams_and_a_removed_directory_are_as_in_plain_python(
 
 
 @pytest.mark.parametrize("switch", ["0", IDLE])
-def test_output_that_cannot_be_written_is_told_in_one_line(
+def test_output_that_cannot_be_written_is_reported_in_one_line(
     launched: Launched, head: RealHead, switch: str
 ) -> None:
     state = {"HEADNODE_STATE": str(head.state), "HEADNODE_RESIDENT_CLIENT": switch}

@@ -272,7 +272,7 @@ def test_steps_of_a_salloc_inside_of_a_job_are_those_of_its_own_allocation(
     assert (tmp_path / "inner").read_text() == (tmp_path / "step").read_text() != ""
 
 
-def test_the_end_of_the_time_is_told_and_the_allocation_revoked(slurm: Programs, tmp_path: Path) -> None:
+def test_the_end_of_the_time_is_reported_and_the_allocation_revoked(slurm: Programs, tmp_path: Path) -> None:
     held = begun(slurm, tmp_path, "-J", "short", "-t", "1", "-K", "sleep", "300")
     _, err = held.communicate(timeout=3 * PATIENCE)
     job = err.split()[4]

@@ -207,7 +207,7 @@ def test_a_child_that_comes_after_the_good_end_of_its_parent_starts(agent: Agent
     assert [record[4][0] for record in agent.ended(1)] == ["exited"]
 
 
-def test_the_start_of_a_child_is_told_after_the_end_of_its_parent(agent: Agent) -> None:
+def test_the_start_of_a_child_is_reported_after_the_end_of_its_parent(agent: Agent) -> None:
     assert agent.receive()[0] == "hello"
     told: list[tuple[str, int]] = []
     for parent in range(1, 40, 2):

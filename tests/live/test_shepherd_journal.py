@@ -30,7 +30,7 @@ def write(path: Path) -> Writer:
     return writer
 
 
-def test_a_journal_tells_what_waits_what_runs_and_what_is_over(tmp_path: Path) -> None:
+def test_a_journal_shows_what_waits_what_runs_and_what_is_over(tmp_path: Path) -> None:
     writer = write(tmp_path / "j")
     story = job_journal.read(tmp_path / "j")
     assert story == job_journal.JournalContent(
@@ -42,7 +42,7 @@ def test_a_journal_tells_what_waits_what_runs_and_what_is_over(tmp_path: Path) -
     assert after.ended == {}
 
 
-def test_cut_anywhere_it_tells_what_its_whole_lines_say(tmp_path: Path) -> None:
+def test_cut_anywhere_it_shows_what_its_whole_lines_say(tmp_path: Path) -> None:
     write(tmp_path / "j")
     whole = (tmp_path / "j").read_bytes()
     first = whole.index(b"\n") + 1

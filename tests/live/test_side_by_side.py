@@ -14,7 +14,7 @@ def test_each_share_is_done_by_a_process_of_its_own_and_none_is_left() -> None:
     assert not _children()
 
 
-def test_a_killed_process_is_told_by_none_and_no_other_is_left() -> None:
+def test_a_killed_process_is_reported_by_none_and_no_other_is_left() -> None:
     def work(share: int) -> int:
         if share == 1:
             os.kill(os.getpid(), signal.SIGKILL)

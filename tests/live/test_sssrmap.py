@@ -90,7 +90,7 @@ def test_a_script_travels_with_its_job(head: RealHead, peer: RealListener) -> No
     assert head.output(number) == "from a file\n"
 
 
-def test_what_a_job_asks_for_and_does_not_get_is_told(peer: RealListener) -> None:
+def test_what_a_job_asks_for_and_does_not_get_is_reported(peer: RealListener) -> None:
     answer = peer.ask("Create", "Job", job(f"{SLEEP}<Checkpointable>true</Checkpointable>"))
     assert (answer.status.word, code(answer)) == ("Warning", "126")
     assert "Checkpointable" in answer.status.message
@@ -114,7 +114,7 @@ def test_the_poll_of_a_scheduler_has_the_jobs_that_are_not_over(head: RealHead, 
     canceled(peer, runs)
 
 
-def test_properties_that_only_the_description_has_are_told(peer: RealListener) -> None:
+def test_properties_that_only_the_description_has_are_reported(peer: RealListener) -> None:
     number = submitted(peer)
     where = f'<Where name="{{}}">{number}</Where>'
     asked = '<Get name="Executable"></Get><Get name="Requested/Processors"></Get>'
@@ -247,7 +247,7 @@ def test_a_job_group_is_submitted_told_and_canceled(peer: RealListener) -> None:
 # ---------------------------------------------------------------- other objects
 
 
-def test_nodes_are_told_with_the_structure_that_was_asked_for(head: RealHead, peer: RealListener) -> None:
+def test_nodes_are_reported_with_the_structure_that_was_asked_for(head: RealHead, peer: RealListener) -> None:
     (node,) = head.ask("nodes")["nodes"]
     paths = ("NodeId", "NodeState", "Configured/Processors", "Configured/Memory", "Available/Memory")
     gets = "".join(f'<Get name="{path}"></Get>' for path in paths)
@@ -267,7 +267,7 @@ def test_nodes_are_told_with_the_structure_that_was_asked_for(head: RealHead, pe
         ("Account", "<AccountId>chemistry</AccountId>"),
     ],
 )
-def test_queues_users_and_projects_are_told(peer: RealListener, kind: str, known: str) -> None:
+def test_queues_users_and_projects_are_reported(peer: RealListener, kind: str, known: str) -> None:
     number = submitted(peer, f"{SLEEP}<ProjectId>chemistry</ProjectId>")
     assert any(known in one for one in rows(peer.ask("Query", kind)))
     assert code(peer.ask("Query", kind, '<Get name="Nothing"></Get>')) == "316"
@@ -505,7 +505,7 @@ def test_a_wrong_request_has_the_code_of_its_fault(
     assert code(peer.ask(action, kind, inside)) == expected
 
 
-def test_a_head_that_is_away_is_told_and_found_again(head: RealHead, peer: RealListener) -> None:
+def test_a_head_that_is_away_is_reported_and_found_again(head: RealHead, peer: RealListener) -> None:
     head.kill()
     assert code(peer.ask("Query", "Queue")) == "730"
     head.start_again()

@@ -91,7 +91,7 @@ def test_a_program_that_ignores_the_soft_limit_is_killed_at_the_hard_one_by_name
 
 
 @pytest.mark.parametrize(("seconds", "named"), [(2.0, True), (1.63, True), (1.0, False)])
-def test_a_kill_at_the_hard_limit_is_named_though_the_system_tells_of_less_time_than_it_counts(
+def test_a_kill_at_the_hard_limit_is_named_though_the_system_reports_less_time_than_it_counts(
     seconds: float, named: bool
 ) -> None:
     """On a virtual machine that shares its processors, 1.63 s were told of who was killed after two."""

@@ -380,7 +380,7 @@ def test_a_credential_is_used_for_its_hosts_and_for_no_redirect_to_others(
         ('hosts = []\ntokken = "s"\n', 0o600, "unknown key 'tokken'"),
     ],
 )
-def test_a_credential_that_cannot_be_used_is_never_told(
+def test_a_credential_that_cannot_be_used_is_never_reported(
     storage: FaultyStorage, scratch: Path, text: str, mode: int, words: str
 ) -> None:
     credential(scratch, text, mode)

@@ -42,7 +42,7 @@ def lines_of(client: httpx.Client, **fields: Any) -> list[dict[str, Any]]:
         return [json.loads(line) for line in answer.iter_lines() if line]
 
 
-def test_a_command_runs_on_every_node_and_its_end_is_told(client: httpx.Client, head: RealHead) -> None:
+def test_a_command_runs_on_every_node_and_its_end_is_reported(client: httpx.Client, head: RealHead) -> None:
     lines = lines_of(client, command="printf %s $CCP_NODE_NAME; echo oops >&2; exit 3")
     nodes = [node["name"] for node in head.ask("nodes")["nodes"]]
     assert sorted(lines[0]["nodes"]) == sorted(nodes)

@@ -108,7 +108,7 @@ def test_every_state_of_a_node_has_its_words(state: NodeState) -> None:
     assert people == ("–" if state is NodeState.REMOVED else node_state(ClusterState(), record, Instant(0)))
 
 
-def test_every_priority_that_has_a_name_is_told_with_its_number() -> None:
+def test_every_priority_that_has_a_name_is_reported_with_its_number() -> None:
     page = (DOCS / "users.md").read_text()
     assert [name for name, number in ANCHORS.items() if f"`{name}` {number}" not in page] == []
 

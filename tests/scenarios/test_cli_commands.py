@@ -184,7 +184,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "submit", "\udcff"], 2, "hn: argument '\\xff' is not UTF-8; "),
     ],
 )
-def test_wrong_usage_is_told_with_the_way_out(
+def test_wrong_usage_is_reported_with_the_way_out(
     tmp_path: Path, words: list[str], status: int, error: str
 ) -> None:
     said = hn(*words, state=tmp_path)
@@ -229,7 +229,7 @@ def test_the_head_can_be_named_in_every_way(tmp_path: Path) -> None:
             assert hn(*words, state=tmp_path).returncode == 0, words
 
 
-def test_a_refusal_is_told_and_each_of_many_is_tried(tmp_path: Path) -> None:
+def test_a_refusal_is_reported_and_each_of_many_is_tried(tmp_path: Path) -> None:
     def cancel(request: dict[str, Any]) -> dict[str, Any] | bytes:
         return REFUSED if request["job"] == 12 else {"job": request["job"], "state": "canceled"}
 
@@ -251,7 +251,7 @@ def test_bad_input_found_by_the_head_is_status_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"not json", b"[]", b'"\xff"', None])
-def test_a_head_that_breaks_off_or_talks_nonsense_is_told_as_lost(
+def test_a_head_that_breaks_off_or_talks_nonsense_is_reported_as_lost(
     tmp_path: Path, answer: bytes | None
 ) -> None:
     with ScriptedHead(tmp_path, {"jobs": answer}):
@@ -298,7 +298,7 @@ def test_a_list_goes_back_by_a_span_of_time(tmp_path: Path) -> None:
     assert began <= head.asked[0]["since"] + 3600 <= ended
 
 
-def test_the_version_is_told_by_the_option_as_by_the_command(tmp_path: Path) -> None:
+def test_the_version_is_reported_by_the_option_as_by_the_command(tmp_path: Path) -> None:
     told = [hn(word, state=tmp_path).stdout for word in ("--version", "version")]
     assert told[0] == told[1] == f"headnode {headnode.__version__}\n"
 
@@ -755,7 +755,7 @@ def test_who_names_a_job_where_a_task_is_wanted_is_shown_how_its_first_is_writte
     assert "for example 39.1" in hn("task", "view", "39", state=tmp_path).stderr
 
 
-def test_a_filter_that_answers_changed_and_changed_nothing_is_told_of(tmp_path: Path) -> None:
+def test_a_filter_that_answers_changed_and_changed_nothing_is_reported(tmp_path: Path) -> None:
     job_file = tmp_path / "job.xml"
     job_file.write_text(JOB_FILE)
     told = {"filter": "f", "kind": "submission", "text": "exit code 1: Error", "seconds": 0.1, "exit_code": 1}

@@ -109,7 +109,7 @@ def test_a_group_means_the_jobs_that_came_last_under_its_name(state: Path, job_f
     assert not set(first) & set(second)
 
 
-def test_a_dry_run_tells_of_every_job_of_the_file_and_submits_none(state: Path, job_file: Path) -> None:
+def test_a_dry_run_reports_every_job_of_the_file_and_submits_none(state: Path, job_file: Path) -> None:
     job_file.write_text(GROUP.replace("GROUP", "dry").replace("FIRST", "/bin/true"))
     said = hn("job", "submit", "--dry-run", str(job_file), state=state)
     assert said.returncode == 0, said.stderr

@@ -80,7 +80,7 @@ def test_every_language_is_converted_into_every_other(
     assert (json.loads(again.stdout)["dialect"], again.returncode) == (to, 0)
 
 
-def test_a_conversion_tells_what_is_lost_first_and_writes_it_as_json(
+def test_a_conversion_shows_what_is_lost_first_and_writes_it_as_json(
     tmp_path: Path, job_file: Callable[[str], Path]
 ) -> None:
     path = job_file('name = "j"\nproject = "p"\npriority = "Highest"\ncommand = "sort x | uniq"\n')
@@ -256,7 +256,7 @@ def test_values_are_put_in_for_the_names_of_a_grid_file(state: Path, tmp_path: P
     assert "only grid job files" in hn("job", "submit", *sets, str(other), state=state).stderr
 
 
-def test_a_job_file_is_told_from_a_program(state: Path, tmp_path: Path) -> None:
+def test_a_job_file_is_distinguished_from_a_program(state: Path, tmp_path: Path) -> None:
     program = tmp_path / "run.js"
     program.write_text("#!/bin/sh\necho ran\n")
     program.chmod(0o755)

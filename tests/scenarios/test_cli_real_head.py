@@ -164,7 +164,7 @@ def test_a_job_that_waits_is_explained_and_can_be_changed_and_canceled(run: Hn) 
     assert run("job", "wait", str(waiting)).returncode == 0
 
 
-def test_a_dry_run_tells_what_would_be_and_leaves_nothing(run: Hn, tmp_path: Path) -> None:
+def test_a_dry_run_shows_what_would_be_and_leaves_nothing(run: Hn, tmp_path: Path) -> None:
     journal = document(run, "cluster", "view")["journal"]["events"]
     jobs = run("job", "list", "/state:*", "/all", "--quiet").stdout
     good = run("job", "submit", "--dry-run", "/jobname:try", "/numprocessors:2", "true")

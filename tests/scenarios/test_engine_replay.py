@@ -142,7 +142,7 @@ def test_a_policy_that_never_starts_a_job_is_refused_with_its_number() -> None:
         EngineReplay(workload, pool(1), "idle", {"idle": idle}).run()
 
 
-def test_progress_is_told_while_jobs_come() -> None:
+def test_progress_is_reported_while_jobs_come() -> None:
     told: list[int] = []
     jobs = 2 * STEP + 1
     workload = Workload(range(jobs), range(jobs), [1] * jobs, [1] * jobs, [1] * jobs)

@@ -215,7 +215,7 @@ async def states(scene: Scene, job: int, **fields: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("limit", [1, 1000])
-def test_the_states_of_a_job_and_its_tasks_are_told_with_time_and_reason(tmp_path: Path, limit: int) -> None:
+def test_the_states_of_a_job_and_its_tasks_are_shown_with_time_and_reason(tmp_path: Path, limit: int) -> None:
     async def story(scene: Scene) -> None:
         other = await submit(scene)
         job = await submit(scene)
@@ -238,7 +238,7 @@ def test_the_states_of_a_job_and_its_tasks_are_told_with_time_and_reason(tmp_pat
     run(tmp_path, story)
 
 
-def test_the_states_of_tasks_that_never_started_are_told_in_spans(tmp_path: Path) -> None:
+def test_the_states_of_tasks_that_never_started_are_reported_in_spans(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         sweep = {"command": "x", "parametric": "1-4"}
         job = int((await call(scene.context, OWNER, "create_job", tasks=[sweep]))["job"])

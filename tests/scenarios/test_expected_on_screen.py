@@ -33,7 +33,7 @@ def scores(**fields: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_list_of_queued_jobs_tells_when_each_should_start(tmp_path: Path) -> None:
+def test_a_list_of_queued_jobs_shows_when_each_should_start(tmp_path: Path) -> None:
     jobs = [job(2, expected=EXPECTED), job(1, "Running", expected=None)]
     with ScriptedHead(tmp_path, {"jobs": {"jobs": jobs, "more": None, "total": 2}}):
         shown = hn("job", "list", "/format:list", state=tmp_path).stdout
@@ -44,7 +44,7 @@ def test_a_list_of_queued_jobs_tells_when_each_should_start(tmp_path: Path) -> N
         assert json.loads(hn("job", "list", "--json", state=tmp_path).stdout)[0]["expected"] == EXPECTED
 
 
-def test_a_view_of_a_queued_job_tells_what_is_likely_and_what_is_promised(tmp_path: Path) -> None:
+def test_a_view_of_a_queued_job_shows_what_is_likely_and_what_is_promised(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"job": {"job": job(2, expected=EXPECTED)}}):
         shown = hn("job", "view", "2", state=tmp_path).stdout
     assert "Expected Start          : 2023-11-14T22:23:20+00:00\n" in shown
@@ -59,7 +59,7 @@ def test_what_nobody_can_say_is_left_out(tmp_path: Path) -> None:
     assert ("Expected Start" in shown, "Expected By" in shown, "Promised" in shown) == (True, False, False)
 
 
-def test_how_often_predictions_held_is_told_by_predicted_wait(tmp_path: Path) -> None:
+def test_how_often_predictions_held_is_reported_by_predicted_wait(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"predictions": scores()}) as head:
         said = hn("cluster", "view", "--predictions", "--days", "7", state=tmp_path)
     assert said.stdout.splitlines()[:5] == [

@@ -140,7 +140,7 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_size_that_tasks_ask_for_themselves_is_told_as_another_submission(tmp_path: Path) -> None:
+def test_a_size_that_tasks_ask_for_themselves_is_reported_as_another_submission(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await submitted(peer, "1")
@@ -251,7 +251,7 @@ def test_a_job_behind_others_that_is_not_submitted_yet_is_told_when_it_would_sta
     run(tmp_path, story)
 
 
-def test_a_dry_run_of_a_job_that_was_made_tells_what_submitting_it_would_do(tmp_path: Path) -> None:
+def test_a_dry_run_of_a_job_that_was_made_shows_what_submitting_it_would_do(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             draft = (await peer.done(verb="create_job", terms={"numprocessors": "1"}))["job"]

@@ -252,7 +252,7 @@ def fails(_view: View) -> dict[JobId, SortKey]:
         (fails, "RuntimeError: no shares today"),
     ],
 )
-def test_the_default_policy_plans_when_an_order_fails_and_the_failure_is_told(
+def test_the_default_policy_plans_when_an_order_fails_and_the_failure_is_reported(
     order: Callable[[View], Mapping[JobId, SortKey]], told: str
 ) -> None:
     cluster = Cluster(1, OrderedPolicy(order, POLICIES["fcfs"]))

@@ -104,7 +104,7 @@ def test_processors_of_a_gpu_are_refused_without_gpus_and_changed_as_long_as_the
     on_a_gpu_node(tmp_path, story)
 
 
-def test_a_changed_batch_script_tells_its_program_what_it_asks_for_now(tmp_path: Path) -> None:
+def test_a_changed_batch_script_shows_its_program_what_it_asks_for_now(tmp_path: Path) -> None:
     async def story(peer: Peer) -> None:
         script = "#!/bin/sh\n#SBATCH --gpus=1 --cpus-per-gpu=2 -J one\ntrue\n"
         request = {"jobfile": script, "dialect": "slurm", "script": ["job.sh"], "environment": {}}

@@ -59,7 +59,7 @@ def test_the_script_of_the_page_prints_what_the_page_says(state: Path, tmp_path:
 
 
 @pytest.mark.parametrize(("parameter", "sentence"), [("CCS", "Job queued"), ("", "Created job")])
-def test_a_parameter_chooses_whose_sentence_tells_of_a_new_job(
+def test_a_parameter_chooses_whose_sentence_reports_a_new_job(
     state: Path, tmp_path: Path, parameter: str, sentence: str
 ) -> None:
     assert hn("cluster", "params", f"CommandSentences={parameter}", state=state).returncode == 0

@@ -72,7 +72,7 @@ def test_a_page_looks_at_so_many_jobs_and_says_where_the_next_one_begins(
     run(tmp_path, story)
 
 
-def test_a_list_tells_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> None:
+def test_a_list_shows_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await made(peer, "x" * 1000)

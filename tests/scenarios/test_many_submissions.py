@@ -60,7 +60,7 @@ def test_each_gets_the_refusal_that_it_would_get_alone(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_all_or_none_makes_none_and_tells_the_first_refusal(tmp_path: Path) -> None:
+def test_all_or_none_makes_none_and_shows_the_first_refusal(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         for bad, path in ((WRONG_TERM, ("tasks", 0)), (HIGH, ("priority",)), (TOO_LARGE, ())):
             with pytest.raises((BadRequest, NotAllowed), match="submission 2 of 3") as no:

@@ -153,7 +153,7 @@ class Fragile:
             raise
 
 
-def test_work_that_fails_ends_or_is_cancelled_by_what_it_waits_for_begins_again_and_is_told_of() -> None:
+def test_work_that_fails_ends_or_is_cancelled_by_what_it_waits_for_begins_again_and_is_reported() -> None:
     async def scene() -> None:
         failed: dict[str, str] = {}
         work, other = Fragile(KeyError("x"), asyncio.CancelledError(), None), Fragile()

@@ -126,7 +126,7 @@ def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) 
     assert asked[1:3] == [(1, 1), (4, 500)]  # the second alone, and what is new
 
 
-def test_what_has_not_begun_is_told_and_not_taken_for_no_output(tmp_path: Path) -> None:
+def test_what_has_not_begun_is_reported_and_not_taken_for_no_output(tmp_path: Path) -> None:
     script = {"tasks": {"tasks": [task(1)], "more": None}, "job": {"job": job(12, "Queued")}}
     with ScriptedHead(tmp_path, script):
         said = hn("task", "output", "12", state=tmp_path)

@@ -242,7 +242,7 @@ def promises_a_ghost(view: View) -> Plan:
         (takes_a_node_away, "TypeError"),
     ],
 )
-def test_where_a_plug_in_fails_the_default_policy_plans_and_it_is_told(
+def test_where_a_plug_in_fails_the_default_policy_plans_and_it_is_reported(
     policy: Callable[[View], Plan], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = House(strange=policy)
@@ -253,7 +253,7 @@ def test_where_a_plug_in_fails_the_default_policy_plans_and_it_is_told(
     assert any("strange" in record.message and told in record.message for record in caplog.records)
 
 
-def test_failures_are_told_once_a_minute_until_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_reported_once_a_minute_until_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
     fails = [True]
 
     def sometimes(view: View) -> Plan:
@@ -270,7 +270,7 @@ def test_failures_are_told_once_a_minute_until_it_works_again(caplog: pytest.Log
     assert house.roster.trouble("moody") == ""
 
 
-def test_a_policy_that_was_uninstalled_is_made_up_for_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_policy_that_was_uninstalled_is_made_up_for_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
     house.choose("night-shift")
     assert house.submit() is JobState.RUNNING

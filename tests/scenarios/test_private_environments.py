@@ -60,7 +60,7 @@ async def everything_about(peer: Peer, job: int, verb: str) -> list[dict[str, An
 
 @pytest.mark.parametrize("submit", [True, False], ids=["submitted", "configuring"])
 @pytest.mark.parametrize("by", [OTHER, OPERATOR], ids=lambda user: user.name)
-def test_no_verb_tells_others_a_value_of_an_environment(tmp_path: Path, by: User, submit: bool) -> None:
+def test_no_verb_shows_others_a_value_of_an_environment(tmp_path: Path, by: User, submit: bool) -> None:
     async def story(scene: Scene) -> None:
         job = await secret_job(scene, submit=submit)
         async with asking(scene, by) as peer:

@@ -112,7 +112,7 @@ ODD = (
 )
 
 
-def test_what_is_odd_in_a_log_is_counted_and_told(tmp_path: Path) -> None:
+def test_what_is_odd_in_a_log_is_counted_and_reported(tmp_path: Path) -> None:
     log, starts = tmp_path / "odd.swf", tmp_path / "starts.csv"
     part = line(9, 100, 5, 1, 1, 5).split()
     part[10] = "3"
@@ -183,7 +183,7 @@ def test_fractions_of_seconds_are_kept(tmp_path: Path) -> None:
         (log_text(), ("other.swf",), "one job log must be named"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_way_out(
+def test_what_is_wrong_is_reported_with_the_way_out(
     tmp_path: Path, text: str, words: tuple[str, ...], complaint: str
 ) -> None:
     log = tmp_path / "wrong.swf"
@@ -193,7 +193,7 @@ def test_what_is_wrong_is_told_with_the_way_out(
     assert (said.stdout, said.returncode) == ("", 2)
 
 
-def test_files_that_cannot_be_read_are_told(log: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_reported(log: Path, tmp_path: Path) -> None:
     assert "cannot be read: No such file or directory" in run(tmp_path / "none").stderr
     assert "cannot be read: Is a directory" in run(tmp_path).stderr
     for pack in (gzip.compress, lzma.compress):

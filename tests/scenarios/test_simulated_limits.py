@@ -89,7 +89,7 @@ def test_one_job_starts_later_for_a_limit_and_another_earlier(
         assert after.starts == starts
 
 
-def test_a_log_tells_which_users_and_projects_waited_for_limits_and_how_long(tmp_path: Path) -> None:
+def test_a_log_shows_which_users_and_projects_waited_for_limits_and_how_long(tmp_path: Path) -> None:
     jobs = (*CROWDED, (20, 30, 2, 1, 6))
     _, users, both = compared(
         tmp_path, jobs, f"easy+{TWO}", f"easy+{TWO}+ProjectLimits=group6:jobs=1,processors=4"
@@ -104,13 +104,15 @@ def test_a_log_tells_which_users_and_projects_waited_for_limits_and_how_long(tmp
     assert limited(both).seconds == [0, 100, 0, 180]
 
 
-def test_a_log_tells_which_groups_waited_for_limits(tmp_path: Path) -> None:
+def test_a_log_shows_which_groups_waited_for_limits(tmp_path: Path) -> None:
     _, outcome = compared(tmp_path, CROWDED, "easy+GroupLimits=group5:jobs=1;group6:jobs=9")
     assert limited(outcome).seconds == [0, 100, 0]
     assert [tuple(each) for each in limited(outcome).owners] == [("group", "group5", 1, 100, 100)]
 
 
-def test_a_group_that_the_log_does_not_have_is_told_by_the_parameter_that_names_it(tmp_path: Path) -> None:
+def test_a_group_that_the_log_does_not_have_is_shown_by_the_parameter_that_names_it(
+    tmp_path: Path,
+) -> None:
     log = write_log(tmp_path / "log.swf", CROWDED)
     variant = "easy+GroupLimits=group8:jobs=1+UserLimits=@group9:jobs=1"
     notes = simulate(log, ["easy", variant], ReplaySetup()).notes

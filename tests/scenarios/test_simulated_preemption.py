@@ -314,7 +314,7 @@ def test_predictions_do_not_pass_over_what_was_set(log: Path, scene: ReplaySetup
     assert refused.value.code == "predictions"
 
 
-def test_the_report_tells_what_was_stopped_and_draws_no_bars_of_jobs_that_change_size(
+def test_the_report_shows_what_was_stopped_and_draws_no_bars_of_jobs_that_change_size(
     log: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("plotly")

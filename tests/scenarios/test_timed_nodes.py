@@ -44,7 +44,7 @@ def test_each_attempt_is_over_once_at_its_time() -> None:
     assert made.starts == {1: 0}
 
 
-def test_what_ends_together_is_told_in_the_order_of_the_starts() -> None:
+def test_what_ends_together_is_reported_in_the_order_of_the_starts() -> None:
     first, second = started(3, 5.0), started(2, 5.0)
     made = nodes(*started(1, 0.0), first[0], second[0], second[1], first[1])  # dispatched the other way round
     assert [job for job, _, _, _ in told(made, 10)] == [1, 3, 2]

@@ -19,7 +19,7 @@ def said(answer: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("counted", [None, "mesher:2", "solver:2,mesher:1"])
-def test_a_licence_that_is_not_counted_is_told_of_at_submission(tmp_path: Path, counted: str | None) -> None:
+def test_a_licence_that_is_not_counted_is_reported_at_submission(tmp_path: Path, counted: str | None) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, ADMINISTRATOR) as peer:
             if counted is not None:
@@ -56,7 +56,7 @@ def test_a_job_file_of_another_user_can_be_submitted_as_ones_own(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_check_tells_what_only_the_cluster_knows(tmp_path: Path) -> None:
+def test_check_shows_what_only_the_cluster_knows(tmp_path: Path) -> None:
     (tmp_path / "job.xml").write_text(JOB.replace("<Job ", '<Job User="DOM\\ada" '))
     command = [sys.executable, "-m", "headnode.apps.cli", "check", "--json", str(tmp_path / "job.xml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

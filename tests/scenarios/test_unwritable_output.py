@@ -46,7 +46,7 @@ def test_the_process_ends_with_status_1_and_one_line(words: str) -> None:
     assert done.stderr.startswith(f"hn: {UNWRITABLE}")
 
 
-def test_a_closed_standard_output_is_told_too() -> None:
+def test_a_closed_standard_output_is_reported_too() -> None:
     done = shell('"$@" --help >&-')
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
     assert done.stderr.startswith("hn: standard output cannot be written: it is closed;")

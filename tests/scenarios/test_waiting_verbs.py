@@ -99,7 +99,7 @@ def test_a_held_job_names_each_hold_and_who_set_it(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_dry_run_tells_of_holds_and_of_the_deadline(tmp_path: Path) -> None:
+def test_a_dry_run_reports_holds_and_of_the_deadline(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             described = {

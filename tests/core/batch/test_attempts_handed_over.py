@@ -314,7 +314,7 @@ def test_an_attempt_is_held_and_released_once_where_it_waits() -> None:
     assert acts(table, 8) == []  # too late
 
 
-def test_a_change_that_fails_is_tried_again_some_times_and_the_reason_is_told() -> None:
+def test_a_change_that_fails_is_tried_again_some_times_and_the_reason_is_reported() -> None:
     table = table_with(job="7")
     table.change(KEY, held=False, limit=60)
     tries = [now for now in range(0, 200, 5) if acts(table, now, done=False)]

@@ -57,7 +57,7 @@ def test_the_exit_file_has_the_exit_code(tmp_path: Path, code: int) -> None:
     assert (tmp_path / OUTPUT).read_text() == "said\nwrong\n"
 
 
-def test_a_program_that_a_signal_ends_is_told_of_as_such(tmp_path: Path) -> None:
+def test_a_program_that_a_signal_ends_is_reported_as_such(tmp_path: Path) -> None:
     run(script_in(tmp_path, "/bin/sh", "-c", "kill -9 $$"))
     assert report(tmp_path).signal == signal.SIGKILL
 
@@ -117,7 +117,7 @@ def test_streams_and_scripts_of_the_job_are_used(tmp_path: Path) -> None:
     assert (tmp_path / "err").read_text() == "e\n"
 
 
-def test_a_directory_that_is_not_there_is_a_failure_that_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_there_is_a_failure_that_is_reported(tmp_path: Path) -> None:
     path = script_in(tmp_path, "true")
     path.write_text(path.read_text().replace(f"cd {tmp_path} ", "cd /nowhere/at/all "))
     assert run(path) == report(tmp_path).code == 98

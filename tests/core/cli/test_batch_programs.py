@@ -380,7 +380,7 @@ def test_a_job_that_waits_for_a_date_is_expected_then() -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
-def test_the_time_of_day_of_a_user_is_told_with_its_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_day_of_a_user_is_shown_with_its_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:

@@ -108,7 +108,7 @@ def test_a_waiting_job_is_explained_in_full() -> None:
     )
 
 
-def test_what_lets_a_job_start_sooner_is_told_with_when() -> None:
+def test_what_lets_a_job_start_sooner_is_reported_with_when() -> None:
     explanation = told(
         searched=True,
         changes=[
@@ -128,7 +128,7 @@ def test_it_is_said_when_nothing_helps_and_when_that_is_not_known() -> None:
     assert "It would start now\n  - so\n  - the search reached its limit" in some
 
 
-def test_a_dry_run_tells_where_the_job_would_start() -> None:
+def test_a_dry_run_shows_where_the_job_would_start() -> None:
     text = explanation_page(
         told(would_start=on(("a", 4), ("b", 2)), job=None), WAITING, now=NOW, dry_run=True
     )
@@ -137,7 +137,7 @@ def test_a_dry_run_tells_where_the_job_would_start() -> None:
     assert "turn" not in text
 
 
-def test_a_dry_run_tells_what_to_type_for_another_outcome() -> None:
+def test_a_dry_run_shows_what_to_type_for_another_outcome() -> None:
     explanation = told(
         reason("processors", "needs 8 processors"),
         job=None,
@@ -152,7 +152,7 @@ def test_a_dry_run_tells_what_to_type_for_another_outcome() -> None:
     assert "submitted  " not in text
 
 
-def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way_there() -> None:
+def test_what_holds_a_job_outside_the_line_is_distinguished_from_what_is_in_its_way_there() -> None:
     explanation = told(
         reason("hold", "it is held until tomorrow"), reason("processors", "needs 8 processors; none are free")
     )
@@ -183,7 +183,7 @@ def test_a_parent_that_is_waited_for_is_to_be_looked_at() -> None:
         ("Finished", "- change what it waits for and submit it again: hn help job modify"),
     ],
 )
-def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_told(
+def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_reported(
     state: str, advice: str
 ) -> None:
     parent = {"job": 7, "condition": "OnSuccess", "name": "", "state": state, "status": "never"}
@@ -208,7 +208,7 @@ def test_many_nodes_out_for_one_reason_share_a_line() -> None:
     assert len(text.splitlines()) < 16
 
 
-def test_a_running_job_tells_what_its_tasks_wait_for() -> None:
+def test_a_running_job_shows_what_its_tasks_wait_for() -> None:
     tasks = [
         {"task": 3, "name": "merge", "instance": 1, "waiting": 1, "reasons": [reason("dependency", "waits")]},
         {"task": 4, "name": "", "instance": 17, "waiting": 984, "reasons": []},
@@ -220,7 +220,7 @@ def test_a_running_job_tells_what_its_tasks_wait_for() -> None:
     assert "holds      4 processors" in text
 
 
-def test_a_running_job_tells_where_it_is_and_when_it_must_end() -> None:
+def test_a_running_job_shows_where_it_is_and_when_it_must_end() -> None:
     places = [{"node": "n1", "processors": [0, 1]}, {"node": "n2", "processors": [0, 1]}]
     running = job(42, "Running", allocated=4, run_time=3600.0, allocation=places)
     text = explanation_page(told(state="Running"), running, now=NOW)
@@ -250,7 +250,7 @@ def test_a_job_not_submitted_tells_how_to_submit_it() -> None:
 
 
 @pytest.mark.parametrize("why", list(Why))
-def test_every_kind_of_reason_can_be_told(why: Why) -> None:
+def test_every_kind_of_reason_can_be_reported(why: Why) -> None:
     assert "it is so" in explanation_page(told(reason(why, "it is so", "7")), WAITING, now=NOW)
 
 

@@ -243,7 +243,7 @@ def carried_out(program: str, words: list[str]) -> tuple[Arguments | None, list[
         if one.ignored and verb.verb
     ],
 )
-def test_an_option_without_effect_is_accepted_and_told(program: str, word: str, option: str) -> None:
+def test_an_option_without_effect_is_accepted_and_reported(program: str, word: str, option: str) -> None:
     value = "" if PROGRAMS[program][word].unused[option].takes == "never" else "x"
     for words in spellings(option, value):
         asked, notes = carried_out(program, [*([word] if word else []), *words, "12"])
@@ -270,7 +270,7 @@ def test_an_option_that_is_refused_names_the_way_out(program: str, word: str, op
 
 
 @pytest.mark.parametrize("word", ["setcreds", "delcreds"])
-def test_credentials_are_not_needed_and_that_is_told(word: str) -> None:
+def test_credentials_are_not_needed_and_that_is_reported(word: str) -> None:
     assert carried_out("cluscfg", [word, "/user:D\\u", "/password:x"]) == (
         None,
         ["no passwords are stored: the user is known from the login"],

@@ -40,7 +40,7 @@ DRAIN: dict[str, Any] = {
         ({}, [None, None, None, None]),
     ],
 )
-def test_what_a_node_is_held_to_is_told_in_words(facts: dict[str, Any], shown: list[str | None]) -> None:
+def test_what_a_node_is_held_to_is_reported_in_words(facts: dict[str, Any], shown: list[str | None]) -> None:
     keys = ("Machine Processors", "Control Groups", "Enforced By Kernel", "Checked By Agent")
     told = screen.view(NODE | facts)
     assert [told.get(key) for key in keys] == shown

@@ -26,7 +26,7 @@ def test_all_of_a_long_text_arrives_in_a_pipe() -> None:
     assert (done.stdout, done.stderr, done.returncode) == (help_on(["job", "submit"], None), "", 0)
 
 
-def test_a_mistake_is_told_and_has_its_exit_status() -> None:
+def test_a_mistake_is_reported_and_has_its_exit_status() -> None:
     done = run("job", "submitt")
     assert done.returncode == 2
     assert "submitt" in done.stderr

@@ -4,7 +4,7 @@ from headnode.apps.cli.screens.job import requested
 from headnode.apps.readable_values import instant
 
 
-def test_a_choice_of_features_is_told_as_it_is_typed() -> None:
+def test_a_choice_of_features_is_reported_as_it_is_typed() -> None:
     assert requested({"needs": {"features": [["ssd"], ["gpu", "tpu"]]}, "together": True}) == {
         "Needs": "features=ssd, gpu|tpu",
         "Together": "True",
@@ -26,7 +26,7 @@ def test_each_alternative_has_a_line_with_what_is_other_there() -> None:
     ]
 
 
-def test_times_and_exit_codes_are_told_as_everywhere() -> None:
+def test_times_and_exit_codes_are_reported_as_everywhere() -> None:
     assert requested({"end_by": 0.0, "valid_exit_codes": [[0, 0], [3, 5]]}) == {
         "End By": instant(0.0),
         "Valid Exit Codes": "0, 3..5",

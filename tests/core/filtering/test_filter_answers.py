@@ -125,7 +125,7 @@ def test_each_way_to_fail_at_submission_has_a_message_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("found", list(ActivationVerdict))
-def test_what_a_filter_did_is_told_with_its_name_and_its_last_words(found: ActivationVerdict) -> None:
+def test_what_a_filter_did_is_reported_with_its_name_and_its_last_words(found: ActivationVerdict) -> None:
     told = activation_outcome(
         NAMES, found, FilterAnswer(exit_code=2, words="all 8 of solver are taken"), 15.0
     )

@@ -125,7 +125,7 @@ def test_foreign_attributes_and_elements_keep_their_namespaces() -> None:
         {"{http://www.w3.org/2001/XMLSchema-instance}nil": "true"},
     ],
 )
-def test_what_cannot_stand_in_a_job_file_is_left_out_and_told(
+def test_what_cannot_stand_in_a_job_file_is_left_out_and_reported(
     dialect: str, extensions: dict[str, str]
 ) -> None:
     text, report = write_job(JobSpec(name="a", minimum=1, maximum=1, extensions=extensions), dialect)

@@ -160,7 +160,7 @@ def test_the_damaged_samples_are_read_leniently_with_every_repair_reported() -> 
         ("\x7fELF\x02", "this is a program"),
     ],
 )
-def test_what_is_no_job_file_is_told_so_with_the_way_out(text: str, said: str) -> None:
+def test_what_is_no_job_file_is_reported_with_the_way_out(text: str, said: str) -> None:
     for data in (text, text.encode()):
         with pytest.raises(BadRequest) as refusal:
             read(data)
@@ -503,7 +503,7 @@ def test_features_become_groups_of_nodes_in_hpc_pack_and_choices_between_them_ar
     ]
 
 
-def test_a_feature_of_a_sweep_is_told_once_though_ccs_has_a_task_for_each_of_its_instances() -> None:
+def test_a_feature_of_a_sweep_is_reported_once_though_ccs_has_a_task_for_each_of_its_instances() -> None:
     task = TaskSpec(command="a *", kind=TaskType.SWEEP, start=1, end=50, needs=NodeNeeds(lacking=("old",)))
     report = write(JobSpec(tasks=(task,)), "ccs")[1]
     assert [item.what for item in report if "lacking" in item.what] == [

@@ -41,7 +41,7 @@ def test_ccs_gets_the_name_that_is_nearest(priority: int, nearest: int) -> None:
     assert read_job(text)[0].priority == nearest
 
 
-def test_ccs_is_told_apart_from_everything_it_has_no_word_for() -> None:
+def test_ccs_is_distinguished_from_everything_it_has_no_word_for() -> None:
     spec = JobSpec(
         node_groups=("g",),
         email="a@b",
@@ -143,7 +143,7 @@ def test_an_export_to_ccs_uses_the_words_of_its_schema() -> None:
         assert f'Status="{word}"' in write_job(SPEC, CCS, live=ExportedJob(id=1, state=state))[0].decode()
 
 
-def test_the_phase_tells_a_filter_why_it_is_called() -> None:
+def test_the_phase_shows_a_filter_why_it_is_called() -> None:
     text = write_job(SPEC, HPC, live=ExportedJob(id=1, state=JobState.QUEUED, phase="Validating"))[0].decode()
     assert 'State="Validating"' in text
 
@@ -156,7 +156,7 @@ def test_what_only_the_scheduler_knows_does_not_change_the_job_that_is_read(dial
     assert {item.kind for item in report} == {Fidelity.NOTE}
 
 
-def test_what_the_scheduler_writes_of_itself_is_told_in_one_note_for_jobs_and_one_for_tasks() -> None:
+def test_what_the_scheduler_writes_of_itself_is_reported_in_one_note_for_jobs_and_one_for_tasks() -> None:
     live = ExportedJob(
         id=7, state=JobState.RUNNING, owner="ann", submitted=Instant(1e9), started=Instant(1e9)
     )

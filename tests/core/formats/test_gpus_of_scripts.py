@@ -93,7 +93,7 @@ def test_gpus_of_slurm_are_counted_in_all_with_their_processors(
         ("--cpus-per-gpu=3", "--cpus-per-gpu: the job asks for no GPUs"),
     ],
 )
-def test_what_a_job_does_not_have_as_it_was_asked_for_is_told(options: str, told: str) -> None:
+def test_what_a_job_does_not_have_as_it_was_asked_for_is_reported(options: str, told: str) -> None:
     (found,) = read(f"#SBATCH {options}")[1]
     assert found.endswith(told)
 
@@ -166,7 +166,7 @@ def test_gpus_of_other_schedulers_are_counted_in_all(
     assert told == []
 
 
-def test_grid_engine_counts_gpus_for_each_slot_and_it_is_told() -> None:
+def test_grid_engine_counts_gpus_for_each_slot_and_it_is_reported() -> None:
     spec, told = read("#$ -pe smp 4 -l gpu=1")
     assert (spec.unit, spec.tasks[0].minimum, spec.processors_per_gpu) == (UnitType.GPU, 4, 1)
     assert told == ["-l gpu: this many GPUs for each slot, also where a site counts them for the job"]
@@ -245,7 +245,7 @@ def test_a_script_of_slurm_that_is_written_anew_has_the_same_gpus(
 @pytest.mark.parametrize("system", BatchSystem)
 @pytest.mark.parametrize("layout", [None, Distribution(nodes=2), Distribution(per_node=2)])
 @pytest.mark.parametrize(("gpus", "processors"), [(4, 1), (4, 3), (5, 1)])
-def test_gpus_come_back_from_every_script_or_what_is_lost_is_told(
+def test_gpus_come_back_from_every_script_or_what_is_lost_is_reported(
     system: BatchSystem, layout: Distribution | None, gpus: int, processors: int
 ) -> None:
     task = TaskSpec(command="true", rerunnable=True, minimum=gpus, maximum=gpus, distribution=layout)

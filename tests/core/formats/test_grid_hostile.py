@@ -217,7 +217,7 @@ def test_a_storage_base_resolves_every_reference_as_if_it_were_the_only_one(
     assert (StorageBase(base).is_set or is_url(reference)) == is_url(resolve(base, reference))
 
 
-def test_a_stream_that_is_the_root_directory_is_told_as_lost() -> None:
+def test_a_stream_that_is_the_root_directory_is_reported_as_lost() -> None:
     spec = JobSpec(tasks=(TaskSpec(command="/bin/a", standard_error="/"),))
     text, report = write_job(spec, "grid-task")
     assert b"stderr" not in text

@@ -422,7 +422,7 @@ def test_tasks_that_groups_connect_are_on_one_node(groups: list[list[str]]) -> N
 
 
 @pytest.mark.parametrize("groups", [[["a", "b"]], [["a", "b"], ["c", "d"]]])
-def test_groups_apart_are_on_the_cluster_which_is_one_resource_and_that_is_told(
+def test_groups_apart_are_on_the_cluster_which_is_one_resource_and_that_is_reported(
     groups: list[list[str]],
 ) -> None:
     text = job(task("a"), task("b"), task("c"), task("d"), groups=groups)

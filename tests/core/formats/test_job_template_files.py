@@ -60,7 +60,7 @@ def test_a_template_of_toml_has_its_rules() -> None:
     assert (rules["minimum"].unit, rules["minimum"].minimum) == (UnitType.NODE, 2.0)
 
 
-def test_a_template_of_hpc_pack_has_its_rules_and_what_has_none_here_is_told() -> None:
+def test_a_template_of_hpc_pack_has_its_rules_and_what_has_none_here_is_reported() -> None:
     template, report = job_template_xml.read_template(HPC)
     rules = by_field(template)
     assert (template.name, template.description) == ("Solver", "runs")
@@ -82,7 +82,7 @@ def test_what_hpc_pack_says_is_written_back_in_its_words() -> None:
     assert job_template_xml.read_template(text) == (template, ())
 
 
-def test_what_the_xml_has_no_words_for_is_told() -> None:
+def test_what_the_xml_has_no_words_for_is_reported() -> None:
     template = job_templates.read_template(SOLVER + "\n[suspendable]\nread_only = true\n")
     _, report = job_template_xml.write_template(template)
     assert {item.where for item in report} == {"users", "suspendable"}

@@ -308,7 +308,7 @@ def test_places_are_right_in_whatever_order_they_are_asked_for() -> None:
     assert document.place(second, "a") == (5, 1)
 
 
-def test_text_between_names_and_values_is_told() -> None:
+def test_text_between_names_and_values_is_reported() -> None:
     pair = "<Variable>{}<Name>A</Name>{}<Value>1</Value>{}</Variable>{}"
     for at in range(4):
         inside = pair.format(*("x" if at == one else "\n " for one in range(4)))

@@ -230,6 +230,6 @@ def test_the_schemas_of_hpc_pack_have_every_row_and_no_other(dialect: str) -> No
         assert {attribute.get("name") for attribute in found} == names
 
 
-def test_what_is_not_valid_is_told_with_its_line() -> None:
+def test_what_is_not_valid_is_reported_with_its_line() -> None:
     found = validate(f'<Job xmlns="{SPACE}">\n<ExtendedTerms/><Tasks Odd="1"/></Job>', SCHEMAS[CCS])
     assert [(item.line, "'Odd' is not allowed" in item.what) for item in found] == [(2, True)]

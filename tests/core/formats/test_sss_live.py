@@ -52,7 +52,7 @@ def test_a_job_that_waits_for_a_release_is_on_hold_with_the_holds_that_are_on() 
     assert (released.value("State"), [*released.all("Hold")]) == ("Idle", [])
 
 
-def test_what_became_of_the_job_is_told_beside_what_it_was_given() -> None:
+def test_what_became_of_the_job_is_reported_beside_what_it_was_given() -> None:
     live = ExportedJob(
         id=7,
         state=JobState.FAILED,
@@ -165,7 +165,7 @@ def test_a_job_tells_the_host_from_which_it_was_submitted_unless_it_was_submitte
     assert shown(ExportedJob(id=1)).value("SubmitHost") is None
 
 
-def test_a_group_tells_its_state_and_when_it_came() -> None:
+def test_a_group_shows_its_state_and_when_it_came() -> None:
     spec = JobSpec(name="j", job_group="g", tasks=SPEC.tasks)
     live = ExportedJob(id=9, state=JobState.QUEUED, group_state="Unstarted", group_created=Instant(77.0))
     (group,) = read_document(write(spec, "sss", live)[0])[0].entries
@@ -203,7 +203,7 @@ def test_a_started_job_tells_whose_it_is_and_where_it_ran_in_what_was_delivered(
 
 @pytest.mark.parametrize("command", ["/bin/a", "/bin/a *"])
 @pytest.mark.parametrize("dialect", ["sss", "sss-3.0"])
-def test_each_instance_of_a_sweep_tells_where_and_when_it_ran_and_is_the_same_sweep_when_read(
+def test_each_instance_of_a_sweep_shows_where_and_when_it_ran_and_is_the_same_sweep_when_read(
     command: str, dialect: str
 ) -> None:
     sweep = TaskSpec(name="s", kind=TaskType.SWEEP, start=1, end=3, command=command)

@@ -275,7 +275,7 @@ def test_what_sss_has_no_word_for_is_listed_by_field() -> None:
     assert listed(spec, Fidelity.NOT_SUPPORTED) == ["exclusive", "depends_on", "licences"]
 
 
-def test_a_preparing_task_is_left_out_and_told() -> None:
+def test_a_preparing_task_is_left_out_and_reported() -> None:
     special = TaskSpec(command="/bin/p", kind=TaskType.NODE_PREP)
     spec = JobSpec(tasks=(special, TaskSpec(command="/bin/x")))
     assert listed(spec, Fidelity.NOT_SUPPORTED) == ["tasks"]
@@ -311,7 +311,7 @@ def test_an_alternative_of_size_and_run_time_comes_back_where_the_own_size_was_c
         ]
 
 
-def test_what_cannot_be_said_of_alternatives_is_told_once() -> None:
+def test_what_cannot_be_said_of_alternatives_is_reported_once() -> None:
     tasks = (TaskSpec(command="/bin/a"), TaskSpec(command="/bin/b"))
     both = Alternative(run_time=Seconds(300.0), tasks=(TaskAlternative(maximum=4), TaskAlternative()))
     spec = JobSpec(run_time=Seconds(600.0), tasks=tasks, together=True, alternatives=(both,))

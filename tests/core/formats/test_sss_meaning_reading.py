@@ -82,7 +82,7 @@ def test_processors_are_minimum_and_maximum_of_the_job_and_of_its_task(
     assert [(one.minimum, one.maximum) for one in spec.tasks] == [size]
 
 
-def test_a_lower_bound_alone_is_met_with_that_many_and_told() -> None:
+def test_a_lower_bound_alone_is_met_with_that_many_and_reported() -> None:
     assert told(requested('<Processors op="GE">12</Processors>'), Fidelity.APPROXIMATED) == [
         "Processors: no upper bound is given, so the lower one is taken"
     ]
@@ -147,7 +147,7 @@ def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_le
     assert any("48 alternatives are" in what for what in told(requested(wishes), Fidelity.APPROXIMATED))
 
 
-def test_one_alternative_is_told_as_one() -> None:
+def test_one_alternative_is_reported_as_one() -> None:
     two = "<Memory preference='2'>20</Memory><Memory preference='1'>10</Memory>"
     assert any(
         "Requested: 1 alternative beside" in what for what in told(requested(two), Fidelity.TRANSLATED)
@@ -311,7 +311,7 @@ def test_a_script_that_comes_along_stands_in_the_command(body: str, start: str) 
     assert found.command == f"{start} a b"
 
 
-def test_a_script_that_cannot_come_along_leaves_no_command_and_is_told() -> None:
+def test_a_script_that_cannot_come_along_leaves_no_command_and_is_reported() -> None:
     text = "<Executable>#S</Executable>"
     (spec,) = meant(text, '<File id="S">#!/usr/bin/awk -f\nBEGIN {}</File>').jobs
     assert [one.command for one in spec.tasks] == [""]
@@ -354,7 +354,7 @@ def test_streams_are_properties_of_the_task_and_never_text_of_its_command(
 @pytest.mark.parametrize(
     "where", ['<OutputFile redirectList="Append"/>', '<InputFile redirectList="Append">i</InputFile>']
 )
-def test_appending_to_nothing_is_told(where: str) -> None:
+def test_appending_to_nothing_is_reported(where: str) -> None:
     assert len(told(X + where, Fidelity.NOT_SUPPORTED)) == 1
 
 
@@ -466,7 +466,7 @@ def test_what_a_task_group_says_of_a_property_counts_in_place_of_its_job_for_it_
     assert (spec.minimum_memory, [one.needs.minimum_memory for one in spec.tasks]) == (None, [50, 100])
 
 
-def test_amounts_that_are_rounded_up_are_told() -> None:
+def test_amounts_that_are_rounded_up_are_reported() -> None:
     text = requested('<Disk units="KB">1</Disk><Resource name="Telescope" type="Zoom2000">1.5</Resource>')
     assert job(text).needs.minimum_disk == 1
     assert job(text).licences == (Licence("Telescope:Zoom2000", 2),)
@@ -526,7 +526,7 @@ def test_limits_of_a_task_group_are_its_own() -> None:
 
 
 @pytest.mark.parametrize("limit", ["MaxDisk", "MaxNetwork", "MaxFileIO", "MaxProcessors", "Odd"])
-def test_limits_that_the_system_does_not_keep_are_told_and_kept(limit: str) -> None:
+def test_limits_that_the_system_does_not_keep_are_reported_and_kept(limit: str) -> None:
     text = f"<ResourceLimit name='{limit}'>5</ResourceLimit>"
     assert job(text).resource_limits == ()
     assert limit in job(text).extensions["<ResourceLimit>"]
@@ -665,7 +665,7 @@ def test_no_policy_lets_a_job_run_without_what_decides_when_it_may(inside: str, 
     assert refusal.value.code in ("dependency", "part", "not-understood")
 
 
-def test_jobs_that_are_defined_elsewhere_are_told() -> None:
+def test_jobs_that_are_defined_elsewhere_are_reported() -> None:
     found = group("<Job>other</Job><Job><Id>a</Id></Job>")
     assert len(found.jobs) == 1
     assert any("'other' is defined elsewhere" in one.what for one in found.report)
@@ -717,7 +717,7 @@ def test_a_job_for_another_machine_is_refused() -> None:
     assert meant("<Machine>Colony</Machine>", asker=Asker("colony")).jobs
 
 
-def test_what_became_of_the_job_elsewhere_is_no_input_but_told() -> None:
+def test_what_became_of_the_job_elsewhere_is_no_input_but_reported() -> None:
     text = "<State>Completed</State><ExitCode>3</ExitCode><Delivered><Processors>4</Processors></Delivered>"
     assert {what.partition(":")[0] for what in told(text, Fidelity.NOTE)} == {
         "State",

@@ -65,7 +65,7 @@ def test_a_job_in_other_letters_is_the_same_job() -> None:
 
 
 @pytest.mark.parametrize("text", ["<Job> job123</Job>", "<job>job123</job>", "<JobGroup> flow1</JobGroup>"])
-def test_a_reference_alone_is_no_job_and_is_told(text: str) -> None:
+def test_a_reference_alone_is_no_job_and_is_reported(text: str) -> None:
     assert language_of(text) is JobLanguage.SSS
     reading = read(text)
     assert reading.jobs == ()

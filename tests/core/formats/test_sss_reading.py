@@ -258,7 +258,7 @@ def test_one_element_may_be_rejected_in_a_document_that_warns() -> None:
     assert ("Odd2" in refusal.what, "Odd1" in refusal.what) == (True, False)
 
 
-def test_what_is_not_understood_many_times_is_told_once_with_the_number() -> None:
+def test_what_is_not_understood_many_times_is_reported_once_with_the_number() -> None:
     _, report = read_document(job("<Odd/>" * 3))
     assert [item.what for item in report] == [
         "element 'Odd' is not known: kept, without effect (3 times, here first)"
@@ -273,7 +273,7 @@ def test_what_is_not_understood_many_times_is_told_once_with_the_number() -> Non
         ("<Dependency condition='OnRain'>x</Dependency>", "condition"),
     ],
 )
-def test_a_word_that_is_not_known_is_told_and_has_no_effect(text: str, field: str) -> None:
+def test_a_word_that_is_not_known_is_reported_and_has_no_effect(text: str, field: str) -> None:
     found, report = read_document(job(text))
     assert report[0].what.startswith(f"attribute {field!r}: ")
     assert report[0].what.count("kept, without effect; ") == 1
@@ -427,7 +427,7 @@ def test_the_version_is_known_by_the_names() -> None:
     assert version_of("<Job><Id>1</Id><User>a</User></Job>") is SssVersion.V3_1
 
 
-def test_names_of_the_other_version_are_read_and_told() -> None:
+def test_names_of_the_other_version_are_read_and_reported() -> None:
     document, report = read_document("<Job><JobId>1</JobId><UserId>a</UserId><State>Idle</State></Job>")
     assert document.version is SssVersion.V3_0
     assert kinds(report) == [
@@ -445,7 +445,7 @@ def test_names_of_the_other_version_are_read_and_told() -> None:
         ("<NodeSwap>1</NodeSwap>", "Swap"),
     ],
 )
-def test_other_spellings_in_use_are_read_and_told(written: str, meant: str) -> None:
+def test_other_spellings_in_use_are_read_and_reported(written: str, meant: str) -> None:
     document, report = read_document(job(written))
     assert [item.what.endswith(f"is read as {meant!r}") for item in report] == [True]
     assert f"name={meant!r}" in str(document)

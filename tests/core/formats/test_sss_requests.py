@@ -344,7 +344,7 @@ def test_a_node_must_have_none_of_the_features_that_are_denied() -> None:
     ]  # fmt: skip
 
 
-def test_resources_are_told_apart_by_name_and_type() -> None:
+def test_resources_are_distinguished_by_name_and_type() -> None:
     found = requested(
         Resource(name="Resource", called="License", type="MATLAB", value=1.0),
         Resource(name="Resource", called="License", type="ESSL", value=2.0, op=Op.GE),

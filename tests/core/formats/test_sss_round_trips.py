@@ -68,7 +68,7 @@ def test_what_xml_cannot_hold_is_replaced_and_told() -> None:
     ]
 
 
-def test_a_network_adapter_that_looks_like_an_amount_is_told() -> None:
+def test_a_network_adapter_that_looks_like_an_amount_is_reported() -> None:
     job = SssJob(properties=(SssProperty(name="Id", value="1"), SssProperty(name="Network", value="10")))
     _, report = write_document(SssDocument(entries=(job,)))
     assert [item.what for item in report] == ["'10' will be read as an amount"]

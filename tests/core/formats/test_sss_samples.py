@@ -60,7 +60,7 @@ def test_text_that_nobody_can_mend_is_refused_without_such_advice() -> None:
     assert "lenient" not in refusal.value.fix
 
 
-def test_damaged_text_is_mended_leniently_and_every_repair_is_told() -> None:
+def test_damaged_text_is_mended_leniently_and_every_repair_is_reported() -> None:
     document, report = read_document(DAMAGED, lenient=True)
     assert [(item.line, item.column, item.what) for item in report] == REPAIRS
     assert {item.kind for item in report} == {Fidelity.TRANSLATED}
@@ -73,13 +73,13 @@ def test_damaged_text_is_mended_leniently_and_every_repair_is_told() -> None:
     assert [one.value for one in job.delivered.properties] == [7.0, 5.0]
 
 
-def test_what_is_wrong_in_mended_text_is_told_where_it_stood_before() -> None:
+def test_what_is_wrong_in_mended_text_is_reported_where_it_stood_before() -> None:
     text = "<Job><Id>1</Id></Delivered><Memory>1<Memory></Delivered><Priority>x</Priority></Job>"
     with pytest.raises(BadRequest, match=f"line 1, column {text.index('<Priority>')}: Job/Priority"):
         read_document(text, lenient=True)
 
 
-def test_what_is_still_not_xml_is_told_where_it_stood_before() -> None:
+def test_what_is_still_not_xml_is_reported_where_it_stood_before() -> None:
     text = "<Job><Id>1<Id><Memory>1<Memory><Name></Job>"
     with pytest.raises(BadRequest, match=f"line 1, column {text.index('Job>', 5)}: "):
         read_document(text, lenient=True)
@@ -115,7 +115,7 @@ def test_well_formed_text_is_never_mended() -> None:
     assert strict == lenient
 
 
-def test_names_in_the_wrong_case_are_read_leniently_and_told() -> None:
+def test_names_in_the_wrong_case_are_read_leniently_and_reported() -> None:
     text = "<Job><id>1</id><processors Units='a'>1</processors></Job>"
     document, report = read_document(text, lenient=True)
     assert [item.what for item in report] == [
@@ -126,7 +126,7 @@ def test_names_in_the_wrong_case_are_read_leniently_and_told() -> None:
     assert "units='a'" in str(document)
 
 
-def test_names_are_read_in_any_case_and_told() -> None:
+def test_names_are_read_in_any_case_and_reported() -> None:
     text = "<JOB><id>1</id><taskgroup><TASK>7</TASK></taskgroup></JOB>"
     document, report = read_document(text)
     assert document == read_document("<Job><Id>1</Id><TaskGroup><Task>7</Task></TaskGroup></Job>")[0]
@@ -137,7 +137,7 @@ def test_names_are_read_in_any_case_and_told() -> None:
     ]
 
 
-def test_what_stands_in_the_wrong_place_is_kept_leniently_and_told() -> None:
+def test_what_stands_in_the_wrong_place_is_kept_leniently_and_reported() -> None:
     document, report = read_document("<Job><Id>1</Id><TaskCount>2</TaskCount></Job>", lenient=True)
     assert [item.kind for item in report] == [Fidelity.NOT_SUPPORTED]
     assert report[0].what.endswith("may not stand in Job: kept, without effect; it may stand in TaskGroup")
@@ -156,12 +156,12 @@ def test_jobs_without_an_id_are_numbered_leniently_beside_those_that_have_one() 
     ]
 
 
-def test_a_script_that_is_missing_is_told_leniently() -> None:
+def test_a_script_that_is_missing_is_reported_leniently() -> None:
     _, report = read_document("<Job><Id>1</Id><Executable>#S</Executable></Job>", lenient=True)
     assert [item.kind for item in report] == [Fidelity.APPROXIMATED]
 
 
-def test_turned_signs_of_groups_are_turned_back_and_told() -> None:
+def test_turned_signs_of_groups_are_turned_back_and_reported() -> None:
     text = (
         '<Job><Id>1</Id><Requested><Processors group="-1">12</Processors>'
         '<Processors conj="Or" group="1">16</Processors></Requested></Job>'

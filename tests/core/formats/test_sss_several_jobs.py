@@ -78,7 +78,7 @@ def test_a_group_of_jobs_comes_back_with_its_links(
 
 @given(flow=flows(st.sampled_from(["", "g"])))
 @MANY
-def test_jobs_of_no_group_that_wait_for_each_other_get_one_which_is_told(
+def test_jobs_of_no_group_that_wait_for_each_other_get_one_which_is_reported(
     flow: tuple[list[JobSpec], list[DependencyLink]],
 ) -> None:
     specs, links = flow

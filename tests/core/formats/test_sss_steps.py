@@ -55,7 +55,7 @@ def test_a_step_waits_for_success_only_where_a_failed_task_stops_those_behind_it
     assert [(link.child, link.parent, link.condition) for link in steps.links] == [(1, 0, condition)]
 
 
-def test_what_means_something_else_in_each_step_is_told() -> None:
+def test_what_means_something_else_in_each_step_is_reported() -> None:
     spec = JobSpec(
         name="j", tasks=CHAIN, run_time=Seconds(60), single_node=True, maximum=4, notify_on_start=True
     )

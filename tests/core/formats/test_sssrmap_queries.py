@@ -120,7 +120,7 @@ def test_where_finds_what_a_plain_filter_finds(jobs: list[dict[str, str]], where
 
 @MANY
 @given(SEVERAL, st.lists(NAMES, min_size=1, max_size=3, unique=True))
-def test_get_tells_the_properties_in_the_order_that_was_asked(
+def test_get_shows_the_properties_in_the_order_that_was_asked(
     jobs: list[dict[str, str]], names: list[str]
 ) -> None:
     gets = tuple(RmapField(name=name) for name in names)

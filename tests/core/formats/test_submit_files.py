@@ -464,7 +464,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_place(text: str, code: str) ->
     assert refusal(text).code == code
 
 
-def test_every_command_is_read_or_refused_and_a_value_of_none_is_told() -> None:
+def test_every_command_is_read_or_refused_and_a_value_of_none_is_reported() -> None:
     _, report = read_submit("executable = a\nbasename = b\nqueue\n", ORIGIN)
     assert [(item.kind, item.where) for item in report if item.kind is Fidelity.NOTE] == [
         (Fidelity.NOTE, "basename")

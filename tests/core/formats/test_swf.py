@@ -43,7 +43,7 @@ def test_any_text_is_read_or_refused_with_the_way_out(text: list[str]) -> None:
     assert refused.value.fix
 
 
-def test_the_header_is_kept_and_tells_the_size_of_the_machine() -> None:
+def test_the_header_is_kept_and_shows_the_size_of_the_machine() -> None:
     header = ["; Computer: IBM SP2", ";MaxProcs:  100 ", ";", "; a remark", "; MaxProcs: 7"]
     log = read_swf([*header, "1 0 -1 5 -1 -1 -1 8 9" + " -1" * 9])
     assert (log.header["Computer"], log.processors) == ("IBM SP2", 100)

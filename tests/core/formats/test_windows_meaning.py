@@ -39,7 +39,7 @@ def told(task: str, inside: str = "") -> list[tuple[Fidelity, str]]:
         ('CommandLine="x" WorkDirectory="%TEMP%/run"', "%TEMP% in the work directory"),
     ],
 )
-def test_paths_shells_and_variables_of_windows_are_not_supported_and_told_where_they_stand(
+def test_paths_shells_and_variables_of_windows_are_not_supported_and_reported_where_they_stand(
     task: str, word: str
 ) -> None:
     found = told(task)
@@ -47,7 +47,7 @@ def test_paths_shells_and_variables_of_windows_are_not_supported_and_told_where_
     assert word in found[0][1]
 
 
-def test_commands_that_cmd_runs_one_after_the_other_are_told() -> None:
+def test_commands_that_cmd_runs_one_after_the_other_are_reported() -> None:
     found = told('CommandLine="a &amp; b"')
     assert [kind for kind, _ in found] == [Fidelity.APPROXIMATED]
     assert "write ';'" in found[0][1]
@@ -93,7 +93,7 @@ def test_who_wants_no_difference_is_refused_such_a_path() -> None:
         ({"command": r"grep '\\d\x' in", "stdout": "out.txt"}, []),
     ],
 )
-def test_a_command_line_with_paths_of_windows_is_told_at_submission(
+def test_a_command_line_with_paths_of_windows_is_reported_at_submission(
     task: dict[str, str], words: list[str]
 ) -> None:
     found = unsupported_features(read_terms({}, [task]), SiteFeatures())

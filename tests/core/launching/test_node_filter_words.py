@@ -165,7 +165,7 @@ def test_a_command_line_runs_the_words_it_was_made_of(words: list[str]) -> None:
 
 
 @given(processors)
-def test_affinity_tells_every_processor_in_signed_words(found: tuple[int, ...]) -> None:
+def test_affinity_shows_every_processor_in_signed_words(found: tuple[int, ...]) -> None:
     words = affinity(found)
     assert all(-(2**63) <= word < 2**63 for word in words)
     assert found == tuple(
