@@ -224,10 +224,9 @@ class StartPredictor:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Take note of what has happened; called with everything that is durable."""
         self.learner.note(events, cluster)
-        for event in events:
+        for event in events:  # `A | B` would make a type for each
             if isinstance(event, e.JobStarted):
                 self._started(event)
-            # not as `A | B`, which would make a type for each event
             if isinstance(event, (e.JobStarted, e.JobModified, e.JobEnded, sj.JobSuspended, sj.JobResumed)):
                 self._asked.pop(event.job, None)
                 self._expected.pop(event.job, None)
