@@ -78,4 +78,4 @@ def test_every_struct_that_is_read_refuses_fields_that_it_does_not_know() -> Non
     assert lax == []
     names = {struct.__qualname__ for struct in seen}
     assert {"JobCreated", "JobSpec", "TaskSpec", "NodeFacts", "JobTemplate", "Hello", "OpenJob"} <= names
-    assert {"JobRecord", "Snapshot", "Prediction", "NodeReservation"} <= names
+    assert {"JobRecord", "_StoredSnapshot", "Prediction", "NodeReservation"} <= names

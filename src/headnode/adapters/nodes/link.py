@@ -98,9 +98,8 @@ class NodeLink:
         self._asked = 0
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._table = 0  # the number of the table that was asked for last
-        self._fresh: set[tuple[int, int, int, int]] | None = (
-            None  # attempts that are news since; None: not asked
-        )
+        # Attempts that are news since; None: not asked.
+        self._fresh: set[tuple[int, int, int, int]] | None = None
 
     @property
     def knows_standbys(self) -> bool:

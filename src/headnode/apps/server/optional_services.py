@@ -230,10 +230,9 @@ class OptionalServices:
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
             "choice of places": self.places, "webhooks": self.webhooks, "event logs": self.event_logs,
-            "delegations": self.delegations,
-            "elastic pools": self.elastic, "licence counts": self.licences, "old output": self.output,
-            "old records": self.records, "abandoned allocations": self.allocations,
-            "standby heads": self.standbys,
+            "delegations": self.delegations, "elastic pools": self.elastic, "licence counts": self.licences,
+            "old output": self.output, "old records": self.records, "standby heads": self.standbys,
+            "abandoned allocations": self.allocations,
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())

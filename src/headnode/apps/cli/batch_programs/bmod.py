@@ -54,7 +54,7 @@ def _table() -> "dict[str, ProgramOption]":
     """Return the options of bmod: those of bsub, and ``-Wn`` beside ``-W``."""
     table = acted_on(" ".join(name if BSUB_OPTIONS[name].argument else f"{name}!" for name in _CHANGED))
     table |= acted_on(" ".join(f"{name}!" for name in _RESET))
-    for name in sorted(set(BSUB_OPTIONS) - set(_CHANGED), key=str.lower):
+    for name in sorted(set(BSUB_OPTIONS) - set(_CHANGED), key=lambda name: (name.lower(), name)):
         mark = "" if BSUB_OPTIONS[name].argument else "!"
         table |= refused(f"{name}{mark}", _NOT_HERE)
         if f"{name}n" not in BSUB_OPTIONS:

@@ -73,7 +73,7 @@ def of_scripts(table: "Mapping[str, ScriptOption]", own: "Iterable[str]" = ()) -
     `own`: those that the program itself acts on, though in a script they are refused or have no effect.
     """
     options: dict[str, ProgramOption] = {}
-    for name in sorted(table, key=str.lower):
+    for name in sorted(table, key=lambda name: (name.lower(), name)):
         one = table[name]
         reasons = ("", "") if name in own else (one.refused, one.ignored)
         takes = "always" if one.argument else "never"
