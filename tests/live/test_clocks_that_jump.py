@@ -139,6 +139,20 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     assert sorted(told.read_text().split()) == sorted(f"{job}.1.1.1" for job in (lasting, *quick))
 
 
+def test_a_head_that_is_asked_nothing_sees_that_its_clock_was_set(scene: Scene) -> None:
+    end = scene.directory / "end"
+    lasting = scene.head.submit(f"while [ ! -e {end} ]; do sleep 0.05; done")
+    scene.until_task_is(lasting, "Running")
+    due = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1800))
+    held = scene.head.submit("true", terms={"holduntil": due})
+    scene.clocks["head"].set(3600)
+    scene.head.until(lambda: scene.head.task(held)["state"] == "Finished")
+    (user,) = scene.head.ask("shares")["users"]
+    assert user["used"] < 300  # not the hour by which it was set
+    end.touch()
+    assert scene.head.wait(lasting)["state"] == "Finished"
+
+
 @pytest.mark.parametrize("ahead", [3600, -3600])
 def test_a_node_whose_clock_is_an_hour_off_tells_times_of_the_head(tmp_path: Path, ahead: int) -> None:
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from headnode.engine.engine import Answer, Effects, Engine
 
 log = logging.getLogger("headnode.server")
 
-MAX_TIMER = 60.0  # seconds; clocks are set, so no sleep is trusted for longer
+MAX_TIMER = 10.0  # seconds after which the clock is looked at, which may have been set
 
 
 SLOW_DISK = 0.001  # seconds of a commit on average from which on a thread waits for the disk
@@ -150,14 +150,13 @@ class CommandBatcher:
                 self._fatal()
 
     def set_alarm(self) -> None:
-        """See to it that the engine is woken when time asks for something."""
+        """See to it that the engine is woken when time asks for something, or the clock was set."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         wake = self._engine.next_wake()
-        if wake is not None:
-            delay = min(max(0.0, wake - self._engine.clock.now()), MAX_TIMER)
-            self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
+        delay = MAX_TIMER if wake is None else min(max(0.0, wake - self._engine.clock.now()), MAX_TIMER)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
