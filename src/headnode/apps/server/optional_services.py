@@ -236,13 +236,13 @@ class OptionalServices:
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
-        self._needed_by_jobs = {self.bank, self.event_logs, self.delegations}
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Pass the events on, to each service that is made or that they may show to be needed."""
         only_jobs = _OF_JOBS.issuperset(map(type, events))
+        needed_by_jobs = (self.bank, self.event_logs, self.delegations)
         for service in self.all:
-            if service.made is not None or not only_jobs or service in self._needed_by_jobs:
+            if service.made is not None or not only_jobs or service in needed_by_jobs:
                 service.perform(events, cluster)
 
     def _is_set(self, parameter: str) -> bool:
