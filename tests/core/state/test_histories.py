@@ -307,7 +307,7 @@ class Player:
     def hold(self) -> None:
         name = self.random.choice(("user", "user", "Data", "system"))
         job = self.random.choice((self.job(), self.started_job()))
-        self.world.do(HoldJob(by=self.user(), job=job, name=name))
+        self.world.do(HoldJob(by=self.user(), job=job, name=name, requeue=name == "Data"))
 
     def release(self) -> None:
         held = [job for job, record in self.world.cluster.jobs.items() if record.holds] or [self.job()]
@@ -522,6 +522,12 @@ def tour_of_a_graceful_stop(world: World) -> None:
     job = world.submit(TaskSpec(command="x"))
     world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
     world.end(job, 1, kind="never-ran")
+
+
+def tour_of_a_held_run(world: World) -> None:
+    job = world.submit(TaskSpec(command="x", rerunnable=True))
+    world.do(HoldJob(by=ROOT, job=job, name="user", requeue=True))
+    world.do(ReleaseJob(by=ROOT, job=job, name=None))
 
 
 def tour_of_filters(world: FilteredWorld) -> None:
@@ -793,6 +799,7 @@ def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pyt
         hooked.step()
     tour_of_a_node(World(1))
     tour_of_a_graceful_stop(World(1))
+    tour_of_a_held_run(World(1))
     tour_of_given_back_nodes()
     tour_of_a_resource(World(1))
     tour_of_a_choice(World(1))

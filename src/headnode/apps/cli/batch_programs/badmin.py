@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 OPTIONS = acted_on("C")
-_QUEUES = (
-    "a queue is a job template, which is always open: see hn template list; to close nodes: hn node drain"
-)
+_QUEUES = "a queue is a job template, which is always open: see hn template list"
 _RELOAD = "there are no configuration files to read again: see hn cluster params"
 _REFUSED = {
     **dict.fromkeys(("qopen", "qclose", "qact", "qinact"), _QUEUES),
