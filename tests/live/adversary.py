@@ -98,7 +98,8 @@ class Adversary:
         self.head.ask("resume_job", job=self._job("suspended", "running"))
 
     def hold(self) -> None:
-        self.head.ask("hold_job", job=self._job("queued", "suspended"), name=self._any(*HOLDS))
+        job, name = self._job("queued", "suspended", "running"), self._any(*HOLDS)
+        self.head.ask("hold_job", job=job, name=name, requeue=self._rarely())
 
     def release(self) -> None:
         self.head.ask("release_job", job=self._job("queued", "suspended"), name=self._any(*HOLDS))

@@ -221,6 +221,18 @@ def test_another_cluster_is_refused_and_not_taken_for_this_one(slurm: Programs, 
         slurm.said(f"{command} --clusters={name},all", tmp_path)
 
 
+def test_scontrol_sends_a_running_job_back_to_the_queue_and_holds_it_there(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    number = slurm.said("sbatch --parsable --requeue --wrap 'sleep 1000'", tmp_path)
+    state = f"squeue -h -o '%T %r' -j {number}"
+    slurm.head.until(lambda: slurm.said(state, tmp_path) == "RUNNING None")
+    slurm.said(f"scontrol requeuehold {number}", tmp_path)
+    slurm.head.until(lambda: slurm.said(state, tmp_path) == "PENDING JobHeldUser")
+    slurm.said(f"scontrol release {number}", tmp_path)
+    slurm.head.until(lambda: slurm.said(state, tmp_path) == "RUNNING None")
+
+
 def test_a_node_is_drained_and_resumed_by_scontrol(slurm: Programs, tmp_path: Path) -> None:
     node = slurm.said("sinfo -h -N -o %N", tmp_path).split()[0]
     assert slurm.run(f"scontrol update nodename={node} state=drain", tmp_path).returncode == 1
