@@ -229,3 +229,55 @@ def test_parsl_has_its_block_as_a_job_that_it_sees_and_removes(head: RealHead, t
     assert said[:2] == ["sum 285", "['RUNNING'] [True]"]
     (cluster,) = condor.said("condor_history -limit 1 -af ClusterId", tmp_path).split()
     assert condor.said(f"condor_history {cluster} -af:j JobStatus", tmp_path) == f"{cluster}.0 3"
+
+
+PARSL_ELSEWHERE = """
+import sys
+
+import parsl
+from parsl.config import Config
+from parsl.executors import HighThroughputExecutor
+from parsl.launchers import SingleNodeLauncher, SrunLauncher
+from parsl.providers import LSFProvider, PBSProProvider, SlurmProvider
+
+common = {"init_blocks": 1, "max_blocks": 1, "nodes_per_block": 1, "walltime": "00:05:00",
+    "worker_init": f"export PATH={sys.prefix}/bin:$PATH"}
+provider = {
+    "slurm": lambda: SlurmProvider(partition="all", cores_per_node=1, exclusive=False,
+        launcher=SrunLauncher(), **common),
+    "lsf": lambda: LSFProvider(cores_per_block=1, cores_per_node=1, request_by_nodes=False,
+        launcher=SingleNodeLauncher(), **common),
+    "pbs": lambda: PBSProProvider(cpus_per_node=1, launcher=SingleNodeLauncher(), **common),
+}[sys.argv[1]]()
+block = HighThroughputExecutor(
+    label="block", address="127.0.0.1", loopback_address="127.0.0.1", encrypted=False,
+    max_workers_per_node=1, provider=provider,
+)
+
+@parsl.python_app
+def square(n):
+    return n * n
+
+with parsl.load(Config(executors=[block], strategy="none")):
+    print("sum", sum(each.result() for each in [square(n) for n in range(10)]))
+    jobs = list(block.blocks_to_job_id.values())
+    print([one.state.name for one in provider.status(jobs)], provider.cancel(jobs))
+"""
+
+
+@needs("parsl")
+@pytest.mark.parametrize(
+    ("provider", "options"),
+    [
+        ("slurm", ("--only", "slurm")),
+        ("lsf", ("--only", "lsf")),
+        ("pbs", ("--only", "qsub", "--qsub", "pbs")),
+    ],
+)
+def test_parsl_runs_functions_in_a_block_of_slurm_lsf_and_pbs(
+    head: RealHead, tmp_path: Path, provider: str, options: tuple[str, ...]
+) -> None:
+    programs = Programs(head, tmp_path / "bin", *options)
+    (tmp_path / "work.py").write_text(PARSL_ELSEWHERE)
+    said = run(programs, tmp_path, "work.py", provider).splitlines()
+    assert said[:2] == ["sum 285", "['RUNNING'] [True]"]
