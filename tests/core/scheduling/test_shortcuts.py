@@ -139,6 +139,15 @@ def test_conservative_plans_as_if_it_kept_nothing_where_licences_and_limits_come
             pass
 
 
+@pytest.mark.parametrize("manner", [*MANNERS, VARIED, AMOUNTS], ids=lambda manner: manner.name)
+def test_slots_given_anew_do_not_depend_on_those_of_the_plan_before(manner: Manner) -> None:
+    """Where a job had its slot is only where a search looks first."""
+    for seed, history in random_histories(manner, 5, jobs=40):
+        for moment in live(history, plan_conservative_anew):
+            alone = msgspec.structs.replace(moment.view, before=None)
+            assert all_of(moment.plan) == all_of(plan_conservative_anew(alone)), seed
+
+
 def of_a_user(dice: random.Random, arrival: Arrival) -> Arrival:
     """Return the job as that of a user with limits, or of none."""
     user = dice.choice(("ann", "bob", ""))

@@ -163,6 +163,17 @@ class Availability:
                     break
         return best
 
+    def first_fit_near(
+        self, need: ResolvedRequest, duration: float, after: Instant, until: float, likely: Instant
+    ) -> Slot | None:
+        """Return the same; faster if the slot begins by a likely instant, as less is looked at until then."""
+        if after <= likely < until:
+            slot = self.first_fit(need, duration, after, nextafter(likely, inf))
+            if slot is not None:
+                return slot
+            after = likely
+        return self.first_fit(need, duration, after, until)
+
     def _placement(self, need: ResolvedRequest, start: float, end: float) -> Placement | None:
         """Return what a job can have all the time between two instants, as `find_placement` does.
 

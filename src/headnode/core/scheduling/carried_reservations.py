@@ -121,6 +121,11 @@ def give_all_back(node_table: NodeTable, before: PlanBefore) -> CarriedReservati
     return NOTHING_CARRIED
 
 
+def slots_before(view: View) -> dict[JobId, Instant]:
+    """Return when the reservations of the plan before begin."""
+    return {} if view.before is None else {each.job: each.at for each in view.before.reservations}
+
+
 def _asked(reservation: Reservation, node_table: NodeTable) -> tuple[JobRequest, ResolvedRequest]:
     request = reservation.request.option(reservation.option)
     return request, resolve(request, node_table)

@@ -28,6 +28,7 @@ from headnode.core.scheduling.carried_reservations import (
     give_all_back,
     recalled,
     remember,
+    slots_before,
 )
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.gaps import within_all
@@ -82,6 +83,7 @@ class ConservativePass:
         self._resources = FreeResources.now(self._node_table, view.nodes, free)
         self._future, self._kept = self._planned_before(anew=anew)
         self._unlimited = UnlimitedJobs(view, self._node_table)
+        self._likely = slots_before(view) if anew else {}
         self._in_vain: dict[JobRequest, Instant] = {}  # there is no slot for this request before
         self._starts: list[Start] = []
         self._grows: list[Grow] = []
@@ -107,9 +109,7 @@ class ConservativePass:
             if kept is not None:
                 return before.future, kept
         future = Availability(view.now, self._resources, kinds, releases, amounts=amounts, shortest=shortest)
-        if anew:
-            return future, NOTHING_CARRIED
-        return future, carry_over_reservations(view, table, future)
+        return future, NOTHING_CARRIED if anew else carry_over_reservations(view, table, future)
 
     def plan(self) -> Plan:
         """Decide about every candidate in turn."""
@@ -227,7 +227,7 @@ class ConservativePass:
         Of equal slots that for the request it prefers; the one it was `promised` cannot be denied to it.
         """
         there = [(each, slot) for each, slot in slots if slot is not None]
-        for option, slot in sorted(there, key=_begin):
+        for option, slot in sorted(there, key=lambda found: found[1].at):
             found = self._room_now(option, slot.fit) if slot.at <= self._view.now else slot.fit
             if found is None or not (self._unlimited.allows(option, found) or option is promised):
                 continue
@@ -292,7 +292,8 @@ class ConservativePass:
         if asked.others:
             return self._future.first_fit(candidate.need, candidate.asks.run_time, now, until)
         after = self._not_before(asked, until)
-        slot = self._future.first_fit(candidate.need, asked.run_time, after, until)
+        likely = self._likely.get(candidate.job, NEVER)
+        slot = self._future.first_fit_near(candidate.need, asked.run_time, after, until, likely)
         if slot is not None or until < NEVER:
             self._in_vain[asked] = Instant(until) if slot is None else slot.at
         return slot
@@ -394,7 +395,3 @@ class ConservativePass:
         if candidate.end == NEVER:
             what += "; with a run time limit it may be backfilled"
         return Reason(Why.RESERVATION, what, str(job))
-
-
-def _begin(found: tuple[Candidate, Slot]) -> Instant:
-    return found[1].at
