@@ -63,7 +63,7 @@ def passed_variables(mine: "Mapping[str, str]") -> "dict[str, str]":
 
 
 def below(directory: str, path: str, *, swept: bool) -> str:
-    """Return the work directory of a task that is `path` relative to the directory `directory`.
+    """Return the work directory of a task that is `path` relative to `directory`.
 
     Raises:  BadRequest ``usage`` when the node would read the name of `directory` as something else.
 

@@ -229,7 +229,7 @@ def _choice(among: Sequence[Constraint]) -> Constraint:
 
 
 def _weighted(expression: Expression, weight: int) -> Expression:
-    """Return said with a weight, once, however many constraints it has."""
+    """Return an expression with a weight, once, however many constraints it has."""
     if isinstance(expression, ConstraintLeaf):
         return ConstraintLeaf(expression.constraint, weight)
     if isinstance(expression, AllOf) and expression.parts:

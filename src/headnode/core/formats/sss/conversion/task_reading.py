@@ -231,7 +231,7 @@ class SssTaskReader:
 
 
 def _is_restartable(*scopes: Mapping[str, Value]) -> bool:
-    """Whether the nearest that says anything of it says so."""
+    """Return True if the nearest scope that defines the property sets it to True."""
     for values in scopes:
         value = values.get("Restartable")
         if value is not None:
