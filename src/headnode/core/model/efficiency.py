@@ -53,13 +53,18 @@ class JobShares(NamedTuple):
     unused: Seconds | None  # processor seconds that it held and did not use
 
 
+_MIN_WHOLE = 1e-9
+
+
 def share(used: float, whole: float) -> float | None:
     """Return which share of the whole was used; None if there is no whole.
 
-    >>> share(30.0, 60.0), share(1.0, 0.0)
-    (0.5, None)
+    No clock measures a whole of less than a nanosecond; dividing by it might give infinity.
+
+    >>> share(30.0, 60.0), share(1.0, 0.0), share(1.0, 5e-324)
+    (0.5, None, None)
     """
-    return used / whole if whole > 0 else None
+    return used / whole if whole >= _MIN_WHOLE else None
 
 
 def shares_of(job: ResourceUse) -> JobShares:
