@@ -204,16 +204,17 @@ def test_a_task_that_is_signaled_a_moment_before_its_agent_runs_again_elsewhere(
     head.until(lambda: not pool(head)["allocations"] and not in_slurm(peer))
 
 
-def test_no_process_of_a_canceled_allocation_is_left(head: RealHead, peer: SlurmPeer) -> None:
+def test_no_process_of_a_canceled_allocation_is_left(head: RealHead, peer: SlurmPeer, tmp_path: Path) -> None:
     add(head)
-    job = submit(head, "sleep 987")
+    mark = f"MARK={tmp_path}/task"
+    job = submit(head, f"{mark} exec sleep 987")
     head.wait_for(job, "Running")
-    assert list(processes(b"sleep", b"987"))
+    head.until(lambda: list(processes(b"sleep", mark.encode())))
     head.ask("remove_elastic_pool", name="burst")
     head.until(lambda: not head.ask("elastic_pools")["pools"])
     assert not in_slurm(peer)
     assert head.ask("nodes")["nodes"] == []
-    head.until(lambda: not list(processes(b"sleep", b"987")))
+    head.until(lambda: not list(processes(mark.encode())))
     head.until(lambda: not list(processes(b"--allocation", b"burst")))
     with suppress(HeadnodeError):
         head.ask("cancel_job", job=job)
