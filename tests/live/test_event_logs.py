@@ -4,6 +4,7 @@ import contextlib
 import os
 import pwd
 import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -123,10 +124,14 @@ def test_a_log_on_a_full_disk_loses_no_event_though_the_head_is_killed_meanwhile
         assert head.ask("cluster")["cluster"]["failed_parts"] == {}
 
 
-@pytest.mark.parametrize("forgets", [False, True])
+FORGETS = 1000  # events: all of them, as after a restore into another directory
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 3, 4, 5, FORGETS])
 def test_logs_go_on_after_a_restart_of_the_head(
-    condor: Programs, head: RealHead, tmp_path: Path, *, forgets: bool
+    condor: Programs, head: RealHead, tmp_path: Path, lost: int
 ) -> None:
+    """The head is killed after lines of so many events were written, and before it has stored that."""
     log = tmp_path / "x.log"
     cluster = submitted(
         condor,
@@ -135,9 +140,12 @@ def test_logs_go_on_after_a_restart_of_the_head(
     )
     condor.head.until(lambda: events(log, cluster) == {0: ["000", "001"]})
     head.kill()
-    if forgets:  # as after a restore into another directory
+    if lost == FORGETS:
         for file in head.state.glob("event_logs.db*"):
             file.unlink()
+    else:
+        with closing(sqlite3.connect(head.state / "event_logs.db", isolation_level=None)) as stored:
+            stored.execute("update event_logs set number = number - ?", (lost,))
     (tmp_path / "go").touch()
     head.start_again()
     head.wait_until_ready()

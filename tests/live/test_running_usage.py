@@ -1,15 +1,25 @@
 """What running tasks use is measured when somebody asks: on each node, with all that they have launched."""
 
+import asyncio
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from batch_programs import Programs
 
+from headnode.adapters.processes.attempts import Lanes
+from headnode.adapters.processes.current_usage import UsageMeter
+from headnode.adapters.processes.remote_steps import RemoteCommands
+from headnode.adapters.wire.agent_messages import MAX_MESSAGE, PROTOCOL, JobMeasured
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.core.model.errors import Unavailable, WrongState
+from heads import PATIENCE, RealHead, real_head
 from testbed.clusters import Cluster, cluster_on_loopback
 from testbed.processes import free_address
 
@@ -30,6 +40,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two nodes of two processors."""
     with cluster_on_loopback(tmp_path_factory.mktemp("pair"), ("left", "right"), free_address()) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def no_job_stays(cluster: Cluster) -> Iterator[None]:
+    """Cancel what a test has left, so that the next one has its processors."""
+    yield
+    for job in cluster.ask("jobs", states=["Queued", "Running"])["jobs"]:
+        cluster.ask("cancel_job", job=job["id"], force=True)
 
 
 class Work:
@@ -66,7 +84,7 @@ def test_memory_processor_time_and_processes_of_a_task_are_those_of_all_that_it_
     work.until_busy(1)
     answer = work.usage()
     (task,) = answer["tasks"]
-    assert (task["task"], task["instance"], task["processors"], answer["silent"]) == (1, 1, 2, [])
+    assert (task["task"], task["instance"], task["processors"], answer["silent"]) == (1, None, 2, [])
     assert MEGABYTES * 1024 <= task["memory"] <= task["peak_memory"] < 2 * MEGABYTES * 1024
     assert task["requested_memory"] == 2 * 100 * 1024
     assert task["user_time"] + task["system_time"] >= 0.3
@@ -159,3 +177,51 @@ def test_a_node_that_is_away_is_named_and_the_rest_is_shown(cluster: Cluster, tm
         node.start_agent()
     cluster.until(lambda: shown() == 2, "agents measure what they have adopted")
     work.finish()
+
+
+def test_a_shepherd_that_is_asked_again_and_again_measures_for_a_part_of_its_time() -> None:
+    meter, lanes = UsageMeter(), Lanes()
+    launches = RemoteCommands(0, None, lambda _: None, lambda _: None)
+    answers = [meter.read(lanes, launches)]
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        answers.append(meter.read(lanes, launches))
+    assert len({id(answer) for answer in answers}) <= 6
+
+
+def test_what_a_node_says_of_attempts_that_it_does_not_have_is_not_shown(tmp_path: Path) -> None:
+    lies = [[1, 1, 1, 5.0, 0.5, 100, 200, 2], [1, 1, 9, 1.0, 1.0, 1, 1, 1], [7, 1, 1, 1.0, 1.0, 1, 1, 1]]
+
+    async def measured_by_a_liar(head: RealHead) -> Any:
+        reader, writer = await asyncio.open_unix_connection(str(head.state / "nodes.sock"))
+        hello = {"type": "Hello", "protocol": PROTOCOL, "facts": {"name": "liar", "processors": 1}}
+        writer.write(frame(msgspec.msgpack.encode(hello)))
+        job = await asyncio.to_thread(head.submit, "sleep 60")
+        asked: asyncio.Task[Any] | None = None
+        try:
+            while asked is None or not asked.done():
+                data = await read_frame(reader, MAX_MESSAGE)
+                assert data is not None
+                message = msgspec.msgpack.decode(data)
+                if message["type"] == "Run":
+                    asked = asyncio.create_task(asyncio.to_thread(head.ask, "job_usage", job=job))
+                if message["type"] == "MeasureJob":
+                    answer = {"type": "JobMeasured", "number": message["number"], "usage": lies}
+                    writer.write(frame(msgspec.msgpack.encode(answer)))
+                    assert asked is not None
+                    return await asked
+        finally:
+            writer.close()
+
+    with real_head(tmp_path, nodes=0) as head:
+        answer = asyncio.run(asyncio.wait_for(measured_by_a_liar(head), PATIENCE))
+        (task,) = answer["tasks"]
+        assert (task["node"], task["user_time"], task["memory"]) == ("liar", 5.0, 100)
+
+
+@pytest.mark.parametrize("time_of_it", [-1.0, float("inf"), float("nan")])
+def test_a_figure_that_cannot_be_is_no_message(time_of_it: float) -> None:
+    usage = [[1, 1, 1, time_of_it, 0.0, 1, 1, 1]]
+    data = msgspec.msgpack.encode({"type": "JobMeasured", "number": 1, "usage": usage})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(data, type=JobMeasured)

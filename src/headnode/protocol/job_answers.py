@@ -157,7 +157,7 @@ class TaskUsageNow(VerbAnswer, frozen=True):
     """What a running instance uses now on a node, or what it launched there."""
 
     task: int
-    instance: int
+    instance: int | None  # null for a basic task
     node: str
     processors: int  # that it holds there
     run_time: float | None  # seconds since its start; null: not known

@@ -17,9 +17,7 @@ from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 
 PATIENCE = 5.0  # seconds for one file
-TAIL = (
-    1 << 22
-)  # bytes of the end of a log in which events are looked for that may be there already, after a restart
+TAIL = 1 << 22  # bytes of the end of a log; after a restart, events are looked for there
 _CANNOT_SAY = 255
 
 

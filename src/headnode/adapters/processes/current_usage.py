@@ -3,6 +3,7 @@
 Standard library only: this is loaded by the shepherd factory."""
 
 import os
+import time
 from typing import NamedTuple, Protocol
 
 from headnode.adapters import process_tree
@@ -13,6 +14,8 @@ from headnode.core.model.outcome import ResourceUsage
 
 _KILOBYTES_IN_PAGE = os.sysconf("SC_PAGE_SIZE") // 1024
 _TICKS = os.sysconf("SC_CLK_TCK")  # in a second
+_MIN_AGE = 0.2  # seconds for which an answer is given again
+_PAUSES = 9  # and for this many times as long as it took
 
 
 class CurrentUsage(NamedTuple):
@@ -42,8 +45,27 @@ class _MeasuredAttempt(Protocol):
         """Its own control group, if it has one."""
 
 
-def current_usage(lanes: Lanes, launches: RemoteCommands) -> list[CurrentUsage]:
-    """Return what each running attempt uses, and what attempts of other nodes have launched here."""
+class UsageMeter:
+    """Measures when somebody asks.  Anybody may ask at any time, so answers are given again for a while.
+
+    Then a shepherd measures for at most a tenth of its time, however many processes the machine has.
+    """
+
+    def __init__(self) -> None:
+        self._answer: list[CurrentUsage] = []
+        self._until = 0.0  # on the monotonic clock
+
+    def read(self, lanes: Lanes, launches: RemoteCommands) -> list[CurrentUsage]:
+        """Return what each running attempt uses, and what attempts of other nodes have launched here."""
+        began = time.monotonic()
+        if began >= self._until:
+            self._answer = _measured(lanes, launches)
+            now = time.monotonic()
+            self._until = now + max(_MIN_AGE, _PAUSES * (now - began))
+        return self._answer
+
+
+def _measured(lanes: Lanes, launches: RemoteCommands) -> list[CurrentUsage]:
     picture = process_tree.picture()
     found = [
         _usage(attempt.key, attempt, attempt.processes(picture) - {os.getpid()}, picture)

@@ -20,7 +20,7 @@ from headnode.adapters.processes.attempts import (
     read_counters,
     usage_of,
 )
-from headnode.adapters.processes.current_usage import current_usage
+from headnode.adapters.processes.current_usage import UsageMeter
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.process_control import (
     AttemptEndings,
@@ -57,7 +57,7 @@ class Shepherd:
         self._lodging = home.placement
         self._lanes, self._suspension = Lanes(), ProcessSuspension(home.freezer)
         self._endings = AttemptEndings(self._lodging.kill)
-        self._memory, self._removals = MemoryWatch(), Removals()
+        self._memory, self._meter, self._removals = MemoryWatch(), UsageMeter(), Removals()
         self._launches = RemoteCommands(directories.run, home.groups, self._memory.begin, self._link.send)
         self._lease = Lease()
         self._transfers = ShepherdTransfers(self._poller, self._link.send, directories.slots)
@@ -169,7 +169,7 @@ class Shepherd:
             case ["signal", question, keys, number, target]:
                 self._link.send(["signaled", question, self._signal(keys, number, target)])
             case ["measure", question]:
-                self._link.send(["measured", question, current_usage(self._lanes, self._launches)])
+                self._link.send(["measured", question, self._meter.read(self._lanes, self._launches)])
             case ["suspend", number]:
                 self._suspension.begin(number)
                 if self._suspension.still:  # the agent has missed the report

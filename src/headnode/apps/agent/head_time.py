@@ -56,9 +56,9 @@ def moved(message: Started | Results | Staging | Hello | Table, by: float) -> Fr
 
 
 def _result(result: AttemptResult, by: float) -> AttemptResult:
-    said: AttemptOutcome = result.outcome
-    outcome = said._replace(started=_later(said.started, by), ended=_later(said.ended, by))
-    return msgspec.structs.replace(result, outcome=outcome)
+    outcome: AttemptOutcome = result.outcome
+    at_head = outcome._replace(started=_later(outcome.started, by), ended=_later(outcome.ended, by))
+    return msgspec.structs.replace(result, outcome=at_head)
 
 
 def _later(at: Instant | None, by: float) -> Instant | None:

@@ -28,7 +28,7 @@ from headnode.core.formats.condor.draft import USER_LOG
 from headnode.core.formats.condor.event_log import LoggedJob, LoggedProcess
 from headnode.core.model.errors import HeadnodeError, NotFound
 from headnode.core.model.outcome import AttemptOutcome
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.ranges import Ranges
 from headnode.core.state import job_events as j
 from headnode.core.state.cluster_state import ClusterState
@@ -309,12 +309,11 @@ class EventLogs:
                 for end in ended:
                     yield from self._ended(logged, end, date)
             case j.InstancesCanceled(task=task, spans=spans, message=message):
-                yield from self._removed(logged, ((task, spans),), date, message)
+                gone = logged.within([(task, spans)])
+                yield from ((one, texts.aborted(one, date, message)) for one in gone)
             case j.TasksCanceled(tasks=tasks, message=message):
-                if tasks:
-                    yield from self._removed(logged, tasks, date, message)
-                else:
-                    yield from ((one, texts.aborted(one, date, message)) for one in logged.all())
+                gone = logged.within(tasks) if tasks else logged.all()
+                yield from ((one, texts.aborted(one, date, message)) for one in gone)
             case j.JobHeld(by=by, message=message):
                 reason = message or f"via condor_hold (by user {by})"
                 yield from ((one, texts.held(one, date, reason)) for one in self._left(logged))
@@ -341,7 +340,7 @@ class EventLogs:
         process = logged.process(task, instance)
         if process is not None and key not in self._begun:
             self._begun.add(key)
-            yield process, texts.executing(process, _date(at), self._nodes.get(key, ""))
+            yield process, texts.executing(process, _date(at), self._node(key))
 
     def _ended(self, logged: LoggedJob, end: j.InstanceEnd, date: str) -> Iterator[tuple[LoggedProcess, str]]:
         """Yield how an attempt ended; one that was too short has no event of its start."""
@@ -363,16 +362,17 @@ class EventLogs:
         else:
             yield process, texts.aborted(process, date, outcome.message or end.state)
 
-    @staticmethod
-    def _removed(
-        logged: LoggedJob, tasks: j.TaskSpans, date: str, message: str
-    ) -> Iterator[tuple[LoggedProcess, str]]:
-        for task, spans in tasks:
-            for first, last in spans:
-                for instance in range(first, last + 1):
-                    process = logged.process(task, instance)
-                    if process is not None:
-                        yield process, texts.aborted(process, date, message)
+    def _node(self, key: tuple[int, int, int]) -> str:
+        """Return the node of an instance, after a restart from its record; "" if it is not known."""
+        if key in self._nodes:
+            return self._nodes[key]
+        job, task, instance = key
+        run = self._context.lookups.job(job).record.run
+        live = run.tasks[task - 1].live.get(instance) if run is not None else None
+        if live is not None:
+            return live.placement[0][0]
+        end = self._context.lookups.archive.instance(JobId(job), task, instance)
+        return "" if end is None else end.node
 
 
 def _ended_by_itself(end: j.InstanceEnd, outcome: AttemptOutcome) -> bool:

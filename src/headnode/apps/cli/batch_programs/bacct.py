@@ -11,9 +11,9 @@ from headnode.apps.cli.batch_programs.bjobs_fields import cpu_used, date, exit_r
 from headnode.apps.cli.batch_programs.lsf_rows import (
     ANY_TIME,
     NOT_DONE,
+    asked_rows,
     chosen_rows,
     name_of,
-    named_rows,
     names_in,
     queue_of,
     read_line,
@@ -42,17 +42,13 @@ _OVER = ("DONE", "EXIT")
 _BRIEF = "{:<8} {:<10} {:<12} {:>8} {:>6} {:>10}  {:<8} {:<8} {}\n"
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show the accounting of ended jobs; the exit status is 255 if a job that was named is not there."""
-    line = read_line("bacct", words, OPTIONS)
-    source, missing = JobSource(client), list[str]()
-    if line.words and line.words != ["0"]:
-        rows = list[BatchRow]()
-        for word, found in named_rows(line.words, source):
-            rows += found
-            missing += [] if found else [word]
-    else:
-        rows = chosen_rows(line, source, living=False, ended=ANY_TIME, pages=None)
+    line = read_line("bacct", argv, OPTIONS)
+    source = JobSource(client)
+    rows, missing = asked_rows(
+        line, source, lambda: chosen_rows(line, source, living=False, ended=ANY_TIME, pages=None)
+    )
     wanted = [state for flag, state in (("d", "DONE"), ("e", "EXIT")) if line.has(flag)] or _OVER
     rows = [
         row

@@ -30,9 +30,9 @@ _REFUSED = {
 """Commands of badmin that are refused, and what to use instead."""
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Carry out a command of badmin."""
-    command, rest = (words[0] if words else ""), list(words[1:])
+    command, rest = (argv[0] if argv else ""), list(argv[1:])
     if why := _REFUSED.get(command):
         raise ProgramRefusal(f"{command} is not supported here: {why}", status=NOT_DONE, prefix="")
     if command not in _COMMANDS:

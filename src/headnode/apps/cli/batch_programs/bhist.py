@@ -13,9 +13,9 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
     CHOICES,
     NOT_DONE,
     address_of,
+    asked_rows,
     chosen_rows,
     name_of,
-    named_rows,
     read_line,
     state_of,
 )
@@ -57,17 +57,11 @@ _HEADING = f"{'JOBID':<8}{'USER':<8}{'JOB_NAME':<10}" + "".join(f"{each:<8}" for
 _WIDTHS = (7, 7, 9)
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show the history of jobs; the exit status is 255 if a job that was named is not there."""
-    line = read_line("bhist", words, OPTIONS)
-    source, missing = JobSource(client), list[str]()
-    if line.words and line.words != ["0"]:
-        rows = list[BatchRow]()
-        for word, found in named_rows(line.words, source):
-            rows += found
-            missing += [] if found else [word]
-    else:
-        rows = _chosen(line, source)
+    line = read_line("bhist", argv, OPTIONS)
+    source = JobSource(client)
+    rows, missing = asked_rows(line, source, lambda: _chosen(line, source))
     rows = [row for row in rows if lsf_periods.is_in_periods(row, line)]
     if line.has("l") or line.has("UF"):
         sys.stdout.write(RULE.join(_at_length(row) for row in rows))

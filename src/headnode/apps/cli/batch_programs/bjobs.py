@@ -16,9 +16,9 @@ from headnode.apps.cli.batch_programs.lsf_rows import (
     CHOICES,
     NOT_DONE,
     REMEMBERED,
+    asked_rows,
     chosen_rows,
     name_of,
-    named_rows,
     queue_of,
     read_line,
     state_of,
@@ -43,16 +43,11 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     """List jobs; the exit status is 255 if a job that was named is not there."""
     line = read_line("bjobs", argv, OPTIONS)
     source = JobSource(client)
-    missing = list[str]()
-    if line.words and line.words != ["0"]:
-        rows = list[BatchRow]()
-        for word, found in named_rows(line.words, source):
-            rows += found
-            missing += [] if found else [word]
-    else:
-        every, over = line.has("a"), line.has("d")
-        ended = REMEMBERED if every or over else 0.0
-        rows = chosen_rows(line, source, living=every or not over, ended=ended)
+    every, over = line.has("a"), line.has("d")
+    ended = REMEMBERED if every or over else 0.0
+    rows, missing = asked_rows(
+        line, source, lambda: chosen_rows(line, source, living=every or not over, ended=ended)
+    )
     rows = [row for row in rows if _is_wanted(row, line)]
     _show(line, rows, missing)
     return NOT_DONE if missing else 0

@@ -65,9 +65,9 @@ def _table() -> "dict[str, ProgramOption]":
 OPTIONS = {"bmod": _table(), "bswitch": acted_on(CHOICES)}
 
 
-def run(program: str, words: "Sequence[str]", client: Client, _system: str = "") -> int:
+def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") -> int:
     """Change jobs, or move them to another queue; the worst exit status counts."""
-    line = read_line(program, words, OPTIONS[program])
+    line = read_line(program, argv, OPTIONS[program])
     return _switch(line, client) if program == "bswitch" else _modify(line, client)
 
 

@@ -20,7 +20,7 @@ from headnode.protocol.state_names import ENDED_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from headnode.apps.cli.batch_programs.words import OptionTable
@@ -87,6 +87,19 @@ def named_rows(argv: "Sequence[str]", source: JobSource) -> "Iterator[tuple[str,
         wanted = typed_numbers(rest.rstrip("]")) if bracket else None
         rows = [row for job in source.listed([number]) for row in rows_of(source, job, expand=True)]
         yield word, [row for row in rows if wanted is None or row.number in wanted]
+
+
+def asked_rows(
+    line: ProgramWords, source: JobSource, choose: "Callable[[], list[BatchRow]]"
+) -> "tuple[list[BatchRow], list[str]]":
+    """Return the rows of the jobs that are named, else those that `choose` returns; and unknown names.
+
+    Raises:  ProgramRefusal for what is no id.
+    """
+    if not line.words or line.words == ["0"]:
+        return choose(), []
+    named = list(named_rows(line.words, source))
+    return [row for _, rows in named for row in rows], [word for word, rows in named if not rows]
 
 
 def chosen_rows(

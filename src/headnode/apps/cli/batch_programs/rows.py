@@ -258,7 +258,7 @@ class BatchRow:
         measured = self.source.usage(self.id)
         if self.task is None:
             return measured
-        own = self.task["task"], self.task["instance"] or 1
+        own = self.task["task"], self.task["instance"]
         return [task for task in measured if (task["task"], task["instance"]) == own]
 
     @property

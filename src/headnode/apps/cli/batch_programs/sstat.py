@@ -4,7 +4,6 @@ Source:  Slurm 22.05, sstat(1).
 """
 
 import sys
-from contextlib import suppress
 
 from headnode.apps.cli.batch_programs.columns import TableField, field_names, fields_of, table
 from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
@@ -15,7 +14,7 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 OPTIONS = {
@@ -107,20 +106,21 @@ FIELDS_OF_SSTAT = sorted(
 )
 
 
-def run(words: "Sequence[str]", client: Client) -> int:
+def run(argv: "Sequence[str]", client: Client) -> int:
     """Show what steps use."""
-    asked = read_words(words, OPTIONS)
-    asked.merge("fields", "format")
-    refuse_other_clusters(asked, client)
-    if asked.has("helpformat"):
+    args = read_words(argv, OPTIONS)
+    args.merge("fields", "format")
+    refuse_other_clusters(args, client)
+    if args.has("helpformat"):
         sys.stdout.write(field_names(FIELDS_OF_SSTAT, 19))
         return 0
-    names = [*asked.parts("jobs"), *asked.jobs()]
+    names = [*args.parts("jobs"), *args.jobs()]
     if not names:
         raise ProgramRefusal("You didn't give me any jobs to stat.")
-    fields = fields_of(asked.text("format") or _USUAL, FIELDS_OF_SSTAT, _refuse_field)
-    steps = [step for name in names for step in _steps(name, JobSource(client))]
-    sys.stdout.write(table(asked, fields, steps))
+    fields = fields_of(args.text("format") or _USUAL, FIELDS_OF_SSTAT, _refuse_field)
+    source = JobSource(client)
+    steps = [step for name in names for step in _steps(name, source)]
+    sys.stdout.write(table(args, fields, steps))
     return 0
 
 
@@ -128,8 +128,8 @@ def _refuse_field(name: str) -> ProgramRefusal:
     return ProgramRefusal(f'Invalid field requested: "{name.strip()}"')
 
 
-def _steps(name: str, source: JobSource) -> "Iterator[StepUsage]":
-    """Yield the steps of a job or an element that run, each of which has one step here.
+def _steps(name: str, source: JobSource) -> "list[StepUsage]":
+    """Return the steps of a job or an element that run, each of which has one step here.
 
     Raises:  ProgramRefusal when none runs.
     """
@@ -141,9 +141,10 @@ def _steps(name: str, source: JobSource) -> "Iterator[StepUsage]":
     found = source.listed(job_numbers([job]))
     rows = [row for one in found for row in rows_of(source, one, expand=True) if means(job, row)]
     running = [row for row in rows if row.state in ("RUNNING", "SUSPENDED")]
-    with suppress(WrongState):  # it has ended meanwhile
+    try:
         steps = [StepUsage(row, tasks) for row in running if (tasks := row.usage())]
-        if steps:
-            yield from steps
-            return
-    raise ProgramRefusal(f"No steps running for job {job}")
+    except WrongState:  # it has ended meanwhile
+        steps = []
+    if not steps:
+        raise ProgramRefusal(f"No steps running for job {job}")
+    return steps

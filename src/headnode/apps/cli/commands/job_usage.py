@@ -46,7 +46,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def _row(job: int, task: "Answer") -> "dict[str, str]":
-    instance = f".{task['instance']}" if task["instance"] > 1 else ""
+    instance = "" if task["instance"] is None else f".{task['instance']}"
     return {
         "Id": f"{job}.{task['task']}{instance}",
         "Node": task["node"],

@@ -8,7 +8,9 @@ from headnode.adapters.wire.agent_messages import AttemptUsage
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import Unavailable, WrongState
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import TaskType
 from headnode.core.model.user import User
 from headnode.core.state.job_record import JobRun, LiveAttempt
 from headnode.protocol.job_answers import JobUsageAnswer, TaskUsageNow
@@ -46,7 +48,7 @@ async def job_usage(context: ServerContext, _by: User, request: JobIdRequest) ->
             what=f"no node of job {request.job} answers: {', '.join(asked)}",
             fix="try again when `hn node list` shows them as Ready",
         )
-    rows = _rows(run, measured, found.taken.process_memory, context.now())
+    rows = _rows(run, measured, found.taken, context.now())
     return JobUsageAnswer(request.job, rows, [node for node in asked if node not in measured])
 
 
@@ -61,20 +63,21 @@ async def _measured(link: NodeLink | None, job: JobId) -> tuple[AttemptUsage, ..
 
 
 def _rows(
-    run: JobRun, measured: Mapping[str, tuple[AttemptUsage, ...]], memory: int | None, now: Instant
+    run: JobRun, measured: Mapping[str, tuple[AttemptUsage, ...]], spec: JobSpec, now: Instant
 ) -> list[TaskUsageNow]:
-    """Return what is known of live attempts; a node may say something of others, which is passed over."""
-    rows = []
+    """Return what nodes say of the live attempts that are placed there; the rest is left out."""
+    rows, memory = [], spec.process_memory
     for node, usage in measured.items():
         for one in usage:
             live = _live(run, one)
-            if live is None:
+            processors = len(dict(live.placement).get(node, ())) if live is not None else 0
+            if live is None or not processors:
                 continue
-            processors = len(dict(live.placement).get(node, ()))
+            basic = spec.tasks[one.task - 1].kind is TaskType.BASIC
             rows.append(
                 TaskUsageNow(
                     task=one.task,
-                    instance=one.instance,
+                    instance=None if basic else one.instance,
                     node=node,
                     processors=processors,
                     run_time=None if live.started is None else max(0.0, now - live.started),
@@ -86,7 +89,7 @@ def _rows(
                     processes=one.processes,
                 )
             )
-    return sorted(rows, key=lambda row: (row.task, row.instance, row.node))
+    return sorted(rows, key=lambda row: (row.task, row.instance or 1, row.node))
 
 
 def _live(run: JobRun, one: AttemptUsage) -> LiveAttempt | None:

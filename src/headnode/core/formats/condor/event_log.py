@@ -4,7 +4,7 @@ Source:  HTCondor 24, "Job Event Log Codes"; what HTCondor 24 writes, and what i
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from headnode.core.formats.condor.draft import USER_LOG
@@ -62,6 +62,14 @@ class LoggedJob:
             text = substitute(text, spec.value(instance))
         log = text.replace(_OUR_ID, str(self.job))
         return LoggedProcess(self.job, self._first[task - 1] + instance - 1, log)
+
+    def within(self, spans: Iterable[tuple[int, Iterable[tuple[int, int]]]]) -> Iterator[LoggedProcess]:
+        """Yield the processes that have a log; `spans`: the first and last instances, of each task."""
+        for task, ends in spans:
+            for first, last in ends:
+                for instance in range(first, last + 1):
+                    if (process := self.process(task, instance)) is not None:
+                        yield process
 
     def all(self) -> Iterator[LoggedProcess]:
         """Yield all processes that have a log."""
