@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from headnode.core.formats.batch.gpu_lines import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
+from headnode.core.formats.batch.gpus import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
 from headnode.core.formats.batch.signal_lines import grid_engine_signal, lsf_signal, slurm_signal
 from headnode.core.formats.fidelity import Fidelity, LossReport

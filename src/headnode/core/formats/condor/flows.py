@@ -11,10 +11,9 @@ from typing import Final, NoReturn
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.formats.condor.lines import SubmitLine, SubmitLines
 from headnode.core.formats.condor.macros import ReadingBudget
 from headnode.core.formats.condor.reading import items_named, read_node
-from headnode.core.formats.condor.statements import PATTERNS
+from headnode.core.formats.condor.statements import PATTERNS, SubmitLine, SubmitLines
 from headnode.core.formats.fidelity import (
     MAX_REPORT_ITEMS,
     Awareness,

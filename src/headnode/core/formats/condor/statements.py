@@ -1,7 +1,8 @@
 """The statements of a submit file, in order: values, conditions, and what each `queue` asks for.
 
 Source:  HTCondor 24, condor_submit(1): "queue"; "Submitting a Job": "Using Conditionals in the Submit
-Description File", "Submitting many similar jobs with one queue command".
+Description File", "Submitting many similar jobs with one queue command"; "Configuration File Macros":
+comments, continuation lines, multi-line values.
 """
 
 import re
@@ -9,11 +10,86 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from headnode.core.formats.condor.expressions import whole_number
-from headnode.core.formats.condor.lines import SubmitLine, SubmitLines
 from headnode.core.formats.condor.macros import MacroTable, ReadingBudget
 from headnode.core.formats.text.source_text import SourceText, nearest_name
 from headnode.core.model.bounds import QUEUE_COMMANDS, TASKS_OF_FILE
 from headnode.core.model.task import ScriptOrigin
+
+_BLOCK = re.compile(r"(?P<name>[+\w.]+)\s*@=\s*(?P<tag>\w+)\s*\Z")
+
+
+class SubmitLine(NamedTuple):
+    """A line as it is meant, without white space around it, and where it begins in the file."""
+
+    text: str
+    start: int
+
+
+class SubmitLines:
+    """The lines of a file, one after the other."""
+
+    def __init__(self, source: SourceText) -> None:
+        self._source = source
+        self._physical = self._each()
+
+    def __iter__(self) -> Iterator[SubmitLine]:
+        """Yield the lines that say something; a value of several lines is one with newlines.
+
+        Raises:  BadRequest ``block`` for a value of several lines that does not end.
+        """
+        for line in self._joined():
+            block = _BLOCK.match(line.text)
+            yield SubmitLine(self._value(line, block), line.start) if block else line
+
+    def listed(self, start: int) -> Iterator[SubmitLine]:
+        """Yield the lines of a list in parentheses, up to the line that closes it.
+
+        Raises:  BadRequest ``queue`` if none does.
+        """
+        for line in self._joined():
+            if line.text.startswith(")"):
+                return
+            yield line
+        self._source.refuse(start, "queue", "the list of queue has no end", "close it with a line: )")
+
+    def _each(self) -> Iterator[SubmitLine]:
+        text, start = self._source.text, 0
+        while start < len(text):
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+            line = text[start:end]
+            yield SubmitLine(line.strip(), start + len(line) - len(line.lstrip()))
+            start = end + 1
+
+    def _joined(self) -> Iterator[SubmitLine]:
+        parts: list[str] = []
+        start = 0
+        for line in self._physical:
+            if line.text.startswith("#"):
+                continue
+            start = start if parts else line.start
+            if line.text.endswith("\\"):
+                parts.append(line.text[:-1])
+                continue
+            parts.append(line.text)
+            if whole := "".join(parts).strip():
+                yield SubmitLine(whole, start)
+            parts = []
+        if whole := "".join(parts).strip():
+            yield SubmitLine(whole, start)
+
+    def _value(self, line: SubmitLine, block: "re.Match[str]") -> str:
+        found: list[str] = []
+        end = f"@{block['tag']}"
+        for each in self._physical:
+            found.append(each.text)
+            if each.text == end:
+                break
+        if found[-1:] != [end]:
+            what = f"the value of {block['name'][:60]!r} has no end"
+            self._source.refuse(line.start, "block", what, f"end it with a line: {end}")
+        return f"{block['name']} = " + "\n".join(found[:-1])
+
 
 _VALUE = re.compile(r"(?P<name>[+]?[A-Za-z_][\w.]*)\s*=(?!=)\s*(?P<text>.*)\Z", re.DOTALL)
 _WORD = re.compile(r"(?P<word>[A-Za-z_]+)\b\s*(?P<rest>.*)\Z", re.DOTALL)
