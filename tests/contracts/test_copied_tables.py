@@ -28,7 +28,7 @@ from headnode.adapters.notify.outbox import HookCursors, Outbox, PendingNotice
 from headnode.adapters.standby import row_copy
 from headnode.adapters.standby.row_copy import RowCopy
 from headnode.adapters.wire.standby_messages import RowChange, RowsBetween, RowsChanged
-from headnode.apps.standby.copied_rows import store_rows
+from headnode.apps.standby.journal_copy import store_rows
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.notices import Notice

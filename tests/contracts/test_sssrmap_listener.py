@@ -11,8 +11,7 @@ import pytest
 from headnode.adapters.wire.sssrmap import read_site_key, request_frame
 from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.sssrmap import __main__ as listener
-from headnode.apps.web.sssrmap.__main__ import RmapListener, read_options
-from headnode.apps.web.sssrmap.actions import ACTIONS, JOIN
+from headnode.apps.web.sssrmap.__main__ import ACTIONS, JOIN, RmapListener, read_options
 from headnode.apps.web.sssrmap.service import RmapRules, RmapService
 from headnode.core.formats.sss.sssrmap.messages import envelope
 from headnode.core.formats.sss.sssrmap.signatures import METHODS, signature_of

@@ -18,7 +18,7 @@ from headnode.adapters.nodes.link import Contact
 from headnode.adapters.standby.followed import Followers
 from headnode.adapters.standby.sender import SenderParts, StandbySender
 from headnode.apps.server.standby_fence import FRESH, ISOLATED, StandbyFence
-from headnode.apps.standby.votes import Votes
+from headnode.apps.standby.door import Votes
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User

@@ -22,9 +22,8 @@ from headnode.adapters.wire.peers import CLIENT
 from headnode.adapters.wire.tls import Authority, head_side
 from headnode.apps.client import tls_connection
 from headnode.apps.client.client import Client
-from headnode.apps.client.heads_of_login import MAX_HEADS, others_of
 from headnode.apps.client.logins import HeadLogin, keep, login_named, logins
-from headnode.apps.client.tls_connection import dial, redeem_login
+from headnode.apps.client.tls_connection import MAX_HEADS, dial, others_of, redeem_login
 from headnode.core.model.errors import IS_STANDBY, BadRequest, HeadnodeError, Unavailable
 from headnode.sdk.asynchronous.connection import AsyncHeadTransport
 from heads import PATIENCE, RealHead, real_head

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.staging.failures import NeverTransferred
-from headnode.adapters.staging.new_files import made_files, note_brought
+from headnode.adapters.staging.local_storage import made_files, note_brought
 
 NOTE = ".headnode-brought"
 

@@ -13,8 +13,8 @@ from headnode.protocol.answers import (
     ProcessorCount,
     VerbAnswer,
 )
+from headnode.protocol.resource_answers import SiteExplanation
 from headnode.protocol.shares import PriorityScore
-from headnode.protocol.site_answers import SiteExplanation
 
 
 class RefusalObject(VerbAnswer, frozen=True):

@@ -19,7 +19,6 @@ from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
 from headnode.protocol import shares as h
-from headnode.protocol import site_answers as t
 from headnode.protocol import stream_frames as f
 from headnode.protocol import user_answers as u
 
@@ -305,8 +304,8 @@ _CLUSTER: Final = (
         c.RemovedAnswer,
         "Remove a resource",
     ),
-    _get("/site/jobs", "site_jobs", t.SiteJobsRequest, t.SiteJobsAnswer, "List the jobs of the site"),
-    _get("/site/nodes", "site_nodes", r.VerbRequest, t.SiteNodesAnswer, "List the nodes of the site"),
+    _get("/site/jobs", "site_jobs", x.SiteJobsRequest, x.SiteJobsAnswer, "List the jobs of the site"),
+    _get("/site/nodes", "site_nodes", r.VerbRequest, x.SiteNodesAnswer, "List the nodes of the site"),
     _get("/elastic-pools", "elastic_pools", r.VerbRequest, x.ElasticPoolsAnswer, "List the elastic pools"),
     _post(
         "/elastic-pools",

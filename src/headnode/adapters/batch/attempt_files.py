@@ -1,11 +1,22 @@
-"""The directories of attempts, written and read as their owners, by shell commands that also work by ssh."""
+"""The directories of attempts, by shell commands that also work by ssh, and questions about attempts.
+
+Files are written and read, and signals are sent, as the owner of the job.
+"""
 
 import shlex
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
-from headnode.core.batch.dialect import CommandResult, SubmissionResult
+from headnode.adapters.batch.commands import account_of, run_command
+from headnode.adapters.batch.orders import (
+    AttemptFileAnswer,
+    AttemptFileQuestion,
+    AttemptSignal,
+    AttemptSignalAnswer,
+)
+from headnode.core.batch.dialect import CommandResult, Dialect, SubmissionResult
 from headnode.core.batch.job_script import SCRIPT
 from headnode.core.batch.tracked import Files
 from headnode.core.model.resource import BatchResource
@@ -145,3 +156,41 @@ def files_found(result: CommandResult, markers: Sequence[str]) -> dict[str, File
         if marker in files and files[marker] is None and rest[:2] in ("S ", "- "):
             files[marker] = Files(rest[0] == "S", rest[2:])
     return files
+
+
+MAX_READ = 20.0  # seconds, of a part of a file
+MAX_SIGNAL = 20.0  # seconds
+
+
+class AttemptDesk(NamedTuple):
+    """Answers for one resource; any thread may ask."""
+
+    resource: BatchResource
+    dialect: Dialect
+
+    def read(self, question: AttemptFileQuestion) -> AttemptFileAnswer:
+        """Read a file as the user of a job."""
+        try:
+            result = self._run(question, read_words(question.path, question.offset, question.limit), MAX_READ)
+            data, size = bytes_read(result)
+        except (LookupError, PermissionError, ValueError) as error:
+            return AttemptFileAnswer(question.number, problem=str(error))
+        return AttemptFileAnswer(question.number, data, size)
+
+    def signal(self, asked: AttemptSignal) -> AttemptSignalAnswer:
+        """Send a signal to jobs as their user."""
+        argv = self.dialect.signal(asked.ids, asked.signal, asked.target)
+        if not argv:
+            return AttemptSignalAnswer(asked.number, impossible=True)
+        try:
+            result = self._run(asked, argv, MAX_SIGNAL)
+        except (LookupError, PermissionError) as error:
+            return AttemptSignalAnswer(asked.number, problem=str(error))
+        return AttemptSignalAnswer(asked.number, problem="" if result.status == 0 else result.complaint)
+
+    def _run(
+        self, question: AttemptFileQuestion | AttemptSignal, argv: Sequence[str], seconds: float
+    ) -> CommandResult:
+        account = account_of(question.owner, question.uid, question.gid)
+        variable = self.dialect.system.settings_variable
+        return run_command(self.resource, variable, account, argv, seconds=seconds)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headnode.adapters.batch.attempt_files import (
+    AttemptDesk,
     base_directory,
     files_found,
     look_words,
@@ -21,7 +22,6 @@ from headnode.adapters.batch.attempt_files import (
     submit_input,
     submit_words,
 )
-from headnode.adapters.batch.attempt_questions import AttemptDesk
 from headnode.adapters.batch.attempt_staging import AttemptStaging
 from headnode.adapters.batch.commands import CommandUser, account_of, own_account, run_command
 from headnode.adapters.batch.orders import (

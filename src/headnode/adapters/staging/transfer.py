@@ -31,9 +31,8 @@ from headnode.adapters.staging.failures import (
     of_error,
     shown,
 )
-from headnode.adapters.staging.local_storage import open_source
+from headnode.adapters.staging.local_storage import made_files, note_brought, open_source
 from headnode.adapters.staging.network_guard import NetworkGuard, networks_of, why_refused
-from headnode.adapters.staging.new_files import made_files, note_brought
 from headnode.adapters.staging.storage import Storage
 
 ORDER = 3  # the descriptor of a file that has the order

@@ -1,10 +1,12 @@
-"""What one standby head still has to get of the tables beside the journal: whole ones, then each change.
+"""What one standby head still has to get: a copy of the journal in pieces, and the tables beside it.
 
-It costs acknowledgements nothing but the pieces between events, which are small.
+Of a table it gets all, then each change; that costs acknowledgements nothing but the pieces between events.
 Source:  docs/contracts/08-standby.md, "Beside the journal".
 """
 
+import hashlib
 import logging
+import shutil
 import sqlite3
 import threading
 import time
@@ -21,8 +23,39 @@ from headnode.adapters.files.copied_tables import (
     page,
     size_of_row,
 )
-from headnode.adapters.wire.standby_messages import RowChange, RowsBetween, RowsChanged
+from headnode.adapters.standby.dialing import StandbyProblem
+from headnode.adapters.wire.standby_messages import PIECE, JournalPiece, RowChange, RowsBetween, RowsChanged
 from headnode.core.model.bounds import STANDBY_CHANGES
+
+MEBI: Final = 1024 * 1024
+RESERVE: Final = 16 * MEBI  # bytes that a copy leaves on the disk of the head
+
+
+def refuse_without_room(scratch: Path, size: int) -> None:
+    """Refuse to fill the disk on which this head writes with a copy of `size` bytes.
+
+    Raises:  StandbyProblem.
+    """
+    needed, free = size + RESERVE, shutil.disk_usage(scratch).free
+    if free < needed:
+        raise StandbyProblem(
+            f"it needs a copy of the journal, for which {needed // MEBI + 1} MiB must be free in "
+            f"{str(scratch)!r} of the head; {free // MEBI} MiB are"
+        )
+
+
+def pieces(copy: Path) -> Iterator[JournalPiece]:
+    """Yield a file in pieces; the last one has the digest of all, even of an empty file."""
+    digest, first = hashlib.sha256(), True
+    with copy.open("rb") as file:
+        piece = file.read(PIECE)
+        while following := file.read(PIECE):
+            digest.update(piece)
+            yield JournalPiece(piece, first)
+            piece, first = following, False
+    digest.update(piece)
+    yield JournalPiece(piece, first, digest.hexdigest())
+
 
 log = logging.getLogger("headnode.standby")
 

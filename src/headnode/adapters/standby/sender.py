@@ -22,8 +22,7 @@ from headnode.adapters.standby.dialing import (
     reason,
 )
 from headnode.adapters.standby.followed import Followers, FollowingStandby
-from headnode.adapters.standby.journal_pieces import pieces, refuse_without_room
-from headnode.adapters.standby.row_copy import RowCopy
+from headnode.adapters.standby.row_copy import RowCopy, pieces, refuse_without_room
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.adapters.wire.peers import written_address
 from headnode.adapters.wire.standby_messages import (

@@ -25,7 +25,9 @@ from headnode.adapters.batch.orders import (
 )
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.apps.server.attempts_elsewhere import (
+    TransfersThere,
     commands_of,
+    files_to_stage,
     home_of_owner,
     live_keys,
     live_of,
@@ -35,7 +37,6 @@ from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.place_desk import PlaceDesk, SeenPlaces
 from headnode.apps.server.predicted_starts import PredictedStarts
 from headnode.apps.server.site_overlay import SiteOverlay
-from headnode.apps.server.staging_elsewhere import TransfersThere, files_to_stage
 from headnode.apps.server.waiting_reasons import staging_reason, waits_for_files
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, marker_of

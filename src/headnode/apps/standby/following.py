@@ -37,9 +37,8 @@ from headnode.adapters.wire.standby_messages import (
     decode_from_head,
     encode_message,
 )
-from headnode.apps.standby.copied_rows import store_rows
 from headnode.apps.standby.former_head import report_lost_jobs
-from headnode.apps.standby.journal_copy import JournalCopy, settled_replica
+from headnode.apps.standby.journal_copy import JournalCopy, settled_replica, store_rows
 from headnode.core.model.bounds import GREETING_TIME
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.engine.replica import Replica

@@ -31,11 +31,10 @@ from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
 from headnode.adapters.wire.peers import peer_ids, user_name
 from headnode.adapters.wire.standby_messages import STANDBY_PURPOSE
 from headnode.adapters.wire.tls import AUTHORITY_FILES, Authority, head_side
-from headnode.apps.standby.door import StandbyDoor, refuse_clients
+from headnode.apps.standby.door import StandbyDoor, Votes, refuse_clients
 from headnode.apps.standby.following import HeadReplica
 from headnode.apps.standby.missing_here import MissingHere
 from headnode.apps.standby.takeover import Takeover
-from headnode.apps.standby.votes import Votes
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable, WrongState
 from headnode.core.model.user import User

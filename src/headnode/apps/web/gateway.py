@@ -1,21 +1,22 @@
-"""What the parts of a gateway share: the head, the identity of requests, the room for their bodies.
+"""What the parts of a gateway share: the head, requests and their users, the room for their bodies.
 
 Bodies are read within their bounds of size, time and memory.
 """
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from starlette.requests import Request
 
 from headnode.apps.web.conversations import Conversations
-from headnode.apps.web.head_client import HeadClient
+from headnode.apps.web.head_client import HeadClient, WebCaller
 from headnode.apps.web.identity import RequestIdentity
 from headnode.apps.web.problems import too_slow, wrong
 from headnode.core.model.bounds import WEB_BODIES, WEB_BODY, WEB_BODY_TIME
-from headnode.core.model.errors import Unavailable
+from headnode.core.model.errors import NotFound, Unavailable
 
 
 class BodyRoom:
@@ -75,3 +76,40 @@ class Gateway(NamedTuple):
     identity: RequestIdentity
     bodies: BodyRoom
     conversations: Conversations
+
+
+NUMBER: Final = re.compile(r"[0-9]{1,15}")
+
+
+class DoorRequest:
+    """A request whose user is known."""
+
+    NUMBERS: ClassVar[str]
+    """What numbers in paths are of."""
+
+    def __init__(self, gateway: Gateway, request: Request, caller: WebCaller) -> None:
+        self._head, self._request, self._caller = gateway.head, request, caller
+
+    async def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """Return the answer of the head to a verb.
+
+        Raises:  HeadnodeError.
+        """
+        return await self._head.ask_plain(self._caller, verb, **fields)
+
+    def path(self, name: str) -> str:
+        """Return a part of the path."""
+        return str(self._request.path_params[name])
+
+    def number(self, name: str) -> int:
+        """Return a number in the path.
+
+        Raises:  NotFound ``no-path``.
+        """
+        if not NUMBER.fullmatch(text := self.path(name)):
+            raise NotFound(
+                code="no-path",
+                what=f"{text[:64]!r} is not a number",
+                fix=f"write the number of {self.NUMBERS}",
+            )
+        return int(text)

@@ -19,8 +19,8 @@ from headnode.core.model.errors import HeadnodeError, Unavailable
 if TYPE_CHECKING:
     from headnode.adapters.wire.peers import Address
     from headnode.apps.client.head_location import Head
-    from headnode.apps.client.heads_of_login import SearchForHead
     from headnode.apps.client.logins import HeadLogin
+    from headnode.apps.client.tls_connection import SearchForHead
 
 TROUBLE = (OSError, EOFError, ValueError)
 """How a connection fails: timeouts are `OSError`, the end of the stream `EOFError`, bad JSON `ValueError`."""
@@ -46,7 +46,7 @@ class AsyncConnection:
             return await cls._on(await asyncio.to_thread(connect_through_agent, head))
         if isinstance(head, WebRoute):
             return await AsyncWebConnection.to_gateway(head)
-        from headnode.apps.client.heads_of_login import SearchForHead
+        from headnode.apps.client.tls_connection import SearchForHead
 
         search = SearchForHead(head)
         for address in search:

@@ -45,8 +45,10 @@ from headnode.protocol.resource_answers import (
     ResourceNameRequest,
     ResourcesAnswer,
     SetResourceRequest,
+    SiteJobsAnswer,
+    SiteJobsRequest,
+    SiteNodesAnswer,
 )
-from headnode.protocol.site_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     DelegatedCredential,

@@ -17,7 +17,7 @@ from headnode.engine.prediction import ExpectedStart
 from headnode.engine.site_prediction import SiteForecast, ahead_of, turn_of
 from headnode.protocol.answers import ExpectedStartObject
 from headnode.protocol.requests import VerbRequest
-from headnode.protocol.site_answers import (
+from headnode.protocol.resource_answers import (
     SiteExplanation,
     SiteJobObject,
     SiteJobsAnswer,

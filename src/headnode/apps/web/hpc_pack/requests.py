@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from headnode.apps.web.door_request import NUMBER, DoorRequest
-from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.gateway import NUMBER, DoorRequest, Gateway
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.hpc_pack.property_lists import JobFile, Properties, listed
 from headnode.apps.web.identity import address_of

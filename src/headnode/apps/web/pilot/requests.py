@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from starlette.requests import Request
 
-from headnode.apps.web.door_request import DoorRequest
-from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.gateway import DoorRequest, Gateway
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.pilot.records import GridRecords
 from headnode.apps.web.problems import wrong
