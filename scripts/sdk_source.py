@@ -29,10 +29,12 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs job_batches job_control"),
     "job_view_verbs": (
         "JobViewVerbs", "Verbs that show jobs and limits",
-        "job_views job_efficiency job_usage queue watch events limits shares",
+        "job_views job_efficiency queue watch events limits",
     ),
     "task_verbs": ("TaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
-    "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic standby"),
+    "node_verbs": (
+        "NodeVerbs", "Verbs about nodes and resources", "nodes node_commands reservations resources standby",
+    ),
     "cluster_verbs": ("ClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),
 }  # fmt: skip
 """The verbs in files of one subject each, by the modules of the head; the last has those of all others.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headnode.core.formats import dialects
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.protocol.cluster_answers import PingAnswer
-from headnode.protocol.job_control import HoldJobRequest
+from headnode.protocol.job_answers import HoldJobRequest
 from headnode.protocol.requests import SubmitJobRequest
 from headnode.sdk.description import job_description, job_text
 from headnode.sdk.verbs.verb_methods import request_fields, typed_answer

@@ -14,7 +14,7 @@ from headnode.protocol.answers import (
     VerbAnswer,
 )
 from headnode.protocol.resource_answers import SiteExplanation
-from headnode.protocol.shares import PriorityScore
+from headnode.protocol.user_answers import PriorityScore
 
 
 class RefusalObject(VerbAnswer, frozen=True):

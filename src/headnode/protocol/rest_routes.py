@@ -14,11 +14,9 @@ from headnode.protocol import cluster_answers as c
 from headnode.protocol import event_answers as v
 from headnode.protocol import explanations as w
 from headnode.protocol import job_answers as e
-from headnode.protocol import job_control as s
 from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
-from headnode.protocol import shares as h
 from headnode.protocol import stream_frames as f
 from headnode.protocol import user_answers as u
 
@@ -147,9 +145,9 @@ _JOBS: Final = (
     _post(f"{_JOB}/clone", "clone_job", r.JobIdRequest, a.SubmitAnswer, "Copy a job", status=201),
     _post(f"{_JOB}/suspend", "suspend_job", r.JobIdRequest, a.JobStateAnswer, "Suspend a job"),
     _post(f"{_JOB}/resume", "resume_job", r.JobIdRequest, a.JobStateAnswer, "Resume a job"),
-    _post(f"{_JOB}/signal", "signal_job", s.SignalJobRequest, s.SignalJobAnswer, "Send a signal"),
-    _post(f"{_JOB}/hold", "hold_job", s.HoldJobRequest, s.HoldsAnswer, "Hold a job"),
-    _post(f"{_JOB}/release", "release_job", s.ReleaseJobRequest, s.HoldsAnswer, "Release holds"),
+    _post(f"{_JOB}/signal", "signal_job", e.SignalJobRequest, e.SignalJobAnswer, "Send a signal"),
+    _post(f"{_JOB}/hold", "hold_job", e.HoldJobRequest, e.HoldsAnswer, "Hold a job"),
+    _post(f"{_JOB}/release", "release_job", e.ReleaseJobRequest, e.HoldsAnswer, "Release holds"),
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
     _get(f"{_JOB}/usage", "job_usage", r.JobIdRequest, e.JobUsageAnswer, "Measure its running tasks"),
     _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
@@ -338,8 +336,8 @@ _CLUSTER: Final = (
     _get("/defaults", "submission_defaults", r.VerbRequest, c.DefaultsAnswer, "Show the defaults of jobs"),
     _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
     _get("/limits", "limits", u.ListLimitsRequest, u.LimitsAnswer, "List limits, with what is in use"),
-    _get("/shares", "shares", h.ListSharesRequest, h.SharesAnswer, "List shares, with what is used of them"),
-    _get("/priorities", "priorities", h.ListPrioritiesRequest, h.PrioritiesAnswer, "List what orders jobs"),
+    _get("/shares", "shares", u.ListSharesRequest, u.SharesAnswer, "List shares, with what is used of them"),
+    _get("/priorities", "priorities", u.ListPrioritiesRequest, u.PrioritiesAnswer, "List what orders jobs"),
     _patch(
         "/parameters",
         "set_parameters",

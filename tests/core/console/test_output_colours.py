@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.apps.web.console.ansi import StyledText, styled
+from headnode.apps.web.console.job_output import StyledText, styled
 
 
 @pytest.mark.parametrize(

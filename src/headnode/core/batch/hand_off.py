@@ -21,12 +21,12 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.job_script import read_exit
 from headnode.core.batch.phases import THERE, Fact, ForeignPhase
-from headnode.core.batch.staged_attempts import StagedAttempts
 from headnode.core.batch.staged_files import TransferResult
 from headnode.core.batch.tracked import (
     Files,
     HandOffPatience,
     HandOffReport,
+    StagedAttempts,
     TrackedAttempt,
     ended_as,
     hand_off_report,

@@ -1,4 +1,7 @@
-"""One attempt in another scheduler: what is known of it, how it ended there, and its messages to the head."""
+"""One attempt in another scheduler: what is known of it, how it ended there, and its messages to the head.
+
+Of those with staged files also which transfers are due.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -15,7 +18,7 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.job_script import TAKEN, ExitReport
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
-from headnode.core.batch.staged_files import StagedFiles, TransferProgress
+from headnode.core.batch.staged_files import StagedFiles, TransferProgress, TransferResult
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import NOT_MEASURED, AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, Seconds
@@ -242,3 +245,53 @@ def by_owner(attempts: Iterable[TrackedAttempt]) -> dict[str, Sequence[TrackedAt
     for each in attempts:
         by_owner.setdefault(each.owner, []).append(each)
     return dict(by_owner)
+
+
+class StagedAttempts:
+    """All attempts with staged files."""
+
+    def __init__(self) -> None:
+        self._known: dict[AttemptPlace, tuple[TrackedAttempt, StagedFiles]] = {}
+
+    def add(self, one: TrackedAttempt, *, has_results: bool) -> None:
+        """Files of this attempt are staged."""
+        one.staged = StagedFiles(has_results=has_results)
+        self._known[one.key] = (one, one.staged)
+
+    def drop(self, key: AttemptPlace) -> None:
+        """Forget an attempt."""
+        self._known.pop(key, None)
+
+    def to_bring(self) -> list[TrackedAttempt]:
+        """Return the attempts whose input is to be brought now.
+
+        Also of one that may be there: whoever brings it finds out whether all was there before.
+        """
+        before = (ForeignPhase.INTENDED, ForeignPhase.DOUBTFUL)
+        wanted = [one for one, staged in self._known.values() if staged.are_to_come and one.phase in before]
+        return [one for one in wanted if not one.stop and not one.held]
+
+    def to_clear(self) -> list[tuple[TrackedAttempt, bool]]:
+        """Return the attempts whose files are to be removed now, and whether results are taken away first."""
+        keys = []
+        for one, staged in self._known.values():
+            if one.phase is ForeignPhase.CLEARING and not staged.under_way:
+                if one.stop:
+                    staged.stopped()
+                keys.append((one, staged.takes))
+        return keys
+
+    def brought(self, key: AttemptPlace, result: TransferResult) -> None:
+        """Bringing the input of an attempt has ended."""
+        if key in self._known:
+            self._known[key][1].brought(result)
+
+    def cleared(
+        self, key: AttemptPlace, result: TransferResult
+    ) -> tuple[TrackedAttempt, AttemptOutcome] | None:
+        """Return an attempt with its outcome, if taking away its results and its files has ended."""
+        if key not in self._known:
+            return None
+        one, staged = self._known[key]
+        outcome = staged.cleared(result)
+        return None if outcome is None else (one, outcome)

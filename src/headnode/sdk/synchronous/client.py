@@ -25,8 +25,7 @@ from headnode.protocol.answers import (
 )
 from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.explanations import CheckAnswer, Explanation
-from headnode.protocol.job_answers import EfficiencyObject, JobUsageAnswer, SubmissionRefusal
-from headnode.protocol.job_control import SignalJobAnswer
+from headnode.protocol.job_answers import EfficiencyObject, JobUsageAnswer, SignalJobAnswer, SubmissionRefusal
 from headnode.protocol.node_answers import NodeObject
 from headnode.sdk.description import (
     COMMAND,

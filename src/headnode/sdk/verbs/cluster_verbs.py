@@ -40,15 +40,7 @@ from headnode.protocol.requests import (
     TestFilterRequest,
     VerbRequest,
 )
-from headnode.protocol.resource_answers import (
-    ResourceAnswer,
-    ResourceNameRequest,
-    ResourcesAnswer,
-    SetResourceRequest,
-    SiteJobsAnswer,
-    SiteJobsRequest,
-    SiteNodesAnswer,
-)
+from headnode.protocol.resource_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     DelegatedCredential,
@@ -320,63 +312,6 @@ class ClusterVerbs:
         """Show a delegation with its secret to a task of its user, or on the head's machine to the user.
 
         For everybody; only on the head's machine.
-        """
-
-    @verb_of(VerbRequest)
-    def resources(self) -> ResourcesAnswer:
-        """Show every resource.
-
-        For everybody.
-        """
-
-    @verb_of(ResourceNameRequest)
-    def resource(self, name: str) -> ResourceAnswer:
-        """Show one resource, and how its last poll went.
-
-        For everybody.
-        """
-
-    @verb_of(SetResourceRequest)
-    def set_resource(
-        self,
-        name: str,
-        *,
-        system: str | None = None,
-        host: str | None = None,
-        programs: str | None = None,
-        settings: str | None = None,
-        directory: str | None = None,
-        queue: str | None = None,
-        parallel: str | None = None,
-        most_jobs: int | None = None,
-        poll: float | None = None,
-        settle: float | None = None,
-        overlay: bool | None = None,
-        lost_after: float | None = None,
-    ) -> ResourceAnswer:
-        """Add a resource, or change one. Missing fields stay unchanged.
-
-        For administrators.
-
-        system: slurm, pbs or gridengine
-        host: where its commands run, by ssh; empty: on the head's machine
-        programs: directory of its commands; empty: found by PATH
-        settings: SLURM_CONF, PBS_CONF_FILE or SGE_ROOT
-        directory: for files of attempts; empty: in the home of each user
-        queue: partition or queue; empty: that of the site
-        parallel: parallel environment of Grid Engine
-        most_jobs: of ours there at a time
-        poll: between two polls, at least
-        settle: until a submission without an answer may be repeated
-        overlay: jobs that name no resource go there, and its queue is shown
-        lost_after: until a job counts as lost that is no longer listed
-        """
-
-    @verb_of(ResourceNameRequest)
-    def remove_resource(self, name: str) -> RemovedAnswer:
-        """Remove a resource where no job of ours is, and to which none goes.
-
-        For administrators.
         """
 
     @verb_of(SiteJobsRequest)

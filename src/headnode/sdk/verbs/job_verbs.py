@@ -15,14 +15,14 @@ from headnode.protocol.answers import (
     RequeuedJob,
     SubmitAnswer,
 )
-from headnode.protocol.job_answers import SubmitJobsAnswer
-from headnode.protocol.job_control import (
+from headnode.protocol.job_answers import (
     EndAllocationRequest,
     HoldJobRequest,
     HoldsAnswer,
     ReleaseJobRequest,
     SignalJobAnswer,
     SignalJobRequest,
+    SubmitJobsAnswer,
 )
 from headnode.protocol.requests import (
     AddTasksRequest,

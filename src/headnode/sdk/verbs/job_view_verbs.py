@@ -17,8 +17,14 @@ from headnode.protocol.requests import (
     SubmitJobRequest,
     WatchJobsRequest,
 )
-from headnode.protocol.shares import ListPrioritiesRequest, ListSharesRequest, PrioritiesAnswer, SharesAnswer
-from headnode.protocol.user_answers import LimitsAnswer, ListLimitsRequest
+from headnode.protocol.user_answers import (
+    LimitsAnswer,
+    ListLimitsRequest,
+    ListPrioritiesRequest,
+    ListSharesRequest,
+    PrioritiesAnswer,
+    SharesAnswer,
+)
 from headnode.sdk.verbs.verb_methods import updates_of, verb_of
 
 

@@ -1,4 +1,4 @@
-"""Verbs about nodes, as methods.
+"""Verbs about nodes and resources, as methods.
 
 Printed by `make bless` (scripts/sdk_source.py): do not edit.
 """
@@ -36,13 +36,17 @@ from headnode.protocol.resource_answers import (
     ElasticPoolAnswer,
     ElasticPoolsAnswer,
     PauseElasticRequest,
+    ResourceAnswer,
+    ResourceNameRequest,
+    ResourcesAnswer,
     SetElasticRequest,
+    SetResourceRequest,
 )
 from headnode.sdk.verbs.verb_methods import verb_of
 
 
 class NodeVerbs:
-    """Verbs about nodes."""
+    """Verbs about nodes and resources."""
 
     @verb_of(ListNodesRequest)
     def nodes(self, *, states: list[str] | None = None) -> NodesAnswer:
@@ -218,6 +222,63 @@ class NodeVerbs:
     @verb_of(ReservationNameRequest)
     def cancel_reservation(self, name: str) -> CanceledReservation:
         """Cancel a reservation; show the jobs that named it.
+
+        For administrators.
+        """
+
+    @verb_of(VerbRequest)
+    def resources(self) -> ResourcesAnswer:
+        """Show every resource.
+
+        For everybody.
+        """
+
+    @verb_of(ResourceNameRequest)
+    def resource(self, name: str) -> ResourceAnswer:
+        """Show one resource, and how its last poll went.
+
+        For everybody.
+        """
+
+    @verb_of(SetResourceRequest)
+    def set_resource(
+        self,
+        name: str,
+        *,
+        system: str | None = None,
+        host: str | None = None,
+        programs: str | None = None,
+        settings: str | None = None,
+        directory: str | None = None,
+        queue: str | None = None,
+        parallel: str | None = None,
+        most_jobs: int | None = None,
+        poll: float | None = None,
+        settle: float | None = None,
+        overlay: bool | None = None,
+        lost_after: float | None = None,
+    ) -> ResourceAnswer:
+        """Add a resource, or change one. Missing fields stay unchanged.
+
+        For administrators.
+
+        system: slurm, pbs or gridengine
+        host: where its commands run, by ssh; empty: on the head's machine
+        programs: directory of its commands; empty: found by PATH
+        settings: SLURM_CONF, PBS_CONF_FILE or SGE_ROOT
+        directory: for files of attempts; empty: in the home of each user
+        queue: partition or queue; empty: that of the site
+        parallel: parallel environment of Grid Engine
+        most_jobs: of ours there at a time
+        poll: between two polls, at least
+        settle: until a submission without an answer may be repeated
+        overlay: jobs that name no resource go there, and its queue is shown
+        lost_after: until a job counts as lost that is no longer listed
+        """
+
+    @verb_of(ResourceNameRequest)
+    def remove_resource(self, name: str) -> RemovedAnswer:
+        """Remove a resource where no job of ours is, and to which none goes.
 
         For administrators.
         """

@@ -5,6 +5,7 @@ Source:  HTCondor 24, condor_submit(1), condor_submit_dag(1).
 
 import os
 import re
+import shlex
 import sys
 
 from headnode.adapters.files.opening import open_named
@@ -19,8 +20,13 @@ from headnode.core.model.errors import HeadnodeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
+
+    from headnode.core.formats.condor.evaluation import Value
+    from headnode.core.model.job import JobSpec
+    from headnode.core.model.task import TaskSpec
+
 
 _OF_SUBMIT = {
     **acted_on("terse! verbose! file append queue+ batch-name dry-run maxjobs single-cluster!"),
@@ -222,8 +228,6 @@ def _refuse_more(args: CondorWords, request: "dict[str, Any]", client: Client) -
 
 def _dry_run(args: CondorWords, request: "dict[str, Any]", client: Client) -> int:
     """Write the attributes of the jobs into a file, and submit nothing; the head is asked to check them."""
-    from headnode.apps.cli.condor_programs.dry_ads import dry_ads
-
     jobs, _ = _read_here(request)
     try:
         client.ask("check_job", **request)
@@ -251,3 +255,47 @@ def _write(path: str, text: str) -> None:
         raise refusal(
             f"Failed to open file -dry-run output file ({path}): {os.strerror(trouble.errno or 0)}"
         ) from None
+
+
+def dry_ads(cluster: int, spec: "JobSpec") -> "Iterator[list[tuple[str, Value]]]":
+    """Yield the attributes of each process of a job."""
+    number = 0
+    for task in spec.tasks:
+        for instance in range(1, task.instances + 1):
+            ad = {"ClusterId": cluster, "ProcId": number, **_attributes(cluster, spec, task, instance)}
+            yield sorted(((name, value) for name, value in ad.items() if value is not None), key=_name)
+            number += 1
+
+
+def _name(attribute: "tuple[str, Value]") -> str:
+    return attribute[0].lower()
+
+
+def _attributes(cluster: int, spec: "JobSpec", task: "TaskSpec", instance: int) -> "dict[str, Value]":
+    from headnode.core.model.task import TaskType, substitute
+
+    def swept(text: str) -> str:
+        found = substitute(text, task.value(instance)) if task.kind is TaskType.SWEEP else text
+        return found.replace("%CCP_JOBID%", str(cluster))
+
+    program, *arguments = shlex.split(swept(task.command))
+    held = spec.held
+    return {
+        "JobStatus": 5 if spec.holds else 1,
+        "JobBatchName": spec.name or None,
+        "JobPrio": int(spec.priority) - 2000,
+        "Cmd": program,
+        "Arguments": " ".join(arguments),
+        "Iwd": swept(task.work_directory) or None,
+        "In": swept(task.standard_input) or "/dev/null",
+        "Out": swept(task.standard_output) or "/dev/null",
+        "Err": swept(task.standard_error) or "/dev/null",
+        "UserLog": swept(task.properties["UserLog"]) if "UserLog" in task.properties else None,
+        "Environment": " ".join(f"{name}={shlex.quote(value)}" for name, value in task.environment.items())
+        or None,
+        "RequestCpus": task.minimum,
+        "RequestMemory": held.memory or (spec.process_memory or 0) * task.minimum or None,
+        "RequestDisk": held.disk * 1024 or None,
+        "AcctGroup": spec.project or None,
+        **spec.properties,
+    }

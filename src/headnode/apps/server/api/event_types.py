@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from headnode.apps.server.api.elastic import ELASTIC_EVENTS
 from headnode.apps.server.api.job_views import event_sentence
 from headnode.apps.server.api.nodes import node_sentences
+from headnode.apps.server.api.resources import ELASTIC_EVENTS
 from headnode.core.model.template import decode_template
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j

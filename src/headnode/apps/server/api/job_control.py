@@ -22,7 +22,7 @@ from headnode.core.state.suspend import ResumeJob, SuspendJob
 from headnode.core.state.transitions import JobState, TaskState
 from headnode.protocol import requests as w
 from headnode.protocol.answers import JobStateAnswer
-from headnode.protocol.job_control import (
+from headnode.protocol.job_answers import (
     EndAllocationRequest,
     HoldJobRequest,
     HoldsAnswer,

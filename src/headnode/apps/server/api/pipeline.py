@@ -41,7 +41,6 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "tasks",
         "job_batches",
         "job_efficiency",
-        "job_usage",
         "queue",
         "events",
         "filters_templates",
@@ -52,9 +51,7 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "delegations",
         "resources",
         "site",
-        "elastic",
         "limits",
-        "shares",
         "standby",
     ),
 )

@@ -28,7 +28,7 @@ from headnode.protocol.explanations import (
     ReasonObject,
     ReservedStart,
 )
-from headnode.protocol.shares import PriorityScore
+from headnode.protocol.user_answers import PriorityScore
 
 Ahead = TypeVar("Ahead", bound=JobAhead)
 MAX_AHEAD = 5  # jobs ahead that are told one by one
@@ -97,7 +97,7 @@ def _score(context: ServerContext, snapshot: PolicySnapshot) -> PriorityScore | 
     """Return what orders the job within its priority; None if there are no weights."""
     if snapshot.view.positions is None:
         return None
-    from headnode.apps.server.api.shares import score_object  # few clusters have weights
+    from headnode.apps.server.api.limits import score_object  # few clusters have weights
     from headnode.engine.policy_registry import order_in_use
 
     order = order_in_use(context.engine.policies, context.engine.settings)

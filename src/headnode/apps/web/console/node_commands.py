@@ -9,8 +9,8 @@ from typing import Final
 
 from starlette.datastructures import FormData
 
-from headnode.apps.web.console.ansi import styled
 from headnode.apps.web.console.job import frame
+from headnode.apps.web.console.job_output import styled
 from headnode.apps.web.console.visit import (
     ConsoleAction,
     ConsolePage,
