@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import asdict
 
 from headnode.apps.cli.hpc_pack_programs import (
-    HPC_PACK_OPTIONS,
     PROGRAMS,
     HpcPackVerb,
     command_of,
@@ -182,7 +181,7 @@ def test_an_option_that_works_is_one_of_the_command_in_every_spelling(
             known.setdefault(name, option)
     for name in (
         *verb.works,
-        *HPC_PACK_OPTIONS,
+        "scheduler",
         *(other for others in verb.aliases.values() for other in others),
     ):
         for words in spellings(name, "x" if known[name].value else ""):

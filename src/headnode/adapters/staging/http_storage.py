@@ -38,8 +38,7 @@ MAX_WAIT = 3600.0  # seconds that a server may ask us to wait
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PASSING = (408, 425, 429)  # and all from 500, but for those that never change
 _LASTING = (501, 505, 507)
-_PARTIAL, _NOT_SATISFIABLE, _NO_ROOM = 206, 416, 507
-_LOGIN = (401, 403, 407)
+_PARTIAL, _NOT_SATISFIABLE = 206, 416
 _REMEDIES = {
     401: "name a credential for the host that has not expired",
     403: "request access to it, or name another credential",

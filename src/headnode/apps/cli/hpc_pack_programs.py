@@ -153,8 +153,6 @@ PROGRAMS: "dict[str, dict[str, HpcPackVerb]]" = {
     "cluscfg": CLUSCFG,
     "clusrun": CLUSRUN,
 }
-HPC_PACK_OPTIONS = ("scheduler",)
-"""Options that every verb has."""
 
 
 PARAMETER = "CommandSentences"

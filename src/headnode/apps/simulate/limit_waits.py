@@ -89,7 +89,6 @@ class _Minutes:
 
 
 _SCOPES = tuple(LimitScope)
-_EITHER = len(_SCOPES)  # the place of the time in which any limit is short
 
 
 class _AlikeJobs:

@@ -4,7 +4,7 @@ Source:  Slurm, "Multifactor Priority Plugin" (PriorityWeightFairshare, Priority
          PriorityWeightJobSize, PriorityMaxAge), "Classic Fairshare Algorithm".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -135,11 +135,6 @@ def _number(parameter: str, name: str, text: str, allowed: tuple[int, int]) -> i
 
 
 _FACTORS = tuple(factor.value for factor in PriorityFactor)
-
-
-def factor_names() -> Iterable[str]:
-    """Return the names of the factors, as `PriorityWeights` has them."""
-    return _FACTORS
 
 
 def _shown(text: str) -> str:

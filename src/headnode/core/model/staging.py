@@ -273,7 +273,7 @@ def check_staging(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     program = program_url(task.command)
     if program:
         _check_url(part, program, "the program", "command")
-    _check_credential(part, task.credential or spec.credential, "credential")
+    _check_credential(part, task.credential or spec.credential)
 
 
 def _refuse_append(part: JobPart, field: str, what: str) -> None:
@@ -317,14 +317,14 @@ def _check_details(inside: JobPart, part: JobPart, one: StagedFile, field: str) 
     if field == "stage_out" and (one.mode is not None or one.size is not None or one.checksum):
         what = f"{one.path[:80]!r} of {part} is copied from the node, and has a mode, a size or a checksum"
         inside.refuse("staging", what, "leave them out: they apply only to files that are copied to the task")
-    _check_credential(inside, one.credential, "credential")
+    _check_credential(inside, one.credential)
 
 
-def _check_credential(part: JobPart, name: str, field: str) -> None:
+def _check_credential(part: JobPart, name: str) -> None:
     if name and not CREDENTIAL.fullmatch(name):
         what = f"the credential {name[:20]!r} of {part} is not a name"
         fix = "write the name of your file of credentials, without a path; see docs/staging.md"
-        part.refuse("staging", what, fix, field)
+        part.refuse("staging", what, fix, "credential")
 
 
 def _check_url(part: JobPart, url: str, whose: str, field: str) -> None:

@@ -232,17 +232,16 @@ def _write_staged_file(one: StagedFile) -> dict[str, Any]:
     }
 
 
-def _staged_value(title: str) -> KeyValue:
-    return KeyValue(
-        title,
-        dict[str, str] | list[dict[str, Any]],
-        _STAGED_FIX,
-        _staged,
-        _write_staged,
-        code="staging",
-        inside=dict[str, str] | list[_STAGED.form],  # type: ignore[name-defined]  # a form is made at run time
-        part=KeyValue("a URL", str | dict[str, Any]),
-    )
+_STAGED_VALUE = KeyValue(
+    "a table of paths with URLs, or a list of tables",
+    dict[str, str] | list[dict[str, Any]],
+    _STAGED_FIX,
+    _staged,
+    _write_staged,
+    code="staging",
+    inside=dict[str, str] | list[_STAGED.form],  # type: ignore[name-defined]  # a form is made at run time
+    part=KeyValue("a URL", str | dict[str, Any]),
+)
 
 
 RESOURCE_VALUES: Mapping[str, KeyValue] = {
@@ -269,8 +268,8 @@ RESOURCE_VALUES: Mapping[str, KeyValue] = {
         write=_write_distribution,
         inside=Literal["round-robin"] | _LAYOUT.form,
     ),
-    "staged_in": _staged_value("a table of paths with URLs, or a list of tables"),
-    "staged_out": _staged_value("a table of paths with URLs, or a list of tables"),
+    "staged_in": _STAGED_VALUE,
+    "staged_out": _STAGED_VALUE,
     "speed": SPEED,
     "limits": LIMITS,
 }
