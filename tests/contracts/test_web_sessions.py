@@ -14,7 +14,7 @@ from headnode.apps.web.console.lab_runs import LabRuns
 from headnode.apps.web.console.people import FRESH, make_token
 from headnode.apps.web.console.visit import AnswersForAll, SharedByVisits, Visit, Visitor
 from headnode.apps.web.identity import IDLE_END, LAST_END, WebSessions
-from headnode.apps.web.login.one_time import LIFETIME, MAX_ADDRESSES, OneTimeLogins
+from headnode.apps.web.login.choices import LIFETIME, MAX_ADDRESSES, OneTimeLogins
 from headnode.apps.web.login.passwords import (
     FORGOTTEN,
     OF_ADDRESS,

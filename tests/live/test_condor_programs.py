@@ -95,13 +95,16 @@ def test_a_file_that_is_refused_is_told_with_error_and_status_1(condor: Programs
 
 
 def test_a_dry_run_writes_attributes_and_submits_nothing(condor: Programs, tmp_path: Path) -> None:
-    (tmp_path / "a.sub").write_text(f'{ECHO}arguments = $(Process)\n+Mine = "yes"\nqueue 2\n')
+    (tmp_path / "a.sub").write_text(
+        f'{ECHO}arguments = $(Process)\n+Mine = "yes"\nlog = /tmp/a.log\nqueue 2\n'
+    )
     before = condor.head.ask("jobs", limit=1)["jobs"][:1]
     said = condor.said("condor_submit a.sub -dry-run ads", tmp_path)
     assert said == "Dry-Run job(s)..\n2 job(s) dry-run to cluster 1."
     ads = (tmp_path / "ads").read_text()
     assert 'Arguments = "1"\n' in ads
     assert 'Mine = "yes"\n' in ads
+    assert 'UserLog = "/tmp/a.log"\n' in ads
     assert [job["id"] for job in condor.head.ask("jobs", limit=1)["jobs"]] == [job["id"] for job in before]
 
 

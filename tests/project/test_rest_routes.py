@@ -13,8 +13,8 @@ from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind
 from headnode.apps.web.openapi import document, page
 from headnode.apps.web.problems import problem_of
+from headnode.apps.web.request_fields import LIST_PAGES
 from headnode.core.model.errors import ErrorClass, NotFound
-from headnode.protocol.list_pages import LIST_PAGES
 from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES, RestForm
 from headnode.protocol.stream_frames import NodeCommandLine
 

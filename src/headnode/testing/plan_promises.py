@@ -19,12 +19,12 @@ from headnode.testing.held_shares import (
     demands,
     empty,
     held_by_running,
+    kept_out_by_limits,
     reopened,
     spent_by,
     world,
 )
 from headnode.testing.histories import Policy
-from headnode.testing.limit_promises import kept_out_by_limits
 from headnode.testing.specification import World, allowed, broken_unless, divided, ways
 
 

@@ -12,9 +12,8 @@ from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_
 from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.view import View
 from headnode.testing.earliest_slots import slots_are_earliest, slots_are_earliest_anew
-from headnode.testing.held_shares import empty
+from headnode.testing.held_shares import empty, first_that_fits_starts, limited_jobs_delay_nobody
 from headnode.testing.histories import History, Moment, Policy
-from headnode.testing.limit_promises import first_that_fits_starts, limited_jobs_delay_nobody
 from headnode.testing.plan_promises import (
     check_no_backfill,
     equals_start_in_turn,

@@ -18,9 +18,8 @@ from headnode.core.batch.dialect import (
     rows_of,
 )
 from headnode.core.batch.hand_off import HandOffTable
-from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
 from headnode.core.batch.slurm import ENDINGS
-from headnode.core.batch.tracked import Files, HandOffPatience, HandOffReport
+from headnode.core.batch.tracked import PHASES, Fact, Files, ForeignPhase, HandOffPatience, HandOffReport
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, Seconds

@@ -4,9 +4,8 @@ import pytest
 
 from headnode.core.batch.dialect import AttemptPlace, SubmissionResult, marker_of
 from headnode.core.batch.hand_off import HandOffTable
-from headnode.core.batch.phases import ForeignPhase
 from headnode.core.batch.staged_files import TransferResult
-from headnode.core.batch.tracked import Files, HandOffPatience, HandOffReport
+from headnode.core.batch.tracked import Files, ForeignPhase, HandOffPatience, HandOffReport
 from headnode.core.model.outcome import AttemptOutcome, TransferUsage
 from headnode.core.model.quantities import Instant, Seconds
 

@@ -22,14 +22,13 @@ from headnode.adapters.batch.attempt_files import (
     submit_input,
     submit_words,
 )
-from headnode.adapters.batch.attempt_staging import AttemptStaging
 from headnode.adapters.batch.commands import CommandUser, account_of, own_account, run_command
 from headnode.adapters.batch.orders import (
     HandOffChange,
     HandOffOrder,
     ResourceStatus,
 )
-from headnode.adapters.batch.staging_processes import TransferQueue
+from headnode.adapters.batch.staging_processes import AttemptStaging, TransferQueue
 from headnode.core.batch.dialect import (
     AttemptPlace,
     CommandResult,
@@ -38,8 +37,7 @@ from headnode.core.batch.dialect import (
     SubmissionResult,
 )
 from headnode.core.batch.hand_off import HandOffTable
-from headnode.core.batch.phases import ForeignPhase
-from headnode.core.batch.tracked import HandOffPatience, HandOffReport, TrackedAttempt, by_owner
+from headnode.core.batch.tracked import ForeignPhase, HandOffPatience, HandOffReport, TrackedAttempt, by_owner
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 

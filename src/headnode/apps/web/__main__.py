@@ -32,8 +32,16 @@ from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.hpc_pack.routes import hpc_pack_routes
 from headnode.apps.web.http_server import BoundedHttp, SlowReaders
 from headnode.apps.web.identity import RequestIdentity, WebSessions
-from headnode.apps.web.login.choices import LOCAL, OPENID, OWN_USER, PAM, OpenidOptions, login_routes
-from headnode.apps.web.login.one_time import OneTimeLogins, SessionPages
+from headnode.apps.web.login.choices import (
+    LOCAL,
+    OPENID,
+    OWN_USER,
+    PAM,
+    OneTimeLogins,
+    OpenidOptions,
+    SessionPages,
+    login_routes,
+)
 from headnode.apps.web.metrics import metrics_routes
 from headnode.apps.web.openapi import document_routes
 from headnode.apps.web.pilot.routes import pilot_routes

@@ -15,7 +15,7 @@ import msgspec
 from headnode.adapters.files.local_daemons import take_lock
 from headnode.adapters.wire.frames import listen, quiet_at_the_end
 from headnode.adapters.wire.peers import peer_ids, user_name
-from headnode.apps.web.login.one_time import OneTimeLogins
+from headnode.apps.web.login.choices import OneTimeLogins
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
 

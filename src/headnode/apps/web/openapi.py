@@ -16,9 +16,8 @@ from starlette.routing import BaseRoute, Route
 import headnode
 from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.web.problems import MEDIA_TYPE, Problem
-from headnode.apps.web.request_fields import JOB_FILE_TYPES, JSON
+from headnode.apps.web.request_fields import JOB_FILE_TYPES, JSON, LIST_PAGES
 from headnode.core.model.errors import ErrorClass
-from headnode.protocol.list_pages import LIST_PAGES
 from headnode.protocol.requests import VerbRequest
 from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, RestRoute
 

@@ -1,4 +1,7 @@
-"""The fields of a verb in an HTTP request: from its path, its query and its body, as the route says."""
+"""The fields of a verb in an HTTP request: from its path, its query and its body, as the route says.
+
+A larger `limit` than a page of the head is refused; the head itself answers it with a page of that length.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,11 +13,40 @@ from starlette.requests import Request
 from headnode.apps.web.problems import wrong
 from headnode.core.formats.text.encodings import text_of_job_file
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.bounds import (
+    AUDIT_PAGE,
+    EVENT_PAGE,
+    HISTORY_PAGE,
+    OWNER_PAGE,
+    PAGE,
+    PAST_PAGE,
+    TASK_PAGE,
+    UNREADABLE,
+    Bound,
+)
 from headnode.core.model.errors import BadRequest
-from headnode.protocol.list_pages import LIST_PAGES
 from headnode.protocol.requests import VerbRequest
 from headnode.protocol.rest_routes import RestBody, RestRoute
+
+LIST_PAGES: Final[Mapping[str, Bound]] = {
+    "jobs": PAGE,
+    "job_efficiency": PAGE,
+    "queue": PAGE,
+    "site_jobs": PAGE,
+    "ended_jobs": PAST_PAGE,
+    "parameter_history": PAST_PAGE,
+    "tasks": TASK_PAGE,
+    "limits": OWNER_PAGE,
+    "shares": OWNER_PAGE,
+    "priorities": PAST_PAGE,
+    "events": EVENT_PAGE,
+    "watch_events": EVENT_PAGE,
+    "job_states": EVENT_PAGE,
+    "job_history": HISTORY_PAGE,
+    "node_history": HISTORY_PAGE,
+    "audit_log": AUDIT_PAGE,
+}
+
 
 JSON: Final = "application/json"
 JOB_FILE_TYPES: Final = (

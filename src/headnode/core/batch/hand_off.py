@@ -1,6 +1,6 @@
 """Exactly once: what is known of each attempt in one other scheduler, and what is done next.
 
-The table is in `phases`.  Nothing is submitted again unless three good answers lack the marker of the
+The table is in `tracked`.  Nothing is submitted again unless three good answers lack the marker of the
 attempt, asked when a submission cannot be under way any more, and its script has not started.  Nothing
 counts as lost because it is not listed.
 """
@@ -20,10 +20,12 @@ from headnode.core.batch.dialect import (
     printable,
 )
 from headnode.core.batch.job_script import read_exit
-from headnode.core.batch.phases import THERE, Fact, ForeignPhase
 from headnode.core.batch.staged_files import TransferResult
 from headnode.core.batch.tracked import (
+    THERE,
+    Fact,
     Files,
+    ForeignPhase,
     HandOffPatience,
     HandOffReport,
     StagedAttempts,
