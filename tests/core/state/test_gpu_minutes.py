@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from itertools import product
-from math import expm1, log
+from math import log
 
 import pytest
 from msgspec.structs import replace
-from test_processor_minutes import limit_sentences, starts, until_next_wake
+from test_processor_minutes import HALF_LIFE, Ledger, limit_sentences, play, starts, until_next_wake
 from worlds import ADA, BOB, ROOT, World
 
 from depth import thinned
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import Alternative, UnitType
+from headnode.core.model.job import Alternative, JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
@@ -230,65 +230,13 @@ def test_a_limit_that_is_set_while_jobs_run_counts_what_they_may_use_and_one_wit
 
 # All short histories of a small world
 
-HALF_LIFE = 120
 LIMIT = 6 * 60
 SIZES = ((1, 60), (2, 60), (1, 240), (0, 240))  # GPUs and seconds
 STEPS = (*SIZES, "end", 60, 150)
 
 
-class Ledger:
-    """Counts from the starts and ends of jobs alone: a job is (GPUs, start, end, its limit)."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[JobId, list[float]] = {}
-
-    def note(self, world: World) -> list[JobId]:
-        """Note what runs now; return which jobs with GPUs have started since the last time."""
-        now, fresh = world.clock.now(), []
-        running = {job for job in world.cluster.running if starts(world, job)}
-        for job in running - self.jobs.keys():
-            spec = world.cluster.spec(world.record(job))
-            gpus = (spec.minimum or 1) if spec.unit is UnitType.GPU else 0
-            self.jobs[job] = [gpus, now, float("inf"), now + spec.run_time]
-            fresh += [job] if gpus else []
-        for job, row in self.jobs.items():
-            if job not in running and row[2] > now:
-                row[2] = now
-        return fresh
-
-    def total(self, now: float, *, used: bool) -> float:
-        """Return the GPU-seconds that running jobs may still use, and those `used`, less their decay."""
-        rate, found = log(2) / HALF_LIFE, 0.0
-        for gpus, start, end, limit in self.jobs.values():
-            lasted, ago = min(end, now) - start, max(0.0, now - end)
-            found += gpus * -expm1(-rate * lasted) / rate * 2 ** (-ago / HALF_LIFE) if used else 0.0
-            found += gpus * max(0.0, limit - now) if end > now else 0.0
-        return found
-
-
-def pass_until(world: World, at: float) -> None:
-    """Let time go by; what is over its limit ends at once."""
-    world.wait(max(0.0, at - world.clock.now()))
-    for held in list(world.nodes.stopping()):
-        world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
-
-
-def play(world: World, steps: tuple[object, ...]) -> Iterator[None]:
-    for step in steps:
-        match step:
-            case "end":
-                running = sorted(job for job in world.cluster.running if starts(world, job))
-                if running:
-                    world.end(running[0], 1)
-            case (int(gpus), int(seconds)):
-                submit(world, gpus, seconds / 60)
-            case int(seconds):
-                end = world.clock.now() + seconds
-                while (wake := world.engine.next_wake()) is not None and wake < end:
-                    pass_until(world, wake)
-                    yield
-                pass_until(world, end)
-        yield
+def gpus_of(spec: JobSpec) -> int:
+    return (spec.minimum or 1) if spec.unit is UnitType.GPU else 0
 
 
 def gpus_in_queue(world: World) -> Iterator[tuple[int, float]]:
@@ -308,15 +256,15 @@ def test_no_history_starts_a_job_above_the_limit_of_gpus_or_keeps_one_out_below(
     for steps in thinned(product(STEPS, repeat=4)):
         world = world_with(3, half_life=HALF_LIFE, UserLimits=f"ada:{amount}=6")
         world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
-        ledger = Ledger()
-        for _ in play(world, steps):
+        ledger = Ledger(gpus_of)
+        for _ in play(world, steps, submit):
             fresh, now = ledger.note(world), world.clock.now()
             total = ledger.total(now, used=amount == "gpu-minutes")
             started += len(fresh)
             assert not fresh or total <= LIMIT + 0.01, steps
             running = world.cluster.running
             specs = [world.cluster.spec(world.record(job)) for job in running]
-            free = 3 - sum(spec.minimum or 1 for spec in specs if spec.unit is UnitType.GPU)
+            free = 3 - sum(map(gpus_of, specs))
             for gpus, seconds in gpus_in_queue(world):
                 assert gpus > free or total + gpus * seconds > LIMIT - 1.5, steps
                 kept_out += gpus <= free

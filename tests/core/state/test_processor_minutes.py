@@ -1,6 +1,6 @@
 """Limits of processor-minutes: what is used and reserved, who waits, and when decay lets a job start."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import product
 from math import expm1, log
@@ -11,7 +11,7 @@ from worlds import ADA, BOB, ROOT, World
 
 from depth import thinned
 from headnode.core.model.errors import WrongState
-from headnode.core.model.job import Alternative
+from headnode.core.model.job import Alternative, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
@@ -223,31 +223,36 @@ STEPS = (*SIZES, "end", 60, 150)
 
 
 class Ledger:
-    """Counts usage from the starts and ends of jobs alone: a job is (processors, start, end, limit)."""
+    """Counts usage from the starts and ends of jobs alone: a job is (size, start, end, limit).
 
-    def __init__(self) -> None:
+    The size of a job is its processors, or what `size_of` says; one of size 0 does not count.
+    """
+
+    def __init__(self, size_of: Callable[[JobSpec], int] = lambda spec: spec.minimum or 1) -> None:
         self.jobs: dict[JobId, list[float]] = {}
+        self._size_of = size_of
 
     def note(self, world: World) -> list[JobId]:
-        """Note what runs now; return which jobs have started since the last time."""
+        """Note what runs now; return which jobs that count have started since the last time."""
         now, fresh = world.clock.now(), []
         running = {job for job in world.cluster.running if starts(world, job)}
         for job in running - self.jobs.keys():
             spec = world.cluster.spec(world.record(job))
-            self.jobs[job] = [spec.minimum or 1, now, float("inf"), now + spec.run_time]
-            fresh.append(job)
+            size = self._size_of(spec)
+            self.jobs[job] = [size, now, float("inf"), now + spec.run_time]
+            fresh += [job] if size else []
         for job, row in self.jobs.items():
             if job not in running and row[2] > now:
                 row[2] = now
         return fresh
 
-    def total(self, now: float) -> float:
-        """Return the processor-seconds used, less their decay, and those that running jobs may still use."""
+    def total(self, now: float, *, used: bool = True) -> float:
+        """Return the seconds that running jobs may still use, and those `used`, less their decay."""
         rate, found = log(2) / HALF_LIFE, 0.0
-        for processors, start, end, limit in self.jobs.values():
+        for size, start, end, limit in self.jobs.values():
             lasted, ago = min(end, now) - start, max(0.0, now - end)
-            found += processors * -expm1(-rate * lasted) / rate * 2 ** (-ago / HALF_LIFE)
-            found += processors * max(0.0, limit - now) if end > now else 0.0
+            found += size * -expm1(-rate * lasted) / rate * 2 ** (-ago / HALF_LIFE) if used else 0.0
+            found += size * max(0.0, limit - now) if end > now else 0.0
         return found
 
 
@@ -258,15 +263,21 @@ def pass_until(world: World, at: float) -> None:
         world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
 
 
-def play(world: World, steps: tuple[object, ...]) -> Iterator[None]:
+def play(
+    world: World, steps: tuple[object, ...], submit: Callable[[World, int, float], JobId]
+) -> Iterator[None]:
+    """Carry out the steps, and yield whenever something may have started.
+
+    A step is the size and seconds of a job that `submit` submits, the end of a job, or seconds that go by.
+    """
     for step in steps:
         match step:
             case "end":
                 running = sorted(job for job in world.cluster.running if starts(world, job))
                 if running:
                     world.end(running[0], 1)
-            case (int(processors), int(seconds)):
-                submit(world, processors, seconds / 60)
+            case (int(size), int(seconds)):
+                submit(world, size, seconds / 60)
             case int(seconds):
                 end = world.clock.now() + seconds
                 while (wake := world.engine.next_wake()) is not None and wake < end:
@@ -283,7 +294,7 @@ def test_no_order_of_submissions_starts_and_ends_starts_a_job_above_the_limit(po
         world = world_with(3, half_life=HALF_LIFE, UserLimits="ada:processor-minutes=6")
         world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
         ledger = Ledger()
-        for _ in play(world, steps):
+        for _ in play(world, steps, submit):
             fresh, now = ledger.note(world), world.clock.now()
             total = ledger.total(now)
             started += len(fresh)
