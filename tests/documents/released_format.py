@@ -19,7 +19,6 @@ import msgspec
 
 from headnode.adapters.files import copied_tables
 from headnode.adapters.journal.backup import Manifest
-from headnode.adapters.journal.ended_tables import _Body as ArchiveRow
 from headnode.adapters.journal.journal_file import _TABLES, VERSION
 from headnode.adapters.nodes.membership import Membership
 from headnode.adapters.notify import outbox
@@ -42,6 +41,7 @@ from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.notices import Notice
 from headnode.core.state.snapshot import Snapshot
+from headnode.engine.ports import EndedJob as ArchiveRow
 from headnode.engine.ports import Prediction
 from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 

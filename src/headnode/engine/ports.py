@@ -12,8 +12,11 @@ from headnode.core.state.events import Event, ParameterSet
 from headnode.core.state.job_events import InstanceEnd
 
 
-class EndedJob(msgspec.Struct, frozen=True):
-    """A job that is over, as the archive stores it.  `record` is an encoded JobRecord (with its spec)."""
+class EndedJob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A job that is over, as the archive stores it.  `record` is an encoded JobRecord (with its spec).
+
+    Fields that are added have defaults: rows of earlier versions lack them.
+    """
 
     id: JobId
     owner: str

@@ -28,7 +28,7 @@ from headnode.adapters.journal.event_table import (
 )
 from headnode.core.model.bounds import PAGE_BYTES
 from headnode.core.model.errors import UnknownDescription
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import JobId
 from headnode.core.state.events import Event, JobsPurged
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import decode_record, decode_spec
@@ -39,23 +39,7 @@ _ANY_ID: Final = 2**63 - 1  # above every id
 _Key = tuple[JobId, int, int]  # job, task, instance
 _Row = tuple[JobId, bytes, int]  # of an ended job: id, body, sum
 _encoder = msgspec.msgpack.Encoder()
-
-
-class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The fields of `EndedJob`, as they are kept; those added later have defaults."""
-
-    id: JobId
-    owner: str
-    name: str
-    project: str
-    state: str
-    submitted: Instant
-    ended: Instant
-    record: bytes
-    job_group: str = ""
-
-
-_job_decoder = msgspec.msgpack.Decoder(_Body)
+_job_decoder = msgspec.msgpack.Decoder(EndedJob)
 decode_instance = msgspec.msgpack.Decoder(InstanceEnd).decode
 
 
@@ -64,7 +48,7 @@ def decode_ended_job(body: bytes) -> EndedJob:
 
     Raises:  msgspec.DecodeError, UnknownDescription.
     """
-    job = EndedJob(*msgspec.structs.astuple(_job_decoder.decode(body)))
+    job = _job_decoder.decode(body)
     decode_spec(decode_record(job.record).spec)
     return job
 
@@ -104,7 +88,7 @@ class EndedTables:
         page: dict[JobId, tuple[_NewJob, str]] = {}
         size = 0
         for job in jobs:
-            body = _encoder.encode(msgspec.structs.astuple(job))
+            body = _encoder.encode(job)
             row = job.id, job.owner, job.state, body, checksum(body, job.id)
             page[job.id] = row, job.job_group
             size += len(body)
