@@ -17,6 +17,7 @@ from typing import Any
 from headnode.adapters.files.opening import open_plain
 from headnode.adapters.staging.failures import NeverTransferred, TransferFailed, reason
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
+from headnode.adapters.wire.peers import unix_address
 
 _MAX_FILE = 65536  # bytes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -143,7 +144,8 @@ def delegated(name: str) -> dict[str, Any] | None:
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_PATIENCE)
-            _connect(connection, path)
+            with unix_address(path) as address:
+                connection.connect(address)
             if agent:
                 _ask(connection, {"task": os.environ.get("HEADNODE_TASK", "")})
             answer = _ask(connection, {"verb": "delegated_credential", "name": name})
@@ -151,15 +153,6 @@ def delegated(name: str) -> dict[str, Any] | None:
         raise TransferFailed(f"the head cannot be asked for the credential {name!r}: {error}") from None
     values = answer.get("values")
     return values if isinstance(values, dict) else None
-
-
-def _connect(connection: socket.socket, path: Path) -> None:
-    """Connect to a socket whose path may be too long for an address."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        connection.connect(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)
 
 
 def _ask(connection: socket.socket, question: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import resource
 import socket
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from headnode.adapters.wire.frame_codec import HEADER, FrameDecoder, FrameTooLarge, frame, size_of
+from headnode.adapters.wire.peers import unix_address
 from headnode.core.model.errors import BadRequest, Unavailable
 
 PIECE = 64 * 1024  # bytes that are read at once
@@ -253,21 +253,18 @@ def listen(path: Path, mode: int) -> socket.socket:
     """Return a socket that listens at `path` with the given permissions; an old one left there is replaced.
 
     The caller must hold the state directory's lock, so whatever lies at `path` is nobody's any more.
-    The directory is named through its descriptor, because the kernel takes no more than 107 bytes.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         path.unlink(missing_ok=True)
-        listener.bind(f"/proc/self/fd/{directory}/{path.name}")
+        with unix_address(path) as address:
+            listener.bind(address)
         path.chmod(mode)
         listener.listen(BACKLOG)
         listener.setblocking(False)
     except BaseException:
         listener.close()
         raise
-    finally:
-        os.close(directory)
     return listener
 
 

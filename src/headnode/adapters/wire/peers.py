@@ -2,12 +2,16 @@
 
 Imports little: clients hurry."""
 
+import os
 import pwd
 import socket
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
     from ssl import SSLContext, SSLSocket
 
 HEAD_NAME = "head.headnode.invalid"
@@ -23,6 +27,19 @@ Address = tuple[str, int]
 
 
 _CREDENTIALS = struct.Struct("3i")
+
+
+@contextmanager
+def unix_address(path: "Path") -> "Iterator[str]":
+    """Lend an address of the Unix socket at `path`, which itself may be too long: the kernel takes 107 bytes.
+
+    Raises:  OSError when its directory is not there.
+    """
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def peer_ids(connection: socket.socket) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -18,6 +17,7 @@ from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import MAX_MESSAGE, Hello, NotUnderstood
 from headnode.adapters.wire.frames import FrameWriter, Streams, deliver_frames, read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
+from headnode.adapters.wire.peers import unix_address
 from headnode.apps.agent.head_time import HeadTime
 from headnode.core.model.errors import IS_STANDBY, OLD_HEAD, BadRequest, UnknownDescription
 from headnode.core.model.quantities import Instant, Seconds
@@ -200,15 +200,10 @@ class LocalTransport(Transport):
         Raises:  OSError.
         """
         try:
-            folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError as error:  # the state directory was removed
+            with unix_address(self._path) as address:
+                return await asyncio.open_unix_connection(address)
+        except FileNotFoundError as error:  # the socket or the state directory was removed
             raise HeadEnded(*error.args) from None
-        try:  # by way of a descriptor: the path itself may be too long for an address
-            return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{self._path.name}")
-        except FileNotFoundError as error:
-            raise HeadEnded(*error.args) from None
-        finally:
-            os.close(folder)
 
 
 class Speaker(Protocol):

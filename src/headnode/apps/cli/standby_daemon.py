@@ -10,6 +10,7 @@ from headnode.adapters.files.local_daemons import STANDBY, take_lock
 from headnode.adapters.files.standby_place import CONTROL_SOCKET, STANDBY_LOCK, unusable_state
 from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
+from headnode.adapters.wire.peers import unix_address
 from headnode.apps.cli.daemons import BackgroundProgram, wait_for_end
 from headnode.apps.client.failures import refusal_in
 from headnode.core.model.errors import NotAllowed, Unavailable
@@ -110,7 +111,8 @@ def ask_standby(directory: str, order: str, *, force: bool = False) -> dict[str,
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         connection.settimeout(TAKEOVER_TIME)
         try:
-            _connect(connection, Path(directory) / CONTROL_SOCKET)
+            with unix_address(Path(directory) / CONTROL_SOCKET) as address:
+                connection.connect(address)
             connection.sendall(frame(msgspec.json.encode({"ask": order, "force": force})))
             answer = _answer(connection)
         except PermissionError:
@@ -125,15 +127,6 @@ def ask_standby(directory: str, order: str, *, force: bool = False) -> dict[str,
     if status.get("ok") is not True:
         raise refusal_in(status)
     return status
-
-
-def _connect(connection: socket.socket, path: Path) -> None:
-    """Connect by way of a descriptor: the path itself may be too long for an address."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        connection.connect(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)
 
 
 def _answer(connection: socket.socket) -> bytes:

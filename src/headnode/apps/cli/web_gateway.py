@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headnode.adapters.own_python import module_command
+from headnode.adapters.wire.peers import unix_address
 from headnode.apps.cli.daemons import BackgroundProgram, make_directory
 from headnode.apps.client.connection import read_json, write_json
 from headnode.apps.client.local_addresses import user_state_home
@@ -57,11 +58,8 @@ def _ask(path: Path, question: str) -> dict[str, Any] | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(PATIENCE)
         try:
-            directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                connection.connect(f"/proc/self/fd/{directory}/{path.name}")
-            finally:
-                os.close(directory)
+            with unix_address(path) as address:
+                connection.connect(address)
             connection.sendall(write_json({"verb": question}).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 answer = read_json(lines.readline(MAX_ANSWER).decode())

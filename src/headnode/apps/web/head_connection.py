@@ -4,7 +4,6 @@ Source:  docs/contracts/01-local-protocol.md, "Gateways".
 """
 
 import asyncio
-import os
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import HEADER, frame
 from headnode.adapters.wire.frames import PIECE, read_frame
+from headnode.adapters.wire.peers import unix_address
 from headnode.apps.client.failures import refusal_in
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, Broken, HeadnodeError, Unavailable
@@ -122,12 +122,9 @@ async def exchange(connection: HeadConnection, request: bytes) -> bytes:
 
 
 async def open_socket(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a Unix socket; a deep directory does not fit into a socket address, its descriptor does."""
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{path.name}")
-    finally:
-        os.close(directory)
+    """Connect to a Unix socket."""
+    with unix_address(path) as address:
+        return await asyncio.open_unix_connection(address)
 
 
 def refusal_of(reply: bytes) -> HeadnodeError:
