@@ -110,6 +110,24 @@ class Standby:
         return SqliteJournal(scratch / JOURNAL)
 
 
+class ChangedEvents:
+    """The events of a head, for tests in which a standby gets them otherwise."""
+
+    def __init__(self, source: EventSource) -> None:
+        self.source, self.cluster_id = source, source.cluster_id
+        self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
+
+    @property
+    def last_number(self) -> int:
+        return self.source.last_number
+
+    def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        return self.source.rows(after, limit)
+
+    def purged_after(self, number: int) -> bool:
+        return self.source.purged_after(number)
+
+
 class Leader:
     """A real engine with a followed journal; a thread for each standby sends it the events."""
 

@@ -9,21 +9,20 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from journal_inputs import encoded_record
+from journal_inputs import NOW
 from stores import endless_writer
-from test_lasting_stores import fill
+from test_lasting_stores import fill, over, submitted
 
 from headnode.adapters.garbage import give_large_blocks_back
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.bounds import MB
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.outcome import AttemptOutcome
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import JobId
 from headnode.core.state.events import Event, JobsPurged
-from headnode.core.state.job_events import InstanceEnd, InstancesEnded, JobModified, JobSubmitted
+from headnode.core.state.job_events import InstanceEnd, InstancesEnded, JobSubmitted
 from headnode.engine.ports import EndedJob
 
-NOW = Instant(1_700_000_000.5)
 BATCHES = 12
 BATCH = 5
 
@@ -31,27 +30,6 @@ BATCH = 5
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.db"
-
-
-def submitted(order: int) -> Event:
-    return JobSubmitted(at=NOW, job=JobId(1), order=order)
-
-
-def bulky(order: int) -> Event:
-    return JobModified(at=NOW, job=JobId(1), spec=random.Random(order).randbytes(20_000))
-
-
-def over(job: int) -> EndedJob:
-    return EndedJob(
-        id=JobId(job),
-        owner="ada",
-        name="",
-        project="",
-        state="failed",
-        submitted=NOW,
-        ended=NOW,
-        record=encoded_record(),
-    )
 
 
 def batch(number: int) -> list[Event]:

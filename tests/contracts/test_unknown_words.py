@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from journal_inputs import encoded_record
+from test_known_heads import Speaker
 
 from headnode import __version__
 from headnode.adapters.clock import VirtualClock
@@ -20,7 +21,7 @@ from headnode.adapters.wire.agent_messages import PROTOCOL, Hello, ReportedAttem
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.message_checks import Nonsense, read_message
-from headnode.adapters.wire.messages import FromHead, Welcome
+from headnode.adapters.wire.messages import Welcome
 from headnode.apps.agent.head_link import HeadLink, LocalTransport
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.job import JobSpec
@@ -266,28 +267,6 @@ def test_an_agent_names_a_record_of_its_jobs_that_it_does_not_know(tmp_path: Pat
 
 WELCOME = msgspec.to_builtins(Welcome(cluster="c", heartbeat=Seconds(1.0), grace=Seconds(1.0)))
 OPEN_JOB = {"type": "OpenJob", "job": 1, "owner": "u", "uid": 1, "gid": 1, "allocation": [], "deadline": 9.0}
-
-
-class Speaker:
-    """An agent that notes what it is told to do."""
-
-    def __init__(self) -> None:
-        self.obeyed: list[FromHead] = []
-
-    def hello(self) -> Hello:
-        return Hello(protocol=PROTOCOL, facts=NodeFacts(name="n", processors=1, memory=1))
-
-    def obey(self, message: FromHead) -> None:
-        self.obeyed.append(message)
-
-    def beat(self) -> None:
-        return
-
-    def head_is_away(self) -> None:
-        return
-
-    def head_is_off(self, dialed: float, *, ended: bool) -> None:
-        return
 
 
 @pytest.mark.parametrize(

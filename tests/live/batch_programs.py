@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,32 @@ class Programs:
         return done.stdout.rstrip("\n")
 
 
+def programs_fixture(*options: str) -> Callable[..., Programs]:
+    """Return a fixture: the programs of a head, made by `hn compat install` for all tests of a file."""
+
+    @pytest.fixture(scope="module")
+    def programs(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+        return Programs(head, tmp_path_factory.mktemp("programs"), *options)
+
+    return programs
+
+
+def emptied_fixture(programs: str, end: str, listed: str) -> Callable[..., Iterator[None]]:
+    """Return a fixture: after each test `end` ends all jobs, until `listed` prints none.
+
+    programs:  the fixture whose commands these are
+    """
+
+    @pytest.fixture(autouse=True)
+    def nothing_is_left(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+        commands: Programs = request.getfixturevalue(programs)
+        yield
+        commands.run(end, tmp_path)
+        commands.head.until(lambda: not commands.said(listed, tmp_path))
+
+    return nothing_is_left
+
+
 def slurm_fixtures() -> tuple[Any, Any, Any]:
     """Return the fixtures of a module that runs programs of Slurm: `head`, `slurm`, and `nothing_is_left`.
 
@@ -68,14 +94,5 @@ def slurm_fixtures() -> tuple[Any, Any, Any]:
         with real_head(tmp_path_factory.mktemp("programs"), nodes=2, processors=2) as started:
             yield started
 
-    @pytest.fixture(scope="module")
-    def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-        return Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
-
-    @pytest.fixture(autouse=True)
-    def nothing_is_left(slurm: Programs, tmp_path: Path) -> Iterator[None]:
-        yield
-        slurm.run("scancel -u $(id -u)", tmp_path)
-        slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
-
-    return head, slurm, nothing_is_left
+    emptied = emptied_fixture("slurm", "scancel -u $(id -u)", "squeue -h")
+    return head, programs_fixture("--only", "slurm"), emptied

@@ -1,22 +1,15 @@
 """Jobs handed over to a real Slurm with accounting: what they used is what sacct says."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sites import slurm_fixture
 
 from headnode.core.model.errors import Unavailable
 from heads import RealHead, real_head
-from testbed.other_users import open_to_all
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.slurm_peer import SlurmPeer
 
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm", accounting=True) as peer:
-        yield peer
+slurm = slurm_fixture(accounting=True)
 
 
 def test_a_new_head_over_a_site_learns_from_its_history_how_far_predictions_are_wrong(

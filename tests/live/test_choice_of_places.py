@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sites import add_resource
 
 from heads import RealHead, real_head
 from testbed.other_users import open_to_all
@@ -22,21 +23,9 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
 
 @pytest.fixture
 def head(tmp_path: Path, peer: SlurmPeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=1, processors=1) as head:
-        head.ask(
-            "set_resource",
-            name="peer",
-            system="slurm",
-            settings=str(peer.settings),
-            programs=str(peer.programs),
-            directory=str(tmp_path / "attempts"),
-            poll=1.0,
-            settle=6.0,
-            lost_after=30.0,
-        )
+        paths = {"settings": str(peer.settings), "programs": str(peer.programs)}
+        add_resource(head, "peer", "slurm", tmp_path, **paths)
         yield head
 
 

@@ -1,28 +1,17 @@
 """``-print-format`` of condor_q, condor_history and condor_status prints what a file of HTCondor says."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_programs import Programs
+from batch_programs import Programs, emptied_fixture, programs_fixture
 from test_condor_programs import SLEEP, submitted
 
-from heads import RealHead, shared_head_fixture
+from heads import shared_head_fixture
 
 head = shared_head_fixture(processors=4)
-
-
-@pytest.fixture(scope="module")
-def condor(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("programs"), "--only", "condor")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(condor: Programs, tmp_path: Path) -> Iterator[None]:
-    yield
-    condor.run("condor_rm -all", tmp_path)
-    condor.head.until(lambda: not condor.said("condor_q -allusers -af ClusterId", tmp_path))
+condor = programs_fixture("--only", "condor")
+nothing_is_left = emptied_fixture("condor", "condor_rm -all", "condor_q -allusers -af ClusterId")
 
 
 QUEUE_FORMAT = """# what the manual has as the usual output of condor_q

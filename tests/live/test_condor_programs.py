@@ -2,32 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-from batch_programs import Programs
+from batch_programs import Programs, emptied_fixture, programs_fixture
 
-from heads import RealHead, real_head
+from heads import shared_head_fixture
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("condor"), processors=4) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def condor(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("programs"), "--only", "condor")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(condor: Programs, tmp_path: Path) -> Iterator[None]:
-    yield
-    condor.run("condor_rm -all", tmp_path)
-    condor.head.until(lambda: not condor.said("condor_q -allusers -af ClusterId", tmp_path))
+head = shared_head_fixture(processors=4)
+condor = programs_fixture("--only", "condor")
+nothing_is_left = emptied_fixture("condor", "condor_rm -all", "condor_q -allusers -af ClusterId")
 
 
 SLEEP = "executable = /bin/sleep\ntransfer_executable = false\narguments = 600\n"

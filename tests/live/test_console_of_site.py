@@ -10,23 +10,18 @@ from typing import Any
 import pytest
 from chromium import LOOKS, chromium, troubles_of_pages, window
 from gateways import RealGateway, gateway_fixture, real_gateway
+from sites import slurm_fixture
 
 from headnode.core.model.errors import Unavailable
 from heads import RealHead, real_head
-from testbed.other_users import open_to_all
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.slurm_peer import SlurmPeer
 
 pytestmark = pytest.mark.timeout(300)  # seconds: a browser that hangs must not stop the others
 
 HOSTILE = "<img src=x onerror=alert(1)>{{7*7}}" + "n" * 180
 
 
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("site")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm") as peer:
-        yield peer
+peer = slurm_fixture()
 
 
 @pytest.fixture(scope="module")

@@ -11,44 +11,28 @@ from typing import Any
 
 import pytest
 from hand_off_chaos import hand_off_processes
+from sites import add_resource, polite_fixture, slurm_fixture
 
 from depth import share_of
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, processes, real_head
-from testbed.other_users import being, open_to_all
+from testbed.other_users import being
 from testbed.real_peers import free_ports
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.slurm_peer import SlurmPeer
 
 NOBODY = 65534
 SOON = {"idle_time": 1.5, "retry": 1.0, "margin": 20.0, "allocation_time": 120.0, "processors": 2}
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm", processors=32) as peer:
-        yield peer
-
-
-@pytest.fixture
-def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
-    slurm.write()
-    yield slurm
-    slurm.be_rude(0.0)
+slurm = slurm_fixture(processors=32)
+peer = polite_fixture("slurm")
 
 
 @pytest.fixture
 def head(tmp_path: Path, peer: SlurmPeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=0, listen=f"127.0.0.1:{free_ports(1)[0]}") as head:
-        head.ask(
-            "set_resource", name="peer", system="slurm", settings=str(peer.settings),
-            programs=str(peer.programs), directory=str(tmp_path / "attempts"),
-            poll=1.0, settle=6.0, lost_after=30.0,
-        )  # fmt: skip
+        paths = {"settings": str(peer.settings), "programs": str(peer.programs)}
+        add_resource(head, "peer", "slurm", tmp_path, **paths)
         head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
         yield head
         with suppress(HeadnodeError):

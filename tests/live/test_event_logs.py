@@ -5,30 +5,20 @@ import os
 import pwd
 import re
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from batch_programs import Programs
+from batch_programs import Programs, programs_fixture
 from workflow_programs import needs, run_python
 
 from headnode.apps.client.client import Client
-from heads import RealHead, real_head
+from heads import RealHead, shared_head_fixture
 from testbed.other_users import being, open_to_all
 from testbed.small_disks import small_disk
 
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
-    with real_head(tmp_path_factory.mktemp("logs"), processors=2) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def condor(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("programs"), "--only", "condor")
-
+head = shared_head_fixture(processors=2)
+condor = programs_fixture("--only", "condor")
 
 PROGRAM = "executable = /bin/sh\ntransfer_executable = false\n"
 _HEAD = re.compile(r"(\d{3}) \((\d+)\.(\d+)\.000\) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d (.*)")

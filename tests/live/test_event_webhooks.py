@@ -1,9 +1,7 @@
 """Webhooks get the events of a real head: each in its turn, signed, whatever dies meanwhile."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from test_notices import free_port
 
 from headnode.adapters.notify.delivery import signature
 from heads import RealHead, head_fixture
+from testbed.processes import http_server
 
 SECRET = b"a key of more than twenty-four bytes"
 
@@ -31,18 +30,8 @@ class Receiver(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@contextmanager
-def receiver(port: int = 0, refusals: tuple[int, ...] = ()) -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", port), Receiver)
-    server.posts, server.refusals = [], [*refusals]  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def receiver(port: int = 0, refusals: tuple[int, ...] = ()) -> AbstractContextManager[ThreadingHTTPServer]:
+    return http_server(Receiver, port, posts=[], refusals=[*refusals])
 
 
 def taken(server: ThreadingHTTPServer) -> list[dict[str, Any]]:

@@ -7,45 +7,21 @@ from typing import Any
 
 import pytest
 from hand_off_chaos import check_chaos
+from sites import add_resource, grid_engine_fixture, polite_fixture
 
 from headnode.core.model.errors import BadRequest
 from heads import PATIENCE, RealHead, real_head
-from testbed.gridengine_peer import GridEnginePeer, gridengine_peer
-from testbed.other_users import open_to_all
+from testbed.gridengine_peer import GridEnginePeer
 
-
-@pytest.fixture(scope="module")
-def grid_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GridEnginePeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with gridengine_peer(directory / "sge") as peer:
-        yield peer
-
-
-@pytest.fixture
-def peer(grid_engine: GridEnginePeer) -> Iterator[GridEnginePeer]:
-    grid_engine.write()
-    yield grid_engine
-    grid_engine.be_rude(0.0)
+grid_engine = grid_engine_fixture()
+peer = polite_fixture("grid_engine")
 
 
 @pytest.fixture
 def head(tmp_path: Path, peer: GridEnginePeer) -> Iterator[RealHead]:
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=0, listen="127.0.0.1:0") as head:
-        head.ask(
-            "set_resource",
-            name="lab",
-            system="gridengine",
-            settings=str(peer.root),
-            programs=str(peer.programs),
-            directory=str(tmp_path / "attempts"),
-            parallel="smp",
-            poll=1.0,
-            settle=6.0,
-            lost_after=60.0,
-        )
+        paths = {"settings": str(peer.root), "programs": str(peer.programs)}
+        add_resource(head, "lab", "gridengine", tmp_path, parallel="smp", lost_after=60.0, **paths)
         yield head
 
 

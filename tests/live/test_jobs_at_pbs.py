@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from hand_off_chaos import check_chaos
+from sites import add_resource
 
 from headnode.core.model.errors import BadRequest, WrongState
 from heads import RealHead, real_head
 from testbed.pbs_peer import PbsPeer, pbs_peer
 
-SOON = {"poll": 1.0, "settle": 6.0, "lost_after": 30.0}
 SITES: dict[str, dict[str, Any]] = {
     "openpbs": {"speaks": "openpbs", "defects": ["", "escapes", "quotes"]},
     "openpbs without history": {"speaks": "openpbs", "history": False},
@@ -34,10 +34,7 @@ def head(tmp_path: Path, peer: PbsPeer) -> Iterator[RealHead]:
 
 
 def add(head: RealHead, peer: PbsPeer, directory: Path, **fields: Any) -> None:
-    (directory / "attempts").mkdir(exist_ok=True)
-    (directory / "attempts").chmod(0o1777)
-    paths = {"programs": str(peer.programs), "directory": str(directory / "attempts")}
-    head.ask("set_resource", name="old", system="pbs", **paths, **{**SOON, **fields})
+    add_resource(head, "old", "pbs", directory, programs=str(peer.programs), **fields)
 
 
 def submit(head: RealHead, command: str, terms: dict[str, str] | None = None, **task: Any) -> int:

@@ -11,52 +11,31 @@ from typing import Any
 
 import pytest
 from hand_off_chaos import check_chaos
+from sites import add_resource, polite_fixture, slurm_fixture
 
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import WrongState
 from heads import RealHead, real_head
-from testbed.other_users import being, open_to_all
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.other_users import being
+from testbed.slurm_peer import SlurmPeer
 
-SOON = {"poll": 1.0, "settle": 6.0, "lost_after": 30.0}
 NOBODY = 65534
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm") as peer:
-        yield peer
-
-
-@pytest.fixture
-def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
-    slurm.write()
-    yield slurm
-    slurm.be_rude(0.0)
+slurm = slurm_fixture()
+peer = polite_fixture("slurm")
 
 
 @pytest.fixture
 def head(tmp_path: Path, peer: SlurmPeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=0) as head:
         add(head, peer, tmp_path)
         yield head
 
 
 def add(head: RealHead, peer: SlurmPeer, directory: Path, **fields: Any) -> None:
-    head.ask(
-        "set_resource",
-        name="peer",
-        system="slurm",
-        settings=str(peer.settings),
-        programs=str(peer.programs),
-        directory=str(directory / "attempts"),
-        **{**SOON, **fields},
-    )
+    paths = {"settings": str(peer.settings), "programs": str(peer.programs)}
+    add_resource(head, "peer", "slurm", directory, **paths, **fields)
 
 
 def submit(head: RealHead, command: str, terms: dict[str, str] | None = None, **task: Any) -> int:

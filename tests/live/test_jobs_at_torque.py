@@ -4,20 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sites import add_resource, slurm_fixture
 
 from heads import RealHead, real_head
 from testbed.debian_packages import CannotInstall
-from testbed.other_users import open_to_all
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.slurm_peer import SlurmPeer
 from testbed.torque_commands import torque_commands
 
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm") as peer:
-        yield peer
+slurm = slurm_fixture()
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +30,7 @@ def head(tmp_path: Path, programs: Path) -> Iterator[RealHead]:
 
 
 def add(head: RealHead, programs: Path, directory: Path, **fields: str) -> None:
-    (directory / "attempts").mkdir(exist_ok=True)
-    (directory / "attempts").chmod(0o1777)
-    paths = {"programs": str(programs), "directory": str(directory / "attempts")}
-    head.ask(
-        "set_resource", name="old", system="torque", poll=1.0, settle=6.0, lost_after=60.0, **paths, **fields
-    )
+    add_resource(head, "old", "torque", directory, programs=str(programs), lost_after=60.0, **fields)
 
 
 def submit(head: RealHead, command: str, **terms: str) -> int:

@@ -3,31 +3,20 @@
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_programs import Programs
+from batch_programs import Programs, emptied_fixture, programs_fixture
 from test_programs_of_lsf import states, submitted, until
 
 from headnode.apps.cli.batch_programs.lsf_rows import chosen_rows
 from headnode.apps.cli.batch_programs.rows import JobSource
 from headnode.apps.cli.batch_programs.words import ProgramWords
-from heads import RealHead, shared_head_fixture
+from heads import shared_head_fixture
 
 head = shared_head_fixture(nodes=1, processors=2)
-
-
-@pytest.fixture(scope="module")
-def lsf(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("bin"), "--only", "lsf")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(lsf: Programs, tmp_path: Path) -> Iterator[None]:
-    yield
-    lsf.run("bkill 0", tmp_path)
-    lsf.head.until(lambda: not lsf.said("bjobs", tmp_path))
+lsf = programs_fixture("--only", "lsf")
+nothing_is_left = emptied_fixture("lsf", "bkill 0", "bjobs")
 
 
 def seconds(lsf: Programs, job: int | str, where: Path) -> dict[str, int]:

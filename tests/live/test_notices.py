@@ -25,6 +25,7 @@ from headnode.apps.server.job_notices import NotifierProcess
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.notices import Notice
 from heads import PATIENCE, RealHead, head_fixture, real_head
+from testbed.processes import http_server
 
 NOTICE = Notice(7, "ended", "c", JobId(1), "ann", "", "", "finished", Instant(0.0))
 TOLD = {"notifyonstart": "true", "notifyoncompletion": "true"}
@@ -80,16 +81,8 @@ class Hook(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    server.posted = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with http_server(Hook, posted=[]) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 head = head_fixture()

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sites import attempts_in, slurm_fixture
 
 from headnode.adapters.own_python import module_command
 from heads import PATIENCE, RealHead, real_head
 from testbed.made_up_site import submit_jobs
 from testbed.other_users import open_to_all
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.slurm_peer import SlurmPeer
 
 NOBODY = 65534
 AS_NOBODY = (
@@ -27,12 +28,7 @@ AS_NOBODY = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("site")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm") as peer:
-        yield peer
+slurm = slurm_fixture()
 
 
 @pytest.fixture
@@ -44,11 +40,8 @@ def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
 
 @pytest.fixture
 def head(tmp_path: Path, peer: SlurmPeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=0) as head:
-        paths = {"settings": str(peer.settings), "directory": str(tmp_path / "attempts")}
+        paths = {"settings": str(peer.settings), "directory": attempts_in(tmp_path)}
         head.ask("set_resource", name="site", system="slurm", overlay=True, poll=1.0, **paths)
         head.until(lambda: "slurm" in site(head)["scheduler"] or site(head)["polled"])
         yield head

@@ -6,30 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sites import attempts_in, grid_engine_fixture
 
 from headnode.core.model.errors import Unavailable
 from heads import RealHead, real_head
-from testbed.gridengine_peer import GridEnginePeer, gridengine_peer
-from testbed.other_users import open_to_all
+from testbed.gridengine_peer import GridEnginePeer
 
-
-@pytest.fixture(scope="module")
-def grid_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GridEnginePeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with gridengine_peer(directory / "sge") as peer:
-        peer.write()
-        yield peer
+grid_engine = grid_engine_fixture()
 
 
 @pytest.fixture
 def head(tmp_path: Path, grid_engine: GridEnginePeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
+    grid_engine.write()
     with real_head(tmp_path, nodes=0) as head:
         paths = {"settings": str(grid_engine.root), "programs": str(grid_engine.programs)}
-        paths["directory"] = str(tmp_path / "attempts")
+        paths["directory"] = attempts_in(tmp_path)
         head.ask(
             "set_resource", name="site", system="gridengine", overlay=True, poll=1.0, parallel="smp", **paths
         )

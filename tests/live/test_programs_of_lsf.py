@@ -3,13 +3,12 @@
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_programs import Programs
+from batch_programs import Programs, emptied_fixture, programs_fixture
 
-from heads import RealHead, shared_head_fixture
+from heads import shared_head_fixture
 
 SCRIPT = """#!/bin/sh
 #BSUB -J lines[1-3]
@@ -19,18 +18,8 @@ echo "part $LSB_JOBINDEX of $LSB_JOBNAME, $1"
 
 
 head = shared_head_fixture(nodes=1, processors=2)
-
-
-@pytest.fixture(scope="module")
-def lsf(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("bin"), "--only", "lsf")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(lsf: Programs, tmp_path: Path) -> Iterator[None]:
-    yield
-    lsf.run("bkill 0", tmp_path)
-    lsf.head.until(lambda: not lsf.said("bjobs", tmp_path))
+lsf = programs_fixture("--only", "lsf")
+nothing_is_left = emptied_fixture("lsf", "bkill 0", "bjobs")
 
 
 def submitted(lsf: Programs, command: str, where: Path) -> int:

@@ -16,7 +16,7 @@ from headnode.core.state.job_end import PurgeJobs
 from headnode.core.state.stop import StopJob
 from headnode.engine.ports import EventSource
 from heads import RealHead, head_fixture
-from standbys import ROOT, Leader, leader_and_standby
+from standbys import ROOT, ChangedEvents, Leader, leader_and_standby
 from testbed.processes import until
 
 MOMENT = "0.00000001"  # days, about a millisecond: the first round begins at once
@@ -168,21 +168,16 @@ def test_a_standby_that_lacks_purged_events_gets_a_copy(
         assert list(standby.state.glob("journal.db.to-event-*")) == []
 
 
-class PurgedMeanwhile:
+class PurgedMeanwhile(ChangedEvents):
     """The events of a head, of which some are purged after a standby was greeted."""
 
     def __init__(self, source: EventSource) -> None:
-        self.cluster_id, self.rows = source.cluster_id, source.rows
-        self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
-        self._source, self._was_asked = source, False
-
-    @property
-    def last_number(self) -> int:
-        return self._source.last_number
+        super().__init__(source)
+        self._was_asked = False
 
     def purged_after(self, number: int) -> bool:
         was_asked, self._was_asked = self._was_asked, True
-        return was_asked and self._source.purged_after(number)
+        return was_asked and super().purged_after(number)
 
 
 def test_events_that_are_purged_while_a_standby_catches_up_are_no_damage(

@@ -1,31 +1,16 @@
 """qalter of PBS and of Grid Engine changes jobs that wait; qacct shows those that have ended."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_programs import Programs
+from batch_programs import Programs, emptied_fixture, programs_fixture
 
 from heads import RealHead, shared_head_fixture
 
 head = shared_head_fixture(processors=2)
-
-
-@pytest.fixture(scope="module")
-def engine(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("engine"), "--only", "qsub", "--qsub", "gridengine")
-
-
-@pytest.fixture(scope="module")
-def pbs(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(head, tmp_path_factory.mktemp("pbs"), "--only", "qsub", "--qsub", "pbs")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(head: RealHead, engine: Programs, tmp_path: Path) -> Iterator[None]:
-    yield
-    engine.run("qdel -u root", tmp_path)
-    head.until(lambda: not engine.said("qstat", tmp_path))
+engine = programs_fixture("--only", "qsub", "--qsub", "gridengine")
+pbs = programs_fixture("--only", "qsub", "--qsub", "pbs")
+nothing_is_left = emptied_fixture("engine", "qdel -u root", "qstat")
 
 
 def shown(head: RealHead, job: str) -> dict[str, object]:

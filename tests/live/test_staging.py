@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from heads import RealHead, processes, real_head
-from testbed.faulty_storage import FaultyStorage
+from testbed.faulty_storage import FaultyStorage, storage_fixture
 
 DATA = b"0123456789" * 20_000
 PROGRAM = b"""#!/bin/sh
@@ -25,15 +25,7 @@ exit "${CODE:-0}"
 MODULE = b"headnode.adapters.staging"
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
-    (tmp_path / "storage").mkdir()
-    with FaultyStorage(tmp_path / "storage") as storage:
-        storage.put("data", DATA)
-        storage.put(
-            "prog", b'#!/bin/sh\necho "$@"\ncat data > result\necho ran >> "$RAN"\nexit "${CODE:-0}"\n'
-        )
-        yield storage
+storage = storage_fixture(data=DATA, prog=PROGRAM)
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sites import add_resource
 
 from headnode.core.model.errors import BadRequest
 from heads import RealHead, processes, real_head
-from testbed.faulty_storage import FaultyStorage
-from testbed.other_users import open_to_all
+from testbed.faulty_storage import FaultyStorage, storage_fixture
 from testbed.pbs_peer import PbsPeer, pbs_peer
 
 DATA = b"0123456789" * 20_000
@@ -23,13 +23,7 @@ MODULE = b"headnode.adapters.staging.attempt_transfer"
 NOBODY = 65534
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
-    (tmp_path / "storage").mkdir()
-    with FaultyStorage(tmp_path / "storage") as storage:
-        storage.put("data", DATA)
-        storage.put("prog", PROGRAM)
-        yield storage
+storage = storage_fixture(data=DATA, prog=PROGRAM)
 
 
 @pytest.fixture
@@ -40,9 +34,6 @@ def peer(tmp_path: Path) -> Iterator[PbsPeer]:
 
 @pytest.fixture
 def head(tmp_path: Path, peer: PbsPeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=0) as head:
         add(head, peer, tmp_path)
         head.ask("set_parameters", values={"TransferNetworks": "127.0.0.0/8", "TransferTimeout": "20"})
@@ -50,9 +41,7 @@ def head(tmp_path: Path, peer: PbsPeer) -> Iterator[RealHead]:
 
 
 def add(head: RealHead, peer: PbsPeer, directory: Path, **fields: Any) -> None:
-    paths = {"programs": str(peer.programs), "directory": str(directory / "attempts")}
-    times = {"poll": 1.0, "settle": 6.0, "lost_after": 30.0}
-    head.ask("set_resource", name="old", system="pbs", **paths, **{**times, **fields})
+    add_resource(head, "old", "pbs", directory, programs=str(peer.programs), **fields)
 
 
 def staged(head: RealHead, storage: FaultyStorage, ran: Path, **more: Any) -> int:

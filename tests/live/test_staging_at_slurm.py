@@ -8,12 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sites import add_resource, slurm_fixture
 
 from headnode.apps.client.client import Client
 from heads import RealHead, real_head
-from testbed.faulty_storage import FaultyStorage
-from testbed.other_users import being, open_to_all
-from testbed.slurm_peer import SlurmPeer, slurm_peer
+from testbed.faulty_storage import FaultyStorage, storage_fixture
+from testbed.other_users import being
+from testbed.slurm_peer import SlurmPeer
 
 NOBODY = 65534
 
@@ -27,31 +28,18 @@ def may_run_python(user: int) -> bool:
         return False
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
-    directory = tmp_path_factory.mktemp("there")
-    open_to_all(directory)
-    with slurm_peer(directory / "slurm") as peer:
-        yield peer
+slurm = slurm_fixture()
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
-    (tmp_path / "storage").mkdir()
-    with FaultyStorage(tmp_path / "storage") as storage:
-        yield storage
+storage = storage_fixture()
 
 
 @pytest.fixture
 def head(tmp_path: Path, slurm: SlurmPeer) -> Iterator[RealHead]:
-    open_to_all(tmp_path)
     slurm.write()
-    (tmp_path / "attempts").mkdir()
-    (tmp_path / "attempts").chmod(0o1777)
     with real_head(tmp_path, nodes=0) as head:
-        places = {"settings": str(slurm.settings), "programs": str(slurm.programs)}
-        places["directory"] = str(tmp_path / "attempts")
-        head.ask("set_resource", name="peer", system="slurm", **places, poll=1.0, settle=6.0, lost_after=30.0)
+        paths = {"settings": str(slurm.settings), "programs": str(slurm.programs)}
+        add_resource(head, "peer", "slurm", tmp_path, **paths)
         head.ask("set_parameters", values={"TransferNetworks": "127.0.0.0/8"})
         yield head
 

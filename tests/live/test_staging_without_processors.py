@@ -14,18 +14,13 @@ import pytest
 from batch_programs import Programs
 
 from heads import RealHead, processes, real_head
-from testbed.faulty_storage import FaultyStorage
+from testbed.faulty_storage import FaultyStorage, storage_fixture
 
 DATA = b"0123456789" * 20_000
 COPY = "sh -c 'echo ran >> \"$RAN\"; cp data result'"
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
-    (tmp_path / "storage").mkdir()
-    with FaultyStorage(tmp_path / "storage") as storage:
-        storage.put("data", DATA)
-        yield storage
+storage = storage_fixture(data=DATA)
 
 
 @pytest.fixture

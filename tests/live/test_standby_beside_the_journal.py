@@ -5,10 +5,9 @@ import signal
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -32,28 +31,17 @@ from headnode.adapters.wire.standby_messages import (
 )
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
-from headnode.engine.ports import EventSource
 from heads import PATIENCE, RealHead, real_head
-from standbys import Standby, leader_and_standby
+from standbys import ChangedEvents, Standby, leader_and_standby
 from testbed.faulty_storage import FaultyStorage
-from testbed.processes import free_address, until
+from testbed.processes import free_address, http_server, until
 
 SECRET = b"secret-token"
 
 
-@contextmanager
-def hook_at(port: int) -> Iterator[ThreadingHTTPServer]:
+def hook_at(port: int) -> AbstractContextManager[ThreadingHTTPServer]:
     """Take notifications at a port that was closed before."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), Hook)
-    server.posted = []  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return http_server(Hook, port, posted=[])
 
 
 def jobs_told(server: ThreadingHTTPServer) -> list[int]:
@@ -364,20 +352,11 @@ def names_in(files: Iterable[Path]) -> Iterator[str]:
             yield from (name for (name,) in database.execute("select name from delegations"))
 
 
-class OneByOne:
+class OneByOne(ChangedEvents):
     """The events of a head, of which each message has one."""
 
-    def __init__(self, source: EventSource) -> None:
-        self._source, self.cluster_id = source, source.cluster_id
-        self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
-        self.purged_after = source.purged_after
-
-    @property
-    def last_number(self) -> int:
-        return self._source.last_number
-
     def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
-        return self._source.rows(after, 1)
+        return super().rows(after, 1)
 
 
 def test_rows_get_their_turn_while_events_never_end(tmp_path: Path) -> None:

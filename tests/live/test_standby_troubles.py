@@ -12,8 +12,7 @@ from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.standby import sender
 from headnode.adapters.wire.standby_messages import IsHead
 from headnode.adapters.wire.tls import Authority
-from headnode.engine.ports import EventSource
-from standbys import Leader, Standby, leader_and_standby
+from standbys import ChangedEvents, Leader, Standby, leader_and_standby
 from testbed.processes import until
 from testbed.small_disks import small_disk
 
@@ -25,20 +24,11 @@ def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "AFTER_PROBLEM", 0.2)
 
 
-class NewerSource:
+class NewerSource(ChangedEvents):
     """The events of a head of tomorrow: its jobs have a field that is not known today."""
 
-    def __init__(self, source: EventSource) -> None:
-        self._source, self.cluster_id = source, source.cluster_id
-        self.checksum_of, self.copy_to = source.checksum_of, source.copy_to
-        self.purged_after = source.purged_after
-
-    @property
-    def last_number(self) -> int:
-        return self._source.last_number
-
     def rows(self, after: int, limit: int) -> list[tuple[int, bytes]]:
-        return [(number, _newer(body)) for number, body in self._source.rows(after, limit)]
+        return [(number, _newer(body)) for number, body in super().rows(after, limit)]
 
 
 def _newer(body: bytes) -> bytes:

@@ -14,18 +14,13 @@ from gateways import write_certificate
 
 from headnode.adapters.own_python import module_command
 from headnode.adapters.processes.staging import MODULE
-from testbed.faulty_storage import FaultyStorage
+from testbed.faulty_storage import FaultyStorage, storage_fixture
 
 DATA = os.urandom(300_000)
 LOCAL = ["127.0.0.0/8", "::1/128"]
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
-    (tmp_path / "storage").mkdir()
-    with FaultyStorage(tmp_path / "storage") as storage:
-        storage.put("data", DATA)
-        yield storage
+storage = storage_fixture(data=DATA)
 
 
 @pytest.fixture

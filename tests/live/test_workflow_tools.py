@@ -195,16 +195,7 @@ def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
     head.until(lambda: {head.ask("job", job=job)["job"]["state"] for job in workers} == {"Canceled"})
 
 
-PARSL = """
-import sys
-
-import parsl
-from parsl.config import Config
-from parsl.executors import HighThroughputExecutor
-from parsl.providers import CondorProvider
-
-provider = CondorProvider(init_blocks=1, max_blocks=1, cores_per_slot=1, mem_per_slot=0.25,
-    worker_init=f"export PATH={sys.prefix}/bin:$PATH")
+PARSL_WORK = """
 block = HighThroughputExecutor(
     label="block", address="127.0.0.1", loopback_address="127.0.0.1", encrypted=False,
     max_workers_per_node=1, provider=provider,
@@ -219,12 +210,24 @@ with parsl.load(Config(executors=[block], strategy="none")):
     jobs = list(block.blocks_to_job_id.values())
     print([one.state.name for one in provider.status(jobs)], provider.cancel(jobs))
 """
+"""What each of these does with its provider."""
+PARSL = """
+import sys
+
+import parsl
+from parsl.config import Config
+from parsl.executors import HighThroughputExecutor
+from parsl.providers import CondorProvider
+
+provider = CondorProvider(init_blocks=1, max_blocks=1, cores_per_slot=1, mem_per_slot=0.25,
+    worker_init=f"export PATH={sys.prefix}/bin:$PATH")
+"""
 
 
 @needs("parsl")
 def test_parsl_has_its_block_as_a_job_that_it_sees_and_removes(head: RealHead, tmp_path: Path) -> None:
     condor = Programs(head, tmp_path / "bin", "--only", "condor")
-    (tmp_path / "work.py").write_text(PARSL)
+    (tmp_path / "work.py").write_text(PARSL + PARSL_WORK)
     said = run(condor, tmp_path, "work.py").splitlines()
     assert said[:2] == ["sum 285", "['RUNNING'] [True]"]
     (cluster,) = condor.said("condor_history -limit 1 -af ClusterId", tmp_path).split()
@@ -249,19 +252,6 @@ provider = {
         launcher=SingleNodeLauncher(), **common),
     "pbs": lambda: PBSProProvider(cpus_per_node=1, launcher=SingleNodeLauncher(), **common),
 }[sys.argv[1]]()
-block = HighThroughputExecutor(
-    label="block", address="127.0.0.1", loopback_address="127.0.0.1", encrypted=False,
-    max_workers_per_node=1, provider=provider,
-)
-
-@parsl.python_app
-def square(n):
-    return n * n
-
-with parsl.load(Config(executors=[block], strategy="none")):
-    print("sum", sum(each.result() for each in [square(n) for n in range(10)]))
-    jobs = list(block.blocks_to_job_id.values())
-    print([one.state.name for one in provider.status(jobs)], provider.cancel(jobs))
 """
 
 
@@ -278,6 +268,6 @@ def test_parsl_runs_functions_in_a_block_of_slurm_lsf_and_pbs(
     head: RealHead, tmp_path: Path, provider: str, options: tuple[str, ...]
 ) -> None:
     programs = Programs(head, tmp_path / "bin", *options)
-    (tmp_path / "work.py").write_text(PARSL_ELSEWHERE)
+    (tmp_path / "work.py").write_text(PARSL_ELSEWHERE + PARSL_WORK)
     said = run(programs, tmp_path, "work.py", provider).splitlines()
     assert said[:2] == ["sum 285", "['RUNNING'] [True]"]

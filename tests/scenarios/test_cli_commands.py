@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -324,15 +325,11 @@ def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs
     assert (said.stdout.count("\n"), said.stderr, said.returncode) == (2, "", 1)
 
 
-def test_waiting_shows_bars_on_a_terminal_and_takes_them_away_at_the_end(tmp_path: Path) -> None:
-    half = {**SWEEP, "total": 4, "running": 2, "finished": 1, "failed": 1}
-    release = threading.Event()
-
-    def watch(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        yield {"jobs": [job(12, "Running", name="lattice", tasks=half)]}
-        release.wait(timeout=60)
-        yield {"jobs": [job(12, "Finished", name="lattice", tasks=SWEEP)], "done": True}
-
+@contextmanager
+def waiting_on_terminal(
+    tmp_path: Path, watch: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+) -> Iterator[int]:
+    """Let `hn job wait` write on a terminal, which is read from the descriptor; it succeeds in the end."""
     ours, theirs = pty.openpty()
     with ScriptedHead(tmp_path, {"watch_jobs": watch}):
         process = subprocess.Popen(
@@ -342,16 +339,26 @@ def test_waiting_shows_bars_on_a_terminal_and_takes_them_away_at_the_end(tmp_pat
             stderr=theirs,
         )
         os.close(theirs)
-        screen = b""
+        yield ours
+        os.close(ours)
+        assert process.wait() == 0
+
+
+def test_waiting_shows_bars_on_a_terminal_and_takes_them_away_at_the_end(tmp_path: Path) -> None:
+    half = {**SWEEP, "total": 4, "running": 2, "finished": 1, "failed": 1}
+    release = threading.Event()
+
+    def watch(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"jobs": [job(12, "Running", name="lattice", tasks=half)]}
+        release.wait(timeout=60)
+        yield {"jobs": [job(12, "Finished", name="lattice", tasks=SWEEP)], "done": True}
+
+    screen = b""
+    with waiting_on_terminal(tmp_path, watch) as ours:
         while piece := read_terminal(ours):
             screen += piece
             if b"1/4 tasks finished, 2 running, 1 failed" in screen:
                 release.set()
-                break
-        while piece := read_terminal(ours):
-            screen += piece
-        os.close(ours)
-        assert process.wait() == 0
     assert b'Job 12 "lattice" running' in screen
     assert screen.rstrip().endswith(b"Job 12 'lattice' finished: 3 tasks finished")
 
@@ -365,23 +372,13 @@ def on_terminal(tmp_path: Path, news: Iterator[dict[str, Any]], last: bytes) -> 
         release.wait(timeout=60)
         yield {"jobs": [job(12, "Finished")], "done": True}
 
-    ours, theirs = pty.openpty()
-    with ScriptedHead(tmp_path, {"watch_jobs": watch}):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
-            env={**os.environ, "HEADNODE_STATE": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        screen = b""
+    screen = b""
+    with waiting_on_terminal(tmp_path, watch) as ours:
         while last not in screen and (piece := read_terminal(ours)):
             screen += piece
         release.set()
         while read_terminal(ours):
             pass
-        os.close(ours)
-        assert process.wait() == 0
     return screen
 
 

@@ -12,9 +12,12 @@ import threading
 import time
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 
 class FaultyStorage:
@@ -241,3 +244,17 @@ class _Handler(BaseHTTPRequestHandler):
         _, name, _ = self._note()
         self.rfile.read(int(self.headers["Content-Length"]))
         self._send(302, Location=f"http://localhost:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
+
+
+def storage_fixture(**files: bytes) -> Callable[..., Iterator[FaultyStorage]]:
+    """Return a fixture: a storage for each test, with these files."""
+
+    @pytest.fixture
+    def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
+        (tmp_path / "storage").mkdir()
+        with FaultyStorage(tmp_path / "storage") as storage:
+            for name, data in files.items():
+                storage.put(name, data)
+            yield storage
+
+    return storage

@@ -3,8 +3,10 @@
 import contextlib
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 PATIENCE = 60.0  # seconds for anything that must happen
@@ -77,3 +79,20 @@ def unanswering() -> Iterator[str]:
         waiting = held.enter_context(socket.socket())
         waiting.connect(door.getsockname())  # Linux answers no other while one waits for a queue of none
         yield f"127.0.0.1:{door.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def http_server(
+    handler: type[BaseHTTPRequestHandler], port: int = 0, **state: object
+) -> Iterator[ThreadingHTTPServer]:
+    """Serve HTTP at a port of this machine, or at a free one; `state` becomes attributes of the server."""
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    vars(server).update(state)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
