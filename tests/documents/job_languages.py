@@ -232,6 +232,7 @@ _JOB_WISHES: dict[str, JobSpec] = {
     "jobs that must fail, be over or start first": replace(
         _JOB, after_failure=(7,), after_exit=(8,), after_start=(9,)
     ),
+    "one job of its name at a time": replace(_JOB, singleton=True),
     "hold until": replace(_JOB, hold_until=Instant(2_000_000_000.0)),
     "holds by name": replace(_JOB, holds=("data", "review")),
     "reservation of nodes": replace(_JOB, reservation="course"),

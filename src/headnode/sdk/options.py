@@ -152,6 +152,7 @@ class JobOptions(TypedDict, total=False):
     named_parents: Sequence[
         Mapping[str, str]
     ]  # start only after these jobs of the same user, found by name or by the Id of their SSS job object
+    singleton: bool  # start only after all jobs of the same name and owner, submitted before, have ended
     hold_until: str | float | datetime | timedelta  # do not start before
     holds: str | Sequence[str]  # names of holds: the job waits until all are released
     end_by: (

@@ -215,6 +215,7 @@ NEW_OF_JOBS = {
     "after_failure": ids,
     "after_exit": ids,
     "after_start": ids,
+    "singleton": st.booleans(),
     "named_parents": st.lists(
         st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)).filter(
             lambda parent: not (parent.by_id and parent.name.isdecimal())  # that is a number: `parents`

@@ -99,7 +99,7 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
         ("#SBATCH -t 90s", "90s"),
         ("#SBATCH --mem=0.5G", "0.5G"),
         ("#SBATCH -J 'open", "is not closed"),
-        ("#SBATCH --dependency=singleton", "singleton"),
+        ("#SBATCH --dependency=aftercorr:1", "aftercorr"),
         ("#SBATCH --array=3-1", "empty range"),
         ("#SBATCH --array=1-99999999", "99,999,999"),
         ("#SBATCH --clusters=other", "this cluster"),
@@ -265,7 +265,7 @@ FIELDS: dict[str, Any] = {
     "licences": (Licence("matlab", 2),), "reservation": "night", "description": "what for",
     "named_parents": (NamedParent("mesh", condition=ON_START),), "requested_nodes": ("n1", "n2"),
     "job_group": "g", "priority": 3000, "end_by": 2e9, "hold_until": 2e9, "minimum_memory": 5,
-    "suspendable": True,
+    "suspendable": True, "singleton": True,
 }  # fmt: skip
 TASK: dict[str, Any] = {
     "rerunnable": False, "run_time": Seconds(600.0), "standard_output": "/o", "standard_error": "/e",

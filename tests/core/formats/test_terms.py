@@ -47,6 +47,7 @@ JOB_EXAMPLES = [
     ("afterfailure", "1", "after_failure", (1,)),
     ("afterexit", "1,2", "after_exit", (1, 2)),
     ("afterstart", "3", "after_start", (3,)),
+    ("singleton", "true", "singleton", True),
     ("endby", "2030-01-02T03:04:05Z", "end_by", 1893553445),
     ("deadline", "2030-01-02T03:04:05Z", "end_by", 1893553445),
     ("holds", "data,review", "holds", ("data", "review")),

@@ -31,7 +31,7 @@ from headnode.apps.server.waiting_reasons import (
     staging_reason,
 )
 from headnode.core.model.errors import Refused
-from headnode.core.model.job import JobSpec, dependencies
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId, instant_text
 from headnode.core.model.resource import BatchResource, is_elsewhere
 from headnode.core.scheduling.plan import Reason, Why
@@ -43,6 +43,7 @@ from headnode.core.state.depend import (
     DependencyState,
     condition_words,
     dependency_state,
+    every_dependency,
     outcome_of,
     outcome_words,
 )
@@ -388,7 +389,7 @@ class ServerContext:
 
     def awaited_jobs(self, spec: JobSpec, waits_for: Collection[int]) -> Iterator[tuple[int, str]]:
         """Yield each job that such a job still waits for, and what it must do and does instead, in words."""
-        for parent, condition in dependencies(spec):
+        for parent, condition in every_dependency(spec, waits_for):
             other = self.lookups.record(parent) if parent in waits_for else None
             if (
                 other is not None

@@ -169,6 +169,10 @@ OPTIONS_OF_JOBS = (
         slash=SlashName("afterexit", "waits", "ID,...", "Jobs that must have ended first, in any state")),
     JobOption("after_start", "jobs", "start only after these jobs have started",
         slash=SlashName("afterstart", "waits", "ID,...", "Jobs that must have started first")),
+    JobOption("singleton", "flag", "start only after all jobs of the same name and owner, submitted before, "
+        "have ended",
+        slash=SlashName("singleton", "waits", "",
+                        "One job of this name at a time: wait for those submitted before")),
     JobOption("hold", "hold", "", fields=("holds",), in_files=False,
         slash=SlashName("hold", "waits", "",
                         "Hold the job until 'hn job release'; --hold=NAME,...: named holds", short="H")),

@@ -225,6 +225,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     after_exit: tuple[int, ...] = ()  # ids of jobs that must be over first, however they end
     after_start: tuple[int, ...] = ()  # ids of jobs that must have started first
     named_parents: tuple[NamedParent, ...] = ()  # the like, whose ids the head has still to find
+    singleton: bool = False  # jobs of its owner and name that were submitted before must be over first
     hold_until: Instant | None = None
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
     end_by: Instant | None = None  # latest end of the job: it is canceled if it cannot end by then

@@ -271,6 +271,8 @@ def _check_words(spec: JobSpec) -> None:
             if parent < 1:
                 what = f"parent job ids {ids} are not all valid"
                 THE_JOB.refuse("parents", what, "ids count from 1", field, at)
+    if spec.singleton and not spec.name.strip():
+        THE_JOB.refuse("singleton", "a singleton has no name", "give it a name", "singleton")
     for at, named in enumerate(spec.named_parents):
         if not named.name.strip():
             fix = "write the name of the job, or remove the dependency"

@@ -1,6 +1,6 @@
 """Jobs that wait for other jobs: when their condition is met, and when they wait in vain."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -69,12 +69,19 @@ def _is_met(condition: Condition, fate: ParentOutcome) -> bool:
 
 
 def all_met(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
-    """Return whether everything has come true that a job waits for of one parent."""
-    return all(
-        dependency_state(condition, fate) is DependencyState.MET
-        for one, condition in dependencies(spec)
-        if one == parent
-    )
+    """Return whether everything has come true that a job waits for of one parent.
+
+    What a singleton waits for without naming it must have ended.
+    """
+    conditions = [condition for one, condition in dependencies(spec) if one == parent] or [Condition.ON_EXIT]
+    return all(dependency_state(condition, fate) is DependencyState.MET for condition in conditions)
+
+
+def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[tuple[int, Condition]]:
+    """Yield what a job names as its dependencies, and the jobs that it waits for as a singleton."""
+    yield from dependencies(spec)
+    named = parents(spec)
+    yield from ((one, Condition.ON_EXIT) for one in waits_for if one not in named)
 
 
 def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[tuple[int, Condition]]:
@@ -120,24 +127,22 @@ def waits(
     spec: JobSpec,
     ended: Mapping[int, ParentOutcome],
     job: JobId,
+    owner: str,
     beside: Collection[int] = (),
+    same_name: Collection[int] = (),
 ) -> tuple[int, ...]:
-    """Return the jobs of which something must come true before the job may start.
+    """Return the jobs of which something must come true before the job of that owner may start.
 
-    `ended` tells of those that are over, `beside` are submitted in the same moment.
+    `ended` tells of those that are over, `beside` are submitted in the same moment; those of them that have
+    the owner and name of the job, and come before it, are `same_name`.
     Raises:  NotFound ``no-such-parent``; WrongState ``parent-not-submitted`` and ``never-possible``;
              BadRequest ``job-circle``.
     """
     wanted = parents(spec)
-    for unknown in spec.named_parents:
-        raise NotFound(
-            code="no-such-parent",
-            what=f"the job waits for a job with {unknown}, and that job is not known",
-            fix="write the number of the job",
-            path=("named_parents", 0),
-        )
+    _refuse_unknown_names(spec)
+    before = (*_of_same_name(cluster, spec, job, owner), *same_name) if spec.singleton else ()
     if not wanted:
-        return ()
+        return before
     fates = {}
     for parent in wanted:
         try:
@@ -154,7 +159,23 @@ def waits(
     waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
     if job in cluster.children:  # else no job waits for it: it closes no circle
         _refuse_circle(cluster, job, waiting)
-    return waiting
+    return (*waiting, *(one for one in before if one not in wanted))
+
+
+def _refuse_unknown_names(spec: JobSpec) -> None:
+    for unknown in spec.named_parents:
+        raise NotFound(
+            code="no-such-parent",
+            what=f"the job waits for a job with {unknown}, and that job is not known",
+            fix="write the number of the job",
+            path=("named_parents", 0),
+        )
+
+
+def _of_same_name(cluster: ClusterState, spec: JobSpec, job: JobId, owner: str) -> tuple[int, ...]:
+    from headnode.core.state.singletons import of_same_name  # few jobs are singletons
+
+    return of_same_name(cluster, spec, job, owner)
 
 
 def _path_of(spec: JobSpec, parent: int, condition: Condition | None = None) -> Path:
@@ -273,8 +294,14 @@ def revived_with_parent(
             del specs[job]
             fates[job] = ended.get(job, ParentOutcome(JobState.CANCELED, skipped=True))
     records = {one.id: one for one in skipped}
+    names: dict[tuple[str, str], list[int]] = {}  # the jobs that come back, by owner and name
     for job, spec in sorted(specs.items()):
         waiting = tuple(one for one in parents(spec) if not all_met(spec, one, fates[one]))
+        back_before = names.setdefault((records[job].owner, spec.name), [])
+        if spec.singleton:
+            others = (*_of_same_name(cluster, spec, job, records[job].owner), *back_before)
+            waiting = tuple(dict.fromkeys((*waiting, *others)))
+        back_before.append(job)
         message = f"job {parent.id} runs again"
         yield e.JobUnarchived(at=now, job=job, record=encode_record(records[job]), by=by)
         yield e.JobRequeued(at=now, job=job, by=by, message=message, waits_for=waiting)
@@ -356,4 +383,5 @@ def update_children(cluster: ClusterState, parent: JobRecord) -> None:
 def _changed(spec: JobSpec, child: JobRecord, parent: int) -> tuple[int, ...]:
     """Return what the child waits for when that has changed for this parent, in the order of its spec."""
     waiting = {parent}.symmetric_difference(child.waits_for)
-    return tuple(awaited for awaited in parents(spec) if awaited in waiting)
+    known = dict.fromkeys((*parents(spec), *child.waits_for))
+    return tuple(awaited for awaited in known if awaited in waiting)

@@ -91,7 +91,7 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
             spec=encoded if what else b"",
             changed=", ".join(what),
             filters=command.filters,
-            waits_for=waits(cluster, spec, command.parents, record.id),
+            waits_for=waits(cluster, spec, command.parents, record.id, record.owner),
         )
     ]
 

@@ -83,7 +83,7 @@ def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> 
     owners = [(event.owner, spec.project) for event, spec in zip(made, specs, strict=True)]
     cluster.limit_index.check_submission(owners)
     ids = range(cluster.next_job, cluster.next_job + len(specs))
-    return [*made, *_submissions(cluster, command, ids, specs, now)]
+    return [*made, *_submissions(cluster, command, ids, specs, [owner for owner, _ in owners], now)]
 
 
 def submit_several(cluster: ClusterState, command: SubmitJobs, now: Instant) -> list[Event]:
@@ -105,7 +105,8 @@ def submit_several(cluster: ClusterState, command: SubmitJobs, now: Instant) -> 
         shaped += by_template(record, written, specs[-1], now)
         owners.append((record.owner, specs[-1].project))
     cluster.limit_index.check_submission(owners)
-    return [*shaped, *_submissions(cluster, command, command.jobs, specs, now)]
+    of = [owner for owner, _ in owners]
+    return [*shaped, *_submissions(cluster, command, command.jobs, specs, of, now)]
 
 
 def _refuse_crowd(tasks: int) -> None:
@@ -123,19 +124,34 @@ def _submissions(
     command: CreateJobs | SubmitJobs,
     ids: Sequence[int],
     specs: Sequence[JobSpec],
+    owners: Sequence[str],
     now: Instant,
 ) -> Iterator[Event]:
-    _refuse_circle(dict(zip(ids, specs, strict=True)))
-    for number, (job, spec) in enumerate(zip(ids, specs, strict=True)):
+    same_name = _singletons_among(ids, specs, owners)
+    _refuse_circle(dict(zip(ids, specs, strict=True)), same_name)
+    for number, (job, spec, owner) in enumerate(zip(ids, specs, owners, strict=True)):
         one = c.SubmitJob(by=command.by, job=JobId(job), parents=command.parents)
+        before = same_name.get(job, ())
         try:
-            yield submission(cluster, one, spec, now, place=number, beside=ids)
+            yield submission(cluster, one, spec, owner, now, place=number, beside=ids, same_name=before)
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
 
 
-def _refuse_circle(specs: Mapping[int, JobSpec]) -> None:
-    waiting = {job: found for job, spec in specs.items() if (found := parents(spec))}
+def _singletons_among(
+    ids: Sequence[int], specs: Sequence[JobSpec], owners: Sequence[str]
+) -> dict[int, tuple[int, ...]]:
+    if not any(spec.singleton for spec in specs):
+        return {}
+    from headnode.core.state.singletons import singletons_among  # few jobs are singletons
+
+    return singletons_among(ids, specs, owners)
+
+
+def _refuse_circle(specs: Mapping[int, JobSpec], same_name: Mapping[int, tuple[int, ...]]) -> None:
+    waiting = {
+        job: found for job, spec in specs.items() if (found := (*parents(spec), *same_name.get(job, ())))
+    }
     circle = find_cycle(
         {
             job: [parent for parent in found if parent in waiting and parent != job]

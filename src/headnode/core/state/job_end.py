@@ -85,7 +85,7 @@ def _submitted_again(
     Raises:  WrongState ``limit``.
     """
     by = command.by.name
-    waits_for = waits(cluster, spec, command.parents, record.id)
+    waits_for = waits(cluster, spec, command.parents, record.id, record.owner)
     events: list[Event] = [
         e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=by),
         e.JobRequeued(at=now, job=record.id, by=by, waits_for=waits_for),

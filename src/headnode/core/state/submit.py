@@ -102,7 +102,7 @@ def create(cluster: ClusterState, command: CreateJob, now: Instant) -> list[Even
         return [made]
     cluster.limit_index.check_submission([(made.owner, spec.project)])
     submitted = SubmitJob(by=command.by, job=job, parents=command.parents)
-    return [made, submission(cluster, submitted, spec, now)]
+    return [made, submission(cluster, submitted, spec, made.owner, now)]
 
 
 def checked(spec: JobSpec) -> bytes:
@@ -131,7 +131,7 @@ def _has_plain_texts(spec: JobSpec) -> bool:
 
     Only a bound and the rule against NUL look at them; a small job is below the bound of a command line.
     """
-    plain = 4 * len(spec.name) <= NAME.most and "\0" not in spec.name
+    plain = 4 * len(spec.name) <= NAME.most and "\0" not in spec.name and not spec.singleton
     return plain and not any("\0" in task.command for task in spec.tasks)
 
 
@@ -144,11 +144,16 @@ def submission(
     cluster: ClusterState,
     command: SubmitJob,
     spec: JobSpec,
+    owner: str,
     now: Instant,
     place: int = 0,
     beside: Collection[int] = (),
+    same_name: Collection[int] = (),
 ) -> e.JobSubmitted:
-    """Return the submission of a job; `beside` are the ids of those submitted with it, `place` is its own."""
+    """Return the submission of a job; `place` is its own among those submitted with it.
+
+    `beside` and `same_name` as in `waits`.
+    """
     check_hold(spec, now)
     check_end_by(spec, now)
     check_may_go_in(cluster.reservation_index.named, spec, command.by, now)
@@ -161,7 +166,7 @@ def submission(
         job=command.job,
         order=cluster.next_order + place,
         by=command.by.name,
-        waits_for=waits(cluster, spec, command.parents, command.job, beside),
+        waits_for=waits(cluster, spec, command.parents, command.job, owner, beside, same_name),
         privileged=command.by.administrator,
         validating=bool(submission_filters(cluster, spec)),
         host=command.by.host,
@@ -205,7 +210,8 @@ def submit(cluster: ClusterState, command: SubmitJob, now: Instant) -> list[Even
     spec = submitted_spec(cluster, command.by, written)
     check_job(spec)
     cluster.limit_index.check_submission([(record.owner, spec.project)])
-    return [*by_template(record, written, spec, now), submission(cluster, command, spec, now)]
+    submitted = submission(cluster, command, spec, record.owner, now)
+    return [*by_template(record, written, spec, now), submitted]
 
 
 def by_template(record: JobRecord, written: JobSpec, spec: JobSpec, now: Instant) -> list[Event]:

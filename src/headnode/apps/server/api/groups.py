@@ -11,10 +11,10 @@ from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import Fidelity, ReportItem
 from headnode.core.model.errors import NotFound, Refused
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, NamedParent, dependencies
+from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, NamedParent
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import Receipt, User
-from headnode.core.state.depend import dependency_state, outcome_of
+from headnode.core.state.depend import dependency_state, every_dependency, outcome_of
 from headnode.core.state.groups import SubmitJobs, group_state
 from headnode.core.state.job_events import Outcome
 from headnode.core.state.job_record import JobRecord, decode_record, decode_spec
@@ -136,7 +136,8 @@ def _stop_command(by: User, job: JobId, request: w.StopGroupRequest, outcome: Ou
 def dependencies_of(context: ServerContext, job: FoundJob) -> list[DependencyObject]:
     """Return what a job waits for or has waited for."""
     return [
-        _dependency(context, job.record, parent, condition) for parent, condition in dependencies(job.spec)
+        _dependency(context, job.record, parent, condition)
+        for parent, condition in every_dependency(job.spec, job.record.waits_for)
     ]
 
 
@@ -166,7 +167,7 @@ def dependents_of(context: ServerContext, found: FoundJob) -> list[DependentObje
         spec = context.cluster.written(record)
         dependents += [
             DependentObject(job, condition.value, spec.name, STATE_NAMES[record.state])
-            for parent, condition in dependencies(spec)
+            for parent, condition in every_dependency(spec, record.waits_for)
             if parent == own.id
         ]
     return dependents

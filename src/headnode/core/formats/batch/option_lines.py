@@ -115,7 +115,7 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--exclude": ",".join(spec.excluded_nodes),
         "--licenses": ",".join(f"{each.feature}:{each.amount or task.minimum}" for each in spec.licences),
         "--reservation": spec.reservation,
-        "--dependency": _dependencies(spec),
+        "--dependency": ",".join(filter(None, (_dependencies(spec), "singleton" if spec.singleton else ""))),
         "--comment": spec.description,
         "--mail-user": spec.email,
         "--mail-type": ",".join(_mail(spec, "BEGIN", "END,FAIL")),
