@@ -112,3 +112,40 @@ def test_what_changes_something_is_refused_with_the_command_that_does_it(
     done = slurm.run(f"sacctmgr {words}", tmp_path)
     assert done.returncode == 1
     assert use in done.stderr
+
+
+def test_sreport_has_what_users_and_accounts_have_held(slurm: Programs, tmp_path: Path) -> None:
+    period = "start=now-1hour end=now+1hour"
+    by_account = slurm.said(
+        f"sreport -nPt seconds cluster AccountUtilizationByUser {period} format=account,login,used", tmp_path
+    )
+    rows = [line.split("|") for line in by_account.splitlines()]
+    seconds = {(account, login): int(used) for account, login, used in rows}
+    assert list(seconds) == [(name, user) for name in ("root", "bio", "chem") for user in ("", "root")]
+    assert seconds["bio", ""] == seconds["bio", "root"]
+    jobs = slurm.head.ask("ended_jobs", limit=500)["jobs"]
+    [chem] = [job for job in jobs if job["project"] == "chem" and job["started"]]
+    assert abs(seconds["chem", "root"] - chem["processors"] * (chem["ended"] - chem["started"])) < 1.0
+    top = f"sreport -nP -t seconds user top {period} format=login,account"
+    assert sorted(slurm.said(top, tmp_path).splitlines()) == ["root|bio", "root|chem", "root|root"]
+    assert slurm.said(f"{top} group", tmp_path) == "root|root,bio,chem"
+    assert slurm.said(f"{top} group users=nobody", tmp_path) == ""
+    assert slurm.said("sreport -nP us top start=2020-01-01 end=2020-02-01", tmp_path) == ""
+
+
+def test_sreport_says_what_it_has_and_what_not(slurm: Programs, tmp_path: Path) -> None:
+    heading = slurm.said("sreport cluster accountu start=2026-11-01 end=2026-11-02", tmp_path).splitlines()
+    assert heading[1:3] == [
+        "Cluster/Account/User Utilization 2026-11-01T00:00:00 - 2026-11-01T23:59:59 (86400 secs)",
+        "Usage reported in CPU Minutes",
+    ]
+    assert heading[4].split() == ["Cluster", "Account", "Login", "Proper", "Name", "Used", "Energy"]
+    for wrong, what in {
+        "cluster utilization": "is no report here",
+        "user top -t percent": "write one of seconds, minutes, hours",
+        "user top -T gres/gpu": "only the usage of processors",
+        "user top colour=red": "Unknown condition: colour=red",
+        "user top start=2026-02-01 end=2026-01-01": "Start time must be before end time",
+        "user top format=nosuch": "Unknown field 'nosuch'",
+    }.items():
+        assert what in slurm.said(f"sreport {wrong} 2>&1; true", tmp_path), wrong

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SLURM = (
     *("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sprio", "seff"),
-    *("sacctmgr", "sshare", "sstat"),
+    *("sacctmgr", "sshare", "sstat", "sreport"),
 )
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}

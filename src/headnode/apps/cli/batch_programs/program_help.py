@@ -24,6 +24,7 @@ _PURPOSES = {
     "seff": ("[OPTIONS] JOB[_ELEMENT]", "Show what a job used of the processors and memory that it had."),
     "sacctmgr": ("[OPTIONS] show ENTITY [FIELD=VALUE...] [format=FIELD,...]", "Show accounts and users."),
     "sshare": ("[OPTIONS]", "List what users and accounts have used."),
+    "sreport": ("[OPTIONS] KIND REPORT [NAME=VALUE...]", "Report the processor time of users and accounts."),
     "sstat": ("[OPTIONS] -j JOB[.STEP][,...]", "Show what running jobs use now."),
     "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
     "qstat": ("[OPTIONS] [JOB...]", "List jobs."),

@@ -118,6 +118,7 @@ _WHOLE_LINE = (
     "seff",
     "sshare",
     "sstat",
+    "sreport",
 )  # every word is an option or a name
 
 
