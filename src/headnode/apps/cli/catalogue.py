@@ -156,6 +156,10 @@ OLDER_WORDS = {  # the words of the older commands, and short ones
 _MEANT = {  # words that people try
     **dict.fromkeys((("", word) for word in ("status", "queue", "jobs", "ps", "list")), "job list"),
     ("", "nodes"): "node list",
+    **dict.fromkeys((("", word) for word in ("kill", "rm", "delete")), "job cancel"),
+    **dict.fromkeys((("", word) for word in ("log", "logs", "output")), "task output"),
+    ("", "top"): "cluster view",
+    ("job", "top"): "job usage",
     ("", "start"): "up",
     ("", "stop"): "down",
     ("", "info"): "cluster view",
