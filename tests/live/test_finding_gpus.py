@@ -7,6 +7,7 @@ import pytest
 
 from headnode.adapters.processes import gpus
 from headnode.apps.agent.machine import facts_of_this_machine, gpus_of_this_machine, read_options
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
 from heads import real_head
 
@@ -119,3 +120,35 @@ def test_a_number_of_gpus_is_a_number(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         read_options([*GIVEN, "--gpus", "-1"])
     assert "'-1' is not a whole number from 0 to 1024" in capsys.readouterr().err
+
+
+def test_gpus_can_be_named_by_their_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_program(tmp_path, monkeypatch, "#!/bin/sh\n")
+    read = read_options([*GIVEN, "--gpu-files", "/dev/null,/dev/zero"])
+    machine = gpus_of_this_machine(read)
+    assert (machine.names, machine.devices) == (("0", "1"), (((1, 3),), ((1, 5),)))
+    assert found("--gpu-files", "/dev/null", "--gpus", "0").gpus == 0
+    for wrong, what in (("/dev/null,/etc/passwd", "is no device file"), ("/dev/null", "not the same number")):
+        with pytest.raises(BadRequest, match=what):
+            found("--gpu-files", wrong, "--gpus", str(2))
+
+
+def test_the_devices_of_gpus_are_found_and_those_that_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_program(tmp_path, monkeypatch, TWO)
+    monkeypatch.setattr(gpus, "_NVIDIA_GPUS", tmp_path / "proc")
+    monkeypatch.setattr(gpus, "_DEVICES", tmp_path)
+    assert gpus_of_this_machine(read_options(GIVEN)).devices == ()
+    for bus, minor, device in (("0000:07:00.0", 1, "/dev/null"), ("0000:0f:00.0", 0, "/dev/zero")):
+        (tmp_path / "proc" / bus).mkdir(parents=True)
+        (tmp_path / "proc" / bus / "information").write_text(f"Model: \t NVIDIA\nDevice Minor: \t {minor}\n")
+        (tmp_path / f"nvidia{minor}").symlink_to(device)
+    assert gpus_of_this_machine(read_options(GIVEN)).devices == (((1, 3),), ((1, 5),))
+    one = gpus_of_this_machine(read_options([*GIVEN, "--gpus", "1"]))
+    assert (one.devices, one.others) == ((((1, 3),),), ((1, 5),))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    last = gpus_of_this_machine(read_options(GIVEN))
+    assert (last.names, last.devices, last.others) == (("1",), (((1, 5),),), ((1, 3),))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5a6f9f2c")
+    assert gpus_of_this_machine(read_options(GIVEN)).devices == ()

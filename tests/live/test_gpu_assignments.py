@@ -21,7 +21,7 @@ class Node:
 
     def __init__(self, file: Path, gpus: MachineGpus = FOUR) -> None:
         self.over: set[tuple[int, Key]] = set()
-        self.gpus = GpuAssignments(gpus, file, self._runs)
+        self.gpus = GpuAssignments(gpus, file, self._runs, lambda _job, _assigned: None)
         self.gpus.restore()
 
     def _runs(self, given: GpuAssignment) -> bool:

@@ -1,7 +1,7 @@
 """The GPUs of this machine, as the programs of their vendors list them.
 
 Source: nvidia-smi, "--query-gpu"; CUDA programming guide, "CUDA Environment Variables"; the kernel's amdkfd,
-topology in sysfs: a node with SIMD units is a GPU.
+topology in sysfs: a node with SIMD units is a GPU; the driver of NVIDIA, /proc/driver/nvidia.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headnode.adapters.files.owners import why_not_run
+from headnode.adapters.processes.device_filter import Device, device_of
 
 log = logging.getLogger("headnode.agent")
 
@@ -26,7 +27,10 @@ TIME_LIMIT = 10.0  # seconds for nvidia-smi; without its daemon it takes some
 MAX_OUTPUT = 1 << 20  # bytes
 MAX_GPUS = 1024
 _QUERY = ("--query-gpu=index,uuid,name,pci.bus_id", "--format=csv,noheader")
+_DEVICES = Path("/dev")
+_NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 _AMD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+_RENDER_NODES = Path("/sys/class/drm")
 _AMD_DEVICE = Path("/dev/kfd")  # programs reach all of them through it; a container may have none
 _NO_MODEL = re.compile(r"nvidia|amd|geforce|\d+[mgt]i?b")
 _MAX_FEATURE = 64  # characters
@@ -36,11 +40,14 @@ class MachineGpus(NamedTuple):
     """GPUs in the order of their numbers, which begin at 0.
 
     `names` are the words that programs know them by in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.
+    `devices` are those of each, empty if they are not known of all; `others` are of GPUs that do not count.
     """
 
     names: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     vendor: str = NVIDIA
+    devices: tuple[tuple[Device, ...], ...] = ()
+    others: tuple[Device, ...] = ()
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -68,7 +75,31 @@ def model_features(model: str) -> Iterator[str]:
 
 def numbered(count: int, found: MachineGpus) -> MachineGpus:
     """Return so many GPUs of the kind that was found, with the numbers 0 to count - 1."""
-    return found._replace(names=tuple(map(str, range(count))))
+    return _with_names(found, tuple(map(str, range(count))))
+
+
+def with_files(files: Sequence[str], found: MachineGpus) -> MachineGpus:
+    """Return GPUs of the kind that was found, one for each of these device files.
+
+    Raises:  ValueError for a file that is no character device.
+    """
+    devices: list[tuple[Device, ...]] = []
+    for file in files:
+        device = device_of(Path(file))
+        if device is None:
+            raise ValueError(f"{file!r} is no device file")
+        devices.append((device,))
+    names = tuple(map(str, range(len(files))))
+    return found._replace(names=names, devices=tuple(devices), others=())
+
+
+def _with_names(found: MachineGpus, names: tuple[str, ...]) -> MachineGpus:
+    """Return the GPUs with these names, which are numbers of those that were found."""
+    known = {str(number): devices for number, devices in enumerate(found.devices)}
+    if not known.keys() >= set(names):
+        return found._replace(names=names, devices=(), others=())
+    others = tuple(device for name, devices in known.items() if name not in names for device in devices)
+    return found._replace(names=names, devices=tuple(known[name] for name in names), others=others)
 
 
 def find_gpus(environment: Mapping[str, str]) -> MachineGpus:
@@ -79,7 +110,7 @@ def find_gpus(environment: Mapping[str, str]) -> MachineGpus:
     if visible is None or not found.names:
         return found
     names = tuple(word.strip() for word in visible.split(",") if word.strip())
-    return found._replace(names=names[: len(found.names)])  # as in a job of another scheduler
+    return _with_names(found, names[: len(found.names)])  # as in a job of another scheduler
 
 
 def _nvidia_gpus() -> MachineGpus | None:
@@ -90,24 +121,43 @@ def _nvidia_gpus() -> MachineGpus | None:
         if why_not := why_not_run([program]):
             raise ValueError(why_not)
         lines = _output([program, *_QUERY]).decode("utf-8", "replace").splitlines()
-        models = [_model(line) for line in lines if line.strip()]
-        if len(models) > MAX_GPUS:
-            raise ValueError(f"it lists {len(models):,} GPUs")
+        rows = [_row(line) for line in lines if line.strip()]
+        if len(rows) > MAX_GPUS:
+            raise ValueError(f"it lists {len(rows):,} GPUs")
     except (OSError, ValueError) as error:
         log.warning("%s cannot be used, so no GPU of NVIDIA is counted here: %s", program, error)
         return None
-    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models)) if models else None
+    if not rows:
+        return None
+    devices = _if_all_known([_nvidia_devices(bus) for _, bus in rows])
+    return MachineGpus(tuple(map(str, range(len(rows)))), tuple(model for model, _ in rows), NVIDIA, devices)
 
 
-def _model(line: str) -> str:
-    """Return the model in a line of nvidia-smi.
+def _if_all_known(devices: Sequence[tuple[Device, ...]]) -> tuple[tuple[Device, ...], ...]:
+    return tuple(devices) if all(devices) else ()
+
+
+def _nvidia_devices(bus: str) -> tuple[Device, ...]:
+    """Return the device of the GPU with a PCI address, 00000000:3B:00.0; nothing if it is not known."""
+    with contextlib.suppress(OSError):
+        domain, _, rest = bus.lower().partition(":")
+        file = _NVIDIA_GPUS / f"{domain[-4:]}:{rest}" / "information"
+        said = file.read_text(encoding="ascii", errors="replace")
+        if found := re.search(r"^Device Minor:\s*(\d+)\s*$", said, re.MULTILINE):
+            device = device_of(_DEVICES / f"nvidia{found[1]}")
+            return () if device is None else (device,)
+    return ()
+
+
+def _row(line: str) -> tuple[str, str]:
+    """Return the model and the PCI address in a line of nvidia-smi.
 
     Raises:  ValueError when the line is none of the query.
     """
     words = [word.strip() for word in line.split(",")]
     if len(words) != 4 or not words[0].isdecimal() or not words[1].startswith("GPU-"):
         raise ValueError(f"it printed {line[:80]!r}")
-    return words[2]
+    return words[2], words[3]
 
 
 def _output(command: Sequence[str]) -> bytes:
@@ -154,6 +204,7 @@ def _read(descriptor: int, until: float) -> bytes:
 
 def _amd_gpus() -> MachineGpus:
     models: list[str] = []
+    devices: list[tuple[Device, ...]] = []
     with contextlib.suppress(OSError):
         _AMD_DEVICE.stat()
         for node in sorted(_AMD_NODES.iterdir(), key=lambda path: path.name.zfill(6)):
@@ -161,7 +212,23 @@ def _amd_gpus() -> MachineGpus:
                 said = (node / "properties").read_text(encoding="ascii", errors="replace")
                 if re.search(r"^simd_count [1-9]", said, re.MULTILINE):
                     models.append(_amd_model(said))
-    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models), AMD) if models else NO_GPUS
+                    devices.append(_amd_devices(said))
+    if not models:
+        return NO_GPUS
+    return MachineGpus(tuple(map(str, range(len(models)))), tuple(models), AMD, _if_all_known(devices))
+
+
+def _amd_devices(properties: str) -> tuple[Device, ...]:
+    """Return the devices of a GPU: for computing, and for a screen.  /dev/kfd is for all of them."""
+    found = re.search(r"^drm_render_minor (\d+)$", properties, re.MULTILINE)
+    if found is None:
+        return ()
+    render = f"renderD{found[1]}"
+    names = {render}
+    with contextlib.suppress(OSError):
+        names |= {entry.name for entry in (_RENDER_NODES / render / "device" / "drm").iterdir()}
+    devices = (device_of(_DEVICES / "dri" / name) for name in sorted(names))
+    return tuple(device for device in devices if device is not None)
 
 
 def _amd_model(properties: str) -> str:

@@ -5,7 +5,7 @@ same processors have the same GPUs: only one of them runs.  A file says it to th
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -59,12 +59,18 @@ class GpuRequest:
     wanted: int
 
 
+KeepApart = Callable[[JobId, Mapping[JobId, frozenset[int]]], None]
+"""Lets the processes of a job open its GPUs alone; it is told those of all jobs."""
+
+
 class GpuAssignments:
     """The GPUs of this node, and the attempts that have them."""
 
-    def __init__(self, gpus: MachineGpus, file: Path, in_use: Callable[[GpuAssignment], bool]) -> None:
+    def __init__(
+        self, gpus: MachineGpus, file: Path, in_use: Callable[[GpuAssignment], bool], keep_apart: KeepApart
+    ) -> None:
         """`in_use` tells whether something of the owner of an assignment waits or runs here."""
-        self._gpus, self._file, self._in_use = gpus, file, in_use
+        self._gpus, self._file, self._in_use, self._keep_apart = gpus, file, in_use, keep_apart
         self._assigned: dict[GpuOwner, GpuAssignment] = {}
         self.count = len(gpus.names)
 
@@ -84,11 +90,24 @@ class GpuAssignments:
 
         Raises:  Unavailable ``gpus-held``; OSError when this cannot be written for the next agent.
         """
-        if not self.count or request.job < 0:
+        if not self.count:
             return {}
-        numbers = self._numbers(request)
+        numbers = () if request.job < 0 else self._numbers(request)
+        self.confine(request.job)
+        if request.job < 0:
+            return {}
         names = [self._gpus.names[number] for number in numbers if number < self.count]
         return gpu_variables(request.spec.dialect, self._gpus.vendor, numbers, names)
+
+    def confine(self, job: JobId) -> None:
+        """Let the processes of a job open no GPUs but its own.
+
+        Raises:  OSError.
+        """
+        gpus: dict[JobId, frozenset[int]] = {}
+        for one in self._assigned.values():
+            gpus[one.job] = gpus.get(one.job, frozenset()).union(one.gpus)
+        self._keep_apart(job, gpus)
 
     def _numbers(self, request: GpuRequest) -> tuple[int, ...]:
         job, spec = request.job, request.spec

@@ -14,10 +14,11 @@ import msgspec
 
 from headnode import __version__
 from headnode.adapters.processes import cgroups
-from headnode.adapters.processes.gpus import NO_GPUS, MachineGpus, find_gpus, numbered
+from headnode.adapters.processes.gpus import NO_GPUS, MachineGpus, find_gpus, numbered, with_files
 from headnode.adapters.processes.program_start import machine_processors
 from headnode.adapters.wire.peers import user_name
 from headnode.core.model.bounds import GPUS
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
 
 
@@ -42,6 +43,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     disk: int | None
     swap: int | None
     gpus: int | None
+    gpu_files: tuple[str, ...]
     groups: tuple[str, ...]
     features: tuple[str, ...]
 
@@ -66,6 +68,7 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
         disk=options.disk,
         swap=options.swap,
         gpus=options.gpus,
+        gpu_files=_words(options.gpu_files),
         groups=_words(options.groups),
         features=_words(options.features),
     )
@@ -90,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
         )
     parser.add_argument(
         "--gpus", type=_number, metavar="N", help="count so many GPUs instead of those found; 0: none"
+    )
+    parser.add_argument(
+        "--gpu-files", default="", metavar="FILE,...", help="the device file of each GPU, in their order"
     )
     parser.add_argument("--groups", default="", metavar="A,B", help="node groups this node is in")
     parser.add_argument("--features", default="", metavar="A,B", help="features this node has")
@@ -117,11 +123,23 @@ _ENFORCED = {"memory": "memory", "pids": "processes", "cpuset": "processors"}
 
 
 def gpus_of_this_machine(options: AgentOptions) -> MachineGpus:
-    """Return the GPUs that this node counts; with none to count nothing is looked for."""
+    """Return the GPUs that this node counts; with none to count nothing is looked for.
+
+    Raises:  BadRequest ``gpu-files``.
+    """
     if options.gpus == 0:
         return NO_GPUS
-    gpus = find_gpus(os.environ)
-    return gpus if options.gpus is None else numbered(options.gpus, gpus)
+    gpus, files = find_gpus(os.environ), options.gpu_files
+    if not files:
+        return gpus if options.gpus is None else numbered(options.gpus, gpus)
+    fix = "name the device file of each GPU, for example --gpu-files /dev/nvidia0,/dev/nvidia1"
+    if options.gpus not in (None, len(files)):
+        what = f"--gpus {options.gpus} and {len(files)} device files are not the same number of GPUs"
+        raise BadRequest(code="gpu-files", what=what, fix=fix)
+    try:
+        return with_files(files, gpus)
+    except ValueError as error:
+        raise BadRequest(code="gpu-files", what=str(error), fix=fix) from None
 
 
 def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus = NO_GPUS) -> NodeFacts:

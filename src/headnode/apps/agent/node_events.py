@@ -21,7 +21,7 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.messages import FromAgent, OpenJob, Run
 from headnode.apps.agent.client_door import AgentClientDoor
-from headnode.apps.agent.gpu_assignments import GpuAssignments
+from headnode.apps.agent.gpu_confinement import gpu_assignments
 from headnode.apps.agent.head_link import Dial
 from headnode.apps.agent.job_table import JobEndings, JobTable, NodeJob, NodeParts
 from headnode.apps.agent.launch_server import size_in_words
@@ -277,9 +277,7 @@ class NodeEvents(NodeServices):
             filters=TaskFilters(visits, self),
             launching=launching,
             access=TaskAccess(launching.places, door),
-            gpus=GpuAssignments(
-                gpus, places.state / "gpus", lambda share: self.parts.uses_gpus(table, share)
-            ),
+            gpus=gpu_assignments(gpus, places, table, lambda share: self.parts.uses_gpus(table, share)),
         )
         self.endings = JobEndings(self.parts, table)
         self.starts = JobStarts(self.parts, table, self.endings)
@@ -328,14 +326,16 @@ class NodeEvents(NodeServices):
 
     # Shepherds.
 
+    def takes_over(self, tended: ShepherdHandle) -> None:
+        self.parts.gpus.confine(tended.job)
+
     def adopted(self, tended: ShepherdHandle) -> None:
         self._table.job(tended.job).herd[tended.marker] = tended
 
     def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
-        if begun:
-            self._table.job(tended.job).deaths = 0
         tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
         if begun:
+            self._table.job(tended.job).deaths = 0
             starts = tuple(
                 AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
             )

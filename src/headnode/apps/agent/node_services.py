@@ -59,6 +59,12 @@ class NodeServices(Protocol):
 
     # Shepherds.
 
+    def takes_over(self, tended: ShepherdHandle) -> None:
+        """A job gets a shepherd that has served another, with its control groups.
+
+        Raises:  OSError when the job cannot be kept from the devices of others.
+        """
+
     def adopted(self, tended: ShepherdHandle) -> None:
         """A shepherd of an earlier agent is here, dead or alive."""
 

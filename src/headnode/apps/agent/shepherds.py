@@ -48,7 +48,7 @@ class Shepherds:
     def __init__(self, places: Places, node: str, boot: str, services: NodeServices) -> None:
         self._places, self._node, self._boot, self._services = places, node, boot, services
         self._factory = ShepherdFactory(places.log, self)
-        self._vacant = VacantShepherds(places, self._fork, self._factory.serves)
+        self._vacant = VacantShepherds(places, self._fork, self._factory.serves, services.takes_over)
         self._herd: dict[str, ShepherdHandle] = {}
         self._funerals: dict[str, asyncio.Task[None]] = {}
         self._conversations: set[asyncio.Task[None]] = set()

@@ -49,10 +49,17 @@ class VacantShepherds:
     """Which shepherd serves which job next.  A job that gets none after all is given to `fork`."""
 
     def __init__(
-        self, places: Places, fork: Callable[[ShepherdOrder], None], serves: Callable[[str, str], None]
+        self,
+        places: Places,
+        fork: Callable[[ShepherdOrder], None],
+        serves: Callable[[str, str], None],
+        takes_over: Callable[[ShepherdHandle], None],
     ) -> None:
-        """`serves` is told the marker of the last job of a shepherd, and that of the next."""
-        self._places, self._fork, self._serves = places, fork, serves
+        """`serves` is told the marker of the last job of a shepherd, and that of the next.
+
+        `takes_over` is called when the next job has the place of the shepherd, before it is told of the job.
+        """
+        self._places, self._fork, self._serves, self._takes_over = places, fork, serves, takes_over
         self._clearing: dict[str, ShepherdHandle] = {}  # by marker; all others by that of their last job
         self._vacant: dict[str, Vacancy] = {}
         self._ending: dict[str, Vacancy] = {}
@@ -123,15 +130,18 @@ class VacantShepherds:
         """Let a shepherd, whose journal is there, serve a job; False: what it needs here cannot be made."""
         order, tended, _ = next_job
         process, _, _ = peer_ids(vacancy.writer.socket)
+        own, tended.place = tended.place, vacancy.place
         try:
+            self._takes_over(tended)
             make_output_directory(order.output_directory, order.uid, order.gid)
             begin_next(journal, Header(order.job, order.marker, order.boot, process, order.uid))
             journal.rename(tended.journal)
         except OSError:  # a shepherd that is made for the job says why
+            tended.place = own
             self._dismiss(vacancy)
             return False
         del self._vacant[vacancy.marker]
-        self._serving[vacancy.marker], tended.place = tended, vacancy.place
+        self._serving[vacancy.marker] = tended
         self._serves(vacancy.marker, tended.marker)
         vacancy.send(shepherd_protocol.serve_message(order))
         tended.has_dialed(vacancy.writer, {})  # what it is to run follows at once

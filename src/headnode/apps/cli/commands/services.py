@@ -103,7 +103,8 @@ def _lives(process: int) -> bool:
 
 
 _AGENT_SETTINGS = (
-    "name", "processors", "sockets", "memory", "speed", "disk", "swap", "gpus", "groups", "features"
+    *("name", "processors", "sockets", "memory", "speed", "disk", "swap", "gpus", "gpu-files", "groups"),
+    "features",
 )  # fmt: skip
 
 _INVITED = "hn agent --join "  # how the line begins that hn node invite prints
@@ -339,6 +340,11 @@ COMMANDS = (
             ),
             CliOption("swap", "AMOUNT", "Swap (default: as before, else the machine's)"),
             CliOption("gpus", "N", "GPUs (default: as before, else the machine's; 0: none)"),
+            CliOption(
+                "gpu-files",
+                "FILE,...",
+                "Device file of each GPU, which only its job can open (default: as before, else those found)",
+            ),
             CliOption("groups", "A,B", "Node groups that this node is in (default: as before)"),
             CliOption("features", "A,B", "Features that this node has (default: as before)"),
             CliOption("directory", "DIRECTORY", "State directory of the agent"),
