@@ -84,23 +84,39 @@ def session_of(process: int) -> int:
 _CHILDREN = 16_384  # bytes that are read at once
 
 
-def children() -> set[int]:
-    """Return the children of the calling thread, also those that others have left to it.
+class ChildList:
+    """The children of the thread that makes this, also those that others have left to it."""
 
-    Costs about 10 us, where the system was built with such lists; else as much as a picture.
-    """
-    try:
-        file = os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            read = b""
-            while more := os.read(file, _CHILDREN):
-                read += more
-        finally:
-            os.close(file)
+    def __init__(self) -> None:
+        """Open the list; where the system was built without such lists, a picture must do."""
+        self._file = -1
+        with contextlib.suppress(OSError):
+            self._file = os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
+
+    def now(self) -> set[int]:
+        """Return them.  Costs a few us with a list; else as much as a picture."""
+        if self._file < 0:
+            me = os.getpid()
+            return {process for process, seen in picture().items() if seen.parent == me}
+        read = os.pread(self._file, _CHILDREN, 0)
+        while more := os.pread(self._file, _CHILDREN, len(read)):
+            read += more
         return set(map(int, read.split()))
-    except OSError:
-        me = os.getpid()
-        return {process for process, seen in picture().items() if seen.parent == me}
+
+    def close(self) -> None:
+        """Close the list."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def children() -> set[int]:
+    """Return the children of the calling thread, once; who asks again and again keeps a `ChildList`."""
+    found = ChildList()
+    try:
+        return found.now()
+    finally:
+        found.close()
 
 
 def descendants(of: Iterable[int], within: Picture) -> set[int]:

@@ -2,7 +2,6 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
-import contextlib
 import json
 import select
 import signal
@@ -39,7 +38,7 @@ class Lease:
     @property
     def is_over(self) -> bool:
         """Whether tasks must be stopped."""
-        return self.left <= 0
+        return self._until != FOR_EVER and boot_time() >= self._until
 
     def grace(self, grace: float) -> float:
         """Return the seconds that something has to end: none where others may run it, too."""
@@ -66,19 +65,11 @@ class AgentLink:
         self._address = f"/proc/self/fd/{run_directory}/{AGENT_SOCKET}"
         self._uids, self._poller = uids, poller
         self._socket: socket.socket | None = None
+        self.up = False  # whether there is a connection
+        self.descriptor = -1  # of the connection; -1: there is none
         self._received, self._unsaid = FrameDecoder(_MAX_MESSAGE), bytearray()
         self._awaits_room = False  # for what is unsaid
         self._next_try = 0.0
-
-    @property
-    def up(self) -> bool:
-        """Whether there is a connection."""
-        return self._socket is not None
-
-    @property
-    def descriptor(self) -> int:
-        """The connection's descriptor, or -1."""
-        return self._socket.fileno() if self._socket else -1
 
     def dial(self) -> bool:
         """Try to reach the agent if it is time to; True when there is a new connection."""
@@ -96,6 +87,7 @@ class AgentLink:
             return False
         channel.setblocking(False)
         self._socket, self._received, self._unsaid = channel, FrameDecoder(_MAX_MESSAGE), bytearray()
+        self.up, self.descriptor = True, channel.fileno()
         self._poller.register(channel, select.POLLIN)
         self._awaits_room = False
         return True
@@ -158,7 +150,7 @@ class AgentLink:
         if self._socket is not None:
             self._poller.unregister(self._socket)
             self._socket.close()
-            self._socket = None
+            self._socket, self.up, self.descriptor = None, False, -1
 
     def finish(self, patience: float) -> None:
         """Send all that waits, for at most `patience` seconds, and hang up."""
@@ -186,5 +178,7 @@ def signal_socket() -> socket.socket:
 
 def clear_signals(wakeup: socket.socket) -> None:
     """Let the socket be readable by the next child that exits, not by those that have."""
-    with contextlib.suppress(BlockingIOError):
+    try:
         wakeup.recv(4096)
+    except BlockingIOError:
+        return

@@ -178,9 +178,9 @@ class MemoryWatch:
 
     def begin(self, attempt: WatchedProcesses) -> None:
         """Look at this attempt from now on."""
-        pause = _pause(attempt)
-        attempt.memory = MemoryUse(time.monotonic(), FIRST_LOOK if pause is None else pause)
-        self.next_look = min(self.next_look, attempt.memory.next_look)
+        pause = _pause(attempt) if attempt.limits or attempt.bounds.memory else None
+        memory = attempt.memory = MemoryUse(time.monotonic(), FIRST_LOOK if pause is None else pause)
+        self.next_look = min(self.next_look, memory.next_look)
 
     def look(self, running: Iterable[One]) -> list[tuple[One, str]]:
         """Measure the attempts that are due; return those over their limit, each with its message."""

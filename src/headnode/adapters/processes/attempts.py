@@ -354,9 +354,7 @@ def usage_of(used: resource.struct_rusage, moved: tuple[int, int]) -> ResourceUs
 
     Memory is not in it: that of an attempt is measured while it runs.
     """
-    return ResourceUsage(
-        user_time=used.ru_utime, system_time=used.ru_stime, bytes_read=moved[0], bytes_written=moved[1]
-    )
+    return ResourceUsage(used.ru_utime, used.ru_stime, 0, 0, *moved)
 
 
 def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedRecord:
@@ -368,6 +366,7 @@ def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedR
     if attempt.figures is not None and attempt.figures.peak is not None:
         peak = attempt.figures.peak
     average = min((memory.average if memory else 0) or peak, peak)
+    usage = ResourceUsage(used.user_time, used.system_time, peak, average, *used[4:])
     outcome = AttemptOutcome(
         ending,
         None if by_signal else os.WEXITSTATUS(status),
@@ -375,7 +374,7 @@ def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedR
         Instant(attempt.started),
         Instant(attempt.ended),
         message or by_limit,
-        usage=used._replace(peak_memory=peak, average_memory=average),
+        usage=usage,
         transfers=attempt.moved,
     )
     return EndedRecord(number, *attempt.key, outcome)

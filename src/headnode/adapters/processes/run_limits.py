@@ -53,6 +53,8 @@ class RunLimits:
 
     def next_look(self, now: float, since_boot: float) -> float:
         """Return when something is due, on the monotonic clock."""
+        if self._deadline is None and not self._over and not self._due:
+            return math.inf
         moments = [heap[0][0] for heap in (self._over, self._due) if heap]
         if self._deadline is not None:
             moments.append(now + self._deadline - since_boot)

@@ -2,7 +2,6 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
-import os
 import select
 import time
 from typing import Any
@@ -17,8 +16,6 @@ from headnode.adapters.processes.attempts import (
     ended_record,
     not_started_record,
     open_counters,
-    read_counters,
-    usage_of,
 )
 from headnode.adapters.processes.current_usage import UsageMeter
 from headnode.adapters.processes.job_journal import Key
@@ -28,6 +25,7 @@ from headnode.adapters.processes.process_control import (
     kill_all_descendants,
 )
 from headnode.adapters.processes.program_start import Removals
+from headnode.adapters.processes.reaping import Reaper
 from headnode.adapters.processes.remote_command import LaunchOrder
 from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
 from headnode.adapters.processes.run_limits import RunLimits, send_signal
@@ -52,7 +50,8 @@ class Shepherd:
         self._job, self._marker = order["job"], order["marker"]
         self._limits = RunLimits(order["deadline"], order["warning"])
         self._grace: float = order["grace"]
-        self._poller, self._link, self._wakeup = home.poller, home.link, home.wakeup
+        self._poller, self._link = home.poller, home.link
+        self._wakeup, self._signals = home.wakeup, home.wakeup.fileno()
         self._reports = ShepherdReports(home.journal, self._link)
         self._lodging = home.placement
         self._lanes, self._suspension = Lanes(), ProcessSuspension(home.freezer)
@@ -61,11 +60,12 @@ class Shepherd:
         self._launches = RemoteCommands(directories.run, home.groups, self._memory.begin, self._link.send)
         self._lease = Lease()
         self._transfers = ShepherdTransfers(self._poller, self._link.send, directories.slots)
+        parts = self._endings, self._launches, self._transfers, self._removals
+        self._reaper = Reaper(home.children, self._lanes, *parts)
         around = self._lanes, self._reports, self._removals, directories.output
         self._files = AttemptFiles(self._transfers, *around)
         self._closing = self._stays = False
-        self._childless = True  # at the last look
-        self._child_ended = True  # or may have, since the last look
+        self._due = True  # something is: else programs have ended, and that is all
         self._alone_since = time.monotonic()
         if self._link.up:  # as after another job
             self._introduce(known=True)
@@ -82,20 +82,13 @@ class Shepherd:
                     self._introduce()
             self._listen()
             self._reap()
-            self._files.settle()
-            self._launches.look(self._lanes.by_process)
             self._keep_lease()
-            now = time.monotonic()
-            if now >= self._suspension.next_look:
-                self._stand_still()
-            if now >= self._memory.next_look:
-                self._watch_memory()
-            if not self._suspension.holds:
-                self._keep_limits(now)
-                self._launch_kept()
+            if due := self._due or self._reaper.reaped_others:
+                self._look_at_all()
             self._start_what_is_next()
             self._reports.report(self._lanes.running)
-            self._files.report(up=self._link.up, suspended=self._suspension.number > 0)
+            if due or not self._link.up:
+                self._files.report(up=self._link.up, suspended=self._suspension.number > 0)
         only_tasks = self._launches.empty and self._transfers.empty and not self._suspension.holds
         self._end_everything()
         if self._stays and only_tasks and self._lanes.empty and not self._reports.write_down():
@@ -103,7 +96,22 @@ class Shepherd:
         self._link.finish(_FAREWELL)
         return None
 
+    def _look_at_all(self) -> None:
+        """Let every part do what is due."""
+        self._due = self._reaper.reaped_others = False
+        self._files.settle()
+        self._launches.look(self._lanes.by_process)
+        now = time.monotonic()
+        if now >= self._suspension.next_look:
+            self._stand_still()
+        if now >= self._memory.next_look:
+            self._watch_memory()
+        if not self._suspension.holds:
+            self._keep_limits(now)
+            self._launch_kept()
+
     def _introduce(self, *, known: bool = False) -> None:
+        self._due = True
         number = self._suspension.number
         going = self._transfers.going("in"), self._transfers.going("out")
         self._reports.introduce(self._job, self._marker, self._lanes, number, *going, known=known)
@@ -122,19 +130,25 @@ class Shepherd:
         orders, self._home.orders = self._home.orders, []
         for message in orders:
             self._obey(message)
-        for descriptor, events in self._poller.poll(0 if orders else self._sleep() * 1000):
-            if descriptor == self._wakeup.fileno():
-                self._child_ended = True
+        due = time.monotonic() if orders else self._next_moment()
+        for descriptor, events in self._poller.poll(max(due - time.monotonic(), 0.0) * 1000):
+            if descriptor == self._signals:
+                self._reaper.called = True
                 clear_signals(self._wakeup)
-            elif descriptor == self._link.descriptor:
+                continue
+            due = 0.0
+            if descriptor == self._link.descriptor:
                 if events & select.POLLOUT:
                     self._link.flush()
                 for message in self._link.receive():
                     self._obey(message)
             else:
                 self._transfers.receive(descriptor)
+        if time.monotonic() >= due:
+            self._due = True
 
-    def _sleep(self) -> float:
+    def _next_moment(self) -> float:
+        """Return when something is due, on the monotonic clock, if nothing happens before."""
         now = time.monotonic()
         moments = [
             self._endings.next_look,
@@ -152,7 +166,7 @@ class Shepherd:
             moments.append(self._limits.next_look(now, boot_time()))
         if not self._link.up:
             moments.append(now + REDIAL)
-        return max(min(moments) - now, 0.0)
+        return min(moments)
 
     def _obey(self, message: list[Any]) -> None:
         match message:
@@ -254,59 +268,22 @@ class Shepherd:
             self._limits.delay(self._suspension.end(process_tree.picture()))
 
     def _reap(self) -> None:
-        if self._child_ended:  # it has sent SIGCHLD
-            self._end_or_finish(self._reaped())
+        if self._reaper.called:
+            self._end_or_finish(self._reaper.reap())
         if time.monotonic() < self._endings.next_look:
             return
         ended = self._endings.look(self._lanes.by_process)
-        over = self._reaped() if ended else []  # what died only just has used something, too
+        over = self._reaper.reap() if ended else []  # what died only just has used something, too
         for attempt in ended:
             self._finish(attempt)
         self._endings.forget(ended)
         self._end_or_finish(over)
 
-    def _reaped(self) -> list[ShepherdAttempt]:
-        """Reap what has died, and count what it used; return the attempts whose programs have ended."""
-        over: list[ShepherdAttempt] = []
-        self._child_ended = False
-        while True:
-            try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                self._childless = True
-                break
-            self._childless = False
-            if found is None:
-                break
-            process = found.si_pid
-            attempt = self._lanes.by_process.get(process)
-            owner = attempt or self._owner_of_stray(process) or self._launches.owner_of(process)
-            moved = read_counters(open_counters(process) if attempt is None else attempt.counters)
-            _, status, usage = os.wait4(process, 0)
-            self._removals.reaped(process, status)
-            self._transfers.reaped(process)
-            if not self._launches.reaped(process) and owner is not None:
-                owner.used = owner.used.after(usage_of(usage, moved))
-            if attempt is not None:
-                attempt.ended = time.time()
-                attempt.usage = (status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
-                if attempt not in self._endings:
-                    over.append(attempt)
-        return over
-
-    def _owner_of_stray(self, process: int) -> ShepherdAttempt | None:
-        """Return the attempt that a process belonged to which was left to us, as far as that can be told."""
-        return self._endings.owner_of(process) or self._lanes.by_process.get(process_tree.session_of(process))
-
     def _end_or_finish(self, attempts: list[ShepherdAttempt]) -> None:
         """What a program leaves behind would run on processors that are given to others: it ends, too."""
         if not attempts:
             return
-        strays: set[int] = set()
-        if not self._childless:  # as of the look that found these attempts to be over
-            known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
-            known |= self._transfers.processes
-            strays = process_tree.children() - known
+        strays = self._reaper.strays()
         for attempt in attempts:
             if strays or (attempt.group is not None and attempt.group.members()):
                 self._endings.begin(attempt, 0.0)
@@ -333,7 +310,10 @@ class Shepherd:
                 self._end(each, "timed-out", above, self._grace)
 
     def _keep_limits(self, now: float) -> None:
-        self._reports.give_back(self._lanes.take_stuck(now))
+        if now >= self._lanes.next_look:
+            self._reports.give_back(self._lanes.take_stuck(now))
+        if now < self._limits.next_look(now, boot_time()):
+            return
         for keys in self._limits.take_due(now, boot_time()):
             self._signal(keys, *self._limits.warning)
         for key in self._limits.take_over(now):
@@ -386,7 +366,7 @@ class Shepherd:
         for key in list(self._lanes.queued):
             self._stop(key, 0)
         kill_all_descendants()
-        self._child_ended = True
+        self._reaper.called = True
         for attempt in self._lanes.running.values():
             if attempt.verdict[0] == "exited" and attempt.usage is None:
                 attempt.verdict = ("stopped", "")

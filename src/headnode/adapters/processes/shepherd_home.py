@@ -7,6 +7,7 @@ import select
 import time
 from typing import Any, NamedTuple
 
+from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import AgentLink, clear_signals, signal_socket
 from headnode.adapters.processes.attempt_limits import CgroupPlacement
 from headnode.adapters.processes.cgroup_helper import TaskCgroups
@@ -46,6 +47,7 @@ class ShepherdHome:
         self.link = AgentLink(directories.run, (0, order["agent_uid"]), self.poller)
         self.placement = CgroupPlacement(directories.output, groups)
         self.wakeup = signal_socket()
+        self.children = process_tree.ChildList()
         self.orders: list[list[Any]] = []  # which came with that of the next job
         self.poller.register(self.wakeup, select.POLLIN)
 

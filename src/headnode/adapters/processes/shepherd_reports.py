@@ -95,7 +95,8 @@ class ShepherdReports:
 
     def starts(self, attempt: ShepherdAttempt) -> None:
         """An attempt starts when that is written down."""
-        self._starts.append(line_of(["started", *attempt.key, attempt.started]))
+        task, instance, number = attempt.key
+        self._starts.append(f'["started",{task},{instance},{number},{attempt.started!r}]')
 
     def started(self, attempt: ShepherdAttempt, now: float) -> None:
         """An attempt has a process since now, on the monotonic clock."""
@@ -170,7 +171,7 @@ class ShepherdReports:
         self._untold, self._told_at, self._pause = [], time.monotonic(), WELL_SUPPLIED
 
     def _report_started(self, now: float, running: Mapping[Key, ShepherdAttempt]) -> None:
-        if not self._just_started:
+        if not self._just_started or now < next(iter(self._just_started.values())) + STARTED_AFTER:
             return
         begun = []
         for key, at in list(self._just_started.items()):

@@ -4,6 +4,7 @@ Standard library only: this is loaded by the shepherd factory."""
 
 import errno
 import fcntl
+import functools
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ _ANSWERED_AS_USUAL = (
     signal.SIGXFSZ,
 )
 _OWNERS = (errno.EDQUOT, errno.EACCES, errno.EPERM)  # what the owner of a directory can do to it himself
+_DUP2 = os.POSIX_SPAWN_DUP2
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW_FILE = _OUTPUT | os.O_TRUNC
 
@@ -137,10 +139,12 @@ def _spawn(
     opened: list[int] = []
     try:
         files = _open_all(program, output_directory, opened)
+        if not processors:
+            return _start(program, files, entrances)
         with bound_to(processors):
             return _start(program, files, entrances)
     finally:
-        for file in set(opened):
+        for file in opened:
             os.close(file)
 
 
@@ -178,33 +182,37 @@ def _on_node(program: TaskProgram) -> str:
 
 
 def _open_all(program: TaskProgram, output_directory: int, opened: list[int]) -> Files:
-    stdin = _open_input(program.stdin or os.devnull)
-    opened.append(stdin)
-    captured = _open_captured(program.captured, output_directory) if program.captures else -1
-    if captured >= 0:
+    if program.stdin:
+        stdin = _open_input(program.stdin)
+        opened.append(stdin)
+    else:
+        stdin = _nothing()
+    captured = -1
+    if program.captures:
+        captured = _open_captured(program.captured, output_directory)
         opened.append(captured)
-    stdout = (
-        _open_output(program.stdout, "standard output", append=program.append_stdout)
-        if program.stdout
-        else captured
-    )
-    opened.append(stdout)
+    stdout = captured
+    if program.stdout:
+        stdout = _open_output(program.stdout, "standard output", append=program.append_stdout)
+        opened.append(stdout)
     if program.stderr and program.stderr == program.stdout:
         return stdin, stdout, stdout
-    stderr = (
-        _open_output(program.stderr, "standard error", append=program.append_stderr)
-        if program.stderr
-        else captured
-    )
-    opened.append(stderr)
+    stderr = captured
+    if program.stderr:
+        stderr = _open_output(program.stderr, "standard error", append=program.append_stderr)
+        opened.append(stderr)
     return stdin, stdout, stderr
 
 
+@functools.cache
+def _nothing() -> int:
+    """Return a descriptor of a file without content, which all programs without standard input share."""
+    return _open_input(os.devnull)
+
+
 def _open_input(path: str) -> int:
-    # Without O_NONBLOCK, a named pipe without a writer would block every task of the job.
-    may_block = os.O_NONBLOCK if path != os.devnull else 0
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | may_block)
+    try:  # without O_NONBLOCK, a named pipe without a writer would block every task of the job
+        return _blocking(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:
         raise _cannot(
             f"the standard input {path!r} cannot be read: {reason(error)}; "
@@ -212,7 +220,6 @@ def _open_input(path: str) -> int:
             faults.FILES,
             error,
         ) from None
-    return _blocking(file) if may_block else file
 
 
 def _open_output(path: str, what: str, *, append: bool) -> int:
@@ -341,7 +348,8 @@ def _with_limits(limits: tuple[RequestedLimit, ...], entrances: Sequence[int]) -
 
 
 def _posix_spawn(path: str, argv: list[str], environment: dict[str, str], files: Files) -> int:
-    actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
+    stdin, stdout, stderr = files
+    actions = (_DUP2, stdin, 0), (_DUP2, stdout, 1), (_DUP2, stderr, 2)
     return os.posix_spawn(
         path,
         argv,
