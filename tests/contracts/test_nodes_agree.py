@@ -28,7 +28,7 @@ from headnode.core.state.command import Command
 from headnode.core.state.events import Event, NodeReachable
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import ChangeNode, NodeVanished
-from headnode.engine.engine import Engine
+from headnode.engine.engine import Answer, Engine
 from headnode.engine.ports import EndedJob
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True)
@@ -79,9 +79,10 @@ class Head:
         self.free = asyncio.Event()  # the batcher takes commands
         self.free.set()
         self.asked: list[Command] = []
+        self.telling: asyncio.Future[None] | None = None  # the last report
         self.connections: list[Connection] = []
         self.links = NodeLinks(
-            self.ask, lambda: Welcome("c", Seconds(60.0), Seconds(1.0)), lambda: self.engine.cluster
+            self.tell, lambda: Welcome("c", Seconds(60.0), Seconds(1.0)), lambda: self.engine.cluster
         )
 
     def perform(self, events: Sequence[Event], cluster: object) -> None:
@@ -93,6 +94,19 @@ class Head:
         self.asked.append(command)
         await self.free.wait()
         return await self.batcher.ask(command)
+
+    def tell(self, command: Command, answered: Callable[[Answer], None]) -> None:
+        """Do as `ask`, for reports, which stay in their order."""
+        self.asked.append(command)
+        self.telling = asyncio.ensure_future(self._tell_after(self.telling, command, answered))
+
+    async def _tell_after(
+        self, before: asyncio.Future[None] | None, command: Command, answered: Callable[[Answer], None]
+    ) -> None:
+        if before is not None:
+            await before
+        await self.free.wait()
+        self.batcher.tell(command, answered)
 
     @property
     def state(self) -> NodeState:

@@ -1,6 +1,7 @@
 """Two tables of what a node has: the head puts them right, whatever was lost since they last agreed."""
 
 import random
+from collections.abc import Callable
 
 import msgspec
 from worlds import ROOT, World
@@ -183,14 +184,14 @@ class LinkedWorld(World):
     def __init__(self, *processors: int) -> None:
         super().__init__(*processors)
         self.links = NodeLinks(
-            self._ask, lambda: Welcome("c", Seconds(1.0), Seconds(1.0)), lambda: self.cluster
+            self._tell, lambda: Welcome("c", Seconds(1.0), Seconds(1.0)), lambda: self.cluster
         )
         self.papers = {name: Paper() for name in self.cluster.nodes}
         for name, paper in self.papers.items():
             self.links.links[name] = NodeLink(name, paper)  # type: ignore[arg-type]
 
-    async def _ask(self, command: Command) -> object:
-        return self.do(command)
+    def _tell(self, command: Command, answered: Callable[[object], None]) -> None:
+        answered(self.do(command))
 
     def do(self, *commands: Command) -> tuple[e.Event, ...]:
         before = self.engine.number

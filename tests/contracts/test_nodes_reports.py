@@ -25,14 +25,17 @@ class Disk:
         self.tries = 0  # turns of the loop in which something was tried
         self._trying = self._fails = False  # what is tried in one turn fails together
 
-    async def ask(self, command: Command) -> object:
+    def tell(self, command: Command, answered: Callable[[object], None]) -> None:
         if not self._trying:
             self._trying, self._fails, self.tries = True, self.full, self.tries + 1
             asyncio.get_running_loop().call_soon(self._over)
+        asyncio.get_running_loop().call_soon(answered, self._answer(command))
+
+    def _answer(self, command: Command) -> object:
         if self._fails:
-            raise FULL
+            return FULL
         if isinstance(command, GiveUpNode):
-            raise NotFound(code="no-such-node", what="no")
+            return NotFound(code="no-such-node", what="no")
         self.recorded.append(command)
         return ()
 
@@ -47,7 +50,7 @@ def played(
     disk = Disk()
 
     async def play() -> None:
-        await asyncio.wait_for(scene(disk, ReportQueue(disk.ask)), 10)
+        await asyncio.wait_for(scene(disk, ReportQueue(disk.tell)), 10)
 
     asyncio.run(play())
     return disk

@@ -34,7 +34,7 @@ class Head:
         self.engine = Engine(MemoryJournal(), WallClock(), dict(POLICIES), self)
         self.batcher = CommandBatcher(self.engine, lambda: None)
         self.standbys: tuple[str, ...] = ("b:1",)
-        self.links = NodeLinks(self.batcher.ask, self._welcome, lambda: self.engine.cluster)
+        self.links = NodeLinks(self.batcher.tell, self._welcome, lambda: self.engine.cluster)
 
     def _welcome(self) -> Welcome:
         return Welcome("c", Seconds(60.0), Seconds(1.0), "/state", host="h", heads=self.standbys, term=4)

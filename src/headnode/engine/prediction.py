@@ -25,7 +25,7 @@ from headnode.core.scheduling.view import QueueArrival, View, first_in_queue
 from headnode.core.state import job_events as e
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Event
+from headnode.core.state.events import Event, RequestCarriedOut
 from headnode.core.state.job_record import JobRecord, decode_record, spec_of
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import Archive, EndedJob, Prediction, PredictionStore
@@ -126,10 +126,10 @@ REPLAYS = 3  # over predicted run times; the first takes the median of each
 MAX_JOBS, MIN_JOBS = 300, 10  # of the queue that are looked at: fewer where plans are slow
 COARSE = 0.02  # ends this close to each other, as a part of their distance from now, count as one
 CALIBRATED_BY = 2_000  # of the newest predictions that were judged, at the start of a head
-_NO_NEWS = (
+_NO_NEWS = frozenset((
     e.InstancesDispatched, e.InstancesStaging, e.InstancesStarted, e.InstancesEnded, e.InstancesStopping,
-    e.ProgressSet,
-)  # fmt: skip
+    e.ProgressSet, RequestCarriedOut,
+))  # fmt: skip
 
 
 class ExpectedStart(msgspec.Struct, frozen=True):
@@ -224,7 +224,8 @@ class StartPredictor:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Take note of what has happened; called with everything that is durable."""
         self.learner.note(events, cluster)
-        for event in events:  # `A | B` would make a type for each
+        for event in events:
+            self.changed = self.changed or type(event) not in _NO_NEWS
             if isinstance(event, e.JobStarted):
                 self._started(event)
             if isinstance(event, (e.JobStarted, e.JobModified, e.JobEnded, sj.JobSuspended, sj.JobResumed)):
@@ -232,7 +233,6 @@ class StartPredictor:
                 self._expected.pop(event.job, None)
                 if isinstance(event, (e.JobStarted, e.JobEnded)):
                     self._predicted.pop(event.job, None)
-            self.changed = self.changed or not isinstance(event, _NO_NEWS)
 
     def expected(self, job: JobId) -> ExpectedStart | None:
         """Return the expected start of a queued job; None if not computed, or too far back in the queue."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from headnode.adapters.wire.loop_turns import ends_turn
 from headnode.core.model.errors import Unavailable
 
 log = logging.getLogger("headnode.audit")
@@ -74,9 +75,10 @@ class AuditLog:
         self._waiting.append(done)
         if not self._works:
             self._works = True
-            asyncio.get_running_loop().call_soon(
-                self._write_waiting
-            )  # what is answered in this turn together
+            if ends_turn():
+                self._write_waiting()
+            else:  # what is answered in this turn together
+                asyncio.get_running_loop().call_soon(self._write_waiting)
         await done
 
     def _write_waiting(self) -> None:

@@ -13,22 +13,32 @@ from headnode.adapters.wire import messages as m
 from headnode.core.model.node import binds
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import ClockSet, Event, NodeApproved, NodeRemoved, ParameterSet
+from headnode.core.state.events import (
+    ClockSet,
+    Event,
+    NodeApproved,
+    NodeRemoved,
+    ParameterSet,
+    RequestCarriedOut,
+)
 from headnode.core.state.job_events import (
     AllocationGrown,
     AllocationLost,
     AllocationReleased,
     AllocationShrunk,
     InstancesDispatched,
+    InstancesEnded,
     InstancesStaging,
     InstancesStarted,
     InstancesStopping,
     JobAutoRequeued,
+    JobCreated,
     JobEnded,
     JobEnding,
     JobModified,
     JobRequeued,
     JobStarted,
+    JobSubmitted,
     NodesCleaning,
 )
 from headnode.core.state.job_record import JobRecord, JobRun, decode_spec, encode_spec
@@ -97,6 +107,7 @@ def cleaned_on(cluster: ClusterState, node: str) -> set[JobId]:
 
 
 _encoder = msgspec.msgpack.Encoder()
+_NOT_FOR_NODES = frozenset({JobCreated, JobSubmitted, RequestCarriedOut, InstancesEnded})
 
 
 def _goes_on(event: JobEnding | JobResumed, cluster: ClusterState) -> bool:
@@ -132,6 +143,8 @@ class EventDispatch:
 
     def _perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         for event in events:
+            if type(event) in _NOT_FOR_NODES:  # most: the match asks for one class after the other
+                continue
             match event:
                 case InstancesDispatched(placement=((node, _), *_)) if (link := self._link(node)) is not None:
                     self._run(event, cluster, link)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -32,7 +32,7 @@ from headnode.adapters.nodes.reconcile import (
     suspensions_to_repeat,
     unchecked,
 )
-from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report, staging_report
+from headnode.adapters.nodes.report_queue import ReportQueue, Tell, attempt_report, staging_report
 from headnode.adapters.nodes.streams import Relay, Sessions
 from headnode.adapters.wire.agent_messages import (
     MAX_REPORT,
@@ -65,7 +65,7 @@ from headnode.adapters.wire.frames import deliver_frames, keep_alive
 from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
 from headnode.adapters.wire.messages import FromHead, Goodbye, HeartbeatAck, HookFailureAck, Welcome
 from headnode.core.model.bounds import WORDS
-from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
+from headnode.core.model.errors import HeadnodeError, NotAllowed
 from headnode.core.model.quantities import JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
@@ -82,15 +82,14 @@ from headnode.engine.settings import Settings
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")
 
-Ask = Callable[[Command], Awaitable[object]]
-"""Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
-
 
 class NodeLinks:
     """All connections, and what durable events mean for the nodes behind them."""
 
-    def __init__(self, ask: Ask, welcome: Callable[[], Welcome], cluster: Callable[[], ClusterState]) -> None:
-        self._ask, self._reports = ask, ReportQueue(ask)
+    def __init__(
+        self, tell: Tell, welcome: Callable[[], Welcome], cluster: Callable[[], ClusterState]
+    ) -> None:
+        self._reports = ReportQueue(tell)
         self._welcome = welcome
         self._cluster = cluster
         self.links: dict[str, NodeLink] = {}
@@ -180,7 +179,7 @@ class NodeLinks:
                 writer.write(frame(_goodbye(f"the head refused a message of this machine: {error}")))
             else:
                 link.send(NotUnderstood(message=str(error)))
-            await self._doubt(peer, link, str(error))
+            self._doubt(peer, link, str(error))
         except HeadnodeError as error:
             strangers.warning("a node's connection was dropped: %s", error)
         finally:
@@ -190,17 +189,14 @@ class NodeLinks:
                 self._vanished(link.node)
             writer.close()
 
-    async def _doubt(self, peer: PeerCredentials | None, link: NodeLink | None, problem: str) -> None:
+    def _doubt(self, peer: PeerCredentials | None, link: NodeLink | None, problem: str) -> None:
         """Note what a node has said that cannot be; a node that we know takes no more jobs."""
         name = link.node if link is not None else peer.node if peer is not None else ""
         strangers.warning("the connection of node %s was dropped: %s", name or "?", problem)
         known = self._cluster().nodes.get(name)
         if known is None or (peer is not None and known.key != peer.key):
             return
-        try:
-            await self._ask(ReportNonsense(node=name, reason=problem))
-        except Unavailable as error:
-            log.error("node %s could not be drained: %s", name, error)
+        self._reports.give(ReportNonsense(node=name, reason=problem), lambda _: None)
 
     def _vanished(self, node: str) -> None:
         log.info("node %s cannot be reached", node)
@@ -356,7 +352,7 @@ class NodeLinks:
             self._report(ReportNonsense(node=link.node, reason=problem), link)
         command = attempt_report(link.node, replace(message, results=results))
 
-        def recorded(error: BaseException | None) -> None:
+        def recorded(error: Exception | None) -> None:
             _close_if_refused(error, link)
             if error is None:
                 link.acknowledge(message)
@@ -370,7 +366,7 @@ class NodeLinks:
         output = message.message[: WORDS.most]
         command = ReportHook(node=link.node, job=job, hook=hook, reason=output, of_node=of_node)
 
-        def received(error: BaseException | None) -> None:
+        def received(error: Exception | None) -> None:
             _close_if_refused(error, link)
             if error is None:
                 link.send(HookFailureAck(job=job, hook=hook))
@@ -390,7 +386,7 @@ def _of_tasks(launched: Sequence[ReportedAttempt]) -> list[ReportedAttempt]:
     return [live for live in launched if live.job > 0 and live.task > 0]
 
 
-def _close_if_refused(error: BaseException | None, link: NodeLink) -> None:
+def _close_if_refused(error: Exception | None, link: NodeLink) -> None:
     """Let a node say again, after its next hello, what was refused."""
     if error is not None:
         log.error("a report of node %s could not be recorded: %s", link.node, error)

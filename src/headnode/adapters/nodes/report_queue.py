@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -20,10 +21,11 @@ AGAIN = 1.0  # seconds between two tries
 MAX_HELD = 10_000  # reports; more are not held: nodes say again what was not acknowledged
 PATIENCE = 12.0  # seconds for a report that a client waits for; an agent waits for 15
 
-Ask = Callable[[c.Command], Awaitable[object]]
-"""Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
+Tell = Callable[[c.Command, Callable[[object], None]], None]
+"""Give a command to the engine; when it is durable the function is called with its events, or with what
+refuses it."""
 
-Then = Callable[[BaseException | None], None]
+Then = Callable[[Exception | None], None]
 """Hears that a command is durable, or what refuses it."""
 
 
@@ -37,8 +39,8 @@ class _QueuedReport(NamedTuple):
 class ReportQueue:
     """All that nodes have reported and that is not recorded yet."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
         self._held: dict[int, _QueuedReport] = {}  # by number, also while they are tried again
         self._numbers = count(1)
         self._trying = 0
@@ -70,7 +72,7 @@ class ReportQueue:
         """
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def then(error: BaseException | None) -> None:
+        def then(error: Exception | None) -> None:
             if durable.done():  # its waiter is gone
                 return
             if error is None:
@@ -108,20 +110,17 @@ class ReportQueue:
 
     def _try(self, report: _QueuedReport) -> None:
         self._trying += 1
-        asking = asyncio.ensure_future(self._ask(report.command))
-        asking.add_done_callback(lambda asked: self._asked(report, asked))
+        self._tell(report.command, partial(self._answered, report))
 
-    def _asked(self, report: _QueuedReport, asked: "asyncio.Future[object]") -> None:
+    def _answered(self, report: _QueuedReport, answer: object) -> None:
         self._trying -= 1
-        error = None if asked.cancelled() else asked.exception()
+        error = answer if isinstance(answer, Exception) else None
         if isinstance(error, Unavailable):
             self._cannot_write(error)
             self._hold(report)
             return
         self._held.pop(report.number, None)
         self._keys.discard(report.key)
-        if asked.cancelled():
-            return
         self._can_write()
         report.then(error)
 

@@ -153,7 +153,7 @@ class Writer:
         self._size += written
 
 
-def begin_next(path: Path, header: Header) -> None:
+def begin_next(path: str | Path, header: Header) -> None:
     """Write the first record of the next job into the journal of a shepherd, which has cleared it.
 
     Raises:  OSError; then the shepherd must not serve that job.

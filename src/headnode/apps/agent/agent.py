@@ -299,7 +299,7 @@ class Agent:
 
     def _read_output(self, message: ReadOutput) -> None:
         instance = message.task, message.instance
-        folder, most = self._places.captured(message.job), min(message.limit, MAX_OUTPUT)
+        folder, most = Path(self._places.captured(message.job)), min(message.limit, MAX_OUTPUT)
         try:
             data, size = read_captured_of(folder, instance, message.offset, most)
             gone = not size and not folder.exists()

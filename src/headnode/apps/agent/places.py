@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ class Places:
         """
         self.state = state
         self.jobs, self.run, self.output = state / "jobs", state / "run", state / "output"
+        self._journals, self._outputs = f"{self.jobs}{os.sep}", f"{self.output}{os.sep}"
         self.log = state / "shepherds.log"
         self.socket = self.run / AGENT_SOCKET
         try:
@@ -71,26 +73,26 @@ class Places:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(mode)
 
-    def journal(self, job: JobId, marker: str) -> Path:
-        """Return the journal of a shepherd."""
-        return self.jobs / f"{job}-{marker}.journal"
+    def journal(self, job: JobId, marker: str) -> str:
+        """Return the journal of a shepherd: as text, since a Path costs more than to rename the file."""
+        return f"{self._journals}{job}-{marker}.journal"
 
     def journals(self) -> Iterator[Path]:
         """Yield the journals that are there, in order of their names."""
         yield from sorted(self.jobs.glob("*.journal"))
 
-    def vacant(self, marker: str) -> Path:
+    def vacant(self, marker: str) -> str:
         """Return the journal of a shepherd that has no job."""
-        return self.jobs / f"{marker}.vacant"
+        return f"{self._journals}{marker}.vacant"
 
     def forget_vacant(self) -> None:
         """Remove the journals of shepherds without a job of an earlier agent: they end by themselves."""
         for path in self.jobs.glob("*.vacant"):
             path.unlink(missing_ok=True)
 
-    def captured(self, job: JobId) -> Path:
+    def captured(self, job: JobId) -> str:
         """Return the directory of captured output of a job."""
-        return self.output / str(job)
+        return f"{self._outputs}{job}"
 
     def keep(self, opened: m.OpenJob) -> None:
         """Keep what the head said of a job, so that the next agent knows it.
@@ -156,7 +158,7 @@ class Places:
     def forget_output(self, job: JobId) -> None:
         """Remove the directory for output of what ran outside the queue, which captures none."""
         with contextlib.suppress(OSError):  # its user has put something there
-            self.captured(job).rmdir()
+            Path(self.captured(job)).rmdir()
 
     def _opened(self, job: JobId) -> Path:
         return self.jobs / f"{job}.job"

@@ -65,8 +65,9 @@ class Failure(NamedTuple):
 class ShepherdHandle:
     """One shepherd.  What is said to it while it is awaited is kept for it."""
 
-    def __init__(self, job: JobId, marker: str, journal: Path, uid: int) -> None:
-        self.job, self.marker, self.journal, self.uid = job, marker, journal, uid
+    def __init__(self, job: JobId, marker: str, journal: str, uid: int) -> None:
+        """`journal`: the path of its journal."""
+        self.job, self.marker, self.journal_path, self.uid = job, marker, journal, uid
         self.place = ShepherdPlace(marker)
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
@@ -77,6 +78,11 @@ class ShepherdHandle:
         self.questions: set[int] = set()  # of the head, about signals, that it has not answered
         self._writer: FrameWriter | None = None
         self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
+
+    @property
+    def journal(self) -> Path:
+        """Return its journal, to read."""
+        return Path(self.journal_path)
 
     def seed(self, story: JournalContent) -> None:
         """Believe its journal until it speaks for itself."""
@@ -126,9 +132,9 @@ def order_for(
         uid=opened.uid,
         gid=opened.gid,
         agent_uid=os.geteuid(),
-        journal=str(places.journal(opened.job, marker)),
+        journal=places.journal(opened.job, marker),
         run_directory=str(places.run),
-        output_directory=str(places.captured(opened.job)),
+        output_directory=places.captured(opened.job),
         deadline=deadline,
         grace=grace,
         suspendable=opened.suspendable,

@@ -106,7 +106,7 @@ class Shepherds:
             path.unlink()
             return
         header = story.header
-        tended = ShepherdHandle(JobId(header.job), header.marker, path, header.uid)
+        tended = ShepherdHandle(JobId(header.job), header.marker, str(path), header.uid)
         tended.seed(story)
         self._herd[tended.marker] = tended
         self._services.adopted(tended)
@@ -127,7 +127,7 @@ class Shepherds:
         """
         order = order_for(opened, self._places, self._boot, deadline, grace)
         marker = order.marker
-        tended = ShepherdHandle(opened.job, marker, Path(order.journal), opened.uid)
+        tended = ShepherdHandle(opened.job, marker, order.journal, opened.uid)
         if opened.hooks is None:  # what the site does around a job may be about all that its user runs
             tended.place = ShepherdPlace(marker, kind_of(order), time.monotonic())
         if tended.place.kind is None or not self._vacant.find(order, tended):

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +67,8 @@ class VacantShepherds:
         self._ending: dict[str, Vacancy] = {}
         self._reserved: dict[str, ReservedShepherd] = {}  # for jobs, until the last one is cleared away
         self._serving: dict[str, ShepherdHandle] = {}  # the next jobs, until they are introduced
+        self._resting: deque[tuple[float, Vacancy]] = deque()  # until when they wait for a job
+        self._timer: asyncio.TimerHandle | None = None  # for the first of them
 
     def may_stay(self, tended: ShepherdHandle) -> bool:
         """Return whether a shepherd may serve another job when its own is over."""
@@ -99,13 +103,33 @@ class VacantShepherds:
         next_job = self._take_reserved(tended.marker)
         if next_job is None:
             with contextlib.suppress(OSError):  # without it, it serves no other
-                tended.journal.rename(self._places.vacant(tended.marker))
+                os.rename(tended.journal_path, self._places.vacant(tended.marker))  # noqa: PTH104
                 tended.has_journal = False
-            asyncio.get_running_loop().call_later(REST, self._dismiss, vacancy)
-        elif self._serve(vacancy, next_job, tended.journal):
+            self._rest(vacancy)
+        elif self._serve(vacancy, next_job, tended.journal_path):
             tended.has_journal = False
         else:
             self._fork(next_job.order)
+
+    def _rest(self, vacancy: Vacancy) -> None:
+        """Dismiss a shepherd that gets no job for a while.
+
+        All have one timer: one for each would wake the agent up for each job, and find that it has a job.
+        """
+        loop = asyncio.get_running_loop()
+        self._resting.append((loop.time() + REST, vacancy))
+        if self._timer is None:
+            self._timer = loop.call_later(REST, self._dismiss_rested)
+
+    def _dismiss_rested(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        while self._resting:
+            due, vacancy = self._resting[0]
+            if self._vacant.get(vacancy.marker) is vacancy and due > loop.time():
+                self._timer = loop.call_at(due, self._dismiss_rested)
+                return
+            self._resting.popleft()
+            self._dismiss(vacancy)  # if it has got no job
 
     def _take_reserved(self, marker: str) -> ReservedShepherd | None:
         """Return the job that waits for the shepherd with this marker, if one does; it waits no longer."""
@@ -123,10 +147,10 @@ class VacantShepherds:
         self._clearing.pop(marker, None)
         self._fork_instead_of(marker)
         if self._vacant.pop(marker, None) or self._ending.pop(marker, None):
-            self._places.vacant(marker).unlink(missing_ok=True)
+            Path(self._places.vacant(marker)).unlink(missing_ok=True)
         return self._serving.pop(marker, None)
 
-    def _serve(self, vacancy: Vacancy, next_job: ReservedShepherd, journal: Path) -> bool:
+    def _serve(self, vacancy: Vacancy, next_job: ReservedShepherd, journal: str) -> bool:
         """Let a shepherd, whose journal is there, serve a job; False: what it needs here cannot be made."""
         order, tended, _ = next_job
         process, _, _ = peer_ids(vacancy.writer.socket)
@@ -135,7 +159,7 @@ class VacantShepherds:
             self._takes_over(tended)
             make_output_directory(order.output_directory, order.uid, order.gid)
             begin_next(journal, Header(order.job, order.marker, order.boot, process, order.uid))
-            journal.rename(tended.journal)
+            os.rename(journal, tended.journal_path)  # noqa: PTH104
         except OSError:  # a shepherd that is made for the job says why
             tended.place = own
             self._dismiss(vacancy)

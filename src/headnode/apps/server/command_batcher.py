@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
+from headnode.adapters.wire.loop_turns import ends_turn
 from headnode.core.state import command as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -23,7 +24,7 @@ SLOW_DISK = 0.001  # seconds of a commit on average from which on a thread waits
 SHARE_OF_NEWEST = 0.2  # of the newest commit in that average
 PATIENCE = 0.02  # seconds that the start of a task waits for another command, to be written with it
 
-Waiting = list[tuple[c.Command, "asyncio.Future[tuple[Event, ...]]"]]
+Waiting = list[tuple[c.Command, Callable[[Answer], None]]]
 
 
 class CommandBatcher:
@@ -48,17 +49,35 @@ class CommandBatcher:
 
     def ask(self, command: c.Command) -> "asyncio.Future[tuple[Event, ...]]":
         """Return a future of the events that the command causes; it fails with what refuses it."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[tuple[Event, ...]] = loop.create_future()
-        self._waiting.append((command, future))
+        future: asyncio.Future[tuple[Event, ...]] = asyncio.get_running_loop().create_future()
+        self.tell(command, partial(_settle, future))
+        return future
+
+    async def answer(self, command: c.Command) -> tuple[Event, ...]:
+        """Return the events that the command causes.
+
+        It is carried out at once if nothing else runs in this turn of the loop: nobody could join its batch.
+        Who calls this several times must let the loop turn between.
+        Raises:  what refuses it.
+        """
+        if self._begun or not ends_turn():
+            return await self.ask(command)
+        answered: asyncio.Future[tuple[Event, ...]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, partial(_settle, answered)))
+        self._flush()
+        return await answered
+
+    def tell(self, command: c.Command, answered: Callable[[Answer], None]) -> None:
+        """Have a command carried out; `answered` is called with its answer, and must not raise."""
+        self._waiting.append((command, answered))
         if self._begun:
-            return future
+            return
+        loop = asyncio.get_running_loop()
         if type(command) is ReportStarted:  # nobody waits for it, and after a crash the node says it again
             self._patience = self._patience or loop.call_later(PATIENCE, self._flush)
         else:
             self._begun = True
             loop.call_soon(self._flush)
-        return future
 
     async def settled(self) -> None:
         """Wait until everything in memory is on the disk."""
@@ -128,13 +147,8 @@ class CommandBatcher:
         self._average += SHARE_OF_NEWEST * (seconds - self._average)
 
     def _answer(self, batch: Waiting, answers: list[Answer]) -> None:
-        for (_, future), answer in zip(batch, answers, strict=True):
-            if future.done():
-                continue
-            if isinstance(answer, tuple):
-                future.set_result(answer)
-            else:
-                future.set_exception(answer)
+        for (_, answered), answer in zip(batch, answers, strict=True):
+            answered(answer)
         self.set_alarm()
 
     @contextmanager
@@ -151,12 +165,14 @@ class CommandBatcher:
 
     def set_alarm(self) -> None:
         """See to it that the engine is woken when time asks for something, or the clock was set."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         wake = self._engine.next_wake()
         delay = MAX_TIMER if wake is None else min(max(0.0, wake - self._engine.clock.now()), MAX_TIMER)
-        self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + delay:
+                return  # it rings before, finds nothing due and is set again: once, not for each batch
+            self._timer.cancel()
+        self._timer = loop.call_later(delay, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
@@ -165,6 +181,15 @@ class CommandBatcher:
         with self._end_on_failure():
             self._engine.tick()
         self.set_alarm()
+
+
+def _settle(future: "asyncio.Future[tuple[Event, ...]]", answer: Answer) -> None:
+    if future.done():  # who asked has gone
+        return
+    if isinstance(answer, tuple):
+        future.set_result(answer)
+    else:
+        future.set_exception(answer)
 
 
 class EffectsInOrder:

@@ -122,6 +122,10 @@ FIRST_REST, MAX_REST = 2.0, 3600.0  # seconds until the next try; each is three 
 LIFETIME = 86_400.0  # seconds: older notices are dropped
 
 
+_OF_NOTICES = frozenset({e.JobCreated, e.JobModified, e.JobUnarchived, e.JobStarted, e.JobEnded})
+"""The events that say which jobs ask for notices, or of which there may be one."""
+
+
 class JobNotices:
     """Takes note of what is to be told, and has it brought."""
 
@@ -160,7 +164,8 @@ class JobNotices:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Take note of what is to be told of these events."""
         last = self._engine.number
-        notices = [one for one in enumerate(events, last - len(events) + 1) if self._wants_notice(one[1])]
+        numbered = enumerate(events, last - len(events) + 1)
+        notices = [one for one in numbered if type(one[1]) in _OF_NOTICES and self._wants_notice(one[1])]
         if self._behind or not notices:
             return
         self._note(last, notices)

@@ -200,7 +200,7 @@ class Head:
         gc.freeze()  # it lives long: collecting it again and again is waste
         gc.enable()
         self.batcher = CommandBatcher(self.engine, self._die)
-        self.links = NodeLinks(self.batcher.ask, self._welcome, lambda: self.engine.cluster)
+        self.links = NodeLinks(self.batcher.tell, self._welcome, lambda: self.engine.cluster)
         self._effects.effects.append(self.links)
         self._absences = Absences()
         self.context = ServerContext(

@@ -17,7 +17,7 @@ from headnode.core.model.job_checks import is_allocation
 from headnode.core.model.quantities import JobId
 from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Event
+from headnode.core.state.events import Event, RequestCarriedOut
 from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.core.state.job_events import (
     InstancesDispatched,
@@ -188,8 +188,20 @@ class LogService(OptionalEventService["EventLogs"]):
             self.made.perform(events, cluster)
 
 
+class CleaningService(OptionalEventService["DelegationCleaner"]):
+    """The service that forgets delegations of jobs that are over: a look is a question to the file system."""
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Pass the events on; begin with the end of a job."""
+        if self.made is not None or any(type(one) is JobEnded for one in events):
+            super().perform(events, cluster)
+
+
 _OF_JOBS: Final = frozenset(
-    {JobCreated, JobSubmitted, JobStarted, InstancesDispatched, InstancesStarted, InstancesEnded, JobEnded}
+    {
+        *(JobCreated, JobSubmitted, RequestCarriedOut),
+        *(JobStarted, InstancesDispatched, InstancesStarted, InstancesEnded, JobEnded),
+    }
 )
 """What happens to jobs all the time, and shows the need of few services."""
 
@@ -220,7 +232,7 @@ class OptionalServices:
         self.places = OptionalService(self._places, lambda: self.hand_off.made is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
         self.event_logs = LogService(self._event_logs, self._has_event_logs)
-        self.delegations = OptionalEventService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
+        self.delegations = CleaningService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: self._sets(TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER))
@@ -236,13 +248,13 @@ class OptionalServices:
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
+        self._of_jobs = (self.bank, self.event_logs, self.delegations)
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Pass the events on, to each service that is made or that they may show to be needed."""
         only_jobs = _OF_JOBS.issuperset(map(type, events))
-        needed_by_jobs = (self.bank, self.event_logs, self.delegations)
         for service in self.all:
-            if service.made is not None or not only_jobs or service in needed_by_jobs:
+            if service.made is not None or not only_jobs or service in self._of_jobs:
                 service.perform(events, cluster)
 
     def _is_set(self, parameter: str) -> bool:

@@ -250,7 +250,7 @@ async def create_all(
     Raises:  what refuses one of them; then none is made.
     """
     await note_named(context, by, described.specs)
-    made = await context.ask(create_command(context, by, described, submit=submit))
+    made = await context.batcher.answer(create_command(context, by, described, submit=submit))
     return [event.job for event in made if isinstance(event, JobCreated)]
 
 

@@ -146,6 +146,8 @@ class ServedConversation:
                 await stream(client)
                 await client.let_go()
                 return
+            if self._form.is_here(1):  # it waits for nothing, but others may wait for it
+                await asyncio.sleep(0)
 
     async def _next_size(self) -> int | None:
         """Return the length of the next request; None when the client has gone.
