@@ -1,4 +1,7 @@
-"""Messages are delivered in the turn in which they arrive; the end of a stream is told as by `read_frame`."""
+"""Messages are delivered in the turn in which they arrive; those of one turn go out together, in order.
+
+The end of a stream is told as by `read_frame`.
+"""
 
 import asyncio
 import socket
@@ -8,7 +11,7 @@ from typing import Any
 import pytest
 
 from headnode.adapters.wire.frame_codec import FrameDecoder, frame
-from headnode.adapters.wire.frames import FrameWriter, deliver_frames, read_frame
+from headnode.adapters.wire.frames import FrameWriter, arrived_frame, deliver_frames, read_frame
 from headnode.core.model.errors import BadRequest
 
 
@@ -142,3 +145,58 @@ def test_the_writer_of_the_stream_still_waits_for_a_side_that_reads_slowly() -> 
         await delivering
 
     played(play)
+
+
+def test_only_a_message_that_is_here_whole_and_small_enough_has_arrived() -> None:
+    async def story() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(frame(b"first") + frame(b"second")[:-1])
+        assert arrived_frame(reader, 5) == b"first"
+        assert arrived_frame(reader, 4) is None
+        assert await read_frame(reader, 100) == b"first"
+        assert arrived_frame(reader, 100) is None, "its last byte is missing"
+        reader.feed_data(b"d")
+        assert arrived_frame(reader, 100) == b"second"
+
+    asyncio.run(story())
+
+
+async def received(send: tuple[bytes, ...], *, close: bool) -> list[list[bytes]]:
+    """Return the messages of each datagram that the other side gets: each is one write."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    transport, protocol = await loop.connect_accepted_socket(
+        lambda: asyncio.StreamReaderProtocol(reader), Stream(fileno=ours.detach())
+    )
+    writer = FrameWriter(asyncio.StreamWriter(transport, protocol, reader, loop))
+    for message in send:
+        writer.send(message)
+    if close:
+        writer.close()
+    found = []
+    async with asyncio.timeout(20):
+        while sum(map(len, found)) < len(send):
+            found.append(list(FrameDecoder(1000).feed(await loop.sock_recv(theirs, 1000))))
+    writer.close()
+    theirs.close()
+    return found
+
+
+class Stream(socket.socket):
+    """A socket that keeps writes apart, and that asyncio takes for a stream."""
+
+    @property
+    def type(self) -> socket.SocketKind:  # type: ignore[override]
+        """What asyncio checks."""
+        return socket.SOCK_STREAM
+
+
+def test_what_is_said_in_one_turn_is_one_write_in_its_order() -> None:
+    assert asyncio.run(received((b"a", b"bb", b""), close=False)) == [[b"a", b"bb", b""]]
+
+
+def test_what_was_said_is_sent_before_the_connection_is_closed() -> None:
+    assert asyncio.run(received((b"a", b"bb"), close=True)) == [[b"a", b"bb"]]

@@ -1,4 +1,4 @@
-"""How long a shepherd lets results wait for others, and that a line of its journal is what it tells."""
+"""How long a shepherd lets results wait for others, and that a line of its journal has all it measured."""
 
 import json
 import os
@@ -12,9 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from headnode.adapters.processes.agent_link import AGENT_SOCKET, AgentLink
-from headnode.adapters.processes.attempts import Lanes
+from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt, ended_record
 from headnode.adapters.processes.job_journal import EndedRecord, Header, Writer, read
 from headnode.adapters.processes.shepherd_reports import COALESCE, SUPPLIED, WELL_SUPPLIED, ShepherdReports
+from headnode.adapters.processes.spawning import TaskProgram
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant
 
@@ -100,3 +101,11 @@ def test_the_agent_hears_what_the_journal_has(scene: Scene) -> None:
     assert written is not None
     assert (word, told) == ("ended", json.loads(json.dumps(list(written.ended.values()))))
     assert list(written.ended.values()) == [ended(1), ended(2)]
+
+
+def test_every_measured_value_of_an_attempt_is_in_its_record() -> None:
+    attempt = ShepherdAttempt((1, 1, 1), "", TaskProgram(["true"], {}, "", "", "", "", ""), None)
+    attempt.used = ResourceUsage(*range(1, len(ResourceUsage._fields) + 1))
+    said = ended_record(1, attempt, "").outcome.usage
+    measured_while_it_runs = {"peak_memory": 0, "average_memory": 0}
+    assert said._asdict() == attempt.used._asdict() | measured_while_it_runs

@@ -1,12 +1,23 @@
-"""A real head says when jobs will start, keeps what it said over its own death, and judges it."""
+"""A real head says when jobs will start, keeps what it said over its own death, and judges it.
+
+The process that looks ahead ends in silence when the head is gone.
+"""
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from headnode.adapters.wire.frame_codec import frame
+from headnode.engine.prediction import PredictionInput, PredictionRequest
+from headnode.testing.scenes import node, scene
 from heads import PATIENCE, RealHead, real_head
 
 LIMIT = {"runtime": "1"}
@@ -100,3 +111,17 @@ def test_the_past_of_a_real_head_is_told_page_by_page(tmp_path: Path) -> None:
         rest = head.ask("ended_jobs", after=page["more"], limit=2)
         assert ([job["id"] for job in rest["jobs"]], rest["more"]) == (ended[2:], None)
         assert head.ask("ended_jobs", until=page["jobs"][0]["submitted"])["jobs"] == []
+
+
+def test_it_says_nothing_when_the_head_was_killed_before_the_answer() -> None:
+    situation = PredictionInput(scene([node("n1", 1)], [], []), "easy", {}, {}, {})
+    question = msgspec.msgpack.encode(PredictionRequest(situation, 1.0))
+    ours, theirs = socket.socketpair()
+    words = [sys.executable, "-m", "headnode.apps.predict", str(theirs.fileno())]
+    with subprocess.Popen(words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as process:
+        theirs.close()
+        ours.sendall(frame(question))
+        ours.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

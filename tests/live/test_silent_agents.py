@@ -1,10 +1,13 @@
-"""An agent that is connected and says nothing: its node is given up, and put right when it speaks again."""
+"""Peers that are connected and say or take nothing: a node is given up until it speaks; an agent ends."""
 
 import os
 import signal
 import socket
 from pathlib import Path
 
+from agent_scene import JOB, PATIENCE, Scene
+
+from headnode.adapters.wire.messages import ReadOutput
 from testbed.clusters import cluster_on_loopback
 
 SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $CCP_TASKID >> {told}"
@@ -95,3 +98,18 @@ def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be
         cluster.wait_for_nodes("Drained", "red")
         jobs = cluster.nodes["red"].state / "jobs"
         cluster.until(lambda: not list(jobs.glob("*.journal")), "what was given up is stopped")
+
+
+MB = 1 << 20
+
+
+def test_an_agent_that_is_told_to_end_ends_though_its_head_reads_nothing(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene:
+        scene.job(f"head -c {MB} /dev/zero")
+        scene.head.run(1, (1, 1))
+        assert scene.head.result(1).exit_code == 0
+        for number in range(8):  # more than sockets hold
+            scene.head.send(ReadOutput(number=number, job=JOB, task=1, instance=1, offset=0, limit=MB))
+        assert scene.agent is not None
+        scene.agent.terminate()
+        assert scene.agent.wait(PATIENCE) == 0
