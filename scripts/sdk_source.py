@@ -35,6 +35,7 @@ GROUPS: Mapping[str, tuple[str, str, str]] = {
     "node_verbs": (
         "NodeVerbs", "Verbs about nodes and resources", "nodes node_commands reservations resources standby",
     ),
+    "recurring_verbs": ("RecurringVerbs", "Verbs about recurring jobs", "recurring"),
     "cluster_verbs": ("ClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),
 }  # fmt: skip
 """The verbs in files of one subject each, by the modules of the head; the last has those of all others.

@@ -12,7 +12,8 @@ from starlette.routing import Match, Route
 from headnode.apps.client.web_connection import WebExchange, web_route
 from headnode.apps.web.request_fields import fields_of
 from headnode.core.model.errors import NotAllowed
-from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES, RestRoute
+from headnode.protocol.rest_route import RestRoute
+from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES
 
 ROUTE = web_route("https://cluster.example.org/below", "secret", "")
 VERBS = sorted({route.verb for route in ROUTES})

@@ -18,14 +18,16 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import RecurringOrigin, TaskSpec
 from headnode.core.model.template import JobTemplate, encode_template
 from headnode.core.model.user import Receipt
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
+from headnode.core.state import recurring_record as rc
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import encode_spec
 from headnode.core.state.modify import RequeueJob
+from headnode.core.state.recurring_record import RecurringJob
 from headnode.core.state.stop import StopJob
 from headnode.engine.recovery import recover, save
 
@@ -129,7 +131,27 @@ def site_events() -> Iterator[e.Event]:
     yield e.TemplateRemoved(at=at, name="long", by="root")
     yield e.ReservationCreated(at=at, reservation=msgspec.structs.replace(other, name="third"), by="root")
     yield e.ReservationCanceled(at=at, name="third", by="root")
+    yield from recurring_events()
     yield e.ClockSet(at=at, seconds=Seconds(3.0))
+
+
+def recurring_events() -> Iterator[e.Event]:
+    """Yield the life of recurring jobs and of a table."""
+    at = Instant(1_000_000.0)
+    kept = RecurringJob(
+        number=1, name="nightly", owner="ada", uid=1, gid=1, spec=encode_spec(JobSpec(name="a")),
+        schedule="0 4 * * *", zone="Europe/Berlin", created=at, anchor=at, overlap="wait", end=Instant(2e9),
+    )  # fmt: skip
+    origin = RecurringOrigin(1, "nightly", at)
+    yield rc.RecurringJobSet(at=at, recurring=kept, by="ada")
+    yield rc.RecurringTableSet(at=at, owner="ada", text="0 4 * * * true", by="root")
+    entry = msgspec.structs.replace(kept, number=2, name="entry", table=True)
+    yield rc.RecurringJobSet(at=at, recurring=entry, by="root", changed="table")
+    yield j.JobCreated(at=at, job=JobId(600), owner="ada", uid=1, gid=1, spec=kept.spec, recurring=origin)
+    yield rc.RecurringJobRan(at=at, number=1, time=at, job=JobId(600))
+    yield rc.RecurringTimeSkipped(at=at, number=1, time=Instant(at + 1), cause="waiting", reason="job 600")
+    yield rc.RecurringJobSet(at=at, recurring=msgspec.structs.replace(entry, number=3, name="gone"))
+    yield rc.RecurringJobRemoved(at=at, number=3, by="ada")
 
 
 def state_of(cluster: ClusterState) -> bytes:

@@ -15,7 +15,8 @@ from headnode.apps.web.openapi import document, page
 from headnode.apps.web.problems import problem_of
 from headnode.apps.web.request_fields import LIST_PAGES
 from headnode.core.model.errors import ErrorClass, NotFound
-from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES, RestForm
+from headnode.protocol.rest_route import RestForm
+from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES
 from headnode.protocol.stream_frames import NodeCommandLine
 
 ROOT = Path(__file__).parents[2]

@@ -16,9 +16,12 @@ from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbUsers
 from headnode.apps.server.doors.conversation import serve_client
 from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state.job_record import encode_spec
 from headnode.core.state.nodes import SetParameter
+from headnode.core.state.recurring_record import CreateRecurring, RecurringJob
 from headnode.core.state.submit import CreateJob
 from testbed.function_door import KnownCaller
 
@@ -46,9 +49,11 @@ ABOUT: dict[str, dict[str, Any]] = {
     "read_output": {"task": 1},
     "signal_job": {"signal": "USR1"},
     "end_allocation": {"exit_code": 0},
+    "modify_recurring_job": {"keep": 3},
     "set_parameters": {"values": {"SchedulingDepth": "7"}},
 }
 """What a verb is asked with, beside the job that it is about."""
+RECURRING = tuple(f"{does}_recurring_job" for does in ("modify", "suspend", "resume", "delete", "run"))
 GROUPS = ("submit_group", "cancel_group", "finish_group")
 
 
@@ -77,8 +82,18 @@ async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
             await over.wait()
 
 
+def described() -> RecurringJob:
+    """Return a recurring job as a client describes it."""
+    return RecurringJob(
+        number=0, name="nightly", owner="", uid=0, gid=0, schedule="@daily", zone="UTC",
+        spec=encode_spec(JobSpec(tasks=(TaskSpec(command="true"),))), created=Instant(0), anchor=Instant(0),
+    )  # fmt: skip
+
+
 async def job_of_the_owner(scene: Scene, verb: str) -> int:
     """Return a job of the owner's, in a group, in a state in which the verb means something."""
+    if verb in RECURRING:
+        await scene.batcher.ask(CreateRecurring(by=OWNER, owner=OWNER, recurring=described()))
     spec = JobSpec(tasks=(TaskSpec(command="true", rerunnable=True),), job_group="g", suspendable=True)
     made = CreateJob(by=OWNER, spec=spec, submit=verb not in ("submit_job", "submit_group"))
     return int((await scene.batcher.ask(made))[0].job)  # type: ignore[union-attr]
@@ -87,6 +102,8 @@ async def job_of_the_owner(scene: Scene, verb: str) -> int:
 def question(verb: str, job: int) -> dict[str, Any]:
     if verb in GROUPS:
         return {"verb": verb, "group": "g", "owner": OWNER.name}
+    if verb in RECURRING:
+        return {"verb": verb, "recurring": "1", **ABOUT.get(verb, {})}
     needs_job = VERBS[verb].access.who in (VerbUsers.OVERSEER, VerbUsers.OWNER)
     return {"verb": verb, **({"job": job} if needs_job else {}), **ABOUT.get(verb, {})}
 

@@ -24,6 +24,7 @@ from headnode.core.state.job_end import PURGE_JOBS_AFTER, TTL_COMPLETED_JOBS
 from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, USAGE_WEIGHTS_PARAMETER
+from headnode.core.state.recurring_record import MOST, MOST_OF_USER, SHORTEST, SHORTEST_INTERVAL
 
 SECONDS_IN_UNIT: Mapping[str, int] = MappingProxyType({"s": 1, "days": 86400})
 """The units of times.  A value of such a parameter may also be written with units: 90s, 2m, 1h30m, 7d."""
@@ -236,6 +237,10 @@ _DECLARED = (
     Parameter("StandbyWait", default="2", unit="s", least=0, most=60,
         doc="how long an acknowledgement waits for the standby heads to store it; one that takes longer is "
         "not waited for until it has caught up; at most half of HeartbeatInterval; 0: none is waited for"),
+    Parameter(MOST_OF_USER, default=str(MOST), least=0, most=10_000,
+        doc="how many recurring jobs each user may have; 0: none"),
+    Parameter(SHORTEST, default=str(SHORTEST_INTERVAL), unit="s", least=1, most=86_400,
+        doc="the shortest time between two jobs of a recurring job"),
     Parameter("LicenceInterval", "the time from the end of the licence program to its next run",
         default="60", unit="s", least=1, most=86400),
 )  # fmt: skip

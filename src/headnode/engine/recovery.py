@@ -14,6 +14,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event, ParameterSet, TemplateSet
 from headnode.core.state.job_events import JobCreated, JobModified, JobUnarchived, JobValidated
 from headnode.core.state.job_record import JobRecord, decode_record, decode_spec
+from headnode.core.state.recurring_record import RecurringJobSet
 from headnode.core.state.snapshot import Snapshot
 from headnode.engine.ports import Journal
 
@@ -84,6 +85,8 @@ def check_inside(event: Event) -> None:
         case JobCreated(spec=spec) | JobModified(spec=spec) | JobValidated(spec=spec):
             if spec:
                 decode_spec(spec)
+        case RecurringJobSet(recurring=recurring):
+            decode_spec(recurring.spec)
         case JobUnarchived(record=record):
             decode_spec(decode_record(record).spec)
         case TemplateSet(template=template):

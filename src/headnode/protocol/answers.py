@@ -167,6 +167,14 @@ class DependentObject(VerbAnswer, frozen=True):
     state: str
 
 
+class RecurringOriginObject(VerbAnswer, frozen=True):
+    """The recurring job that made a job."""
+
+    number: int
+    name: str
+    time: float  # that the job stands for
+
+
 class DetailedJob(JobObject, frozen=True):
     """A job with everything that the user may know of it."""
 
@@ -199,6 +207,7 @@ class DetailedJob(JobObject, frozen=True):
     share: int | None  # in balanced mode the processors that a running job should have; otherwise null
     dependencies: list[DependencyObject]  # all that it depends on
     dependents: list[DependentObject]  # the jobs of its group that depend on it, and others not started
+    recurring: RecurringOriginObject | UnsetType = UNSET  # if a recurring job made it
 
 
 class JobAnswer(VerbAnswer, frozen=True):

@@ -51,13 +51,17 @@ class EventObject(VerbAnswer, frozen=True, gc=False):
     tasks: list[TaskChange] | UnsetType = UNSET
     nodes: dict[str, int] | UnsetType = UNSET  # {node: processors} that a job gets or gives back
     node: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET  # of a parameter, reservation, template or standby head
+    name: str | UnsetType = UNSET  # of a parameter, reservation, template, recurring job or standby head
     address: str | UnsetType = UNSET  # HOST:PORT of a standby head
     value: str | UnsetType | None = UNSET  # of a parameter; null: its default
     percent: int | UnsetType | None = UNSET  # the progress that the owner set
     resource: str | UnsetType = UNSET  # that has the job, which waits or runs there
-    reason: str | UnsetType = UNSET  # why an elastic pool is paused
+    reason: str | UnsetType = (
+        UNSET  # why an elastic pool is paused, or a time of a recurring job makes no job
+    )
     jobs: list[int] | UnsetType = UNSET  # whose records were removed
+    recurring: int | UnsetType = UNSET  # the number of a recurring job
+    time: float | UnsetType = UNSET  # of the recurring job
 
 
 class EventsAnswer(VerbAnswer, frozen=True):

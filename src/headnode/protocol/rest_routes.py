@@ -5,9 +5,7 @@ Source:  docs/contracts/05-rest-api.md.
 """
 
 from collections.abc import Mapping
-from enum import Enum, auto
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
@@ -15,77 +13,24 @@ from headnode.protocol import event_answers as v
 from headnode.protocol import explanations as w
 from headnode.protocol import job_answers as e
 from headnode.protocol import node_answers as n
+from headnode.protocol import recurring_answers as q
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
 from headnode.protocol import stream_frames as f
 from headnode.protocol import user_answers as u
+from headnode.protocol.rest_route import RestBody, RestForm, RestRoute, delete, get, lines, patch, post, put
 
 PREFIX: Final = "/api/v1"
 
-
-class RestBody(Enum):
-    """Where the fields of a request come from that are not in the path."""
-
-    QUERY = auto()  # a parameter of the query for each
-    FIELDS = auto()  # one JSON object
-    JOB_FILE = auto()  # one JSON object; or a job file, and the other fields in the query
-    TEXT = auto()  # one JSON object; or the field `text` as plain text
-
-
-class RestForm(Enum):
-    """The form of an answer."""
-
-    OBJECT = auto()  # one JSON object
-    LINES = auto()  # a JSON object on each line, as they come
-    BYTES = auto()  # the bytes of a file, parts of it by Range; or the JSON object of the verb, by Accept
-
-
-class RestRoute(NamedTuple):
-    """One method of one path.
-
-    `fields` are set by the route itself; `guard` is the path of the GET route whose entity tag `If-Match`
-    is compared with: "" if the route takes none; `needs_body`: a request without a body is refused.
-    """
-
-    method: str
-    path: str  # below PREFIX; names in braces are fields of the request
-    verb: str
-    request: type[r.VerbRequest]
-    answer: Any
-    summary: str
-    body: RestBody = RestBody.QUERY
-    form: RestForm = RestForm.OBJECT
-    status: int = 200
-    fields: Mapping[str, Any] = {}
-    guard: str = ""
-    needs_body: bool = False
-
-    @property
-    def name(self) -> str:
-        """The operation id: a name that is no other route's."""
-        return _NAMES.get((self.method, self.path), self.verb)
-
-
 _JOB, _TASK, _NODE = "/jobs/{job}", "/jobs/{job}/tasks/{task}", "/nodes/{node}"
+_RECURRING: Final = "/recurring-jobs/{recurring}"
 _RESERVATION, _TEMPLATE, _GROUP = "/reservations/{name}", "/templates/{template}", "/groups/{group}"
 _ELASTIC = "/elastic-pools/{name}"
 
-_NAMES: Final[Mapping[tuple[str, str], str]] = {
-    ("POST", f"{_JOB}/submit"): "submit_created_job",
-    ("POST", f"{_JOB}/check"): "check_created_job",
-    ("GET", "/jobs/{job}/tasks/{expand}/instances"): "instances",
-}
-
-
-_get, _delete = partial(RestRoute, "GET"), partial(RestRoute, "DELETE")
-_lines = partial(RestRoute, "GET", form=RestForm.LINES)
-_post = partial(RestRoute, "POST", body=RestBody.FIELDS)
-_put = partial(RestRoute, "PUT", body=RestBody.FIELDS)
-_patch = partial(RestRoute, "PATCH", body=RestBody.FIELDS)
 
 _JOBS: Final = (
-    _get("/jobs", "jobs", r.ListJobsRequest, a.JobsAnswer, "List jobs, newest first"),
-    _post(
+    get("/jobs", "jobs", r.ListJobsRequest, a.JobsAnswer, "List jobs, newest first"),
+    post(
         "/jobs",
         "submit_job",
         r.SubmitJobRequest,
@@ -95,14 +40,14 @@ _JOBS: Final = (
         needs_body=True,
         status=201,
     ),
-    _post(
+    post(
         "/job-submissions",
         "submit_jobs",
         r.SubmitJobsRequest,
         e.SubmitJobsAnswer,
         "Submit many jobs; each is accepted or refused by itself",
     ),
-    _post(
+    post(
         "/created-jobs",
         "create_job",
         r.CreateJobRequest,
@@ -111,7 +56,7 @@ _JOBS: Final = (
         body=RestBody.JOB_FILE,
         status=201,
     ),
-    _post(
+    post(
         "/job-checks",
         "check_job",
         r.SubmitJobRequest,
@@ -120,40 +65,40 @@ _JOBS: Final = (
         body=RestBody.JOB_FILE,
         needs_body=True,
     ),
-    _lines(
+    lines(
         "/job-updates", "watch_jobs", r.WatchJobsRequest, a.WatchAnswer, "Follow jobs until they have ended"
     ),
-    _get("/queue", "queue", c.QueueRequest, c.QueueAnswer, "List the waiting jobs in queue order"),
-    _get("/ended-jobs", "ended_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
-    _get("/job-efficiency", "job_efficiency", e.EfficiencyRequest, e.EfficiencyAnswer, "Show used shares"),
-    _get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
-    _patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),
-    _post(
+    get("/queue", "queue", c.QueueRequest, c.QueueAnswer, "List the waiting jobs in queue order"),
+    get("/ended-jobs", "ended_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
+    get("/job-efficiency", "job_efficiency", e.EfficiencyRequest, e.EfficiencyAnswer, "Show used shares"),
+    get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
+    patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),
+    post(
         f"{_JOB}/submit", "submit_job", r.SubmitJobRequest, a.SubmitAnswer, "Submit a created job", guard=_JOB
     ),
-    _post(
+    post(
         f"{_JOB}/check",
         "check_job",
         r.SubmitJobRequest,
         w.CheckAnswer,
         "Show what submitting a created job would do",
     ),
-    _post(f"{_JOB}/cancel", "cancel_job", r.StopJobRequest, a.JobStateAnswer, "Cancel a job"),
-    _post(f"{_JOB}/finish", "finish_job", r.StopJobRequest, a.JobStateAnswer, "Finish a job"),
-    _post(f"{_JOB}/requeue", "requeue_job", r.JobIdRequest, a.RequeuedJob, "Run a job again"),
-    _post(f"{_JOB}/refund", "refund_job", r.JobIdRequest, c.RefundAnswer, "Refund what a job was charged"),
-    _post(f"{_JOB}/clone", "clone_job", r.JobIdRequest, a.SubmitAnswer, "Copy a job", status=201),
-    _post(f"{_JOB}/suspend", "suspend_job", r.JobIdRequest, a.JobStateAnswer, "Suspend a job"),
-    _post(f"{_JOB}/resume", "resume_job", r.JobIdRequest, a.JobStateAnswer, "Resume a job"),
-    _post(f"{_JOB}/signal", "signal_job", e.SignalJobRequest, e.SignalJobAnswer, "Send a signal"),
-    _post(f"{_JOB}/hold", "hold_job", e.HoldJobRequest, e.HoldsAnswer, "Hold a job"),
-    _post(f"{_JOB}/release", "release_job", e.ReleaseJobRequest, e.HoldsAnswer, "Release holds"),
-    _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
-    _get(f"{_JOB}/usage", "job_usage", r.JobIdRequest, e.JobUsageAnswer, "Measure its running tasks"),
-    _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
-    _get(f"{_JOB}/states", "job_states", v.JobStatesRequest, v.JobStatesAnswer, "Show each state and why"),
-    _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, w.Explanation, "Show why and when"),
-    _put(
+    post(f"{_JOB}/cancel", "cancel_job", r.StopJobRequest, a.JobStateAnswer, "Cancel a job"),
+    post(f"{_JOB}/finish", "finish_job", r.StopJobRequest, a.JobStateAnswer, "Finish a job"),
+    post(f"{_JOB}/requeue", "requeue_job", r.JobIdRequest, a.RequeuedJob, "Run a job again"),
+    post(f"{_JOB}/refund", "refund_job", r.JobIdRequest, c.RefundAnswer, "Refund what a job was charged"),
+    post(f"{_JOB}/clone", "clone_job", r.JobIdRequest, a.SubmitAnswer, "Copy a job", status=201),
+    post(f"{_JOB}/suspend", "suspend_job", r.JobIdRequest, a.JobStateAnswer, "Suspend a job"),
+    post(f"{_JOB}/resume", "resume_job", r.JobIdRequest, a.JobStateAnswer, "Resume a job"),
+    post(f"{_JOB}/signal", "signal_job", e.SignalJobRequest, e.SignalJobAnswer, "Send a signal"),
+    post(f"{_JOB}/hold", "hold_job", e.HoldJobRequest, e.HoldsAnswer, "Hold a job"),
+    post(f"{_JOB}/release", "release_job", e.ReleaseJobRequest, e.HoldsAnswer, "Release holds"),
+    put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
+    get(f"{_JOB}/usage", "job_usage", r.JobIdRequest, e.JobUsageAnswer, "Measure its running tasks"),
+    get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
+    get(f"{_JOB}/states", "job_states", v.JobStatesRequest, v.JobStatesAnswer, "Show each state and why"),
+    get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, w.Explanation, "Show why and when"),
+    put(
         f"{_JOB}/file",
         "replace_job",
         r.ReplaceJobRequest,
@@ -162,12 +107,12 @@ _JOBS: Final = (
         body=RestBody.JOB_FILE,
         guard=_JOB,
     ),
-    _get(f"{_JOB}/file", "export_job", r.ExportJobRequest, a.JobFileAnswer, "Write the job as a job file"),
+    get(f"{_JOB}/file", "export_job", r.ExportJobRequest, a.JobFileAnswer, "Write the job as a job file"),
 )
 
 _TASKS: Final = (
-    _get(f"{_JOB}/tasks", "tasks", r.ListTasksRequest, e.TasksAnswer, "List the tasks of a job"),
-    _post(
+    get(f"{_JOB}/tasks", "tasks", r.ListTasksRequest, e.TasksAnswer, "List the tasks of a job"),
+    post(
         f"{_JOB}/tasks",
         "add_tasks",
         r.AddTasksRequest,
@@ -176,27 +121,27 @@ _TASKS: Final = (
         body=RestBody.JOB_FILE,
         status=201,
     ),
-    _get(_TASK, "task", r.TaskIdRequest, e.TaskAnswer, "Show a task, or one instance of it"),
-    _patch(_TASK, "modify_task", r.ModifyTaskRequest, e.ModifiedTask, "Change a task", guard=_TASK),
-    _get(
+    get(_TASK, "task", r.TaskIdRequest, e.TaskAnswer, "Show a task, or one instance of it"),
+    patch(_TASK, "modify_task", r.ModifyTaskRequest, e.ModifiedTask, "Change a task", guard=_TASK),
+    get(
         "/jobs/{job}/tasks/{expand}/instances",
         "tasks",
         r.ListTasksRequest,
         e.TasksAnswer,
         "List the instances of a task",
     ),
-    _get(
+    get(
         f"{_TASK}/counts",
         "instance_counts",
         e.InstanceCountsRequest,
         e.InstanceCountsAnswer,
         "Count the instances of a task by part and state",
     ),
-    _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, e.TaskStateAnswer, "Cancel a task"),
-    _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, e.TaskStateAnswer, "Finish a task"),
-    _post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, e.TaskStateAnswer, "Run a task again"),
-    _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, e.OutputAnswer, "Show where its output is"),
-    _get(
+    post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, e.TaskStateAnswer, "Cancel a task"),
+    post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, e.TaskStateAnswer, "Finish a task"),
+    post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, e.TaskStateAnswer, "Run a task again"),
+    get(f"{_TASK}/output", "task_output", r.TaskIdRequest, e.OutputAnswer, "Show where its output is"),
+    get(
         f"{_TASK}/output/{{stream}}",
         "read_output",
         r.ReadOutputRequest,
@@ -204,16 +149,16 @@ _TASKS: Final = (
         "Read output: captured, standard_output or standard_error",
         form=RestForm.BYTES,
     ),
-    _get(_GROUP, "group", r.GroupNameRequest, a.GroupObject, "Show a job group"),
-    _post(f"{_GROUP}/submit", "submit_group", r.GroupNameRequest, a.SubmittedGroup, "Submit a group"),
-    _post(f"{_GROUP}/cancel", "cancel_group", r.StopGroupRequest, a.StoppedGroup, "Cancel a group"),
-    _post(f"{_GROUP}/finish", "finish_group", r.StopGroupRequest, a.StoppedGroup, "Finish a group"),
+    get(_GROUP, "group", r.GroupNameRequest, a.GroupObject, "Show a job group"),
+    post(f"{_GROUP}/submit", "submit_group", r.GroupNameRequest, a.SubmittedGroup, "Submit a group"),
+    post(f"{_GROUP}/cancel", "cancel_group", r.StopGroupRequest, a.StoppedGroup, "Cancel a group"),
+    post(f"{_GROUP}/finish", "finish_group", r.StopGroupRequest, a.StoppedGroup, "Finish a group"),
 )
 
 _NODES: Final = (
-    _get("/nodes", "nodes", r.ListNodesRequest, n.NodesAnswer, "List the nodes"),
-    _get(_NODE, "node", r.NodeNameRequest, n.NodeAnswer, "Show a node"),
-    _patch(
+    get("/nodes", "nodes", r.ListNodesRequest, n.NodesAnswer, "List the nodes"),
+    get(_NODE, "node", r.NodeNameRequest, n.NodeAnswer, "Show a node"),
+    patch(
         _NODE,
         "modify_node",
         r.SetNodeRequest,
@@ -221,13 +166,13 @@ _NODES: Final = (
         "Set groups, features and comment of a node",
         guard=_NODE,
     ),
-    _delete(_NODE, "remove_node", r.NodeNameRequest, c.RemovedAnswer, "Remove a node", guard=_NODE),
-    _get(f"{_NODE}/history", "node_history", r.NodeHistoryRequest, a.HistoryAnswer, "Show what happened"),
-    _post(f"{_NODE}/approve", "approve_node", r.NodeNameRequest, n.NodeAnswer, "Approve"),
-    _post(f"{_NODE}/pause", "pause_node", r.NodeNameRequest, n.NodeAnswer, "Pause a node"),
-    _post(f"{_NODE}/resume", "resume_node", r.NodeNameRequest, n.NodeAnswer, "Resume"),
-    _post(f"{_NODE}/drain", "drain_node", r.DrainNodeRequest, n.NodeAnswer, "Drain a node"),
-    _post(
+    delete(_NODE, "remove_node", r.NodeNameRequest, c.RemovedAnswer, "Remove a node", guard=_NODE),
+    get(f"{_NODE}/history", "node_history", r.NodeHistoryRequest, a.HistoryAnswer, "Show what happened"),
+    post(f"{_NODE}/approve", "approve_node", r.NodeNameRequest, n.NodeAnswer, "Approve"),
+    post(f"{_NODE}/pause", "pause_node", r.NodeNameRequest, n.NodeAnswer, "Pause a node"),
+    post(f"{_NODE}/resume", "resume_node", r.NodeNameRequest, n.NodeAnswer, "Resume"),
+    post(f"{_NODE}/drain", "drain_node", r.DrainNodeRequest, n.NodeAnswer, "Drain a node"),
+    post(
         "/node-commands",
         "run_on_nodes",
         f.RunOnNodesRequest,
@@ -235,7 +180,7 @@ _NODES: Final = (
         "Run a command on many nodes; the run lasts until the client disconnects",
         form=RestForm.LINES,
     ),
-    _post(
+    post(
         "/node-invitations",
         "invite_node",
         r.InviteNodeRequest,
@@ -243,10 +188,10 @@ _NODES: Final = (
         "Make an invitation for a node",
         status=201,
     ),
-    _get("/standbys", "standbys", r.VerbRequest, n.StandbysAnswer, "List the standby heads"),
-    _delete("/standbys/{name}", "remove_standby", n.StandbyNameRequest, c.RemovedAnswer, "Remove one"),
-    _get("/reservations", "reservations", r.VerbRequest, n.ReservationsAnswer, "List the reservations"),
-    _post(
+    get("/standbys", "standbys", r.VerbRequest, n.StandbysAnswer, "List the standby heads"),
+    delete("/standbys/{name}", "remove_standby", n.StandbyNameRequest, c.RemovedAnswer, "Remove one"),
+    get("/reservations", "reservations", r.VerbRequest, n.ReservationsAnswer, "List the reservations"),
+    post(
         "/reservations",
         "create_reservation",
         r.SetReservationRequest,
@@ -254,8 +199,8 @@ _NODES: Final = (
         "Reserve nodes",
         status=201,
     ),
-    _get(_RESERVATION, "reservation", r.ReservationNameRequest, n.ReservationAnswer, "Show a reservation"),
-    _patch(
+    get(_RESERVATION, "reservation", r.ReservationNameRequest, n.ReservationAnswer, "Show a reservation"),
+    patch(
         _RESERVATION,
         "modify_reservation",
         r.SetReservationRequest,
@@ -263,7 +208,7 @@ _NODES: Final = (
         "Change a reservation",
         guard=_RESERVATION,
     ),
-    _delete(
+    delete(
         _RESERVATION,
         "cancel_reservation",
         r.ReservationNameRequest,
@@ -274,8 +219,8 @@ _NODES: Final = (
 )
 
 _CLUSTER: Final = (
-    _get("/templates", "templates", r.VerbRequest, c.TemplatesAnswer, "List the job templates"),
-    _post(
+    get("/templates", "templates", r.VerbRequest, c.TemplatesAnswer, "List the job templates"),
+    post(
         "/templates",
         "set_template",
         r.SetTemplateRequest,
@@ -283,8 +228,8 @@ _CLUSTER: Final = (
         "Create or replace a job template",
         body=RestBody.TEXT,
     ),
-    _get(_TEMPLATE, "template", r.ShowTemplateRequest, c.TemplateAnswer, "Show a job template"),
-    _delete(
+    get(_TEMPLATE, "template", r.ShowTemplateRequest, c.TemplateAnswer, "Show a job template"),
+    delete(
         _TEMPLATE,
         "remove_template",
         r.TemplateNameRequest,
@@ -292,53 +237,53 @@ _CLUSTER: Final = (
         "Remove a job template",
         guard=_TEMPLATE,
     ),
-    _get("/resources", "resources", r.VerbRequest, x.ResourcesAnswer, "List the resources"),
-    _post("/resources", "set_resource", x.SetResourceRequest, x.ResourceAnswer, "Add or change a resource"),
-    _get("/resources/{name}", "resource", x.ResourceNameRequest, x.ResourceAnswer, "Show a resource"),
-    _delete(
+    get("/resources", "resources", r.VerbRequest, x.ResourcesAnswer, "List the resources"),
+    post("/resources", "set_resource", x.SetResourceRequest, x.ResourceAnswer, "Add or change a resource"),
+    get("/resources/{name}", "resource", x.ResourceNameRequest, x.ResourceAnswer, "Show a resource"),
+    delete(
         "/resources/{name}",
         "remove_resource",
         x.ResourceNameRequest,
         c.RemovedAnswer,
         "Remove a resource",
     ),
-    _get("/site/jobs", "site_jobs", x.SiteJobsRequest, x.SiteJobsAnswer, "List the jobs of the site"),
-    _get("/site/nodes", "site_nodes", r.VerbRequest, x.SiteNodesAnswer, "List the nodes of the site"),
-    _get("/elastic-pools", "elastic_pools", r.VerbRequest, x.ElasticPoolsAnswer, "List the elastic pools"),
-    _post(
+    get("/site/jobs", "site_jobs", x.SiteJobsRequest, x.SiteJobsAnswer, "List the jobs of the site"),
+    get("/site/nodes", "site_nodes", r.VerbRequest, x.SiteNodesAnswer, "List the nodes of the site"),
+    get("/elastic-pools", "elastic_pools", r.VerbRequest, x.ElasticPoolsAnswer, "List the elastic pools"),
+    post(
         "/elastic-pools",
         "set_elastic_pool",
         x.SetElasticRequest,
         x.ElasticPoolAnswer,
         "Add or change an elastic pool",
     ),
-    _get(_ELASTIC, "elastic_pool", x.ElasticNameRequest, x.ElasticPoolAnswer, "Show an elastic pool"),
-    _post(
+    get(_ELASTIC, "elastic_pool", x.ElasticNameRequest, x.ElasticPoolAnswer, "Show an elastic pool"),
+    post(
         f"{_ELASTIC}/pause",
         "pause_elastic_pool",
         x.PauseElasticRequest,
         x.ElasticPoolAnswer,
         "Pause an elastic pool",
     ),
-    _post(
+    post(
         f"{_ELASTIC}/resume",
         "resume_elastic_pool",
         x.ElasticNameRequest,
         x.ElasticPoolAnswer,
         "Resume an elastic pool",
     ),
-    _delete(_ELASTIC, "remove_elastic_pool", x.ElasticNameRequest, c.RemovedAnswer, "Remove an elastic pool"),
-    _get("/filters", "filters", r.VerbRequest, c.FiltersAnswer, "List the filters and plug-ins"),
-    _post("/filter-tests", "test_filter", r.TestFilterRequest, c.FilterTrial, "Try a filter"),
-    _get("/cluster", "cluster", r.VerbRequest, c.ClusterAnswer, "Show the cluster"),
-    _post("/cluster/stop", "stop_head", r.StopHeadRequest, c.DownAnswer, "End the head"),
-    _get("/ping", "ping", r.VerbRequest, c.PingAnswer, "Show which head answers"),
-    _get("/defaults", "submission_defaults", r.VerbRequest, c.DefaultsAnswer, "Show the defaults of jobs"),
-    _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
-    _get("/limits", "limits", u.ListLimitsRequest, u.LimitsAnswer, "List limits, with what is in use"),
-    _get("/shares", "shares", u.ListSharesRequest, u.SharesAnswer, "List shares, with what is used of them"),
-    _get("/priorities", "priorities", u.ListPrioritiesRequest, u.PrioritiesAnswer, "List what orders jobs"),
-    _patch(
+    delete(_ELASTIC, "remove_elastic_pool", x.ElasticNameRequest, c.RemovedAnswer, "Remove an elastic pool"),
+    get("/filters", "filters", r.VerbRequest, c.FiltersAnswer, "List the filters and plug-ins"),
+    post("/filter-tests", "test_filter", r.TestFilterRequest, c.FilterTrial, "Try a filter"),
+    get("/cluster", "cluster", r.VerbRequest, c.ClusterAnswer, "Show the cluster"),
+    post("/cluster/stop", "stop_head", r.StopHeadRequest, c.DownAnswer, "End the head"),
+    get("/ping", "ping", r.VerbRequest, c.PingAnswer, "Show which head answers"),
+    get("/defaults", "submission_defaults", r.VerbRequest, c.DefaultsAnswer, "Show the defaults of jobs"),
+    get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
+    get("/limits", "limits", u.ListLimitsRequest, u.LimitsAnswer, "List limits, with what is in use"),
+    get("/shares", "shares", u.ListSharesRequest, u.SharesAnswer, "List shares, with what is used of them"),
+    get("/priorities", "priorities", u.ListPrioritiesRequest, u.PrioritiesAnswer, "List what orders jobs"),
+    patch(
         "/parameters",
         "set_parameters",
         r.SetParametersRequest,
@@ -346,22 +291,22 @@ _CLUSTER: Final = (
         "Set cluster parameters, all or none",
         guard="/parameters",
     ),
-    _get(
+    get(
         "/parameters/history",
         "parameter_history",
         r.ParameterHistoryRequest,
         c.ParameterHistoryAnswer,
         "Show changes of cluster parameters",
     ),
-    _get(
+    get(
         "/predictions",
         "predictions",
         r.PredictionScoresRequest,
         c.PredictionsAnswer,
         "Show how often predicted starts held",
     ),
-    _get("/events", "events", v.EventsRequest, v.EventsAnswer, "List events, oldest first"),
-    _get(
+    get("/events", "events", v.EventsRequest, v.EventsAnswer, "List events, oldest first"),
+    get(
         "/event-updates",
         "watch_events",
         v.EventsRequest,
@@ -369,14 +314,70 @@ _CLUSTER: Final = (
         "Follow events as they happen",
         form=RestForm.LINES,
     ),
-    _get("/metrics", "metrics", r.VerbRequest, c.MetricsAnswer, "Show counts, counters and durations"),
-    _get("/whoami", "whoami", r.VerbRequest, u.RequestingUser, "Show the requesting user"),
-    _get("/tokens", "tokens", r.ListTokensRequest, u.TokensAnswer, "List tokens"),
-    _delete("/tokens/{token}", "revoke_token", r.RevokeTokenRequest, u.RevokedToken, "Revoke a token"),
-    _get("/audit", "audit_log", r.AuditLogRequest, u.AuditAnswer, "Show the audit log"),
+    get("/metrics", "metrics", r.VerbRequest, c.MetricsAnswer, "Show counts, counters and durations"),
+    get("/whoami", "whoami", r.VerbRequest, u.RequestingUser, "Show the requesting user"),
+    get("/tokens", "tokens", r.ListTokensRequest, u.TokensAnswer, "List tokens"),
+    delete("/tokens/{token}", "revoke_token", r.RevokeTokenRequest, u.RevokedToken, "Revoke a token"),
+    get("/audit", "audit_log", r.AuditLogRequest, u.AuditAnswer, "Show the audit log"),
 )
 
-ROUTES: Final[tuple[RestRoute, ...]] = (*_JOBS, *_TASKS, *_NODES, *_CLUSTER)
+_RECURRING_JOBS: Final = (
+    get("/recurring-jobs", "recurring_jobs", q.ListRecurringRequest, q.RecurringJobsAnswer, "List them"),
+    post(
+        "/recurring-jobs",
+        "create_recurring_job",
+        q.CreateRecurringRequest,
+        q.ChangedRecurringJob,
+        "Create a recurring job",
+        body=RestBody.JOB_FILE,
+        needs_body=True,
+        status=201,
+    ),
+    get(_RECURRING, "recurring_job", q.RecurringNameRequest, q.RecurringJobAnswer, "Show a recurring job"),
+    patch(
+        _RECURRING,
+        "modify_recurring_job",
+        q.ModifyRecurringRequest,
+        q.ChangedRecurringJob,
+        "Change a recurring job",
+    ),
+    delete(_RECURRING, "delete_recurring_job", q.RecurringNameRequest, q.DeletedRecurringJob, "Delete one"),
+    post(
+        f"{_RECURRING}/suspend",
+        "suspend_recurring_job",
+        q.RecurringNameRequest,
+        q.RecurringJobAnswer,
+        "Suspend a recurring job",
+    ),
+    post(
+        f"{_RECURRING}/resume",
+        "resume_recurring_job",
+        q.RecurringNameRequest,
+        q.RecurringJobAnswer,
+        "Resume a recurring job",
+    ),
+    post(
+        f"{_RECURRING}/run",
+        "run_recurring_job",
+        q.RecurringNameRequest,
+        q.RecurringJobRunAnswer,
+        "Make a job of it now",
+        status=201,
+    ),
+    get(
+        "/recurring-table", "recurring_table", q.RecurringTableRequest, q.RecurringTableAnswer, "Show a table"
+    ),
+    put(
+        "/recurring-table",
+        "set_recurring_table",
+        q.SetRecurringTableRequest,
+        q.RecurringTableAnswer,
+        "Replace the table of a user",
+        body=RestBody.TEXT,
+    ),
+)
+
+ROUTES: Final[tuple[RestRoute, ...]] = (*_JOBS, *_TASKS, *_NODES, *_RECURRING_JOBS, *_CLUSTER)
 """Every route; a path without names in braces is before those with one at its place."""
 
 NOT_BY_REST: Final[Mapping[str, str]] = {

@@ -16,6 +16,7 @@ from headnode.apps.cli.batch_programs import (
     sbatch,
     scancel,
     scontrol,
+    scrontab,
     seff,
     sinfo,
     sprio,
@@ -71,6 +72,7 @@ TABLES = {
     "sreport": sreport.OPTIONS,
     "sshare": sshare.OPTIONS,
     "srun": srun.OPTIONS,
+    "scrontab": scrontab.OPTIONS,
     "sstat": sstat.OPTIONS,
 }
 

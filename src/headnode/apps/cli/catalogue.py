@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SLURM = (
     *("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "salloc", "scontrol", "sprio", "seff"),
-    *("sacctmgr", "sshare", "sstat", "sreport"),
+    *("sacctmgr", "sshare", "sstat", "sreport", "scrontab"),
 )
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
@@ -101,6 +101,7 @@ _WORDS = {
     "journal": (("check", "backup"),),
     "standby": (("invite join list takeover remove", "standby"),),
     "reservation": (("new list view modify cancel", "reservation"),),
+    "recurring": (("new list view modify suspend resume run remove", "recurring"),),
     "resource": (("add list view check remove", "resource"),),
     "elastic": (("add list view pause resume remove", "elastic"),),
     "template": (("list view export import remove", "template"),),
@@ -133,6 +134,7 @@ NOUNS = {
     "journal": "The journal of the head",
     "standby": "Standby heads: machines that can take over from the head",
     "reservation": "Reservations of nodes: for maintenance, users, projects",
+    "recurring": "Recurring jobs: made again and again, by a schedule",
     "resource": "Other schedulers to which jobs are handed over: Slurm, Grid Engine",
     "elastic": "Nodes that are allocations at another scheduler, requested while jobs wait",
     "template": "Job templates: defaults and limits for kinds of jobs",

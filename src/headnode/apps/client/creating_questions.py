@@ -12,5 +12,6 @@ CREATING_QUESTIONS = frozenset(
         "submit_jobs",
         "create_reservation",
         "invite_standby",
+        "create_recurring_job",
     )
 )

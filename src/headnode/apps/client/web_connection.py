@@ -20,7 +20,8 @@ from headnode.apps.client.connection import MAX_FRAME, MAX_REQUEST, PATIENCE, Co
 from headnode.apps.client.local_addresses import WebRoute
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
-from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, RestRoute
+from headnode.protocol.rest_route import RestBody, RestForm, RestRoute
+from headnode.protocol.rest_routes import PREFIX, ROUTES
 
 CONNECT_TIME: Final = 15.0  # seconds
 SILENCE: Final = 60.0  # seconds; the gateway sends an empty line each 15 while it follows something

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from headnode.apps.server.hand_off import HandOff
     from headnode.apps.server.licence_counts import LicenceCounts
     from headnode.apps.server.place_desk import PlaceDesk
+    from headnode.apps.server.recurring_jobs import RecurringJobs
     from headnode.apps.server.retention import JobPurge, OutputRetention
     from headnode.apps.server.site_overlay import SiteOverlay
     from headnode.apps.server.standbys import StandbyHeads
@@ -239,12 +240,13 @@ class OptionalServices:
         self.records = OptionalService(self._records, lambda: self._sets(PURGE_JOBS_AFTER))
         self.allocations = SoughtService(self._allocations, self._has_allocations, SOON)
         self.standbys = OptionalEventService(self._standbys, lambda: bool(engine.cluster.standbys))
+        self.recurring = OptionalEventService(self._recurring, self._has_recurring)
         self.named: dict[str, OptionalService[Any]] = {
             "bank": self.bank, "hand-off": self.hand_off, "predictions for sites": self.site,
             "choice of places": self.places, "webhooks": self.webhooks, "event logs": self.event_logs,
             "delegations": self.delegations, "elastic pools": self.elastic, "licence counts": self.licences,
             "old output": self.output, "old records": self.records, "standby heads": self.standbys,
-            "abandoned allocations": self.allocations,
+            "abandoned allocations": self.allocations, "recurring jobs": self.recurring,
         }  # fmt: skip
         """In the order in which they get events."""
         self.all = tuple(self.named.values())
@@ -346,6 +348,14 @@ class OptionalServices:
         from headnode.apps.server.licence_counts import LicenceCounts
 
         return LicenceCounts(self._context)
+
+    def _has_recurring(self) -> bool:
+        return bool(self._context.cluster.recurring.numbered)
+
+    def _recurring(self) -> "RecurringJobs":
+        from headnode.apps.server.recurring_jobs import RecurringJobs
+
+        return RecurringJobs(self._context)
 
     def _allocations(self) -> "AbandonedAllocations":
         from headnode.apps.server.abandoned_allocations import AbandonedAllocations

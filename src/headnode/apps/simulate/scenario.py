@@ -60,6 +60,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("Bank", "BankKeyFile", "BankActor", "BankAway"), _NOBODY),
         **dict.fromkeys(("Administrators", "Operators", "SiteKeyRoles"), _PEOPLE),
         "StandbyWait": "a simulation has no standby heads",
+        **dict.fromkeys(("MaxRecurringJobsPerUser", "RecurringShortestInterval"), _NO_CLIENTS),
         "NodeGroups": "groups without nodes run no jobs",
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }

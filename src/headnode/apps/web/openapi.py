@@ -19,7 +19,8 @@ from headnode.apps.web.problems import MEDIA_TYPE, Problem
 from headnode.apps.web.request_fields import JOB_FILE_TYPES, JSON, LIST_PAGES
 from headnode.core.model.errors import ErrorClass
 from headnode.protocol.requests import VerbRequest
-from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, RestRoute
+from headnode.protocol.rest_route import RestBody, RestForm, RestRoute
+from headnode.protocol.rest_routes import PREFIX, ROUTES
 
 Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/{name}"

@@ -26,7 +26,7 @@ from headnode.core.model.bounds import (
 )
 from headnode.core.model.errors import BadRequest
 from headnode.protocol.requests import VerbRequest
-from headnode.protocol.rest_routes import RestBody, RestRoute
+from headnode.protocol.rest_route import RestBody, RestRoute
 
 LIST_PAGES: Final[Mapping[str, Bound]] = {
     "jobs": PAGE,

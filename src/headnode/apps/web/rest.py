@@ -24,7 +24,8 @@ from headnode.apps.web.security_headers import SANDBOX
 from headnode.core.model.errors import HeadnodeError, NotFound
 from headnode.protocol.job_answers import OutputBytesAnswer
 from headnode.protocol.requests import ReadOutputRequest
-from headnode.protocol.rest_routes import PREFIX, ROUTES, RestForm, RestRoute
+from headnode.protocol.rest_route import RestForm, RestRoute
+from headnode.protocol.rest_routes import PREFIX, ROUTES
 
 PIECE: Final = 1 << 18  # bytes that the head is asked for at once
 _RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")

@@ -63,6 +63,9 @@ NAME = Bound(
 )
 NOTE = Bound("descriptions, messages, reasons, comments", 4096, "characters", "they are in lists")
 WORDS = Bound("a sentence that a node reports", 4096, "characters", "longer ones are cut")
+SCHEDULE_TEXT = Bound(
+    "a schedule, or a time zone, of a recurring job", 256, "characters", "longer than any that people write"
+)
 COMMAND = Bound("a command line", 131_071, "bytes", "the longest argument of a program on Linux")
 SECRET = Bound("a delegated proxy or token", 32_768, "characters", "a chain of certificates has about 8,000")
 SCRIPT = Bound("the text of a script", MB, "characters", "it is sent to nodes with its job")
@@ -118,6 +121,20 @@ DESCRIPTIONS = Bound(
     "descriptions of the jobs of a user that have not ended", 64 * MB, "bytes, encoded", "memory"
 )
 SMALL_DESCRIPTION = Bound("a description that is not counted there", 4096, "bytes, encoded", "quick to count")
+RECURRING_DESCRIPTIONS = Bound(
+    "descriptions of the recurring jobs of a user, and the text of their table",
+    8 * MB,
+    "bytes, encoded",
+    "they stay in memory",
+)
+RECURRING_UNFINISHED = Bound(
+    "jobs of a recurring job that have not ended",
+    1000,
+    "jobs",
+    "each is looked up; further times are skipped",
+)
+RECURRING_KEPT = Bound("last times of a recurring job that are listed", 100, "entries", "memory", least=1)
+RECURRING_RUNS = Bound("the number of runs of a recurring job", 10**9, "runs", "0 is no limit", least=0)
 JOBS = Bound("jobs in one request", 1000, "jobs", "all are made in one step")
 DEPTH = Bound("lists and objects inside each other in a request", 32, "levels", "the protocol needs 8")
 

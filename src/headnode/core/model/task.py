@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.quantities import FOREVER, Instant, Seconds
 
 UNLIMITED = -1
 """How setrlimit writes that there is no limit."""
@@ -275,6 +275,14 @@ class ScriptOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     environment: dict[str, str] = {}
     options: tuple[str, ...] = ()
     system: str = ""
+
+
+class RecurringOrigin(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The recurring job that made a job, and the time that the job stands for."""
+
+    number: int
+    name: str
+    time: Instant
 
 
 _PIECE = re.compile(r"\^([*^])|(\*+)")

@@ -33,6 +33,7 @@ from headnode.core.state import (
 from headnode.core.state import elastic_events as ep
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
+from headnode.core.state import recurring_record as rc
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 
@@ -71,6 +72,13 @@ def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
     cluster.usage.shift(event.seconds)
     cluster.bank.shift(event.seconds)
     cluster.agenda.pass_needed = True
+
+
+def _recurring(cluster: ClusterState, event: e.Event) -> None:
+    """Apply an event of recurring jobs; few clusters have any, so its function is imported here."""
+    from headnode.core.state.recurring_table import RECURRING_CHANGES
+
+    RECURRING_CHANGES[type(event)](cluster, event)
 
 
 def _carried_out(cluster: ClusterState, event: e.RequestCarriedOut) -> None:
@@ -171,5 +179,6 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         ep.ElasticNodeGone: elastic.node_gone,
         e.TemplateSet: templates.template_set,
         e.TemplateRemoved: templates.template_removed,
+        **dict.fromkeys(rc.RECURRING_EVENTS, _recurring),
     }
 )

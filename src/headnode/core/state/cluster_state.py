@@ -34,6 +34,7 @@ from headnode.core.state.job_request import (
 from headnode.core.state.limit_index import LimitIndex
 from headnode.core.state.node_record import NodeRecord, PrologSuccesses, StartFailures
 from headnode.core.state.owner_usage import OwnerUsage
+from headnode.core.state.recurring_record import RecurringIndex
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
 from headnode.core.state.snapshot import Snapshot
 from headnode.core.state.task_graph import TaskGraph
@@ -65,6 +66,7 @@ class ClusterState:
         self.usage = OwnerUsage(kept.usage, self.parameters, self.nodes)
         self.resource_index = ResourceIndex(kept.resources, self.jobs, self.agenda)
         self.bank, self.elastic = BankLedger(kept.bank), ElasticIndex(kept.elastic)
+        self.recurring = RecurringIndex(kept.recurring, kept.recurring_tables, kept.next_recurring)
         self._derive_nothing()
         for reservation in kept.reservations:
             self.keep_reservation(reservation)
@@ -109,11 +111,9 @@ class ClusterState:
             usage=self.usage.accounts(),
             resources=list(self.resource_index.named.values()),
             bank=list(self.bank.entries.values()),
-            elastic=list(self.elastic.named.values()),
-            standbys=list(self.standbys.values()),
-            user_groups=self.limit_index.groups,
-            term=self.term,
-            next_token=self.next_token, next_job=self.next_job, next_order=self.next_order,
+            elastic=list(self.elastic.named.values()), standbys=list(self.standbys.values()),
+            user_groups=self.limit_index.groups, **self.recurring.kept(),
+            term=self.term, next_token=self.next_token, next_job=self.next_job, next_order=self.next_order,
         )  # fmt: skip
 
     def update_doubts(self, node: NodeRecord) -> None:

@@ -44,6 +44,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event, RequestCarriedOut
 from headnode.core.state.job_events import JobCreated
+from headnode.core.state.recurring_record import RECURRING_COMMANDS, CreateRecurring
 
 LIFETIME: Final = 86_400  # seconds, unless the parameter says otherwise
 PARAMETER: Final = "IdempotencyLifetime"
@@ -58,6 +59,7 @@ _CREATING = (
     reservations.MakeReservation,
     join.InviteNode,
     tokens.OfferLogin,
+    CreateRecurring,
 )
 """The commands that carry out a request with an idempotency key: their events get a receipt."""
 
@@ -172,6 +174,13 @@ def decide(cluster: ClusterState, command: Command, now: Instant) -> list[Event]
     return [*events, receipt_event(cluster, command, events, *asked, now)]
 
 
+def _recurring(cluster: ClusterState, command: Command, now: Instant) -> list[Event]:
+    """Decide about recurring jobs; few clusters have any, so what does it is imported here."""
+    from headnode.core.state.recurring_table import RECURRING_DECISIONS
+
+    return RECURRING_DECISIONS[type(command)](cluster, command, now)
+
+
 _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = MappingProxyType(
     {
         submit.CreateJob: submit.create,
@@ -247,6 +256,7 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         templates.SetTemplate: templates.set_template,
         templates.RemoveTemplate: templates.remove_template,
         job_end.PurgeJobs: job_end.purge_jobs,
+        **dict.fromkeys(RECURRING_COMMANDS, _recurring),
     }
 )
 

@@ -15,7 +15,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.resource import BatchResource, InstanceHandOff, PlaceEstimate
 from headnode.core.model.user import Receipt, TokenRole
-from headnode.core.state import elastic_events, job_events, suspension_events
+from headnode.core.state import elastic_events, job_events, recurring_record, suspension_events
 from headnode.core.state.job_events import JobEvent, StateEvent
 
 
@@ -316,7 +316,7 @@ def _kinds_of(base: type[Event]) -> Iterator[type[Event]]:
         yield from _kinds_of(kind) if kind.__subclasses__() else (kind,)
 
 
-EVENTS_OF_TOPICS = (elastic_events, job_events, suspension_events)
+EVENTS_OF_TOPICS = (elastic_events, job_events, recurring_record, suspension_events)
 """The other files of events.  They are imported here, since the journal keeps what there is now."""
 EVENTS = tuple(_kinds_of(StateEvent))
 """Every kind of event that the journal keeps."""

@@ -8,6 +8,7 @@ import msgspec
 
 from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import RecurringOrigin
 
 Outcome = Literal["finished", "failed", "canceled"]
 EndState = Literal["finished", "failed", "canceled", "queued"]
@@ -48,6 +49,7 @@ class JobCreated(JobEvent, frozen=True, gc=False, tag="JobCreated"):
     by: str = ""  # the administrator who made it for its owner; empty: the owner did
     source: bytes = b""  # the job file that it was read from, compressed; empty: none, or it is too long
     source_job: int = 0  # the job of the same file whose event has the text; 0: this one
+    recurring: RecurringOrigin | None = None  # the recurring job that made it
 
 
 class JobOwnerChanged(JobEvent, frozen=True, gc=False, tag="JobOwnerChanged"):

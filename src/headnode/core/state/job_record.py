@@ -15,7 +15,7 @@ from headnode.core.model.outcome import AttemptOfTask
 from headnode.core.model.quantities import Instant, JobId, Priority, QueuePosition, Seconds, queue_position
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.resource import Placement
-from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
+from headnode.core.model.task import SPECIAL, RecurringOrigin, TaskSpec, TaskType
 from headnode.core.state.job_events import Cause, NodeCores, Outcome
 from headnode.core.state.job_usage import Usage
 from headnode.core.state.transitions import Holding, JobState, TaskState
@@ -221,6 +221,7 @@ class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     privileged: bool = False  # an administrator submitted it
     submit_host: str = ""  # from which it was submitted; "" until it is
     placement: Placement | None = None  # of several places that it named, the one that was chosen
+    recurring: RecurringOrigin | None = None  # the recurring job that made it, and the time it stands for
 
     @property
     def turn(self) -> QueuePosition:

@@ -17,6 +17,7 @@ from headnode.core.state.node_record import (
     TokenRecord,
 )
 from headnode.core.state.owner_usage import UsageAccount
+from headnode.core.state.recurring_record import RecurringRecord, RecurringTable
 
 
 class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,6 +38,9 @@ class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     elastic: list[ElasticRecord] = []
     standbys: list[StandbyRecord] = []
     user_groups: dict[str, tuple[str, ...]] = {}  # those with limits
+    recurring: list[RecurringRecord] = []
+    recurring_tables: list[RecurringTable] = []
+    next_recurring: int = 1
     term: int = 0
     next_token: int = 1
     next_job: int = 1

@@ -262,6 +262,7 @@ def job_created(cluster: ClusterState, event: e.JobCreated) -> None:
         priority=spec.priority,
         created=event.at,
         group=spec.job_group,
+        recurring=event.recurring,
     )
     cluster.next_job = max(cluster.next_job, event.job + 1)
     cluster.adopt(record)

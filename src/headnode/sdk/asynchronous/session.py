@@ -19,11 +19,12 @@ from headnode.sdk.verbs.cluster_verbs import ClusterVerbs
 from headnode.sdk.verbs.job_verbs import JobVerbs
 from headnode.sdk.verbs.job_view_verbs import JobViewVerbs
 from headnode.sdk.verbs.node_verbs import NodeVerbs
+from headnode.sdk.verbs.recurring_verbs import RecurringVerbs
 from headnode.sdk.verbs.task_verbs import TaskVerbs
 from headnode.sdk.verbs.verb_methods import Answer, AsyncVerbCaller, typed_answer
 
 
-class AsyncVerbs(JobVerbs, JobViewVerbs, TaskVerbs, NodeVerbs, ClusterVerbs, AsyncVerbCaller):
+class AsyncVerbs(JobVerbs, JobViewVerbs, TaskVerbs, NodeVerbs, RecurringVerbs, ClusterVerbs, AsyncVerbCaller):
     """Asks a head for verbs: each is a method with the fields of its request, and returns its answer."""
 
     def __init__(self, transport: AsyncHeadTransport) -> None:

@@ -22,11 +22,12 @@ from headnode.sdk.verbs.cluster_verbs import ClusterVerbs
 from headnode.sdk.verbs.job_verbs import JobVerbs
 from headnode.sdk.verbs.job_view_verbs import JobViewVerbs
 from headnode.sdk.verbs.node_verbs import NodeVerbs
+from headnode.sdk.verbs.recurring_verbs import RecurringVerbs
 from headnode.sdk.verbs.task_verbs import TaskVerbs
 from headnode.sdk.verbs.verb_methods import Answer, VerbCaller, typed_answer
 
 
-class Verbs(JobVerbs, JobViewVerbs, TaskVerbs, NodeVerbs, ClusterVerbs, VerbCaller):
+class Verbs(JobVerbs, JobViewVerbs, TaskVerbs, NodeVerbs, RecurringVerbs, ClusterVerbs, VerbCaller):
     """Asks a head for verbs: each is a method with the fields of its request, and returns its answer."""
 
     def __init__(self, transport: HeadTransport) -> None:

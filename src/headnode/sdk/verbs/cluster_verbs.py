@@ -205,13 +205,6 @@ class ClusterVerbs:
         For administrators.
         """
 
-    @verb_of(JobIdRequest)
-    def refund_job(self, job: int) -> RefundAnswer:
-        """Ask the bank to refund all that a job was charged.
-
-        For administrators.
-        """
-
     @verb_of(VerbRequest)
     def templates(self) -> TemplatesAnswer:
         """Show every job template; Default is always among them.
@@ -331,4 +324,11 @@ class ClusterVerbs:
         """Show the nodes of the site under the overlay.
 
         For everybody.
+        """
+
+    @verb_of(JobIdRequest)
+    def refund_job(self, job: int) -> RefundAnswer:
+        """Ask the bank to refund all that a job was charged.
+
+        For administrators.
         """

@@ -26,6 +26,7 @@ _PURPOSES = {
     "sshare": ("[OPTIONS]", "List what users and accounts have used."),
     "sreport": ("[OPTIONS] KIND REPORT [NAME=VALUE...]", "Report the processor time of users and accounts."),
     "sstat": ("[OPTIONS] -j JOB[.STEP][,...]", "Show what running jobs use now."),
+    "scrontab": ("[OPTIONS] [FILE]", "Edit, list or replace your table of recurring jobs."),
     "qsub": ("[OPTIONS] [SCRIPT [ARGUMENT...]]", "Submit a batch script, or standard input."),
     "qstat": ("[OPTIONS] [JOB...]", "List jobs."),
     "qdel": ("[OPTIONS] JOB...", "End jobs."),

@@ -119,6 +119,7 @@ _WHOLE_LINE = (
     "sshare",
     "sstat",
     "sreport",
+    "scrontab",
 )  # every word is an option or a name
 
 

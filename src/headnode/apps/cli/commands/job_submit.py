@@ -71,7 +71,7 @@ def run(args: Arguments, client: Client, out: Output) -> int:
         return _submit_group(args, client, out)
     if args.flag("dryrun"):
         return _dry_run(args, client, out)
-    request = _request(args, client)
+    request = job_request(args, client)
     if "script" in request and (more := [word for word in args.words[1:] if _is_for_a_scheduler(word)]):
         out.note(f"{more[0]!r} is an argument of {args.words[0]!r}, not a job: submit each script alone")
     answer = client.ask("submit_job", idempotency=args.text(KEY.name), **request)
@@ -222,10 +222,14 @@ def _dry_run(args: Arguments, client: Client, out: Output) -> int:
 
     if args.flag("wait"):
         raise usage("a dry run submits nothing to wait for", "leave out --wait or --dry-run")
-    return explain_dry_run(lambda: _request(args, client), args.text("jobfile"), client, out)
+    return explain_dry_run(lambda: job_request(args, client), args.text("jobfile"), client, out)
 
 
-def _request(args: Arguments, client: Client) -> "dict[str, Any]":
+def job_request(args: Arguments, client: Client) -> "dict[str, Any]":
+    """Return the job that the words and options of a command line describe, as the head gets it.
+
+    Raises:  BadRequest ``usage``.
+    """
     if (script := _batch_script(args, client)) is not None:
         _refuse_task_options(args)
         return {**script, "awareness": _awareness(args), "terms": job_terms(args) or None}

@@ -155,6 +155,19 @@ def _at_resource(job: "Mapping[str, Any]") -> str:
     return f"{job.get('resource') or ''}{there}"
 
 
+def _origin(job: "Mapping[str, Any]") -> dict[str, str]:
+    """Return when and from where a job came, and the recurring job that made it."""
+    made_by = job.get("recurring")
+    return {
+        "Create Time": instant(job["created"]),
+        "Submit Time": instant(job["submitted"]),
+        "Submit Host": job.get("submit_host") or "",
+        "Recurring Job": f"{made_by['name']} ({made_by['number']}), for {instant(made_by['time'])}"
+        if made_by
+        else "",
+    }
+
+
 def _course(job: "Job") -> dict[str, str]:
     ended = job["ended"]
     took = elapsed(job["started"], ended)
@@ -166,9 +179,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Allocated Processors": str(job["allocated"] or ""),
         **_nodes(job),
         **_limit(job),
-        "Create Time": instant(job["created"]),
-        "Submit Time": instant(job["submitted"]),
-        "Submit Host": job.get("submit_host") or "",
+        **_origin(job),
         **expected(job.get("expected")),
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),

@@ -43,7 +43,10 @@ from headnode.protocol.user_answers import (
     TokensAnswer,
 )
 
-_AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
+_AUDITED_FIELDS = (
+    "job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template", "recurring",
+    "schedule",
+)  # fmt: skip
 """The fields of requests that say what they are about; not what a request says about the requesting user.
 
 What jobs run is not written down.

@@ -12,6 +12,7 @@ from headnode.apps.server.api.resources import ELASTIC_EVENTS
 from headnode.core.model.template import decode_template
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
+from headnode.core.state import recurring_record as rc
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.transitions import JobState
@@ -70,6 +71,18 @@ def _reservation(event: "e.ReservationCreated | e.ReservationModified") -> Data:
 
 def _named(event: Any) -> Data:
     return {"name": event.name}
+
+
+def _recurring(event: rc.RecurringJobSet) -> Data:
+    return {"name": event.recurring.name, "recurring": event.recurring.number}
+
+
+def _recurring_run(event: rc.RecurringJobRan) -> Data:
+    return {"recurring": event.number, "time": event.time, "job": event.job}
+
+
+def _recurring_skip(event: rc.RecurringTimeSkipped) -> Data:
+    return {"recurring": event.number, "time": event.time, "reason": event.reason}
 
 
 def _standby(event: "e.StandbyAdmitted | e.HeadTakenOver") -> Data:
@@ -137,6 +150,10 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         e.NodeModified: ("node.modified", _nothing),
         e.ParameterSet: ("parameter.set", _parameter),
         e.UserGroupsSet: ("users.groups_set", _nothing),
+        rc.RecurringJobSet: ("recurring.set", _recurring),
+        rc.RecurringJobRemoved: ("recurring.removed", lambda one: {"recurring": one.number}),
+        rc.RecurringJobRan: ("recurring.ran", _recurring_run),
+        rc.RecurringTimeSkipped: ("recurring.skipped", _recurring_skip),
         e.ReservationCreated: ("reservation.created", _reservation),
         e.ReservationModified: ("reservation.modified", _reservation),
         e.ReservationCanceled: ("reservation.canceled", _named),
@@ -170,6 +187,7 @@ INTERNAL_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
         e.TokenRevoked: "access; it is in the audit log",
         e.ClockSet: "of the head's clock",
         e.JobIdsSkipped: "of the restore",
+        rc.RecurringTableSet: "recurring.set and recurring.removed of its entries follow",
         e.RequestCarriedOut: "the request has its answer",
     }
 )

@@ -12,7 +12,7 @@ from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, format_priority
-from headnode.core.model.task import TaskSpec, TaskType, public_command
+from headnode.core.model.task import RecurringOrigin, TaskSpec, TaskType, public_command
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import (
@@ -34,6 +34,7 @@ from headnode.protocol.answers import (
     InstanceCounts,
     JobObject,
     JobUsage,
+    RecurringOriginObject,
     TaskObject,
 )
 
@@ -82,6 +83,10 @@ def job_object(
     )
 
 
+def _origin(made_by: RecurringOrigin | None) -> RecurringOriginObject | UnsetType:
+    return UNSET if made_by is None else RecurringOriginObject(made_by.number, made_by.name, made_by.time)
+
+
 def detailed_job(
     record: JobRecord, spec: JobSpec, brief: Brief, pending_reason: str, **more: Any
 ) -> DetailedJob:
@@ -100,6 +105,7 @@ def detailed_job(
         backfilled=run.backfilled if run else False,
         requeues=run.requeues if run else 0,
         submit_host=record.submit_host,
+        recurring=_origin(record.recurring),
         alternatives=len(spec.alternatives),
         alternative=run.alternative if run and run.started is not None else None,
         state_detail=STAGING_IN if waits_for_files(record) else record.state.value,

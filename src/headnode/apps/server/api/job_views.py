@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from headnode.apps.server.api import job_objects as show
-from headnode.apps.server.api.bank import bank_sentence
 from headnode.apps.server.api.groups import members, summary
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
@@ -156,6 +155,8 @@ def event_sentence(event: Event) -> str:
 def _waiting(event: Event) -> str:
     match event:
         case BankNoted():
+            from headnode.apps.server.api.bank import bank_sentence  # most heads have no bank
+
             return bank_sentence(event)
         case e.JobHeld(name=name, by=by, message=message):
             return f"Hold {name} set by {by}" + (f": {message}" if message else "")

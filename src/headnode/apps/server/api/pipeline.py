@@ -35,7 +35,7 @@ from headnode.protocol.requests import VerbRequest
 
 VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
     "headnode.apps.server.api",
-    at_start=("jobs", "job_views", "groups", "nodes", "cluster", "access", "bank"),
+    at_start=("jobs", "job_views", "groups", "nodes", "cluster", "access"),
     later=(
         "watch",
         "tasks",
@@ -53,6 +53,8 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
         "site",
         "limits",
         "standby",
+        "recurring",
+        "bank",
     ),
 )
 """Every verb of the protocol, by its name."""

@@ -1,0 +1,142 @@
+"""The clock of recurring jobs: asks the engine to decide the times that have come.
+
+What becomes of a time is decided in core, from the state and the present instant.  So it does no harm if
+this asks twice, and nothing is lost if the head is killed before it asks: the next head does.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from headnode.adapters.identity.users import Account, account
+from headnode.apps.server.api.job_submission import refuse_unfit_now
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import BadRequest, NotFound, Refused, Unavailable
+from headnode.core.model.quantities import Instant
+from headnode.core.model.user import User
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobEnded
+from headnode.core.state.job_record import decode_spec
+from headnode.core.state.recurring import unfinished_jobs
+from headnode.core.state.recurring_record import (
+    AdvanceRecurring,
+    RecurringJob,
+    RecurringJobRemoved,
+    RecurringJobSet,
+    RecurringRecord,
+)
+
+log = logging.getLogger("headnode.server")
+
+LONGEST_PAUSE: Final = 10.0  # seconds between two looks: the clock may have been set
+SHORTEST_PAUSE: Final = 0.05  # seconds
+AFTER_TROUBLE: Final = 1.0  # seconds until a full disk is tried again
+_CHANGES = (RecurringJobSet, RecurringJobRemoved, JobEnded)
+
+
+def owner_of_recurring(context: ServerContext, recurring: RecurringJob) -> User:
+    """Return the owner of a recurring job, with the rights that he has now.
+
+    Raises:  NotFound ``no-such-user`` if there is no such user any more, or another one has the name.
+    """
+    if recurring.uid == os.geteuid():  # the head's own user needs no entry
+        return context.roles.of(Account(recurring.owner, recurring.uid, recurring.gid))
+    known = account(recurring.owner)
+    if known.uid != recurring.uid:
+        raise NotFound(
+            code="no-such-user",
+            what=f"the user id of {recurring.owner!r} is {known.uid} now; "
+            f"the recurring job belongs to {recurring.uid}",
+            fix="delete the recurring job, and create it again",
+        )
+    return context.roles.of(known)
+
+
+class RecurringJobs:
+    """Wakes when a time has come, and when something of recurring jobs has changed."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._woken = asyncio.Event()
+        self._times: dict[int, tuple[RecurringJob, Instant, Instant | None]] = {}
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
+        """Look again after a change, and after the end of a job: one may wait for it."""
+        if any(isinstance(event, _CHANGES) for event in events):
+            self._woken.set()
+
+    async def keep(self) -> None:
+        """Decide times as they come, for ever."""
+        while True:
+            self._woken.clear()
+            pause = await self._round()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+
+    async def _round(self) -> float:
+        """Ask for a decision of every time that has come; return the seconds until the next look."""
+        if self._context.engine.closing:
+            return LONGEST_PAUSE
+        soon = LONGEST_PAUSE
+        for record in list(self._context.cluster.recurring.numbered.values()):
+            wait = self._wait(record)
+            if wait <= 0 and not await self._advance(record.recurring.number):
+                wait = AFTER_TROUBLE
+            soon = min(soon, max(wait, SHORTEST_PAUSE))
+        self._times = {
+            number: known
+            for number, known in self._times.items()
+            if number in self._context.cluster.recurring.numbered
+        }
+        return soon
+
+    def _wait(self, record: RecurringRecord) -> float:
+        """Return the seconds until something of a recurring job is to be decided; 0 or less: now."""
+        recurring = record.recurring
+        if recurring.suspended:
+            return LONGEST_PAUSE
+        if record.waiting is not None and not unfinished_jobs(self._context.cluster, record):
+            return 0.0
+        at = self._next_time(record)
+        return LONGEST_PAUSE if at is None else at - self._context.now()
+
+    def _next_time(self, record: RecurringRecord) -> Instant | None:
+        known = self._times.get(record.recurring.number)
+        if known is None or known[0] is not record.recurring or known[1] != record.last or record.is_spent:
+            try:
+                at = record.next_time(self._context.now())
+            except BadRequest:  # the time zone is not known here: perhaps it will be
+                return None
+            known = record.recurring, record.last, at
+            self._times[record.recurring.number] = known
+        return known[2]
+
+    async def _advance(self, number: int) -> bool:
+        """Ask for a decision; return whether it was written."""
+        context = self._context
+        record = context.cluster.recurring.numbered.get(number)
+        if record is None:
+            return True
+        by, refused = None, ""
+        try:
+            by = owner_of_recurring(context, record.recurring)
+            if context.cluster.limit_index.group_names:
+                from headnode.apps.server.user_groups import note_groups
+
+                await note_groups(context, [by])
+            refuse_unfit_now(context, by, decode_spec(record.recurring.spec))
+        except Refused as no:
+            by, refused = None, str(no)
+        except Unavailable:
+            return False
+        try:
+            await context.ask(AdvanceRecurring(number=number, by=by, refused=refused))
+        except Unavailable as error:
+            log.warning("recurring job %d makes its job later: %s", number, error)
+            return False
+        return True
