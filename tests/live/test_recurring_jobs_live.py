@@ -1,13 +1,18 @@
 """Recurring jobs at a real head, which is killed in between."""
 
 import time
+from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+from test_standby_takeovers import head_with_standby, hn
 
+from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, NotFound
 from heads import RealHead, head_fixture
+from testbed.processes import until
 
 head = head_fixture()
 EACH_SECOND = "@every 1s"
@@ -153,3 +158,29 @@ def test_a_table_makes_jobs_and_is_replaced_as_a_whole(head: RealHead) -> None:
         assert head.ask("recurring_table")["text"] == TABLE
     head.ask("set_recurring_table", text="")
     assert head.ask("recurring_jobs") == {"recurring_jobs": []}
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_standby_that_takes_over_makes_no_second_job_for_a_time(
+    tmp_path: Path, force: tuple[str, ...]
+) -> None:
+    with head_with_standby(tmp_path) as (first, standby):
+        created(first, "true", name="tick", keep=100, overlap="allow")
+        first.until(lambda: shown(first, "tick")["made"] >= 2)
+        if force:
+            first.kill()
+        assert hn("standby", "takeover", *force, state=standby.state).returncode == 0
+        with closing(Client(str(standby.state))) as client:
+
+            def tick() -> dict[str, Any]:
+                found: dict[str, Any] = client.ask("recurring_job", recurring="tick")["recurring_job"]
+                return found
+
+            made = tick()["made"]
+            until(lambda: tick()["made"] >= made + 2, "the new head makes jobs")
+            client.ask("suspend_recurring_job", recurring="tick")
+            last = tick()["last"]
+            times = [run["time"] for run in last]
+            assert len(times) == len(set(times)) == tick()["made"]
+            jobs = client.ask("jobs", limit=1000)["jobs"]
+            assert sorted(job["id"] for job in jobs) == sorted(run["job"] for run in last)

@@ -292,7 +292,7 @@ def advance(cluster: ClusterState, command: AdvanceRecurring, now: Instant) -> l
         return []
     try:
         due = due_time(record, busy_with(cluster, record), now)
-    except BadRequest:  # the time zone is not known here any more; `hn recurring show` says it
+    except BadRequest:  # the time zone is not known here any more; `hn recurring view` says it
         return []
     if due is None:
         return []
