@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.model.bounds import RECURRING_UNFINISHED
-from headnode.core.model.errors import NotAllowed, Refused
+from headnode.core.model.errors import NotAllowed, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
@@ -26,6 +26,7 @@ from headnode.core.state.recurring_record import (
     SetRecurringTable,
 )
 from headnode.core.state.stop import StopJob
+from journal_model import ModelJournal
 
 
 def with_task(**fields: Any) -> bytes:
@@ -106,6 +107,33 @@ def test_a_time_makes_one_job_however_often_the_head_looks() -> None:
         world.engine.recover()
     assert world.ran() == [0.5]
     assert len(world.cluster.jobs) == 1
+
+
+class FillingJournal(ModelJournal):
+    """A journal on a disk that may be full."""
+
+    full = False
+
+    def append(self, *arguments: Any, **named: Any) -> int:
+        if self.full:
+            raise Unavailable(code="journal-full", what="the disk is full", fix="make room")
+        return super().append(*arguments, **named)
+
+
+def test_a_time_that_a_full_disk_cannot_note_makes_its_job_when_there_is_room() -> None:
+    world = Recurring()
+    journal = FillingJournal()
+    vars(journal).update(vars(world.journal))
+    world.engine.journal = world.journal = journal
+    world.wait(HOUR)
+    journal.full = True
+    with pytest.raises(Unavailable):
+        world.advance()
+    assert (world.kept.recent, world.cluster.jobs) == ((), {})
+    journal.full = False
+    world.advance()
+    world.advance()
+    assert world.ran() == [0.5]
 
 
 def test_of_times_that_were_missed_the_last_makes_one_job() -> None:
