@@ -147,7 +147,7 @@ def test_what_a_task_leaves_behind_ends_and_the_next_task_is_alone(scene: Scene)
 
 
 def test_an_instance_that_is_killed_does_not_kill_the_next_one(scene: Scene) -> None:
-    odd = "[ $((HN_INSTANCE % 2)) = 0 ] || { env -i setsid sleep 300 & sleep 300; }"
+    odd = "[ $((CCP_TASKINSTANCEID % 2)) = 0 ] || { env -i setsid sleep 300 & sleep 300; }"
     open_job(scene, f"{odd}; sleep 0.05")
     for instance in range(1, 10, 2):
         scene.head.run(1, (instance, 1), (instance + 1, 1))
