@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.wire.loop_turns import ends_turn
+from headnode.adapters.wire.frames import ends_turn
 from headnode.core.model.errors import Unavailable
 
 log = logging.getLogger("headnode.audit")

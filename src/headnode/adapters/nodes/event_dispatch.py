@@ -126,6 +126,7 @@ class EventDispatch:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Tell the nodes what follows from durable events."""
         gathering = self._gathering = {}
+        events = [event for event in events if type(event) not in _NOT_FOR_NODES]
         try:
             self._perform(events, cluster)
         finally:
@@ -143,8 +144,6 @@ class EventDispatch:
 
     def _perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         for event in events:
-            if type(event) in _NOT_FOR_NODES:  # most: the match asks for one class after the other
-                continue
             match event:
                 case InstancesDispatched(placement=((node, _), *_)) if (link := self._link(node)) is not None:
                     self._run(event, cluster, link)

@@ -30,6 +30,10 @@ class DeliverySettings(msgspec.Struct, frozen=True):
 
 def delivery_settings(settings: Settings) -> DeliverySettings:
     """Return the ways that the cluster's parameters allow."""
+    return _DEFAULT if _PARAMETERS.isdisjoint(settings.values) else _read(settings)
+
+
+def _read(settings: Settings) -> DeliverySettings:
     return DeliverySettings(
         server=settings.text("EmailSmtpServer"),
         encryption=settings.text("EmailEncryption"),
@@ -43,6 +47,13 @@ def delivery_settings(settings: Settings) -> DeliverySettings:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+_PARAMETERS = frozenset({
+    "EmailSmtpServer", "EmailEncryption", "EmailFrom", "EmailCredentialsFile", "EmailDomain",
+    "NotificationWebhooks", "NotificationCopies",
+})  # fmt: skip
+_DEFAULT = _read(Settings({}))  # most clusters: it is asked for with each submission
 
 
 def host_and_port(server: str) -> tuple[str, int]:

@@ -103,6 +103,15 @@ def _too_large(error: FrameTooLarge) -> BadRequest:
     return BadRequest(code="frame", what=what, fix=f"send at most {error.largest} bytes")
 
 
+def ends_turn() -> bool:
+    """Return whether nothing else is ready to run in this turn of the event loop.
+
+    Then what would wait for the end of the turn, to be done with what others ask for, is done at once: it
+    would be first in the next turn, and nothing could come before it.  `asyncio` has no public way to ask this.
+    """
+    return not asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+
+
 class _Answering(threading.local):
     """The writers that say something while this thread delivers messages; None while it does not."""
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 
-from headnode.adapters.wire.loop_turns import ends_turn
+from headnode.adapters.wire.frames import ends_turn
 from headnode.core.state import command as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -27,6 +27,22 @@ PATIENCE = 0.02  # seconds that the start of a task waits for another command, t
 Waiting = list[tuple[c.Command, Callable[[Answer], None]]]
 
 
+class EndOnFailure:
+    """Ends the process when the engine fails: memory may be half changed; only the journal is right."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+
+    def __enter__(self) -> None:
+        """Begin with what may fail."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the process if it has."""
+        if kind is not None:
+            log.critical("the engine is broken: this head ends, and the next one reads the journal")
+            self._end()
+
+
 class CommandBatcher:
     """Gathers what arrives in one turn of the event loop and gives it to the engine as one batch.
 
@@ -37,7 +53,7 @@ class CommandBatcher:
 
     def __init__(self, engine: Engine, fatal: Callable[[], None]) -> None:
         self._engine = engine
-        self._fatal = fatal
+        self._end_on_failure = EndOnFailure(fatal)
         self._waiting: Waiting = []
         self._begun = False  # the next batch is to begin, or the last one is being written
         self._timer: asyncio.TimerHandle | None = None
@@ -104,7 +120,7 @@ class CommandBatcher:
             return  # this begins again after that
         batch, self._waiting, self._begun = self._waiting, [], False
         steps = self._engine.steps([command for command, _ in batch])
-        with self._end_on_failure():
+        with self._end_on_failure:
             write = begin_batch(steps)
             if isinstance(write, list):
                 answers = write
@@ -131,7 +147,7 @@ class CommandBatcher:
         writing: "asyncio.Future[None]",
     ) -> None:
         """Answer a batch that a thread has written, and begin the next: after those that wait to look."""
-        with self._end_on_failure():
+        with self._end_on_failure:
             answers = finish_batch(steps, writing.result)
         self._note(write.seconds)
         for future in self._to_look:
@@ -151,18 +167,6 @@ class CommandBatcher:
             answered(answer)
         self.set_alarm()
 
-    @contextmanager
-    def _end_on_failure(self) -> Iterator[None]:
-        """End the process when the engine fails: memory may be half changed; only the journal is right."""
-        survived = False
-        try:
-            yield
-            survived = True
-        finally:
-            if not survived:
-                log.critical("the engine is broken: this head ends, and the next one reads the journal")
-                self._fatal()
-
     def set_alarm(self) -> None:
         """See to it that the engine is woken when time asks for something, or the clock was set."""
         wake = self._engine.next_wake()
@@ -178,7 +182,7 @@ class CommandBatcher:
         self._timer = None
         if self._engine.unwritten:
             return  # the alarm is set again after that
-        with self._end_on_failure():
+        with self._end_on_failure:
             self._engine.tick()
         self.set_alarm()
 

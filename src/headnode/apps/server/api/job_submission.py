@@ -3,7 +3,6 @@
 import asyncio
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -90,16 +89,20 @@ def refuse_unfit(context: ServerContext, by: User, *specs: JobSpec, owner: str =
     """
     requests = []
     for number, spec in enumerate(specs):
-        with _naming_job(spec, number, len(specs)):
+        try:
             data = checked(spec)
             _refuse_grid_features(spec)
             queued = submitted_spec(context.cluster, by, spec)
             data = data if queued is spec else encode_spec(queued)
             requests.append(_request(context, owner or _owner(by, spec), queued.project, request_in(data)))
+        except Refused as no:
+            raise about(no, spec, number, len(specs)) from None
     in_the_way = _never_fits(context, requests)
     for number, (spec, request) in enumerate(zip(specs, requests, strict=True)):
-        with _naming_job(spec, number, len(specs)):
+        try:
             _refuse_too_large(in_the_way.get(request, ()))
+        except Refused as no:
+            raise about(no, spec, number, len(specs)) from None
 
 
 def refuse_unfit_now(context: ServerContext, by: User, *specs: JobSpec, owner: str = "") -> None:
@@ -128,14 +131,6 @@ def refuse_unfit_change(
 
 def _owner(by: User, spec: JobSpec) -> str:
     return plain_name(spec.run_as) if is_other(by, spec) else by.name
-
-
-@contextmanager
-def _naming_job(spec: JobSpec, number: int, of: int) -> Iterator[None]:
-    try:
-        yield
-    except Refused as no:
-        raise about(no, spec, number, of) from None
 
 
 def _refuse_grid_features(spec: JobSpec) -> None:
