@@ -99,6 +99,7 @@ from headnode.core.model.bounds import (
     SUBMIT_TEXT,
     SUBMIT_VALUE,
     SWEEP,
+    SWITCHED_NODES,
     TASK_COMMAND,
     TASK_PAGE,
     TASKS,
@@ -292,6 +293,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
         (
             PROCESSORS,
             SOCKETS,
+            SWITCHED_NODES,
             MEMORY,
             GPUS,
             SPEED,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from headnode.core.model.node import AFFINITIES
+from headnode.core.model.node import AFFINITIES, TOPOLOGY_PARAMETER
 from headnode.core.model.owner_limits import LimitScope
 from headnode.core.model.priority_factors import (
     MAX_AGE,
@@ -216,6 +216,9 @@ _DECLARED = (
         doc="how long after the end of a job nodes keep its captured output; 0: unlimited"),
     Parameter(PURGE_JOBS_AFTER, default="0", unit="days", least=0, most=36500,
         doc="how long after the end of a job its record is removed, and its captured output; 0: never"),
+    Parameter(TOPOLOGY_PARAMETER,
+        "the switches between nodes, as in topology.conf of Slurm: SwitchName=a Nodes=n[1-8];SwitchName=top "
+        "Switches=a,b; empty: nodes are all near each other"),
     Parameter("NodeGroups", "node groups that exist even if they have no node: fast,large"),
     Parameter("TransferNetworks",
         doc="networks that transfers of staged files may reach, in addition to public addresses: for example "

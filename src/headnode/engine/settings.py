@@ -9,6 +9,7 @@ import msgspec
 
 from headnode.core.filtering import read_filters
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.node import TOPOLOGY_PARAMETER
 from headnode.core.model.owner_limits import (
     EVERY,
     GROUP_MARK,
@@ -297,6 +298,12 @@ def _check_event_types(known: Parameter, value: str) -> None:
             raise _wrong(known, value, "write types of events such as job.ended,node")
 
 
+def _check_topology(_known: Parameter, value: str) -> None:
+    from headnode.core.model.topology import switch_paths  # few clusters have switches
+
+    switch_paths(value)
+
+
 def _check_secret_file(known: Parameter, value: str) -> None:
     if value and not value.startswith("/"):
         raise _wrong(known, value, "write the absolute path of a file that holds the key")
@@ -331,6 +338,7 @@ _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     WEIGHTS_PARAMETER: _check_weights,
     **dict.fromkeys(SHARE_PARAMETERS, _check_shares),
     USAGE_WEIGHTS_PARAMETER: _check_usage_weights,
+    TOPOLOGY_PARAMETER: _check_topology,
     "SubmissionFilterProgram": _check_filters,
     "ActivationFilterProgram": _check_filters,
     "Administrators": _check_people,

@@ -243,6 +243,7 @@ class _SimulatedCluster:
             disk_held=node.disk_held,
             swap_held=node.swap_held,
             gpus_held=node.gpus_held,
+            switches=node.switches,
         )
 
 

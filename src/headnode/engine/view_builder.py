@@ -8,12 +8,12 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
-from headnode.core.model.node import NodeState
+from headnode.core.model.node import NodeState, switches_above
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
-from headnode.core.scheduling.node_view import NodeView, ReservedTime
+from headnode.core.scheduling.node_view import NodeView, ReservedTime, is_alike
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.request import gpus_counted, held_of, holds_amounts, memory_of
 from headnode.core.scheduling.shadow_reservation import ReleaseCache
@@ -94,13 +94,9 @@ class ViewBuilder:
         self.look_at_jobs(now)  # nodes are drawn with what jobs hold of them
         self._look_at_nodes(now)
         node_table = self._node_table = self._node_table or NodeTable(self._nodes)
+        ground = KnownNodes(self._nodes, node_table)
         return View(
-            now=now,
-            nodes=self._nodes,
-            queue=(),
-            running=(),
-            licences=self._licences(now),
-            ground=KnownNodes(self._nodes, node_table),
+            now=now, nodes=self._nodes, queue=(), running=(), licences=self._licences(now), ground=ground
         )
 
     def _licences(self, now: Instant) -> dict[str, tuple[int, int]]:
@@ -205,7 +201,7 @@ class ViewBuilder:
                     self._closing.add(name)
                 if before != seen:
                     changed[name] = seen
-                if before is None or before.facts != seen.facts or before.closed != seen.closed:
+                if before is None or not is_alike(before, seen):
                     self._node_table, self.freed = None, True
                 elif before.reserved or seen.reserved:
                     self._node_table, self.freed = None, self.freed or not _as_reserved(before, seen)
@@ -280,6 +276,7 @@ def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -
         disk_held=held[1],
         swap_held=held[2],
         gpus_held=held[3],
+        switches=switches_above(name, cluster.parameters),
     )
 
 

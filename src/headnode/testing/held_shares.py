@@ -156,7 +156,7 @@ def _free_node(view: View, name: str, taken: Sequence[tuple[HeldShares, int]]) -
     facts, closed = node.facts, node.closed
     free, memory, disk, swap, gpus = facts.processors, facts.memory, facts.disk, facts.swap, facts.gpus
     if not taken:
-        return FreeNode(facts, free, 0, False, memory, closed, disk, swap, gpus)
+        return FreeNode(facts, free, 0, False, memory, closed, disk, swap, gpus, node.switches)
     owned, jobs = False, set()
     for each, count in taken:
         request = each.request
@@ -172,7 +172,7 @@ def _free_node(view: View, name: str, taken: Sequence[tuple[HeldShares, int]]) -
     broken_unless(not owned or len(jobs) == 1, f"{name!r} is shared with its owner")
     broken_unless(disk >= 0 and swap >= 0, f"disk or swap of node {name!r} is given twice")
     broken_unless(gpus >= 0, f"GPUs of node {name!r} are given twice")
-    return FreeNode(facts, free, len(taken), owned, memory, closed, disk, swap, gpus)
+    return FreeNode(facts, free, len(taken), owned, memory, closed, disk, swap, gpus, node.switches)
 
 
 def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[HeldShares]) -> dict[str, int]:

@@ -174,7 +174,7 @@ def _together(one: Shares, other: Shares) -> Shares:
 
 
 def _idle(node: NodeView) -> NodeView:
-    return NodeView(node.facts, node.facts.processors, closed=node.closed)
+    return NodeView(node.facts, node.facts.processors, closed=node.closed, switches=node.switches)
 
 
 def _forgetful(plan: Plan) -> Plan:

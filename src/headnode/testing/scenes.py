@@ -129,12 +129,18 @@ def node(
     closed: str = "",
     minutes_open: float = INF,
     kept: Sequence[ReservedTime] = (),
+    switches: str = "",
     **facts: Any,
 ) -> NodeView:
-    """Return an idle node; `kept` are the times for which it is reserved."""
+    """Return an idle node; `kept` are the times for which it is reserved, `switches` are those above it."""
     said = NodeFacts(name=name, processors=processors, **facts)
     return NodeView(
-        said, free=processors, closed=closed, open_for=minutes_open * MINUTE, reserved=tuple(kept)
+        said,
+        free=processors,
+        closed=closed,
+        open_for=minutes_open * MINUTE,
+        reserved=tuple(kept),
+        switches=tuple(switches.split()),
     )
 
 
@@ -253,4 +259,5 @@ def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
         disk_held=held[1],
         swap_held=held[2],
         gpus_held=sum(gpus_with(job.request, count) for job, count in mine),
+        switches=each.switches,
     )

@@ -239,6 +239,31 @@ def choosing_alike() -> Iterator[View]:
     )
 
 
+def under_switches() -> Iterator[View]:
+    """Yield jobs that ask for nodes under few leaf switches, among others."""
+    kinds = [
+        asks(2, minutes=2),
+        asks(2, 3, minutes=1),
+        asks(2, minutes=2, unit=UnitType.NODE),
+        asks(2, minutes=3, unit=UnitType.NODE, switches=1),
+        asks(3, 4, minutes=2, switches=1),
+        asks(3, minutes=1, switches=2, required_nodes=("b",)),
+        gang(part(1, 2, apart=True), minutes=1, switches=1),
+    ]
+    nodes = [
+        node("a", 2, switches="left top"),
+        node("b", 2, switches="right top"),
+        node("c", 2, switches="left top"),
+        node("d", 1),
+    ]
+    running = [
+        [],
+        [runs(1, asks(1), ("a", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=2)],
+        [runs(1, kinds[4], ("a", 2), ("c", 1), minutes_left=2, wants=1)],
+    ]
+    return _worlds(nodes, running, kinds)
+
+
 def gangs() -> Iterator[View]:
     """Yield jobs all of whose tasks start at once, on nodes that each asks for, among others."""
     kinds = [
@@ -290,6 +315,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "GPUs": on_graphics,
         "particular nodes": particular,
         "gangs": gangs,
+        "switches": under_switches,
         "tasks with nodes of their own": tasks_with_nodes_of_their_own,
         "other requests": choosing,
         "other numbers of processors": choosing_alike,

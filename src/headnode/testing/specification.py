@@ -211,6 +211,7 @@ class FreeNode(NamedTuple):
     disk: int = 0  # MB that no job holds
     swap: int = 0
     gpus: int = 0  # that no job holds
+    switches: tuple[str, ...] = ()
 
 
 World = tuple[tuple[FreeNode, ...], tuple[tuple[str, int], ...]]
@@ -255,10 +256,19 @@ def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
         and _alone(nodes, shares, request) >= request.node_share
         and {n.casefold() for n in request.required_nodes} <= {name.casefold() for name, _ in shares}
         and (not request.single_node or len(shares) == 1)
+        and _few_switches(request, world, held)
         and _groups(request, held)
         and _room_for_parts(request, nodes, shares)
         and _licensed(request, dict(world[1]), sum(count for _, count in shares))
     )
+
+
+def _few_switches(request: JobRequest, world: World, held: Sequence[FreeNode]) -> bool:
+    """Return whether nodes are under as few leaf switches as asked; where there are none, all are."""
+    if not request.switches or not any(node.switches for node in world[0]):
+        return True
+    leaves = {node.switches[0] if node.switches else node.facts for node in held}
+    return len(leaves) <= request.switches
 
 
 def divided(request: JobRequest, world: World, shares: Shares, parts: Sequence[Shares]) -> bool:

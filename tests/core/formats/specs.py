@@ -226,6 +226,8 @@ NEW_OF_JOBS = {
     "holds": several,
     "end_by": st.none() | moments,
     "reservation": st.just("") | names,
+    "switches": st.just(0) | few,
+    "switches_wait": st.sampled_from((Seconds(300.0), Seconds(60.0), FOREVER)),
     "resource": st.just("") | names,
     "processors_per_gpu": st.just(1) | few,
     "signal": st.sampled_from(("", "USR1@1", "B:USR2@1", "S:TERM@1")),

@@ -45,7 +45,8 @@ JOB_FIELDS: dict[str, Any] = {
     "resource_limits": (ResourceLimit("nofile", 9, 9),), "notify_on_start": True, "signal": "USR1@30",
     "notify_on_completion": True, "email": "ann@example.org", "run_as": "ann", "environment": {"A": "1"},
     "group_edges": (GroupEdge(1, 2),), "properties": {"P": "1"}, "extensions": {"Odd": "1"},
-    "storage_base": "https://h/d/", "transfer_attempts": 3, "credential": "store",
+    "storage_base": "https://h/d/", "transfer_attempts": 3, "credential": "store", "switches": 2,
+    "switches_wait": Seconds(60.0),
 }  # fmt: skip
 TASK_FIELDS: dict[str, Any] = {
     "script": "#!/bin/sh\necho $1\n",

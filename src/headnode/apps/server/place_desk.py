@@ -14,7 +14,6 @@ from headnode.core.batch.dialect import ForeignState
 from headnode.core.batch.resource_waits import ResourceWaits
 from headnode.core.batch.site import SiteJob
 from headnode.core.model.errors import Refused, Unavailable
-from headnode.core.model.job import spec_at
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.resource import HERE, BatchResource, PlaceEstimate, StartBasis
 from headnode.core.model.resource_system import ResourceSystem
@@ -23,7 +22,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, decode_record
 from headnode.core.state.place_choice import PlaceJob, choose_place, expected_by_waits, places_of
-from headnode.core.state.resources import why_not_there
+from headnode.core.state.resources import spec_at, why_not_there
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past
 from headnode.engine.site_prediction import SiteForecast

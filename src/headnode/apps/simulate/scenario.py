@@ -12,6 +12,7 @@ from headnode.core.model.workload import Workload
 
 SIMULATED = (
     "SchedulingDepth",
+    "Topology",
     "SchedulingMode",
     "PreemptionType",
     "TaskImmediatePreemption",

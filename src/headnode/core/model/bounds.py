@@ -278,6 +278,9 @@ STRANGER_LINES = Bound(
 # Nodes
 PROCESSORS = Bound("processors of a node", 16_384, "", "Linux is built for 8,192 at most", least=1)
 SOCKETS = Bound("sockets of a node", 16_384, "", "not above its processors", least=1)
+SWITCHED_NODES = Bound(
+    "nodes and switches in the parameter Topology", 65_536, "", "the text has as many characters"
+)
 MEMORY = Bound("memory, swap and disk of a node", 2**40, "MB", "no machine has as much", least=0)
 GPUS = Bound("GPUs of a node", 1_024, "", "more than any machine has", least=0)
 SPEED = Bound("speed of a processor", 1_000_000, "MHz", "1 THz", least=0)

@@ -10,7 +10,7 @@ from msgspec.structs import fields, replace
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.owner_limits import LimitShare
-from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, Priority, Seconds
 from headnode.core.model.resource import places_in
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 
@@ -230,6 +230,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
     end_by: Instant | None = None  # latest end of the job: it is canceled if it cannot end by then
     reservation: str = ""  # name of the one in which it runs, and nowhere else
+    switches: int = 0  # leaf switches that its nodes are under, at most; 0: any number
+    switches_wait: Seconds = Seconds(300.0)  # for how long it waits for so few; then any number will do
     resource: str = ""  # places where it may run, see `model.resource.places_in`; empty: own nodes
     suspendable: bool = False
     signal: str = ""  # before the run time limit is over, see `model.signals`; empty: none
@@ -313,6 +315,8 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
     resource: str = ""  # it runs there, not here; several: at one of them; in lower case
     limits: tuple[LimitShare, ...] = ()  # of its user and project
+    switches: int = 0  # it waits for at most so many leaf switches; 0: it does not matter
+    switches_until: Instant = NEVER  # when any number will do
 
     def option(self, number: int) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.
@@ -334,22 +338,6 @@ def with_option(spec: JobSpec, option: int) -> JobSpec:
         spec = replace(spec, processors_per_gpu=1)  # as if it had never counted them
     tasks = tuple(map(_task, spec.tasks, other.tasks)) if other.tasks else spec.tasks
     return replace(spec, **_stated(other, "tasks"), tasks=tasks)
-
-
-def option_at(spec: JobSpec, place: str) -> int:
-    """Return the option under which a job runs at a resource (in lower case): its own if that names it."""
-    if place not in places_in(spec.resource):
-        for number, other in enumerate(spec.alternatives, start=1):
-            if other.resource is not None and place in places_in(other.resource):
-                return number
-    return 0
-
-
-def spec_at(spec: JobSpec, place: str) -> JobSpec:
-    """Return the job as it is written for a resource: without what is for other places."""
-    option = option_at(spec, place)
-    kept = () if option else tuple(other for other in spec.alternatives if other.resource is None)
-    return replace(with_option(spec, option), alternatives=kept) if spec.alternatives else spec
 
 
 def places_named(spec: JobSpec) -> tuple[str, ...]:

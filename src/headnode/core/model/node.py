@@ -5,7 +5,7 @@ Source of `Affinity`: HPC Pack cluster parameter AffinityType.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from typing import Literal, get_args
@@ -55,6 +55,20 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def whole_sockets(self) -> int:
         """How many sockets have a processor of their own."""
         return min(self.sockets, self.processors) or 1
+
+
+TOPOLOGY_PARAMETER = "Topology"
+"""The cluster parameter with the switches between nodes, see `model.topology`."""
+
+
+def switches_above(node: str, parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the switches above a node, its leaf switch first, by the parameters of its cluster."""
+    text = parameters.get(TOPOLOGY_PARAMETER)
+    if not text:
+        return ()
+    from headnode.core.model.topology import switch_paths  # few clusters have switches
+
+    return switch_paths(text).get(node.casefold(), ())
 
 
 LATEST_AHEAD = 86400.0  # seconds that the clock of a node may be ahead of the head's

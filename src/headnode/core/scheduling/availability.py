@@ -18,6 +18,7 @@ from typing import NamedTuple
 from headnode.core.model.job import UnitType
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
+from headnode.core.scheduling.candidates import resolved_later, stages
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement, amounts_of
 from headnode.core.scheduling.gaps import GapDemand, GapIndex, Worth
 from headnode.core.scheduling.need_over_time import NeedOverTime, is_plain, worth_of
@@ -34,7 +35,7 @@ from headnode.core.scheduling.release_profile import (
     shapes_of,
     spread,
 )
-from headnode.core.scheduling.request import ResolvedRequest, resolved_later
+from headnode.core.scheduling.request import ResolvedRequest
 from headnode.core.scheduling.shadow_reservation import Release
 
 SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
@@ -145,6 +146,10 @@ class Availability:
         """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
         if need.impossible or any(self._kinds.of[node] < 0 for node in need.required):
             return None  # a closed node is of no kind
+        if need.switches and need.patience < inf:
+            tried = stages(need, self._now, after, until)
+            slots = (self.first_fit(each, duration, begin, end) for each, begin, end in tried)
+            return next(filter(None, slots), None)
         least, best = at_minimum(need), None
         after, until = self._within_own_time(need, Span(duration, after, until))
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
@@ -154,9 +159,8 @@ class Availability:
                 return Slot(after, found)
         for kinds in self._kinds_for(need) if after < until else ():
             for at in self._instants(least, kinds, Span(duration, after, until)):
-                then = least
-                if need.access is not None:
-                    then = resolved_later(least, self._resources.node_table, at - self._now)
+                table = self._resources.node_table
+                then = least if need.access is None else resolved_later(least, table, at - self._now)
                 found = self._placement(then, at, at + duration)
                 if found is not None:
                     best, until = Slot(Instant(at), found), at

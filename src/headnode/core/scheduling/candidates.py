@@ -1,12 +1,13 @@
-"""The candidates of a pass: starts and growth, one at a time, in queue order."""
+"""The candidates of a pass: starts and growth, one at a time, in queue order; and what they need later."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Set
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.request import (
     ResolvedRequest,
@@ -80,9 +81,8 @@ class CandidateQueue:
                 yield self._growths[place].need
                 continue
             request = self._view.queue[place].request
-            yield resolve(request, self._node_table)
-            for other in request.others:
-                yield resolve(other, self._node_table)
+            for asked in (request, *request.others):
+                yield resolve_now(asked, self._node_table, self._view.now)
 
     def refuse(self, is_hopeless: Callable[[JobRequest, ResolvedRequest], bool]) -> list[int]:
         """Leave out the classes of which no job will be granted anything; return their places."""
@@ -138,7 +138,11 @@ def candidate_options(candidate: Candidate, now: Instant, node_table: NodeTable)
         return (candidate,)
     others = enumerate(candidate.request.others, start=1)
     return candidate, *(
-        candidate._replace(need=resolve(other, node_table), end=Instant(now + other.run_time), option=number)
+        candidate._replace(
+            need=resolve_now(other, node_table, now),
+            end=Instant(now + other.run_time),
+            option=number,
+        )
         for number, other in others
     )
 
@@ -148,4 +152,83 @@ def first_candidate(view: View, node_table: NodeTable, place: int) -> Candidate:
     waiting = view.queue[place]
     request = waiting.request
     end = Instant(view.now + request.run_time)
-    return Candidate(waiting.turns[0], True, place, 0, resolve(request, node_table), request, end)
+    need = resolve_now(request, node_table, view.now)
+    return Candidate(waiting.turns[0], True, place, 0, need, request, end)
+
+
+_SAME = 1e-6  # seconds; instants that were added up differ in the last digit
+
+
+def resolved_later(need: ResolvedRequest, node_table: NodeTable, seconds: float) -> ResolvedRequest:
+    """Return the need of a start so long from now: on nodes that then take it, as reservations go.
+
+    Not on those that will close: what begins later is promised none of them.
+    """
+    access = need.access
+    if need.switches:
+        need = later(need, seconds)
+    if access is None:
+        return _lasting(need, node_table)
+    orders = (tuple(n for n in order if node_table.takes(n, access, seconds)) for order in need.anywhere)
+    return _lasting(need._replace(alternatives=tuple(orders)), node_table)
+
+
+def resolved_at_some_time(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
+    """Return the need on all nodes that take it at some time, as reservations go."""
+    access = need.access
+    if need.switches:
+        need = later(need, inf)
+    if access is None:
+        return need
+    orders = (tuple(n for n in order if node_table.ever_takes(n, access)) for order in need.anywhere)
+    return need._replace(alternatives=tuple(orders))
+
+
+def _lasting(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
+    if not node_table.closing:
+        return need
+    stay = node_table.open_for
+    orders = (tuple(node for node in order if stay[node] == inf) for order in need.alternatives)
+    return need._replace(alternatives=tuple(orders))
+
+
+def with_patience(need: ResolvedRequest, request: JobRequest, now: float) -> ResolvedRequest:
+    """Return a need that knows for how long from now it asks for few switches: not at all if that is over."""
+    if not need.switches:
+        return need
+    if request.switches_until <= now:
+        return need._replace(switches=0)
+    return need._replace(patience=request.switches_until - now)
+
+
+def later(need: ResolvedRequest, seconds: float) -> ResolvedRequest:
+    """Return the need of a start so long from now: it may not ask for few switches any more."""
+    over = need.patience < inf and seconds >= need.patience - _SAME
+    return need._replace(switches=0) if over else need
+
+
+def resolve_now(request: JobRequest, node_table: NodeTable, now: float) -> ResolvedRequest:
+    """Work out what a job asks for now."""
+    return with_patience(resolve(request, node_table), request, now)
+
+
+def resolve_at_last(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
+    """Work out what a job asks for after it has waited for few switches as long as it may."""
+    need = resolve(request, node_table)
+    return need._replace(switches=0) if need.switches and request.switches_until < NEVER else need
+
+
+def stages(
+    need: ResolvedRequest, now: Instant, after: Instant, until: float
+) -> Iterator[tuple[ResolvedRequest, Instant, float]]:
+    """Yield what a job asks for while it waits for few switches and after that, each from when until when."""
+    over = Instant(now + need.patience)
+    if after < over:
+        yield need._replace(patience=inf), after, min(over, until)
+    if max(after, over) < until:
+        yield need._replace(switches=0), max(after, over), until
+
+
+def waits_for_switches(request: JobRequest) -> bool:
+    """Return whether a request asks for few switches under any of its options."""
+    return bool(request.switches) or any(other.switches for other in request.others)

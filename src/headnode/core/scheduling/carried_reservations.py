@@ -10,6 +10,7 @@ import msgspec
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.availability import Availability, Slot
+from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.plan import Reservation, Shares
@@ -172,7 +173,8 @@ def _placed(
 ) -> Slot | None:
     """Take what was reserved, on the same nodes or others like them, and return it; None if it is lost."""
     request = reservation.request.option(reservation.option)
-    need, at = resolve(request, node_table), Instant(max(reservation.at, now))
+    at = Instant(max(reservation.at, now))
+    need = resolve_now(request, node_table, at)
     end = at + request.run_time
     named = _numbered(reservation.allocation, node_table)
     if any(number < 0 or node_table.alike_of[number] < 0 for number, _ in named):

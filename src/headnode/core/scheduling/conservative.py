@@ -124,7 +124,7 @@ class ConservativePass:
                 self._reserve(candidate)
             elif self._kept.slots or not self._is_refused(candidate):
                 self._start_or_wait(candidate)
-        wake = min((each.at for each in self._reservations), default=NEVER)
+        wake = min([self._view.next_impatience(), *(each.at for each in self._reservations)])
         held = tuple(self._reservations)
         if not self._kept.slots:
             remember(self._node_table, self._future, held, self._held)
@@ -301,13 +301,14 @@ class ConservativePass:
     def _room_now(self, candidate: Candidate, promised: Placement = ()) -> Placement | None:
         """Return what the candidate can have from now until its end without touching a reservation."""
         now = self._view.now
-        return (
-            None
-            if candidate.end <= now
-            else find_promised_placement(
-                candidate.need, self._future.resources(candidate.need, now, candidate.end), promised
-            )
-        )
+        if candidate.end <= now:
+            return None
+        if candidate.need.near and not promised:  # which of the equal nodes that are free now
+            found = find_placement(candidate.need, self._resources)
+            if found and self._future.has_room(candidate.need.piece(found), now, candidate.end):
+                return found
+        there = self._future.resources(candidate.need, now, candidate.end)
+        return find_promised_placement(candidate.need, there, promised)
 
     def _fits_on_board(self, need: ResolvedRequest) -> bool:
         """Return whether the minimum fits now, reservations or not; counts are asked first."""

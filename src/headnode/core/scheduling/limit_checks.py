@@ -26,11 +26,12 @@ from headnode.core.model.owner_limits import (
     retimed,
 )
 from headnode.core.model.quantities import Seconds
+from headnode.core.scheduling.candidates import resolved_at_some_time
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Reason, Why
-from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
+from headnode.core.scheduling.request import ResolvedRequest
 from headnode.core.scheduling.view import View
 
 MAX_FOUND = 10_000  # needs of which the size on idle nodes is remembered

@@ -76,6 +76,7 @@ def is_plain(need: ResolvedRequest) -> bool:
     Licences aside, and if nodes are reserved for nobody.
     """
     special = need.single or need.share or need.required or need.parts or need.counts_amounts
+    special = special or need.switches
     return not special and need.access is None
 
 

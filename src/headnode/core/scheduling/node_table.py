@@ -5,7 +5,7 @@ Source: CCS, "Resource sorting"; HPC Pack job properties (node groups, memory, c
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headnode.core.model.job import (
     CountsUnits,
@@ -27,6 +27,9 @@ from headnode.core.scheduling.node_view import (
     reserved_objection,
     takes,
 )
+
+if TYPE_CHECKING:
+    from headnode.core.scheduling.switches import SwitchTree
 
 RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
 """The order of a cluster that says nothing else: memory, then processor speed, larger first."""
@@ -172,8 +175,7 @@ class NodeTable:
     With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves jobs
     that are over by then: within `open_for` seconds of the view's now, infinite if it is not drained.
     `reserved` are the reserved times of each node; they do not matter for what is `reopened`.
-    Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
-    on these nodes is remembered with them, in `cache`.
+    Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  `cache`: what others do.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
@@ -186,6 +188,9 @@ class NodeTable:
         self.reserved = [node.reserved for node in nodes.values()]
         self.reserving = any(self.reserved)
         self._edges = sorted(instants_of(self.reserved)) if self.reserving else []
+        self.switch_paths = [node.switches for node in nodes.values()]
+        self.switched = any(self.switch_paths)
+        self._tree: SwitchTree | None = None
         self.changes = self.closing or self.reserving  # with time, though nothing happens
         self._at_any_time = reopened
         self.processors = [node.processors for node in self.facts]
@@ -202,6 +207,14 @@ class NodeTable:
         self._rules: dict[NodeRules, int] = {}
         self._serving: dict[tuple[object, ...], ServingNodes] = {}
         self.cache = PassCache()
+
+    def tree(self) -> "SwitchTree":
+        """Return the switches above the nodes, where they are `switched`."""
+        if self._tree is None:
+            from headnode.core.scheduling.switches import switch_tree  # few clusters have switches
+
+            self._tree = switch_tree(self.switch_paths, self.names)
+        return self._tree
 
     def units_of(self, asks: CountsUnits) -> list[int]:
         """Return how many of the unit in which a job counts there are of each node, if it has all of it."""

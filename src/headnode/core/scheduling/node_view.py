@@ -34,6 +34,13 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     disk_held: int = 0  # MB
     swap_held: int = 0  # MB
     gpus_held: int = 0
+    switches: tuple[str, ...] = ()  # above it: its leaf switch first; empty: none is known
+
+
+def is_alike(one: NodeView, other: NodeView) -> bool:
+    """Return whether both are the same for a `NodeTable`, but for the times at which they close."""
+    same = one.facts == other.facts and one.closed == other.closed
+    return same and one.switches == other.switches
 
 
 class ReservationAccess(NamedTuple):

@@ -2,12 +2,18 @@
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import filterfalse
 from math import inf
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant
-from headnode.core.scheduling.candidates import Candidate, candidate_options
+from headnode.core.scheduling.candidates import (
+    Candidate,
+    candidate_options,
+    resolved_at_some_time,
+    waits_for_switches,
+)
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.limit_checks import are_limited
 from headnode.core.scheduling.node_table import NodeTable
@@ -20,7 +26,7 @@ from headnode.core.scheduling.placement import (
     shares,
 )
 from headnode.core.scheduling.plan import Grow, Reservation, Start
-from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest, resolved_at_some_time
+from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest
 from headnode.core.scheduling.shadow_reservation import (
     BlockedJob,
     Release,
@@ -275,6 +281,8 @@ class PassState:
         head = self.heads.get("") if self.heads else None
         if head is not None and head.promise is not None and len(self.heads) == 1:
             now, policy = self._view.now, self._policy
+            if self._node_table.switched:  # those that wait for few switches will not for ever
+                refused = filterfalse(waits_for_switches, refused)
             ended = PreviousPass(policy, now, self.resources, self._releases(), head, set(refused), kept)
             self._node_table.cache.of(PassMemory).ended = ended
 

@@ -13,7 +13,7 @@ from itertools import chain
 from math import inf
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest, UnitType
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
 from headnode.core.scheduling.node_view import NodeView
@@ -44,17 +44,24 @@ def start_now(
     request: JobRequest,
     nodes: Mapping[str, NodeView],
     licences: Mapping[str, tuple[int, int]] = _NONE,
+    *,
+    now: Instant = Instant(0.0),  # noqa: B008  (a number)
 ) -> Start | None:
     """Return how a job would start now under the first of its options that fits, or None if none does.
 
-    For a gang it says what is for which task.
+    For a gang it says what is for which task.  A job that asks for few switches asks for them until a time,
+    so `now` is the view's where nodes are under switches.
     """
     node_table = NodeTable(nodes)
     resources = FreeResources.now(
         node_table, nodes, {feature: free for feature, (_, free) in licences.items()}
     )
     for option in range(len(request.others) + 1):
-        found = find_placement(resolve(request.option(option), node_table), resources)
+        asked = request.option(option)
+        need = resolve(asked, node_table)
+        if need.switches and asked.switches_until <= now:
+            need = need._replace(switches=0)
+        found = find_placement(need, resources)
         if found is not None:
             return Start(job, shares(found, node_table), None, option, part_shares(found, node_table))
     return None
@@ -84,6 +91,10 @@ def find_placement(need: ResolvedRequest, resources: FreeResources) -> Placement
     room = licence_room(need, resources)
     if need.impossible or room < need.minimum * (need.processors_per_gpu or 1):
         return None
+    if need.switches:
+        from headnode.core.scheduling.placement_on_switches import find_under_switches
+
+        return find_under_switches(need, resources, find_placement, node_offers)
     if need.together:
         return _find_gang_placement(need, resources, room)
     best: list[NodeOffer] = []
@@ -210,6 +221,10 @@ def _choose(
     there = node_offers(need, resources, order)
     if _units(there) < need.minimum:
         return None
+    if need.near:
+        from headnode.core.scheduling.switches import by_switch  # few clusters have switches
+
+        there = by_switch(resources.node_table.tree(), there, need.maximum)
     chosen = _take(need, resources, there)
     if chosen is None or room == inf or _processors(need, resources, chosen) <= room:
         return chosen

@@ -44,10 +44,19 @@ def backfill_placement(state: PassState, candidate: Candidate) -> Placement | No
         return fits
     if state.still_promised(candidate, fits):
         return fits
-    for found in _more_modest(state, candidate.need):
+    for found in _elsewhere(state, candidate.need):
         if state.still_promised(candidate, found):
             return found
     return None
+
+
+def _elsewhere(state: PassState, need: ResolvedRequest) -> Iterator[Placement]:
+    """Yield the same as `_more_modest`; then whatever the switches, for which no job waits unasked."""
+    yield from _more_modest(state, need)
+    if need.near:
+        need = need._replace(near=False)
+        yield from filter(None, (find_placement(need, state.resources),))
+        yield from _more_modest(state, need)
 
 
 def _more_modest(state: PassState, need: ResolvedRequest) -> Iterator[Placement]:
@@ -108,9 +117,9 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
     for request in waits:  # the reasons of a request are those of its first job, of several owners too
         refused.pop(request, None)
     state.end(chain(waits, refused))
-    why = partial(_still, view, node_table, state, rule)
+    reasons = LazyReasons(waits, refused, partial(_still, view, node_table, state, rule))
     return Plan(
-        tuple(state.starts), tuple(state.grows), LazyReasons(waits, refused, why), state.reservations()
+        tuple(state.starts), tuple(state.grows), reasons, state.reservations(), view.next_impatience()
     )
 
 
@@ -323,12 +332,8 @@ def in_order(view: View, keys: Mapping[JobId, SortKey]) -> View:
 def reordering(policy: Policy) -> Callable[[View], View]:
     """Return the function that puts a view with changed jobs into the order of a policy."""
     if not isinstance(policy, OrdersQueue):
-        return _unchanged
+        return lambda view: view
     return lambda view: policy.ordered(without_order(view))
-
-
-def _unchanged(view: View) -> View:
-    return view
 
 
 def without_order(view: View) -> View:

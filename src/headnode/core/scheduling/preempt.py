@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Claim, Plan, Preempt, Reason, Recall, Shares, Start, Why
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.shadow_reservation import release_of
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.core.scheduling.what_if_view import (
@@ -255,7 +255,7 @@ class _PreemptionSearch:
         node_table = base.node_table()
         request = least(request)
         options = [request.option(number) for number in range(len(request.others) + 1)]
-        self._needs = [at_minimum(resolve(option, node_table)) for option in options]
+        self._needs = [at_minimum(resolve_now(option, node_table, base.now)) for option in options]
         self._units = min(option.minimum for option in options)
         self._node_table = node_table
         free = {feature: free for feature, (_, free) in base.licences.items()}

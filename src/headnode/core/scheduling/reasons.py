@@ -11,13 +11,14 @@ import msgspec
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.candidates import resolve_at_last, resolved_at_some_time
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.limit_checks import limit_reasons
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
 from headnode.core.scheduling.node_view import NodeView, typed_span
 from headnode.core.scheduling.placement import at_minimum, find_placement, node_offers
 from headnode.core.scheduling.plan import Plan, Reason, Shares, Why
-from headnode.core.scheduling.request import ResolvedRequest, held_with, resolve, resolved_at_some_time
+from headnode.core.scheduling.request import ResolvedRequest, held_with, resolve
 from headnode.core.scheduling.view import View, counted_licences, with_limits
 
 MAX_NODES_NAMED = 8
@@ -43,7 +44,7 @@ def never_fits(
     node_table = NodeTable(nodes, reopened=True) if reopened is None else reopened
     there = with_limits(licences, request)
     resources = FreeResources.empty(node_table, {name: total for name, (total, _) in there.items()})
-    need = resolve(request, node_table)
+    need = resolve_at_last(request, node_table)
     limits = tuple(limit_reasons(need, resources))
     if not limits and find_placement(need, resources) is not None:
         return ()
@@ -73,6 +74,10 @@ def _shortages(
         from headnode.core.scheduling.explain.part_reasons import parts_short
 
         yield from parts_short(need, request, resources, now=now)
+    if need.switches:
+        from headnode.core.scheduling.explain.switch_reasons import too_many_switches
+
+        yield from too_many_switches(need, resources)
     yield from _too_few_alone(need, resources)
     yield from _licences(need, resources)
     yield from kept

@@ -83,13 +83,16 @@ class ResolvedRequest(NamedTuple):
     limits: tuple[LimitShare, ...] = ()  # those in `fixed`, `each` and `timed` that are no licences
     timed: Mapping[str, TimedRate] = {}  # limits of which it takes its run time limit with each processor
     anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
+    near: bool = False  # of several nodes those under few switches are taken
+    switches: int = 0  # it takes nodes under at most so many leaf switches; 0: under any number
+    patience: float = inf  # for so many seconds from now; then any number will do
 
     @property
     def counted(self) -> bool:
         """Whether it only matters how much there is of equal nodes, not on which of them it is."""
-        return not (self.single or self.share or self.required or self.counts_amounts) and all(
-            self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts
-        )
+        return not (
+            self.single or self.share or self.required or self.counts_amounts or self.switches
+        ) and all(self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts)
 
     @property
     def counts_amounts(self) -> bool:
@@ -195,36 +198,9 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
         limits=request.limits,
         timed=_timed_limits(request),
         anywhere=() if access is None else node_table.anywhere(request),
+        near=node_table.switched and not (request.order_by or request.single_node),
+        switches=request.switches if node_table.switched else 0,
     )
-
-
-def resolved_later(need: ResolvedRequest, node_table: NodeTable, seconds: float) -> ResolvedRequest:
-    """Return the need of a start so long from now: on nodes that then take it, as reservations go.
-
-    Not on those that will close: what begins later is promised none of them.
-    """
-    access = need.access
-    if access is None:
-        return _lasting(need, node_table)
-    orders = (tuple(n for n in order if node_table.takes(n, access, seconds)) for order in need.anywhere)
-    return _lasting(need._replace(alternatives=tuple(orders)), node_table)
-
-
-def resolved_at_some_time(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
-    """Return the need on all nodes that take it at some time, as reservations go."""
-    access = need.access
-    if access is None:
-        return need
-    orders = (tuple(n for n in order if node_table.ever_takes(n, access)) for order in need.anywhere)
-    return need._replace(alternatives=tuple(orders))
-
-
-def _lasting(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
-    if not node_table.closing:
-        return need
-    stay = node_table.open_for
-    orders = (tuple(node for node in order if stay[node] == inf) for order in need.alternatives)
-    return need._replace(alternatives=tuple(orders))
 
 
 def _resolve_part(part: RequestPart, node_table: NodeTable) -> ResolvedPart:
@@ -270,6 +246,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
         alternatives = tuple(order for order in alternatives if mine <= set(order))
     if request.single_node or request.held:
         alternatives = tuple(tuple(sorted(mine.intersection(order))) for order in alternatives)
+    alternatives = _under_own_switches(request, mine, alternatives, node_table)
     size = sum(taken for _, taken in held) if request.limits else 0
     need = resolve(request, node_table)
     return need._replace(
@@ -285,7 +262,19 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
         rules=-1,
         parts=(),
         access=None,
+        near=False,
+        switches=0,
     )
+
+
+def _under_own_switches(
+    request: JobRequest, mine: set[int], alternatives: tuple[NodeOrder, ...], node_table: NodeTable
+) -> tuple[NodeOrder, ...]:
+    if not (request.switches and node_table.switched):
+        return alternatives
+    from headnode.core.scheduling.switches import under_own_switches  # few clusters have switches
+
+    return under_own_switches(node_table.tree(), request.switches, mine, alternatives)
 
 
 def units_in(asks: CountsUnits, part: tuple[int, int], node_table: NodeTable) -> int:

@@ -9,19 +9,12 @@ from typing import NamedTuple
 from headnode.core.model.job import UnitType
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.candidates import Candidate
+from headnode.core.scheduling.candidates import Candidate, resolved_later
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.placement import at_minimum, find_placement
-from headnode.core.scheduling.request import (
-    ResolvedRequest,
-    gpus_counted,
-    held_of,
-    licences_held,
-    memory_of,
-    resolved_later,
-)
+from headnode.core.scheduling.request import ResolvedRequest, gpus_counted, held_of, licences_held, memory_of
 from headnode.core.scheduling.view import RunningJob, View
 
 
@@ -236,7 +229,7 @@ def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> Shadow
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     Where nodes are reserved, as many for each beginning and end of a reservation.
     """
-    if need.access is not None:
+    if need.access is not None or need.switches:
         return _promise_between(need, outlook)
     since, now, ordered, at_last = outlook
     least = at_minimum(resolved_later(need, now.node_table, 0.0))
@@ -324,6 +317,8 @@ def _changes(need: ResolvedRequest, outlook: ReleaseOutlook) -> list[Instant]:
     edges = instants_of(node_table.reserved)
     if access is not None and access.lasts < inf:
         edges |= {edge - access.lasts for edge in edges}
+    if need.switches and need.patience < inf:
+        edges.add(need.patience)
     return sorted({Instant(outlook.since + edge) for edge in edges if edge > 0})
 
 

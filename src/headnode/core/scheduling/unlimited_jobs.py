@@ -1,11 +1,10 @@
 """Jobs without a run time limit, which must leave room for the first blocked job."""
 
 from headnode.core.model.quantities import NEVER, Instant
-from headnode.core.scheduling.candidates import Candidate, candidate_options
+from headnode.core.scheduling.candidates import Candidate, candidate_options, resolved_at_some_time
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
-from headnode.core.scheduling.request import resolved_at_some_time
 from headnode.core.scheduling.shadow_reservation import release_of
 from headnode.core.scheduling.view import View
 

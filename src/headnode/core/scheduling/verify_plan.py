@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.plan import (
     Grow,
@@ -17,7 +18,7 @@ from headnode.core.scheduling.plan import (
     Wait,
     Why,
 )
-from headnode.core.scheduling.request import ResolvedPart, ResolvedRequest, resolve, resolve_growth, units_in
+from headnode.core.scheduling.request import ResolvedPart, ResolvedRequest, resolve_growth, units_in
 from headnode.core.scheduling.task_cover import is_bounded
 from headnode.core.scheduling.view import View
 
@@ -125,7 +126,7 @@ def plan_violation(plan: Plan, view: View) -> str:
     waiting = {turn.job: each.request for each in view.queue for turn in each.turns}
     for start in plan.starts:
         asked = _asked(waiting.pop(start.job, None), start.option)
-        given.append((start.job, start, None if asked is None else resolve(asked, node_table)))
+        given.append((start.job, start, None if asked is None else resolve_now(asked, node_table, view.now)))
     for number, each, need in given:
         if need is None:
             return f"its plan gives something to job {number} twice, or the job waits for nothing"
@@ -222,6 +223,11 @@ def _size(need: ResolvedRequest, parts: Sequence[_Part], resources: FreeResource
         return f"it wants at most {need.maximum}"
     if need.single and len(parts) != 1:
         return "it wants one node"
+    if need.switches:
+        from headnode.core.scheduling.switches import leaves_used  # few clusters have switches
+
+        if leaves_used(resources.node_table.tree(), (number for number, _ in parts)) > need.switches:
+            return f"it wants at most {need.switches} leaf switches"
     if not need.required <= {number for number, _ in parts}:
         return "it needs the nodes that its tasks name"
     alone = [

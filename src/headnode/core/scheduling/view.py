@@ -123,6 +123,14 @@ class View(msgspec.Struct, frozen=True, gc=False):
         """Return the place in this queue of a job, given the place that it has without a policy."""
         return turn if self.positions is None else self.positions.get(turn.job, turn)
 
+    def next_impatience(self) -> Instant:
+        """Return when the next queued job no longer asks for few switches; NEVER where there are none."""
+        if not self.node_table().switched:
+            return NEVER
+        every = (asked for each in self.queue for asked in (each.request, *each.request.others))
+        ends = (asked.switches_until for asked in every if asked.switches)
+        return min((end for end in ends if end > self.now), default=NEVER)
+
     def node_table(self) -> NodeTable:
         """Return the nodes worked out."""
         ground = self.ground

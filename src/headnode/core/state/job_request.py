@@ -119,6 +119,8 @@ def _plain(spec: JobSpec) -> JobRequest:
         processors_per_gpu=spec.processors_per_gpu if spec.unit is UnitType.GPU else 0,
         needs=spec.needs,
         reservation=spec.reservation.lower(),
+        switches=spec.switches,
+        switches_until=NEVER if spec.switches_wait == FOREVER else Instant(0.0),
     )
 
 
@@ -210,6 +212,7 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
         processors_per_gpu=0,
         node_share=0,
         needs=ANY_NODE,
+        switches=0,
         together=True,
         parts=tuple(_part(node, len(numbers)) for node, numbers in suspension.allocation.items()),
     )
@@ -326,6 +329,10 @@ def rounded_span(span: Seconds) -> Seconds:
 def queued_request(record: JobRecord) -> JobRequest:
     """Return the request of a job that has not started: its run time ends by its deadline."""
     request = request_in(record.spec)
+    if request.switches:
+        from headnode.core.state.switch_wait import waiting_for_switches  # few jobs ask for it
+
+        request = waiting_for_switches(record, request)
     if record.last_start is None or record.submitted is None:
         return request
     end = decode_spec(record.spec).end_by

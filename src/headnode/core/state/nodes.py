@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.model.node import NodeState
+from headnode.core.model.node import TOPOLOGY_PARAMETER, NodeState
 from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.user import User
@@ -136,6 +136,10 @@ def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) ->
     must_administer(command.by, "set cluster parameters")
     if command.name in LIMIT_PARAMETERS and command.value is not None:
         read_owner_limits(command.value)  # what is recorded is read again with the journal
+    if command.name == TOPOLOGY_PARAMETER and command.value is not None:
+        from headnode.core.model.topology import switch_paths  # few clusters have switches
+
+        switch_paths(command.value)
     if cluster.parameters.get(command.name) == command.value:
         return []
     by = command.by
@@ -317,6 +321,8 @@ def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
             _count_usage(cluster, cluster.jobs[job])
     if event.name in LIMIT_PARAMETERS:
         cluster.read_limits()
+    if event.name == TOPOLOGY_PARAMETER:
+        cluster.agenda.dirty_node_views.update(cluster.nodes)
     if event.name == TRANSFER_HOLD_PARAMETER:
         for job in cluster.running:
             for name, until in wake_ups(started_run(cluster.jobs[job]), cluster.parameters).items():

@@ -7,10 +7,10 @@ from itertools import islice
 from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import JobSpec, UnitType, option_at, places_named, spec_at
+from headnode.core.model.job import JobSpec, UnitType, places_named, with_option
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.resource import ANY, HERE, BatchResource, InstanceHandOff, check_resource
+from headnode.core.model.resource import ANY, HERE, BatchResource, InstanceHandOff, check_resource, places_in
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
@@ -347,3 +347,19 @@ def ids_there(record: JobRecord) -> list[str]:
 
 
 MAX_IDS = 100
+
+
+def option_at(spec: JobSpec, place: str) -> int:
+    """Return the option under which a job runs at a resource (in lower case): its own if that names it."""
+    if place not in places_in(spec.resource):
+        for number, other in enumerate(spec.alternatives, start=1):
+            if other.resource is not None and place in places_in(other.resource):
+                return number
+    return 0
+
+
+def spec_at(spec: JobSpec, place: str) -> JobSpec:
+    """Return the job as it is written for a resource: without what is for other places."""
+    option = option_at(spec, place)
+    kept = () if option else tuple(other for other in spec.alternatives if other.resource is None)
+    return replace(with_option(spec, option), alternatives=kept) if spec.alternatives else spec

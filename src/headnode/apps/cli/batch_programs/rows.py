@@ -66,6 +66,7 @@ _REASONS = {
     "reserved": "Reservation",
     "never-fits": "PartitionConfig",
     "staging": "BurstBufferStageIn",
+    "switches": "Resources",
 }
 _LIMITS = {  # how the key of a limit begins -> the limit of Slurm that does the same
     "user,jobs": "QOSMaxJobsPerUserLimit",

@@ -115,6 +115,8 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--exclude": ",".join(spec.excluded_nodes),
         "--licenses": ",".join(f"{each.feature}:{each.amount or task.minimum}" for each in spec.licences),
         "--reservation": spec.reservation,
+        "--switches": _switches(spec),
+        "--mincpus": str(spec.minimum_processors_per_node or ""),
         "--dependency": ",".join(filter(None, (_dependencies(spec), "singleton" if spec.singleton else ""))),
         "--comment": spec.description,
         "--mail-user": spec.email,
@@ -129,6 +131,11 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
     yield from slurm_signal(spec, losses)
     yield from _flags({"--exclusive": spec.exclusive, "--hold": bool(spec.holds)})
     yield "--requeue" if task.rerunnable else "--no-requeue"
+
+
+def _switches(spec: JobSpec) -> str:
+    wait = "UNLIMITED" if spec.switches_wait == FOREVER else _slurm_clock(spec.switches_wait)
+    return f"{spec.switches}@{wait}" if spec.switches else ""
 
 
 def _mail(spec: JobSpec, start: str, end: str) -> Iterator[str]:

@@ -369,3 +369,16 @@ def read_export(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.needs["minimum_disk"] = place.megabytes(text)
     place.report(_TRANSLATED, "nodes with at least this disk")
+
+
+def read_switches(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    count, at, wait = text.partition("@")
+    draft.job["switches"] = place.number(count, 1)
+    if at:
+        draft.job["switches_wait"] = slurm_time(place, wait)
+    place.report(_TRANSLATED, "the job waits for so few leaf switches, and no longer than it says")
+
+
+def read_least_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["minimum_processors_per_node"] = place.number(text, 1)
+    place.report(_TRANSLATED, "each node of the job has at least so many processors")

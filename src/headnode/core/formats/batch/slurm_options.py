@@ -66,7 +66,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "mem-bind": ignored(_HINT),
     "mem-per-cpu": r.read_memory_per_processor,
     "mem-per-gpu": r.read_memory_per_gpu,
-    "mincpus": ignored(_CORES),
+    "mincpus": r.read_least_processors,
     "nice": r.read_nice,
     "no-requeue": r.read_requeue,
     "nodelist": r.read_only,
@@ -89,7 +89,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "reservation": r.read_reservation,
     "signal": r.read_signal,
     "sockets-per-node": ignored(_CORES),
-    "switches": ignored("networks are not selected"),
+    "switches": r.read_switches,
     "tasks-per-node": r.read_per_node,
     "test-only": refused("the script only tests", "use: hn job submit --dry-run"),
     "threads-per-core": ignored(_CORES),
@@ -136,6 +136,7 @@ VARIABLES: Final = {
     "SBATCH_PARTITION": "partition",
     "SBATCH_QOS": "qos",
     "SBATCH_RESERVATION": "reservation",
+    "SBATCH_REQ_SWITCH": "switches",
     "SBATCH_TIMELIMIT": "time",
 }
 """Variables of the shell that count more than the script, and the options that they are."""

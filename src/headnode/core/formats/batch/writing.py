@@ -37,7 +37,7 @@ _SAID_BY: Final[Mapping[BatchSystem, tuple[frozenset[str], frozenset[str]]]] = {
     BatchSystem.SLURM: (
         frozenset((
             *("node_groups", "excluded_nodes", "licences", "reservation", "end_by", "description"),
-            *("signal", "singleton"),
+            *("signal", "singleton", "switches", "switches_wait", "minimum_processors_per_node"),
         )),
         _NOTHING,
     ),

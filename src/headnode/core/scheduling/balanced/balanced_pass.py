@@ -19,6 +19,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.balanced.growth import ShareGrowth
 from headnode.core.scheduling.balanced.reclaim import ReclaimRequest, ReclaimState
 from headnode.core.scheduling.balanced.shares import Ease, Lender, Spare, lenders_of
+from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
@@ -114,7 +115,10 @@ class MinimumStarts:
 
         A backfilled job has its placement from the policy: elsewhere it might delay another job.
         """
-        need, reclaim = resolve(asks.option(start.option), self._node_table), self._reclaim
+        need, reclaim = (
+            resolve_now(asks.option(start.option), self._node_table, self._view.now),
+            self._reclaim,
+        )
         spares: Iterable[Spare] = ()
         placement: Placement | None = None if start.ahead_of else find_placement(need, reclaim.resources)
         if placement is None and start.ahead_of is None:

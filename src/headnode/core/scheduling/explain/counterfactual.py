@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
+from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.explain.changes import (
     ChangeAxis,
     ChangeKind,
@@ -27,7 +28,6 @@ from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.view import View
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class WhatIfPlanner:
         self._most = most
         self._rest = without_job(view, subject)
         self._known: dict[Subject, PlannedStart] = {}
-        self._node_table = NodeTable(view.nodes)
+        self._node_table, self._now = NodeTable(view.nodes), view.now
         free = {feature: free for feature, (_, free) in view.licences.items()}
         self._resources = FreeResources.now(self._node_table, view.nodes, free)
 
@@ -52,7 +52,8 @@ class WhatIfPlanner:
         """Return whether the subject fits on what is free now; if not, no policy starts it."""
         options = (subject.request, *subject.request.others)
         return any(
-            find_placement(at_minimum(resolve(one, self._node_table)), self._resources) is not None
+            find_placement(at_minimum(resolve_now(one, self._node_table, self._now)), self._resources)
+            is not None
             for one in options
         )
 
