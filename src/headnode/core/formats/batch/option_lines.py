@@ -115,7 +115,7 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--exclude": ",".join(spec.excluded_nodes),
         "--licenses": ",".join(f"{each.feature}:{each.amount or task.minimum}" for each in spec.licences),
         "--reservation": spec.reservation,
-        "--switches": _switches(spec),
+        "--switches": _switches(spec, losses),
         "--mincpus": str(spec.minimum_processors_per_node or ""),
         "--dependency": ",".join(filter(None, (_dependencies(spec), "singleton" if spec.singleton else ""))),
         "--comment": spec.description,
@@ -133,7 +133,12 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
     yield "--requeue" if task.rerunnable else "--no-requeue"
 
 
-def _switches(spec: JobSpec) -> str:
+_PLAIN = JobSpec()
+
+
+def _switches(spec: JobSpec, losses: LossReport) -> str:
+    if spec.switches_wait != _PLAIN.switches_wait and not spec.switches:
+        losses.add(Fidelity.NOT_SUPPORTED, "job", "switches_wait: without switches it cannot be written")
     wait = "UNLIMITED" if spec.switches_wait == FOREVER else _slurm_clock(spec.switches_wait)
     return f"{spec.switches}@{wait}" if spec.switches else ""
 
