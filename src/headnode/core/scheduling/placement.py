@@ -221,11 +221,13 @@ def _choose(
     there = node_offers(need, resources, order)
     if _units(there) < need.minimum:
         return None
+    chosen: list[NodeOffer] | None = None
     if need.near:
         from headnode.core.scheduling.switches import by_switch  # few clusters have switches
 
-        there = by_switch(resources.node_table.tree(), there, need.maximum)
-    chosen = _take(need, resources, there)
+        chosen = _take(need, resources, by_switch(resources.node_table.tree(), there, need.maximum))
+    if chosen is None:  # a search with a bound may depend on the order
+        chosen = _take(need, resources, there)
     if chosen is None or room == inf or _processors(need, resources, chosen) <= room:
         return chosen
     return _within(need, resources, there, room)
