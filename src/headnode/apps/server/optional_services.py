@@ -208,7 +208,10 @@ _OF_JOBS: Final = frozenset(
 
 
 class OptionalServices:
-    """All optional services of a head; none is made before `look` or the first events."""
+    """All optional services of a head; none is made before `look` or the first events.
+
+    They get events in the order of `named`.
+    """
 
     def __init__(
         self,
@@ -248,7 +251,6 @@ class OptionalServices:
             "old output": self.output, "old records": self.records, "standby heads": self.standbys,
             "abandoned allocations": self.allocations, "recurring jobs": self.recurring,
         }  # fmt: skip
-        """In the order in which they get events."""
         self.all = tuple(self.named.values())
         self._of_jobs = (self.bank, self.event_logs, self.delegations)
 

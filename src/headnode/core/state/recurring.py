@@ -128,7 +128,7 @@ def check_recurring(cluster: ClusterState, owner: User, asked: RecurringJob, now
     _check_description(spec)
     spec = submitted_spec(cluster, owner, spec)
     checked(spec)
-    submission(cluster, SubmitJob(by=owner, job=JobId(cluster.next_job)), spec, now)
+    submission(cluster, SubmitJob(by=owner, job=JobId(cluster.next_job)), spec, owner.name, now)
 
 
 def _check_name(name: str) -> None:
