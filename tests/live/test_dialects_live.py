@@ -77,7 +77,7 @@ MEETING = """
 #!/bin/sh
 # Comes to the meeting in directory $1 as $2; leaves when $3 have come, or fails after a while.
 echo "$2 came" >> "$1/log"
-: > "$1/$2.$HN_INSTANCE.$$"
+: > "$1/$2.$$"
 i=0
 while [ "$(ls "$1" | grep -c '\\.')" -lt "$3" ]; do
   i=$((i + 1)); [ $i -lt 400 ] || exit 3

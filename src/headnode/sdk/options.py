@@ -158,6 +158,8 @@ class JobOptions(TypedDict, total=False):
     end_by: (
         str | float | datetime | timedelta
     )  # latest end of the job: it is canceled if it cannot end by then
+    switches: int  # leaf switches above its nodes, at most; 0: any number
+    switches_wait: str | timedelta  # how long the job waits for few switches; default: 5m
     reservation: str  # run only in this reservation of nodes
     signal: str  # signal before the run time limit is over, and how many seconds before it
     suspendable: bool  # the job may be suspended and resumed
@@ -174,8 +176,6 @@ class JobOptions(TypedDict, total=False):
     notify_on_completion: bool  # send a notice when the job has ended
     email: str  # e-mail address for notices
     run_as: str  # user of the job; only administrators may name another user
-    switches: int  # leaf switches above its nodes, at most; 0: any number
-    switches_wait: str | timedelta  # how long the job waits for few switches; default: 5m
     resource: str  # where the job runs: resources with their own schedulers, here, or any
     credential: str  # name of the owner's credential for storage
     group_order: str | Sequence[str]  # order of task groups

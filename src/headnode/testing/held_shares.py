@@ -86,7 +86,7 @@ def demands(view: View) -> list[ResourceDemand]:
     for job in view.running:
         more = min(job.wants, job.request.maximum - sum(_units_held(view, job)))
         if more > 0 and not job.request.together:
-            found.append(ResourceDemand(job.turn, False, _growth(job, more), job.end))
+            found.append(ResourceDemand(job.turn, False, _growth(view, job, more), job.end))
     return sorted(found, key=lambda demand: demand[:2])
 
 
@@ -96,13 +96,18 @@ def _units_held(view: View, job: RunningJob) -> Iterator[int]:
         yield min(count // each, view.nodes[name].facts.gpus) if each else count
 
 
-def _growth(job: RunningJob, more: int) -> JobRequest:
+def _growth(view: View, job: RunningJob, more: int) -> JobRequest:
     """Return what a running job asks for that would have so much more.
 
-    A job on one node stays there, and one that holds something of its nodes stays on those.
+    A job on one node stays there, and one that holds something of its nodes stays on those.  One that is
+    under as few leaf switches as it asked for stays under those.
     """
     at_home = tuple(name for name, _ in job.allocation)
     stays = job.request.single_node or job.request.held
+    wanted = at_home if stays else job.request.requested_nodes
+    near = _under_own_switches(view, job)
+    if near:
+        wanted = tuple(name for name in near if not wanted or name in wanted)
     return msgspec.structs.replace(
         job.request,
         minimum=1,
@@ -111,11 +116,21 @@ def _growth(job: RunningJob, more: int) -> JobRequest:
         node_share=0,
         start_at_maximum=False,
         parts=(),
-        requested_nodes=at_home if stays else job.request.requested_nodes,
+        requested_nodes=wanted,
+        switches=0,
         held=NOTHING_HELD,
         licences=tuple(demand for demand in job.request.licences if demand.amount is None),
         limits=tuple(share for share in job.request.limits if share.amount is None),
     )
+
+
+def _under_own_switches(view: View, job: RunningJob) -> tuple[str, ...]:
+    """Return the nodes under the leaf switches of a job that has no more than it asked for; else nothing."""
+    if not job.request.switches or not any(node.switches for node in view.nodes.values()):
+        return ()
+    leaf = {name: node.switches[:1] or (name, "") for name, node in view.nodes.items()}
+    own = {leaf[name] for name, _ in job.allocation}
+    return tuple(name for name in view.nodes if leaf[name] in own) if len(own) <= job.request.switches else ()
 
 
 def held_by_running(view: View) -> list[HeldShares]:

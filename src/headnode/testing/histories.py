@@ -249,8 +249,9 @@ def _list(name: str, items: Iterable[str]) -> str:
 
 def _node(node: NodeView) -> str:
     facts = _others(node.facts, {"name": node.facts.name, "processors": node.facts.processors})
-    closed = {"closed": node.closed} if node.closed else {}
-    return f"node({node.facts.name!r}, {node.facts.processors}{_keywords({**closed, **facts})})"
+    more = {"closed": node.closed} if node.closed else {}
+    more |= {"switches": " ".join(node.switches)} if node.switches else {}
+    return f"node({node.facts.name!r}, {node.facts.processors}{_keywords({**more, **facts})})"
 
 
 def _running(job: RunningJob, now: Instant) -> str:

@@ -19,8 +19,9 @@ def job_in(found: Any) -> JobSpec:
     """The job that JSON says, in which no limit is null."""
     for part in (found, *found.get("tasks", ()), *found.get("alternatives", ())):
         for each in (part, *part.get("tasks", ())):
-            if "run_time" in each and each["run_time"] is None:
-                each["run_time"] = FOREVER
+            for limit in ("run_time", "switches_wait"):
+                if limit in each and each[limit] is None:
+                    each[limit] = FOREVER
     return msgspec.convert(found, JobSpec)
 
 
