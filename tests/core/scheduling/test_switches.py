@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest, RequestPart, UnitType
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.plan import Why
@@ -46,6 +46,18 @@ def test_the_smallest_switch_that_holds_a_job_is_taken() -> None:
 
 def test_a_job_for_several_leaf_switches_stays_under_one_switch_above_them() -> None:
     assert sorted(nodes_for(4, "a0", "a1")) == ["a2", "a3", "b0", "b1"]
+
+
+def test_a_job_with_tasks_on_nodes_of_their_own_counts_nodes_and_not_what_they_have_free() -> None:
+    nodes = [
+        node("a", 1, switches="left top"),
+        node("b", 4, switches="right top"),
+        node("c", 1, switches="middle top"),
+        node("d", 2, switches="middle top"),
+    ]
+    for together in (False, True):
+        request = asks(2, minutes=1, parts=(RequestPart(((1, 2),), apart=True),), together=together)
+        assert {name for name, _ in place(request, scene(nodes).nodes) or ()} == {"c", "d"}, together
 
 
 def test_the_order_that_a_job_asks_for_counts_more_than_switches() -> None:

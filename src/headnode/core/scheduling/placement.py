@@ -134,7 +134,10 @@ def _find_gang_placement(
 
     for order in need.alternatives:
         there = node_offers(need, resources, order)
-        for some in [[offer] for offer in there] if need.single else [there]:
+        choices = [[offer] for offer in there] if need.single else [there]
+        if need.near:
+            choices.insert(0, _few_switches(need, resources, there)[0])
+        for some in choices:
             found = place_gang(need, resources, some, room)
             if found is not None:
                 return found
@@ -223,14 +226,36 @@ def _choose(
         return None
     chosen: list[NodeOffer] | None = None
     if need.near:
-        from headnode.core.scheduling.switches import by_switch  # few clusters have switches
-
-        chosen = _take(need, resources, by_switch(resources.node_table.tree(), there, need.maximum))
+        chosen = _take_near(need, resources, there)
     if chosen is None:  # a search with a bound may depend on the order
         chosen = _take(need, resources, there)
     if chosen is None or room == inf or _processors(need, resources, chosen) <= room:
         return chosen
     return _within(need, resources, there, room)
+
+
+def _take_near(
+    need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer]
+) -> list[NodeOffer] | None:
+    """Take nodes under few leaf switches first; tasks that need nodes are tried under these alone, too."""
+    first, others = _few_switches(need, resources, there)
+    chosen = _take(need, resources, first + others)
+    if need.parts and others:
+        few = _take(need, resources, first)
+        if few is not None and (chosen is None or _units(few) >= _units(chosen)):
+            return few
+    return chosen
+
+
+def _few_switches(
+    need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer]
+) -> tuple[list[NodeOffer], list[NodeOffer]]:
+    """Return the offers under the fewest leaf switches that have enough for the need, and the others."""
+    from headnode.core.scheduling.switches import by_switch  # few clusters have switches
+
+    alone = len(need.parts) == 1 and need.parts[0].apart  # then a node has one lump at most
+    each = need.parts[0].lumps[0][0] if alone else need.maximum
+    return by_switch(resources.node_table.tree(), there, need.maximum, each)
 
 
 def _within(

@@ -54,16 +54,18 @@ def leaves_used(tree: SwitchTree, nodes: Iterable[int]) -> int:
     return len({tree.leaf_of[node] for node in nodes})
 
 
-def by_switch(tree: SwitchTree, offers: Offers, most: int) -> Offers:
-    """Return offers in another order: first those of the fewest leaf switches that have so many units."""
-    units = units_by_leaf(tree, offers)
+def by_switch(tree: SwitchTree, offers: Offers, most: int, each: int) -> tuple[Offers, Offers]:
+    """Return the offers of the fewest leaf switches that have so many units, and all others.
+
+    each:  units of a node that count, at most
+    """
+    units = units_by_leaf(tree, [(node, min(count, each)) for node, count in offers])
     if len(units) < 2:
-        return offers
+        return offers, []
     wanted = min(most, sum(units.values()))
     chosen = fewest_leaves(tree, units, wanted)
-    if len(chosen) == len(units):
-        return offers
-    return sorted(offers, key=lambda offer: tree.leaf_of[offer[0]] not in chosen)
+    first = [offer for offer in offers if tree.leaf_of[offer[0]] in chosen]
+    return first, [offer for offer in offers if tree.leaf_of[offer[0]] not in chosen]
 
 
 def units_by_leaf(tree: SwitchTree, offers: Offers) -> dict[int, int]:

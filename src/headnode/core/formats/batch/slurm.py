@@ -39,6 +39,15 @@ def slurm_time(place: OptionPlace, text: str) -> Seconds:
 
     Raises:  BadRequest ``value``.
     """
+    seconds = slurm_seconds(place, text)
+    return seconds if seconds == FOREVER else Seconds(float(-(-int(seconds) // 60) * 60))
+
+
+def slurm_seconds(place: OptionPlace, text: str) -> Seconds:
+    """Return a time.
+
+    Raises:  BadRequest ``value``.
+    """
     if text.upper() in ("UNLIMITED", "INFINITE", "0", "-1"):
         return FOREVER
     days, dash, clock = text.rpartition("-")
@@ -53,7 +62,7 @@ def slurm_time(place: OptionPlace, text: str) -> Seconds:
     else:
         hours, minutes, seconds = ((0, numbers[0], 0), (0, *numbers), numbers)[len(numbers) - 1]
     whole = ((int(days[:6] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-    return FOREVER if whole == 0 else Seconds(float(-(-whole // 60) * 60))
+    return FOREVER if whole == 0 else Seconds(float(whole))
 
 
 def read_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
@@ -375,7 +384,7 @@ def read_switches(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     count, at, wait = text.partition("@")
     draft.job["switches"] = place.number(count, 1)
     if at:
-        draft.job["switches_wait"] = slurm_time(place, wait)
+        draft.job["switches_wait"] = slurm_seconds(place, wait)
     place.report(_TRANSLATED, "the job waits for so few leaf switches, and no longer than it says")
 
 
