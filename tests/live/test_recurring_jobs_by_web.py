@@ -54,4 +54,4 @@ def test_the_sdk_has_methods_for_recurring_jobs(gateway: RealGateway) -> None:
         assert [one.name for one in verbs.recurring_jobs().recurring_jobs] == ["sdk"]
         with pytest.raises(BadRequest, match="more often"):
             verbs.modify_recurring_job("sdk", schedule="@every 1s")
-        assert verbs.delete_recurring_job("sdk").deleted == made.number
+        assert verbs.remove_recurring_job("sdk").removed == made.number

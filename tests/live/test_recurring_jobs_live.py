@@ -99,7 +99,7 @@ def test_a_job_that_is_refused_says_why_and_the_next_time_is_tried(head: RealHea
     head.until(lambda: shown(head, "tried")["last"][0]["job"])
 
 
-def test_it_is_changed_run_at_once_and_deleted(head: RealHead) -> None:
+def test_it_is_changed_run_at_once_and_removed(head: RealHead) -> None:
     recurring = created(head, "true", "0 4 * * *", zone="Europe/Berlin")
     assert (recurring["name"], recurring["state"], len(recurring["next"])) == ("true", "Active", 5)
     changed = head.ask(
@@ -112,7 +112,7 @@ def test_it_is_changed_run_at_once_and_deleted(head: RealHead) -> None:
         "time": 0, "at": 0, "job": job, "state": "Finished", "reason": "", "by": "",
     }  # fmt: skip
     assert [one["name"] for one in head.ask("recurring_jobs")["recurring_jobs"]] == ["nightly"]
-    assert head.ask("delete_recurring_job", recurring="nightly") == {"deleted": 1, "unfinished": []}
+    assert head.ask("remove_recurring_job", recurring="nightly") == {"removed": 1, "unfinished": []}
     with pytest.raises(NotFound):
         shown(head, "nightly")
 

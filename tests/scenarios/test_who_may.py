@@ -53,7 +53,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     "set_parameters": {"values": {"SchedulingDepth": "7"}},
 }
 """What a verb is asked with, beside the job that it is about."""
-RECURRING = tuple(f"{does}_recurring_job" for does in ("modify", "suspend", "resume", "delete", "run"))
+RECURRING = tuple(f"{does}_recurring_job" for does in ("modify", "suspend", "resume", "remove", "run"))
 GROUPS = ("submit_group", "cancel_group", "finish_group")
 
 

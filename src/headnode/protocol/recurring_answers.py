@@ -132,10 +132,10 @@ class RecurringJobRunAnswer(VerbAnswer, frozen=True):
     job: int
 
 
-class DeletedRecurringJob(VerbAnswer, frozen=True):
-    """delete_recurring_job."""
+class RecurringJobRemoval(VerbAnswer, frozen=True):
+    """remove_recurring_job."""
 
-    deleted: int
+    removed: int
     unfinished: list[int]  # its jobs that have not ended; they go on
 
 

@@ -341,7 +341,7 @@ _RECURRING_JOBS: Final = (
         q.ChangedRecurringJob,
         "Change a recurring job",
     ),
-    delete(_RECURRING, "delete_recurring_job", q.RecurringNameRequest, q.DeletedRecurringJob, "Delete one"),
+    delete(_RECURRING, "remove_recurring_job", q.RecurringNameRequest, q.RecurringJobRemoval, "Remove one"),
     post(
         f"{_RECURRING}/suspend",
         "suspend_recurring_job",

@@ -119,6 +119,8 @@ def test_other_switches_count_from_the_next_start_on_and_only_administrators_set
         ("SwitchName=a Switches=b;SwitchName=b Switches=a", "above itself"),
         ("SwitchName=a Nodes=n[1-99999999]", "too long"),
         ("SwitchName=a Nodes=n[1-999]m[1-999]", "more than 65,536 names"),
+        (f"SwitchName=a Nodes=n[{','.join(['1-60000'] * 2000)}]", "more than 65,536 names"),
+        (f"SwitchName=a Nodes={','.join(['n[1-60000]'] * 2000)}", "more than 65,536 names"),
         ("SwitchName=a Nodes=n[1", "do not match"),
         ("SwitchName=a Nodes=n1 Speed=9", "'Speed=9' is not expected here"),
     ],
@@ -133,7 +135,10 @@ def test_a_text_that_is_no_tree_of_switches_is_refused_with_its_place(text: str,
 
 @pytest.mark.parametrize(
     ("option", "switches", "wait"),
-    [("--switches=2", 2, 300.0), ("--switches=1@10", 1, 600.0), ("--switches 1@UNLIMITED", 1, FOREVER)],
+    [
+        *(("--switches=2", 2, 300.0), ("--switches=1@10", 1, 600.0), ("--switches=1@0:02", 1, 2.0)),
+        ("--switches 1@UNLIMITED", 1, FOREVER),
+    ],
 )
 def test_a_script_of_slurm_says_for_how_many_switches_it_waits_and_how_long(
     option: str, switches: int, wait: float

@@ -51,7 +51,7 @@ def owner_of_recurring(context: ServerContext, recurring: RecurringJob) -> User:
             code="no-such-user",
             what=f"the user id of {recurring.owner!r} is {known.uid} now; "
             f"the recurring job belongs to {recurring.uid}",
-            fix="delete the recurring job, and create it again",
+            fix="remove it and create it again: hn recurring remove, hn recurring new",
         )
     return context.roles.of(known)
 

@@ -6,7 +6,8 @@ Source:  Slurm, topology.conf(5): SwitchName, Nodes, Switches; LinkSpeed has no 
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
+from math import prod
 from types import MappingProxyType
 
 from headnode.core.model.bounds import SWITCHED_NODES
@@ -96,19 +97,20 @@ def names_in(text: str, entry: str = "") -> Iterator[str]:
     >>> list(names_in("n[08-10],r[1-2]b[1-2]"))
     ['n08', 'n09', 'n10', 'r1b1', 'r1b2', 'r2b1', 'r2b2']
     """
+    count = 0
     for item in filter(None, _COMMA.split(text)):
         pieces = _PIECE.split(item)
         if any(mark in fixed for fixed in pieces[::2] for mark in "[]"):
             raise _wrong(entry or item, f"the brackets of {item[:_SHOWN]!r} do not match")
         lists = [
-            [piece] if place % 2 == 0 else list(_numbers(piece, entry or item))
+            [piece]
+            if place % 2 == 0
+            else list(islice(_numbers(piece, entry or item), SWITCHED_NODES.most + 1))
             for place, piece in enumerate(pieces)
         ]
-        size = 1
-        for names in lists:
-            size *= len(names)
-        if size > SWITCHED_NODES.most:
-            raise _wrong(entry or item, f"{item[:_SHOWN]!r} has more than {SWITCHED_NODES.most:,} names")
+        count += prod(map(len, lists))
+        if count > SWITCHED_NODES.most:  # a name that is written again counts, too: it takes as long
+            raise _wrong(entry or item, f"{item[:_SHOWN]!r} makes more than {SWITCHED_NODES.most:,} names")
         yield from map("".join, product(*lists))
 
 

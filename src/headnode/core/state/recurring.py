@@ -1,4 +1,4 @@
-"""Recurring jobs: created, changed and deleted, and made into ordinary jobs when their times have come.
+"""Recurring jobs: created, changed and removed, and made into ordinary jobs when their times have come.
 
 Which time is due and what becomes of it is decided in one command, so the job and the note that its time is
 decided are in the journal together or not at all.  See decision 0070.
@@ -96,7 +96,7 @@ def check_room(cluster: ClusterState, owner: str, more: int, size: int) -> None:
         raise WrongState(
             code="recurring-limit",
             what=f"{owner!r} has {len(own)} recurring jobs, and {more} more are above the limit of {most}",
-            fix=f"delete some, or ask an administrator to raise it: hn cluster params {MOST_OF_USER}",
+            fix=f"remove some, or ask an administrator to raise it: hn cluster params {MOST_OF_USER}",
         )
     table = cluster.recurring.tables.get(owner)
     there = sum(len(each.recurring.spec) for each in own) + (4 * len(table.text) if table is not None else 0)
@@ -105,7 +105,7 @@ def check_room(cluster: ClusterState, owner: str, more: int, size: int) -> None:
             code="descriptions",
             what=f"the recurring jobs of {owner!r} have {there:,} bytes of descriptions, "
             f"and {size:,} more are above the limit of {RECURRING_DESCRIPTIONS}",
-            fix="delete some, or keep scripts in files and name these",
+            fix="remove some, or keep scripts in files and name these",
         )
 
 
@@ -239,12 +239,12 @@ def may_rewrite_recurring(by: User, before: RecurringJob) -> None:
         raise NotAllowed(
             code="not-owner",
             what=f"an operator may not change what recurring job {before.number} of {before.owner!r} does",
-            fix="ask its owner or an administrator; an operator may suspend, resume or delete it",
+            fix="ask its owner or an administrator; an operator may suspend, resume or remove it",
         )
 
 
 def refuse_entry(recurring: RecurringJob) -> None:
-    """Refuse to change or delete an entry of a table in another way than by the table.
+    """Refuse to change or remove an entry of a table in another way than by the table.
 
     Raises:  WrongState ``recurring-table``.
     """
@@ -257,7 +257,7 @@ def refuse_entry(recurring: RecurringJob) -> None:
 
 
 def remove(cluster: ClusterState, command: RemoveRecurring, now: Instant) -> list[Event]:
-    """Delete a recurring job.
+    """Remove a recurring job.
 
     Raises:  NotFound ``no-such-recurring-job``; NotAllowed ``not-owner``; WrongState ``recurring-table``.
     """

@@ -82,7 +82,7 @@ class RecurringEvent(StateEvent, frozen=True, gc=False):
 
 
 class RecurringJobRemoved(RecurringEvent, frozen=True, gc=False, tag="RecurringJobRemoved"):
-    """The recurring job is deleted; the jobs that it made stay."""
+    """The recurring job is removed; the jobs that it made stay."""
 
     by: str = ""
 
@@ -132,7 +132,7 @@ class ChangeRecurring(Command, frozen=True):
 
 
 class RemoveRecurring(Command, frozen=True):
-    """Delete a recurring job; jobs that it has made stay."""
+    """Remove a recurring job; jobs that it has made stay."""
 
     by: User
     number: int

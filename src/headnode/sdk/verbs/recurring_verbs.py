@@ -8,10 +8,10 @@ from typing import Any, Literal
 from headnode.protocol.recurring_answers import (
     ChangedRecurringJob,
     CreateRecurringRequest,
-    DeletedRecurringJob,
     ListRecurringRequest,
     ModifyRecurringRequest,
     RecurringJobAnswer,
+    RecurringJobRemoval,
     RecurringJobRunAnswer,
     RecurringJobsAnswer,
     RecurringNameRequest,
@@ -141,8 +141,8 @@ class RecurringVerbs:
         """
 
     @verb_of(RecurringNameRequest)
-    def delete_recurring_job(self, recurring: str) -> DeletedRecurringJob:
-        """Delete a recurring job; the jobs that it has made stay.
+    def remove_recurring_job(self, recurring: str) -> RecurringJobRemoval:
+        """Remove a recurring job; the jobs that it has made stay.
 
         For its owner, operators, administrators.
 

@@ -50,7 +50,7 @@ _FIELDS = tuple(
 )  # fmt: skip
 _NAMES = {
     "start": "start", "end": "end", "format": "format", "topcount": "topcount", "account": "accounts",
-    "accounts": "accounts", "user": "users", "users": "users", "tree": "tree", "group": "group",
+    "accounts": "accounts", "user": "users", "users": "users", "group": "group",
 }  # fmt: skip
 
 
@@ -146,24 +146,25 @@ def _report(words: "Sequence[str]") -> _Report:
 
 
 def _conditions(words: "Sequence[str]") -> "dict[str, str]":
-    """Return what the words behind the report say: ``start=2026-11-01``, ``users=ada,bob``."""
+    """Return the conditions behind the report: ``start=2026-11-01``, ``users=ada,bob``."""
     found: dict[str, str] = {}
     for word in words:
         name, _, value = word.partition("=")
         known = _NAMES.get(name.lower())
-        if known is None or (not value and known not in ("tree", "group")):
+        if known is None or (not value and known != "group"):
             raise ProgramRefusal(f" Unknown condition: {word[:60]}", prefix="bare")
         found[known] = value
     return found
 
 
 def _period(conditions: "Mapping[str, str]") -> tuple[float, float]:
-    """Return the period in seconds since 1970: yesterday, unless the conditions say another."""
+    """Return the period in seconds since 1970: by default yesterday, or from the start until now."""
     now = time.time()
     today = moment("today", now)
     begin = moment(conditions["start"], now) if "start" in conditions else moment("today", today - _DAY / 2)
-    end = moment(conditions["end"], now) if "end" in conditions else today
-    return begin, end if "end" in conditions or begin < today else now
+    if "end" in conditions:
+        return begin, moment(conditions["end"], now)
+    return begin, today if begin < today else now
 
 
 def _top_count(conditions: "Mapping[str, str]") -> int:

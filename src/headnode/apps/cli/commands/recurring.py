@@ -89,8 +89,8 @@ def resume(args: Arguments, client: Client, out: Output) -> int:
 
 
 def remove(args: Arguments, client: Client, out: Output) -> int:
-    """Delete recurring jobs."""
-    return _each(args, client, out, "delete_recurring_job", "has been deleted")
+    """Remove recurring jobs."""
+    return _each(args, client, out, "remove_recurring_job", "has been removed")
 
 
 def _each(args: Arguments, client: Client, out: Output, verb: str, done: str) -> int:
@@ -230,7 +230,7 @@ COMMANDS = (
     CliCommand(
         "remove",
         "NAME...",
-        "Delete recurring jobs; the jobs that they have made stay",
+        "Remove recurring jobs; the jobs that they have made stay",
         remove,
         example="hn recurring remove nightly",
     ),

@@ -205,15 +205,15 @@ async def _suspended(
 
 
 @verb(OVERSEES)
-async def delete_recurring_job(
+async def remove_recurring_job(
     context: ServerContext, by: User, request: w.RecurringNameRequest
-) -> w.DeletedRecurringJob:
-    """Delete a recurring job; the jobs that it has made stay."""
+) -> w.RecurringJobRemoval:
+    """Remove a recurring job; the jobs that it has made stay."""
     record = _named(context, by, request.recurring)
     number = record.recurring.number
     left: list[int] = [*unfinished_jobs(context.cluster, record)]
     await context.ask(c.RemoveRecurring(by=by, number=number))
-    return w.DeletedRecurringJob(number, left)
+    return w.RecurringJobRemoval(number, left)
 
 
 @verb(OVERSEES)
