@@ -1,9 +1,10 @@
 """Compare the processor time of two revisions: `make bench-compare REV=...`.
 
 Each workload is a few lines of shell that use `hn` only, so it runs unchanged on any revision.  This checkout
-and REV take turns on this machine.  The best of five rounds counts, of fifteen if this checkout is slow.
-Processor time is that of the shell and of all its descendants, daemons included.  REV uses the installed
-libraries of this checkout.  Exit status 1 if a workload takes 1.15 times the processor time of REV or more.
+and REV take turns on this machine, and the one that begins changes from round to round.  The best of five
+rounds counts, of fifteen if this checkout is slow.  Processor time is that of the shell and of all its
+descendants, daemons included.  REV uses the installed libraries of this checkout.  Exit status 1 if one
+workload takes 1.15 times the processor time of REV or more, in the best rounds and in the median of all.
 """
 
 import argparse
@@ -13,9 +14,11 @@ import json
 import os
 import random
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -130,9 +133,30 @@ def measured(script: str, folder: Path, environment: dict[str, str], writer: int
     return done.returncode
 
 
-def compare(revision: str, rounds: int, most: float, chosen: list[str]) -> dict[str, tuple[float, float]]:
-    """Return the best processor seconds of each workload: of the revision, and of this checkout."""
-    best: dict[str, tuple[float, float]] = {}
+@dataclass
+class Rounds:
+    """The processor seconds of one workload: of the revision, and of this checkout, round by round."""
+
+    before: list[float] = field(default_factory=list)
+    here: list[float] = field(default_factory=list)
+
+    def of_bests(self) -> float:
+        """Return the best time of this checkout as a multiple of that of the revision."""
+        return min(self.here) / min(self.before)
+
+    def slower_by(self) -> float:
+        """Return the multiple that both the best rounds and the median of all rounds reach.
+
+        One side alone may meet the fastest moment of a shared machine, and its best is then of no use.  The
+        two runs of a round are neighbours.
+        """
+        pairs = (here / before for before, here in zip(self.before, self.here, strict=True))
+        return min(self.of_bests(), statistics.median(pairs))
+
+
+def compare(revision: str, rounds: int, most: float, chosen: list[str]) -> dict[str, Rounds]:
+    """Return the processor seconds of each workload; print a line for each as it is measured."""
+    measured_of: dict[str, Rounds] = {}
     with tempfile.TemporaryDirectory(prefix="bench-compare-") as made:
         work = Path(made)
         other = work / "revision"
@@ -144,24 +168,21 @@ def compare(revision: str, rounds: int, most: float, chosen: list[str]) -> dict[
                 compileall.compile_dir(source / "src", quiet=2, workers=0)
             inputs(work, sides[1])
             for name in chosen:
+                of = measured_of[name] = Rounds()
                 for turn in range(3 * rounds):
-                    if turn >= rounds and ratio(best[name]) < most:  # a busy machine gets two more tries
+                    if turn >= rounds and of.slower_by() < most:  # a busy machine gets two more tries
                         break
-                    taken = [processor_time(WORKLOADS[name], work, side) for side in sides]
-                    before, after = best.get(name, (float("inf"), float("inf")))
-                    best[name] = min(before, taken[0]), min(after, taken[1])
+                    pair = [(of.before, sides[0]), (of.here, sides[1])]
+                    for taken, side in reversed(pair) if turn % 2 else pair:
+                        taken.append(processor_time(WORKLOADS[name], work, side))
                 print(
-                    f"{name:38}{best[name][0]:9.3f} s{best[name][1]:9.3f} s{ratio(best[name]):8.2f}",
+                    f"{name:38}{min(of.before):9.3f} s{min(of.here):9.3f} s"
+                    f"{of.of_bests():8.2f}{of.slower_by():8.2f}",
                     flush=True,
                 )
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", str(other)], check=False)
-    return best
-
-
-def ratio(best: tuple[float, float]) -> float:
-    """Return the time of this checkout as a multiple of that of the revision."""
-    return best[1] / best[0]
+    return measured_of
 
 
 def main() -> int:
@@ -184,11 +205,11 @@ def main() -> int:
         print(f"revision {options.revision} is not in this clone: nothing was compared", file=sys.stderr)
         return 0
     title = f"processor time, best of {options.rounds}"
-    print(f"{title:38}{options.revision[:9]:>11}{'here':>11}{'ratio':>8}")
+    print(f"{title:38}{options.revision[:9]:>11}{'here':>11}{'ratio':>8}{'counts':>8}")
     slow = [
         name
-        for name, best in compare(options.revision, options.rounds, options.most, chosen).items()
-        if ratio(best) >= options.most
+        for name, rounds in compare(options.revision, options.rounds, options.most, chosen).items()
+        if rounds.slower_by() >= options.most
     ]
     if slow:
         print(
