@@ -149,40 +149,40 @@ def read_parameter(
     return known, value
 
 
-def _number_of(known: Parameter, value: str) -> str:
+def _number_of(parameter: Parameter, value: str) -> str:
     """Return a number that is within the bounds; of a time with units, how many of the parameter's unit."""
-    number, text = _read_number(known, value)
-    if number is not None and (known.least or 0.0) <= number <= (known.most or 0.0):
+    number, text = _read_number(parameter, value)
+    if number is not None and (parameter.least or 0.0) <= number <= (parameter.most or 0.0):
         return text
-    raise _wrong(known, value, _range_of(known))
+    raise _wrong(parameter, value, _range_of(parameter))
 
 
-def _range_of(known: Parameter) -> str:
-    fix = f"write a number from {known.least:.12g} to {known.most:.12g}"
-    if known.seconds_in_unit:
+def _range_of(parameter: Parameter) -> str:
+    fix = f"write a number from {parameter.least:.12g} to {parameter.most:.12g}"
+    if parameter.seconds_in_unit:
         from headnode.core.formats.text.quantities import format_span  # only refusals need it
 
         least, most = (
-            format_span(Seconds((bound or 0.0) * known.seconds_in_unit))
-            for bound in (known.least, known.most)
+            format_span(Seconds((bound or 0.0) * parameter.seconds_in_unit))
+            for bound in (parameter.least, parameter.most)
         )
         fix = f"write a time from {least} to {most}, such as 90s, 2m or 1h"
-        fix += f"; a number without a unit counts {'seconds' if known.unit == 's' else known.unit}"
-    elif known.unit:
-        fix += f"; its unit is {known.unit}"
+        fix += f"; a number without a unit counts {'seconds' if parameter.unit == 's' else parameter.unit}"
+    elif parameter.unit:
+        fix += f"; its unit is {parameter.unit}"
     return fix
 
 
-def _read_number(known: Parameter, value: str) -> tuple[float | None, str]:
+def _read_number(parameter: Parameter, value: str) -> tuple[float | None, str]:
     try:
         return float(value), value
     except ValueError:
-        if not known.seconds_in_unit:
+        if not parameter.seconds_in_unit:
             return None, ""
     from headnode.core.formats.text.quantities import parse_span  # most values have no unit
 
     try:
-        number = parse_span(value) / known.seconds_in_unit
+        number = parse_span(value) / parameter.seconds_in_unit
     except BadRequest:
         return None, ""
     return number, f"{number:.15g}"
@@ -196,21 +196,21 @@ def _check_weights(_known: Parameter, value: str) -> None:
     read_weights(value)
 
 
-def _check_usage_weights(known: Parameter, value: str) -> None:
-    usage_weights({known.name: value})
+def _check_usage_weights(parameter: Parameter, value: str) -> None:
+    usage_weights({parameter.name: value})
 
 
-def _check_shares(known: Parameter, value: str) -> None:
-    read_shares(value, known.name)
+def _check_shares(parameter: Parameter, value: str) -> None:
+    read_shares(value, parameter.name)
 
 
-def _check_limits(known: Parameter, value: str) -> None:
+def _check_limits(parameter: Parameter, value: str) -> None:
     try:
         owners = read_owner_limits(value)
     except BadRequest as wrong:
-        raise BadRequest(code=wrong.code, what=f"{known.name}: {wrong.what}", fix=wrong.fix) from None
-    if known.name == LimitScope.GROUP.parameter:
-        _check_groups(known.name, owners)
+        raise BadRequest(code=wrong.code, what=f"{parameter.name}: {wrong.what}", fix=wrong.fix) from None
+    if parameter.name == LimitScope.GROUP.parameter:
+        _check_groups(parameter.name, owners)
 
 
 def _check_groups(parameter: str, names: Iterable[str]) -> None:
@@ -231,14 +231,16 @@ def _check_filters(_known: Parameter, value: str) -> None:
     read_filters(value)
 
 
-def _check_credentials(known: Parameter, value: str) -> None:
+def _check_credentials(parameter: Parameter, value: str) -> None:
     if value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a file that holds USER:PASSWORD")
+        raise _wrong(parameter, value, "write the absolute path of a file that holds USER:PASSWORD")
 
 
-def _check_directory(known: Parameter, value: str) -> None:
+def _check_directory(parameter: Parameter, value: str) -> None:
     if value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a directory, such as /etc/headnode/filters")
+        raise _wrong(
+            parameter, value, "write the absolute path of a directory, such as /etc/headnode/filters"
+        )
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -247,55 +249,55 @@ def _pairs(text: str) -> dict[str, str]:
     return read_pairs(text)
 
 
-def _check_environment(known: Parameter, value: str) -> None:
+def _check_environment(parameter: Parameter, value: str) -> None:
     try:
         names = [*_pairs(value)]
     except BadRequest:
         names = [""]
     if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name) for name in names):
-        raise _wrong(known, value, "write variables as NAME=VALUE;NAME=VALUE")
+        raise _wrong(parameter, value, "write variables as NAME=VALUE;NAME=VALUE")
     reserved = [name for name in names if name.startswith(("CCP_TASK", "CCP_JOBID", "HEADNODE_"))]
     if reserved:
-        raise _wrong(known, value, f"{reserved[0]} is set by the scheduler: choose another name")
+        raise _wrong(parameter, value, f"{reserved[0]} is set by the scheduler: choose another name")
 
 
-def _check_variables(known: Parameter, value: str) -> None:
+def _check_variables(parameter: Parameter, value: str) -> None:
     names = [name.strip() for name in value.split(",")]
     if value and not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name in names):
         raise _wrong(
-            known, value, "write names of variables between commas, such as PATH,VIRTUAL_ENV; or all"
+            parameter, value, "write names of variables between commas, such as PATH,VIRTUAL_ENV; or all"
         )
 
 
-def _check_server(known: Parameter, value: str) -> None:
+def _check_server(parameter: Parameter, value: str) -> None:
     _, colon, port = value.rpartition(":")
     if any(letter.isspace() for letter in value) or (colon and not (port.isdecimal() or port.endswith("]"))):
-        raise _wrong(known, value, "write HOST or HOST:PORT, for example mail.example.org:25")
+        raise _wrong(parameter, value, "write HOST or HOST:PORT, for example mail.example.org:25")
 
 
-def _check_hooks(known: Parameter, value: str) -> None:
+def _check_hooks(parameter: Parameter, value: str) -> None:
     fix = "write addresses below which hooks may be, host and slash included: https://chat.example.org/hooks/"
     for hook in filter(None, map(str.strip, value.split(","))):
         try:
             read = read_hook_address(hook)
         except BadRequest as why:
-            raise _wrong(known, value, f"{why.what}; {fix}") from None
+            raise _wrong(parameter, value, f"{why.what}; {fix}") from None
         if read.query or not hook.partition("://")[2].partition("/")[1]:
-            raise _wrong(known, value, fix)
+            raise _wrong(parameter, value, fix)
 
 
-def _check_event_hooks(known: Parameter, value: str) -> None:
+def _check_event_hooks(parameter: Parameter, value: str) -> None:
     for hook in filter(None, map(str.strip, value.split(","))):
         try:
             read_hook_address(hook)
         except BadRequest as why:
-            raise _wrong(known, value, f"{why.what}; {why.fix}") from None
+            raise _wrong(parameter, value, f"{why.what}; {why.fix}") from None
 
 
-def _check_event_types(known: Parameter, value: str) -> None:
+def _check_event_types(parameter: Parameter, value: str) -> None:
     for name in map(str.strip, value.split(",")):
         if not re.fullmatch(r"[a-z]+(\.[a-z_]+)?", name):
-            raise _wrong(known, value, "write types of events such as job.ended,node")
+            raise _wrong(parameter, value, "write types of events such as job.ended,node")
 
 
 def _check_topology(_known: Parameter, value: str) -> None:
@@ -304,20 +306,20 @@ def _check_topology(_known: Parameter, value: str) -> None:
     switch_paths(value)
 
 
-def _check_secret_file(known: Parameter, value: str) -> None:
+def _check_secret_file(parameter: Parameter, value: str) -> None:
     if value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a file that holds the key")
+        raise _wrong(parameter, value, "write the absolute path of a file that holds the key")
 
 
-def _check_people(known: Parameter, value: str) -> None:
+def _check_people(parameter: Parameter, value: str) -> None:
     for name in read_people(value):
         if name in ("@", "*") or any(sign.isspace() for sign in name):
             raise _wrong(
-                known, value, "write names of users, and of groups with an @ before them: ann,@admins"
+                parameter, value, "write names of users, and of groups with an @ before them: ann,@admins"
             )
 
 
-def _check_program(known: Parameter, value: str) -> None:
+def _check_program(parameter: Parameter, value: str) -> None:
     if not value:
         return
     try:
@@ -325,11 +327,13 @@ def _check_program(known: Parameter, value: str) -> None:
     except ValueError:
         words = []
     if not words or not words[0].startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a program, with its arguments as in a shell")
+        raise _wrong(
+            parameter, value, "write the absolute path of a program, with its arguments as in a shell"
+        )
 
 
-def _wrong(known: Parameter, value: str, fix: str) -> BadRequest:
-    return BadRequest(code="parameter-value", what=f"{known.name} cannot be {value!r}", fix=fix)
+def _wrong(parameter: Parameter, value: str, fix: str) -> BadRequest:
+    return BadRequest(code="parameter-value", what=f"{parameter.name} cannot be {value!r}", fix=fix)
 
 
 _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {

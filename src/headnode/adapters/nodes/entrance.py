@@ -53,10 +53,10 @@ LOOK = 0.25  # seconds between two looks at who must go
 STALLED = 0.5  # seconds; a check that is later than this drops no connection: this process was busy
 AT_ONCE = 100  # connections that are accepted in one step
 
-KnownPeers = Callable[[], None]
+PeerAuthenticated = Callable[[], None]
 """To be called once the peer is authenticated."""
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers], Awaitable[None]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, PeerAuthenticated], Awaitable[None]]
 """Serves one connection until it is over."""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode import __version__
-from headnode.adapters.nodes.entrance import KnownPeers, digest_of
+from headnode.adapters.nodes.entrance import PeerAuthenticated, digest_of
 from headnode.adapters.nodes.link import facts_of, misunderstanding
 from headnode.adapters.nodes.membership import read_address
 from headnode.adapters.wire.agent_messages import (
@@ -46,7 +46,7 @@ PATIENCE = float(GREETING_TIME.most)  # seconds that a stranger has for all it w
 ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awaitable[None]]
 """Serves a node that showed its certificate: its name and the digest of its key."""
 
-ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers], Awaitable[None]]
+ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter, PeerAuthenticated], Awaitable[None]]
 """Serves a client that is not authenticated yet."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -89,20 +89,20 @@ class JoinDoor:
         self._serve_client, self._serve_task, self._cluster = serve_client, serve_task, cluster
 
     async def serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authenticated: PeerAuthenticated
     ) -> None:
-        """Serve one connection until it is over; `known` is called once it is known whose it is."""
+        """Serve one connection until it is over; `authenticated` is called once it is known whose it is."""
         try:
             node = peer_of(writer)
             protocol = protocol_of(writer)
             if protocol == CLIENT:
-                await self._let_client_in(reader, writer, node, known)
+                await self._let_client_in(reader, writer, node, authenticated)
             elif protocol == STANDBY:
                 await self._answer_former_head(reader, writer)
             elif protocol == TASKS:
-                await self._let_task_in(reader, writer, node, known)
+                await self._let_task_in(reader, writer, node, authenticated)
             elif node is not None:
-                known()  # each certificate has one connection that has said nothing yet
+                authenticated()  # each certificate has one connection that has said nothing yet
                 await self._serve_node(reader, writer, *node)
             else:
                 await self._receive(reader, writer)
@@ -119,7 +119,7 @@ class JoinDoor:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         node: tuple[str, str] | None,
-        known: KnownPeers,
+        authenticated: PeerAuthenticated,
     ) -> None:
         """Serve a client; the certificate of a node is worth nothing there.
 
@@ -129,14 +129,14 @@ class JoinDoor:
             raise NotAllowed(
                 code="node-as-client", what=f"the certificate of node {node[0]!r} was presented by a client"
             )
-        await self._serve_client(reader, writer, known)
+        await self._serve_client(reader, writer, authenticated)
 
     async def _let_task_in(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         node: tuple[str, str] | None,
-        known: KnownPeers,
+        authenticated: PeerAuthenticated,
     ) -> None:
         """Serve a user that the node represents.
 
@@ -146,7 +146,7 @@ class JoinDoor:
             raise NotAllowed(
                 code="no-node", what="a connection without a certificate sent the request of a task"
             )
-        known()
+        authenticated()
         await self._serve_task(reader, writer, *node)
 
     async def _answer_former_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

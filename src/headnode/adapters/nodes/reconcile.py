@@ -148,7 +148,7 @@ def _live_attempt(cluster: ClusterState, live: ReportedAttempt) -> LiveAttempt |
 
 
 def orders_to_repeat(
-    node: str, known: Iterable[ExpectedAttempt], holdings: Holdings, fresh: Collection[Key] = ()
+    node: str, expected: Iterable[ExpectedAttempt], holdings: Holdings, fresh: Collection[Key] = ()
 ) -> CatchUp:
     """Return what a node must hear again, and what to report on its behalf of the attempts it should have.
 
@@ -163,7 +163,7 @@ def orders_to_repeat(
     stops: list[FromHead] = []
     begun: dict[JobId, list[e.InstanceStart]] = {}
     gone: dict[JobId, list[AttemptReport]] = {}
-    for each in known:
+    for each in expected:
         attempt = each.live.attempt
         key = (each.job, each.task, each.instance, attempt)
         if key in live:
@@ -186,23 +186,23 @@ def orders_to_repeat(
     return CatchUp(messages=(*runs, *stops), reports=tuple(reports))
 
 
-def _handed_over_again(known: ExpectedAttempt, after: tuple[AttemptOfTask, ...]) -> Run:
+def _handed_over_again(expected: ExpectedAttempt, after: tuple[AttemptOfTask, ...]) -> Run:
     return Run(
-        job=known.job,
-        task=known.task,
-        placement=known.live.placement,
-        attempts=((known.instance, known.live.attempt),),
-        unstarted=known.unstarted,
+        job=expected.job,
+        task=expected.task,
+        placement=expected.live.placement,
+        attempts=((expected.instance, expected.live.attempt),),
+        unstarted=expected.unstarted,
         after=after,
     )
 
 
-def _lost_report(known: ExpectedAttempt) -> AttemptReport:
-    started = known.live.started
+def _lost_report(expected: ExpectedAttempt) -> AttemptReport:
+    started = expected.live.started
     never_ran = AttemptOutcome("never-ran")
     lost = AttemptOutcome("lost", started=started, message="the node no longer has the task")
     outcome = never_ran if started is None else lost
-    return AttemptReport(known.task, known.instance, known.live.attempt, outcome)
+    return AttemptReport(expected.task, expected.instance, expected.live.attempt, outcome)
 
 
 def health_check(cluster: ClusterState, node: str) -> CheckHealth:
@@ -221,12 +221,12 @@ def unchecked(cluster: ClusterState, node: str) -> bool:
 
 
 def expected_digest(
-    cluster: ClusterState, node: str, known: Iterable[ExpectedAttempt], opened: Iterable[tuple[JobId, int]]
+    cluster: ClusterState, node: str, expected: Iterable[ExpectedAttempt], opened: Iterable[tuple[JobId, int]]
 ) -> bytes:
     """Return the digest of what a node has if no message was lost and none is on its way."""
     attempts: list[Piece] = [
         (each.job, each.task, each.instance, each.live.attempt, each.live.started is not None)
-        for each in known
+        for each in expected
     ]
     suspended = [
         job for job in cluster.on_node(node) if isinstance(suspend_or_continue(cluster, job), Suspend)
@@ -235,9 +235,9 @@ def expected_digest(
     return digest_of(attempts, opened, suspended, health_check_text(check.program, check.interval))
 
 
-def awaits_report(cluster: ClusterState, node: str, known: Iterable[ExpectedAttempt]) -> bool:
+def awaits_report(cluster: ClusterState, node: str, expected: Iterable[ExpectedAttempt]) -> bool:
     """Return whether the head waits for a report of a node: the order or the report may be lost."""
-    if any(each.live.state is TaskState.ENDING for each in known):
+    if any(each.live.state is TaskState.ENDING for each in expected):
         return True
     runs = (cluster.jobs[job].run for job in cluster.on_node(node))
     return any(

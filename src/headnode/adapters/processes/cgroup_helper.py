@@ -27,30 +27,32 @@ def group_name(number: int) -> str:
     return f"t{number}"
 
 
-def _controllers_for(found: Hierarchies, wanted: Wanted) -> dict[str, Path]:
+def _controllers_for(hierarchies: Hierarchies, limits: Wanted) -> dict[str, Path]:
     """Return the controllers that the group of an attempt has.
 
     In version 1 each is a directory to make, join and remove: that of memory, which measures, and those that
     limit something.
     """
-    _, processes, processors = wanted
-    if found.version == "v2":
-        return found.controllers
+    _, processes, processors = limits
+    if hierarchies.version == "v2":
+        return hierarchies.controllers
     unused = {"pids"} if processes is None else set()
     unused |= set() if processors else {"cpuset"}
-    return {name: place for name, place in found.controllers.items() if name not in unused}
+    return {name: place for name, place in hierarchies.controllers.items() if name not in unused}
 
 
 class CgroupHelper:
     """One thread, one loop."""
 
-    def __init__(self, channel: socket.socket, marker: str, found: Hierarchies) -> None:
-        self._channel, self._found = channel, found
-        self._outer = {place: place / cgroups.name_of(marker) for place in found.places()}
+    def __init__(self, channel: socket.socket, marker: str, hierarchies: Hierarchies) -> None:
+        self._channel, self._found = channel, hierarchies
+        self._outer = {place: place / cgroups.name_of(marker) for place in hierarchies.places()}
         self._made: dict[int, list[Path]] = {}  # groups by number
         self._leaving: dict[int, list[Path]] = {}  # those that are to be removed
-        if found.unified is not None:
-            self._outer[found.unified] = cgroups.make_tasks(self._outer[found.unified], found)
+        if hierarchies.unified is not None:
+            self._outer[hierarchies.unified] = cgroups.make_tasks(
+                self._outer[hierarchies.unified], hierarchies
+            )
 
     def run(self) -> None:
         """Serve until the shepherd is gone."""
@@ -88,17 +90,17 @@ class CgroupHelper:
         unified = () if self._found.unified is None else (self._found.unified,)
         return [self._outer[place] / group_name(number) for place in dict.fromkeys((*unified, *places))]
 
-    def _answer(self, number: int, wanted: Wanted, way: int, kept: tuple[bool, ...] = ()) -> None:
+    def _answer(self, number: int, limits: Wanted, way: int, kept: tuple[bool, ...] = ()) -> None:
         """Make a group, and pass on the files to enter it by; `kept`: those too by which it is used again."""
         opened: list[int] = []
         switches: list[str] = []
-        controllers = _controllers_for(self._found, wanted)
+        controllers = _controllers_for(self._found, limits)
         groups = self._groups(number, controllers.values())
         try:
             for group in groups:
                 group.mkdir()
             self._made[number] = groups
-            self._limit(number, wanted, controllers)
+            self._limit(number, limits, controllers)
             for group in groups:
                 opened.append(os.open(cgroups.entrance(group, self._found), way | os.O_CLOEXEC))
             if kept and "memory" in controllers:
@@ -115,8 +117,8 @@ class CgroupHelper:
             for file in opened:
                 os.close(file)
 
-    def _limit(self, number: int, wanted: Wanted, controllers: dict[str, Path]) -> None:
-        memory, processes, processors = wanted
+    def _limit(self, number: int, limits: Wanted, controllers: dict[str, Path]) -> None:
+        memory, processes, processors = limits
         where = {name: self._outer[place] / group_name(number) for name, place in controllers.items()}
         if memory is not None and "memory" in where:
             limit_memory(where["memory"], int(memory), self._found.version)
@@ -186,10 +188,10 @@ def open_switches(group: Path, version: str, *, limited: bool) -> dict[str, int]
     return found
 
 
-def run_cgroup_helper(channel: socket.socket, marker: str, found: Hierarchies) -> None:
+def run_cgroup_helper(channel: socket.socket, marker: str, hierarchies: Hierarchies) -> None:
     """Be the cgroup helper of a shepherd until that is gone."""
     try:
-        CgroupHelper(channel, marker, found).run()
+        CgroupHelper(channel, marker, hierarchies).run()
     except OSError as error:
         print(f"the cgroup helper of shepherd {marker} ends: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
 
@@ -290,16 +292,18 @@ def _numbers(file: Path) -> dict[str, int]:
 class TaskCgroups:
     """Asks the cgroup helper."""
 
-    def __init__(self, helper: socket.socket, marker: str, found: Hierarchies) -> None:
+    def __init__(self, helper: socket.socket, marker: str, hierarchies: Hierarchies) -> None:
         helper.settimeout(_PATIENCE)
-        self._helper, self._found = helper, found
-        self._outer = {name: place / cgroups.name_of(marker) for name, place in found.controllers.items()}
-        if found.version == "v2":
+        self._helper, self._found = helper, hierarchies
+        self._outer = {
+            name: place / cgroups.name_of(marker) for name, place in hierarchies.controllers.items()
+        }
+        if hierarchies.version == "v2":
             self._outer = {name: outer / cgroups.TASKS for name, outer in self._outer.items()}
-        if found.unified is not None:
-            self._outer["unified"] = found.unified / cgroups.name_of(marker) / cgroups.TASKS
-        self._loose = _loose(marker, found)
-        self._own = _own_entrances(marker, found)
+        if hierarchies.unified is not None:
+            self._outer["unified"] = hierarchies.unified / cgroups.name_of(marker) / cgroups.TASKS
+        self._loose = _loose(marker, hierarchies)
+        self._own = _own_entrances(marker, hierarchies)
         self._number = 0
         self._saved, self._saved_at = SAVED, time.monotonic()
 
@@ -353,8 +357,8 @@ class TaskCgroups:
             raise NoGroup(answer.decode() or "the cgroup helper has ended")
         return json.loads(answer)[2:], files
 
-    def _paths(self, wanted: Wanted) -> dict[str, Path]:
-        made = _controllers_for(self._found, wanted)
+    def _paths(self, limits: Wanted) -> dict[str, Path]:
+        made = _controllers_for(self._found, limits)
         return {name: self._outer[name] / group_name(self._number) for name in (*made, "unified")}
 
     def entrances_of_shepherd(self, group: TaskCgroup) -> list[int]:
@@ -379,22 +383,22 @@ class TaskCgroups:
         return kills_on_machine() if self._loose is None else kills_in(self._loose, self._found.version)
 
 
-def _own_entrances(marker: str, found: Hierarchies) -> dict[str, int]:
+def _own_entrances(marker: str, hierarchies: Hierarchies) -> dict[str, int]:
     """Open the groups of this process, by hierarchy, in which it is alone: while it may still do so."""
     name = cgroups.name_of(marker)
-    groups = {} if found.unified is None else {"unified": found.unified / name / cgroups.SHEPHERD}
-    if found.version == "v1":
-        groups |= {each: place / name for each, place in found.controllers.items() if each != "pids"}
+    groups = {} if hierarchies.unified is None else {"unified": hierarchies.unified / name / cgroups.SHEPHERD}
+    if hierarchies.version == "v1":
+        groups |= {each: place / name for each, place in hierarchies.controllers.items() if each != "pids"}
     return {
-        each: os.open(cgroups.entrance(group, found), os.O_WRONLY | os.O_CLOEXEC)
+        each: os.open(cgroups.entrance(group, hierarchies), os.O_WRONLY | os.O_CLOEXEC)
         for each, group in groups.items()
     }
 
 
-def _loose(marker: str, found: Hierarchies) -> Path | None:
+def _loose(marker: str, hierarchies: Hierarchies) -> Path | None:
     """Return the group of what has none of its own, if it tells of memory."""
-    place = found.controllers.get("memory")
+    place = hierarchies.controllers.get("memory")
     if place is None:
         return None
     own = place / cgroups.name_of(marker)
-    return own / cgroups.SHEPHERD if found.version == "v2" else own
+    return own / cgroups.SHEPHERD if hierarchies.version == "v2" else own

@@ -183,13 +183,13 @@ def enter(marker: str, most_processes: int = 0) -> Hierarchies:
     return found
 
 
-def entrance(group: Path, found: Hierarchies) -> Path:
+def entrance(group: Path, hierarchies: Hierarchies) -> Path:
     """Return the file by which a process with one thread enters a group.
 
     In version 1 a thread is moved alone: the kernel need not wait for all processors then, which takes 10 ms
     where no process was moved for a while (Linux 5.17).
     """
-    is_unified = found.unified is not None and group.is_relative_to(found.unified)
+    is_unified = hierarchies.unified is not None and group.is_relative_to(hierarchies.unified)
     return group / ("cgroup.procs" if is_unified else "tasks")
 
 
@@ -203,13 +203,13 @@ def _enter_unified(group: Path, with_controllers: bool) -> None:
     write(group / SHEPHERD / "cgroup.procs", "0")
 
 
-def _enter_first_version(marker: str, found: Hierarchies) -> None:
-    for controller, place in found.controllers.items():
+def _enter_first_version(marker: str, hierarchies: Hierarchies) -> None:
+    for controller, place in hierarchies.controllers.items():
         group = place / name_of(marker)
         group.mkdir(exist_ok=True)
         if controller == "cpuset":  # a new one has no processors and memory nodes: it accepts no process
             inherit(group)
-        write(entrance(group, found), "0")
+        write(entrance(group, hierarchies), "0")
 
 
 def inherit(group: Path) -> None:
@@ -369,7 +369,7 @@ class Freezer:
             os.write(self._leave, str(process).encode())
 
 
-def make_tasks(group: Path, found: Hierarchies) -> Path:
+def make_tasks(group: Path, hierarchies: Hierarchies) -> Path:
     """Make the group for tasks in a shepherd's version 2 group, and return it.
 
     Raises:  OSError.
@@ -377,7 +377,7 @@ def make_tasks(group: Path, found: Hierarchies) -> Path:
     tasks = group / TASKS
     if not tasks.exists():
         tasks.mkdir(exist_ok=True)
-        if found.version == "v2" and found.controllers:
-            wanted = " ".join(f"+{name}" for name in found.controllers)
+        if hierarchies.version == "v2" and hierarchies.controllers:
+            wanted = " ".join(f"+{name}" for name in hierarchies.controllers)
             write(tasks / "cgroup.subtree_control", wanted)
     return tasks

@@ -159,7 +159,7 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
         os._exit(_BROKEN)
 
 
-def _fork_from_helper(channel: socket.socket, marker: str, found: Hierarchies) -> socket.socket:
+def _fork_from_helper(channel: socket.socket, marker: str, hierarchies: Hierarchies) -> socket.socket:
     """Return in the shepherd, with its way to the cgroup helper, which is its parent and ends after it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     shepherd = os.fork()
@@ -168,7 +168,7 @@ def _fork_from_helper(channel: socket.socket, marker: str, found: Hierarchies) -
         return ours
     ours.close()
     channel.close()
-    run_cgroup_helper(theirs, marker, found)
+    run_cgroup_helper(theirs, marker, hierarchies)
     os.waitpid(shepherd, 0)
     os._exit(0)
 
@@ -180,11 +180,11 @@ def _reason(error: Exception) -> str:
     return f"{error.filename!r}: {said}" if error.filename else said
 
 
-def _prepare(order: dict[str, Any], found: Hierarchies, helper: socket.socket | None) -> ShepherdHome:
+def _prepare(order: dict[str, Any], hierarchies: Hierarchies, helper: socket.socket | None) -> ShepherdHome:
     """Do as the agent's user what only that may do, then become the job's user for good."""
     journal = Writer(order["journal"], header_of(order))
     freezer = _freezer(order) if helper is not None and order["suspendable"] else None
-    groups = TaskCgroups(helper, order["marker"], found) if helper is not None else None
+    groups = TaskCgroups(helper, order["marker"], hierarchies) if helper is not None else None
     output = open_output_directory(order["output_directory"], order["uid"], order["gid"])
     run, outputs = _place(order["run_directory"]), _place(f"{order['output_directory']}/..")
     directories = HomeDirectories(run, outputs, output, open_slots(order["run_directory"]))

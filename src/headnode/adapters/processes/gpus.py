@@ -73,12 +73,12 @@ def model_features(model: str) -> Iterator[str]:
             yield word[:_MAX_FEATURE]
 
 
-def numbered(count: int, found: MachineGpus) -> MachineGpus:
+def numbered(count: int, gpus: MachineGpus) -> MachineGpus:
     """Return so many GPUs of the kind that was found, with the numbers 0 to count - 1."""
-    return _with_names(found, tuple(map(str, range(count))))
+    return _with_names(gpus, tuple(map(str, range(count))))
 
 
-def with_files(files: Sequence[str], found: MachineGpus) -> MachineGpus:
+def with_files(files: Sequence[str], gpus: MachineGpus) -> MachineGpus:
     """Return GPUs of the kind that was found, one for each of these device files.
 
     Raises:  ValueError for a file that is no character device.
@@ -90,16 +90,16 @@ def with_files(files: Sequence[str], found: MachineGpus) -> MachineGpus:
             raise ValueError(f"{file!r} is no device file")
         devices.append((device,))
     names = tuple(map(str, range(len(files))))
-    return found._replace(names=names, devices=tuple(devices), others=())
+    return gpus._replace(names=names, devices=tuple(devices), others=())
 
 
-def _with_names(found: MachineGpus, names: tuple[str, ...]) -> MachineGpus:
+def _with_names(gpus: MachineGpus, names: tuple[str, ...]) -> MachineGpus:
     """Return the GPUs with these names, which are numbers of those that were found."""
-    known = {str(number): devices for number, devices in enumerate(found.devices)}
+    known = {str(number): devices for number, devices in enumerate(gpus.devices)}
     if not known.keys() >= set(names):
-        return found._replace(names=names, devices=(), others=())
+        return gpus._replace(names=names, devices=(), others=())
     others = tuple(device for name, devices in known.items() if name not in names for device in devices)
-    return found._replace(names=names, devices=tuple(known[name] for name in names), others=others)
+    return gpus._replace(names=names, devices=tuple(known[name] for name in names), others=others)
 
 
 def find_gpus(environment: Mapping[str, str]) -> MachineGpus:

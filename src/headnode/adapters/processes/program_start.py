@@ -242,7 +242,7 @@ def _become(
     limits: Wanted,
     signals: Iterable[signal.Signals],
     entrances: Iterable[int],
-    says: int,
+    pipe: int,
     own_terminal: bool,
 ) -> None:
     """Become the program, or say why not and end; never returns."""
@@ -256,7 +256,7 @@ def _become(
             os.dup2(file, number)
         if own_terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        keep_only(says)
+        keep_only(pipe)
         for each in signals:
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -266,8 +266,8 @@ def _become(
         step = "start"
         os.execve(path, argv, environment)
     except OSError as error:
-        os.write(says, f"{step} {error.errno or 0}".encode())
+        os.write(pipe, f"{step} {error.errno or 0}".encode())
     except (ValueError, MemoryError):
-        os.write(says, f"{step} {22 if step != 'start' else 12}".encode())  # EINVAL, ENOMEM
+        os.write(pipe, f"{step} {22 if step != 'start' else 12}".encode())  # EINVAL, ENOMEM
     finally:
         os._exit(_NOT_STARTED)

@@ -52,11 +52,11 @@ class LaunchOrder(NamedTuple):
         return Bounds(tuple(self.processors), self.memory, self.held, parallel=True)
 
 
-def _be_parent(run_directory: int, order: LaunchOrder, group: TaskCgroup | None, tells: int) -> NoReturn:
+def _be_parent(run_directory: int, order: LaunchOrder, group: TaskCgroup | None, pipe: int) -> NoReturn:
     """Be the parent of the command; never return into the shepherd."""
     try:
         entered = _enter_all(() if group is None else group.entrances)
-        os.write(tells, ENTERED if entered else b"-")
+        os.write(pipe, ENTERED if entered else b"-")
         if entered and group is not None and group.keeps_processes:
             order = order._replace(limits=without_processes(order.limits))
         signal.set_wakeup_fd(-1)
@@ -66,9 +66,9 @@ def _be_parent(run_directory: int, order: LaunchOrder, group: TaskCgroup | None,
         os.setsid()
         bind_this(order.processors)
         run = os.dup2(run_directory, 3, inheritable=False)
-        tells = os.dup2(tells, 4, inheritable=False)
-        keep_only(run, tells)  # not the journal, by whose lock the shepherd is known to live
-        _run(Frames(dial(run)), order, tells)
+        pipe = os.dup2(pipe, 4, inheritable=False)
+        keep_only(run, pipe)  # not the journal, by whose lock the shepherd is known to live
+        _run(Frames(dial(run)), order, pipe)
     except OSError:  # the agent is gone: the shepherd ends what there is
         pass
     finally:
@@ -87,14 +87,14 @@ def _enter_all(entrances: Iterable[int]) -> bool:
 class _Measured(Piped):
     """Starts the command with its limits; tells the shepherd what it and all that it waited for used."""
 
-    def __init__(self, frames: Frames, order: LaunchOrder, tells: int) -> None:
+    def __init__(self, frames: Frames, order: LaunchOrder, pipe: int) -> None:
         """Start it.
 
         Raises:  OSError, ValueError; CannotSet, LimitRefused.
         """
         self._limits = requested_limits(order.limits)
         super().__init__(frames, _argv(order), order.environment)
-        self._tells, self._counters = tells, open_counters(self._process)
+        self._tells, self._counters = pipe, open_counters(self._process)
 
     def start(
         self, program: str, argv: list[str], environment: Mapping[str, str], files: tuple[int, int, int]
@@ -116,11 +116,11 @@ class _Measured(Piped):
         return status
 
 
-def _run(frames: Frames, order: LaunchOrder, tells: int) -> None:
+def _run(frames: Frames, order: LaunchOrder, pipe: int) -> None:
     frames.send(ANSWER_FOR, order.number.encode())
     try:
         _enter(frames, order)
-        command = _InTerminal(frames, order) if order.terminal else _Measured(frames, order, tells)
+        command = _InTerminal(frames, order) if order.terminal else _Measured(frames, order, pipe)
     except (OSError, ValueError, CannotSet, LimitRefused) as error:
         _send_exit(frames, FAILED, start_trouble(error))
         return

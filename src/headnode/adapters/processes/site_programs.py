@@ -65,27 +65,27 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
 
 async def run_site_program(
-    program: str, called: str, environment: Mapping[str, str], patience: float, most: int
+    program: str, name: str, environment: Mapping[str, str], patience: float, most: int
 ) -> ProgramResult:
     """Run a program, with its arguments as a shell would read them, as the user of this process.
 
-    called:    what it is to a reader of the trouble, such as "the health check"
+    name:    what it is to a reader of the trouble, such as "the health check"
     patience:  seconds; one that takes longer is killed with its process group
     most:      bytes that are kept of standard output and standard error together
     """
     try:
         output = _Output(most)
     except OSError as why:
-        return ProgramResult(trouble=f"{called} {program!r} cannot be run: {why.strerror}")
+        return ProgramResult(trouble=f"{name} {program!r} cannot be run: {why.strerror}")
     try:
-        ran = await _run(program, called, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
+        ran = await _run(program, name, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
     finally:
         output.close()
     return msgspec.structs.replace(ran, said=output.beginning())
 
 
 async def ask_site_program(
-    program: str, called: str, environment: Mapping[str, str], patience: float, most: int, question: bytes
+    program: str, name: str, environment: Mapping[str, str], patience: float, most: int, question: bytes
 ) -> ProgramResult:
     """Run a program as `run_site_program` does; it reads a question, and its answer is heard apart.
 
@@ -96,19 +96,19 @@ async def ask_site_program(
         with os.fdopen(os.memfd_create("question", os.MFD_CLOEXEC), "w+b") as asked:
             asked.write(question)
             asked.seek(0)  # who does not read it need not
-            ran = await _run(program, called, environment, patience, (asked.fileno(), answer, aside))
+            ran = await _run(program, name, environment, patience, (asked.fileno(), answer, aside))
     return msgspec.structs.replace(ran, said=answer.beginning(), aside=aside.beginning())
 
 
 async def _run(
     program: str,
-    called: str,
+    name: str,
     environment: Mapping[str, str],
     patience: float,
     files: "tuple[int, _Output, _Output]",
 ) -> ProgramResult:
     """Run a program with these as standard input, output and error; say how it ended."""
-    named, (question, output, error) = f"{called} {program!r}", files
+    named, (question, output, error) = f"{name} {program!r}", files
     try:
         words = shlex.split(program)
         if why_not := await asyncio.to_thread(why_not_run, words):
@@ -204,7 +204,7 @@ class HookProgram(msgspec.Struct, frozen=True):
     question: str = ""
 
 
-async def run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
+async def run_once(program: HookProgram, outcome: Path) -> ProgramResult:
     """Run a program as the user of this process, or hear what became of it that an earlier agent had run.
 
     `outcome` is the file with the result: if it is removed, the program runs again.  A program without a
@@ -213,44 +213,45 @@ async def run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
     """
     while True:
         try:
-            return await _run_once(kept, outcome)
+            return await _run_once(program, outcome)
         except OSError as error:
-            log.error("it is not known yet how %s %r ended: %s; trying on", kept.called, kept.program, error)
+            log.error(
+                "it is not known yet how %s %r ended: %s; trying on", program.called, program.program, error
+            )
             await asyncio.sleep(_AGAIN)
 
 
-async def _run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
+async def _run_once(program: HookProgram, outcome: Path) -> ProgramResult:
     """Run it or hear what became of it.
 
     Raises:  OSError.
     """
     for _ in range(MAX_KILLED):
         if not outcome.exists():
-            trouble = await _start(kept, outcome)
+            trouble = await _start(program, outcome)
             if trouble:
                 return ProgramResult(trouble=trouble, started=False)
         await _unlocked(outcome)
         told = _read(outcome)
         if told is not None:
-            return hook_result(kept, told)
+            return hook_result(program, told)
         outcome.unlink(missing_ok=True)
-    return ProgramResult(
-        trouble=f"{kept.called} {kept.program!r} was tried {MAX_KILLED} times; its hook runner was killed"
-    )
+    named = f"{program.called} {program.program!r}"
+    return ProgramResult(trouble=f"{named} was tried {MAX_KILLED} times; its hook runner was killed")
 
 
-async def _start(kept: HookProgram, outcome: Path) -> str:
+async def _start(program: HookProgram, outcome: Path) -> str:
     """Start a keeper and wait until it has ended; return why it could not be started."""
     try:
-        if why_not := await asyncio.to_thread(why_not_run, shlex.split(kept.program)):
-            return f"{kept.called} {kept.program!r} cannot be run: {why_not}"
-        with _order_file(_order(kept, outcome)) as order:
+        if why_not := await asyncio.to_thread(why_not_run, shlex.split(program.program)):
+            return f"{program.called} {program.program!r} cannot be run: {why_not}"
+        with _order_file(_order(program, outcome)) as order:
             process = subprocess.Popen(
                 function_command("headnode.adapters.processes.hook_runner", "main"),
                 stdin=order, stdout=subprocess.DEVNULL, cwd="/", start_new_session=True,
             )  # fmt: skip
     except (OSError, ValueError) as error:
-        return f"{kept.called} {kept.program!r} cannot be run: {error}"
+        return f"{program.called} {program.program!r} cannot be run: {error}"
     await _runner_ended(process)
     return ""
 
@@ -276,19 +277,19 @@ async def _runner_ended(process: "subprocess.Popen[bytes]") -> None:
         os.close(descriptor)
 
 
-def _order(kept: HookProgram, outcome: Path) -> bytes:
+def _order(program: HookProgram, outcome: Path) -> bytes:
     """Return the order as `hook_runner` has it.
 
     Raises:  ValueError when the program is not written as a shell would read it, or holds a zero byte.
     """
-    argv = shlex.split(kept.program)
-    around = {**base_environment(os.geteuid()), **kept.environment}
+    argv = shlex.split(program.program)
+    around = {**base_environment(os.geteuid()), **program.environment}
     variables = [f"{name}={value}" for name, value in around.items()]
     fields = [
         str(outcome),
-        str(kept.patience),
+        str(program.patience),
         str(MAX_SAID),
-        kept.question,
+        program.question,
         str(len(argv)),
         *argv,
         *variables,
@@ -323,10 +324,10 @@ def _read(outcome: Path) -> list[bytes] | None:
     return fields[:-1] if len(fields) == _FIELDS + 1 else None
 
 
-def hook_result(kept: HookProgram, told: Sequence[bytes]) -> ProgramResult:
+def hook_result(program: HookProgram, told: Sequence[bytes]) -> ProgramResult:
     """Return in words what a keeper wrote."""
     status, why, said = told
-    named = f"{kept.called} {kept.program!r}"
+    named = f"{program.called} {program.program!r}"
     if not status:
         started = not why.startswith(NOT_STARTED.encode())
         return ProgramResult(said, f"{named} {why.decode(errors='replace')}", started=started)

@@ -90,7 +90,7 @@ class ArrivingFile:
         while view:
             view = view[os.write(self._file, view) :]
 
-    def copy(self, file: int, begin: int, size: int, seen: Callable[[int], None]) -> None:
+    def copy(self, file: int, begin: int, size: int, progress: Callable[[int], None]) -> None:
         """Add an open file from a byte on, which the kernel copies if it can.
 
         Fewer bytes than `size` are no error here.
@@ -101,12 +101,12 @@ class ArrivingFile:
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.ENOSYS):
                     raise
-                for data in pieces_of(file, size, seen, begin):
+                for data in pieces_of(file, size, progress, begin):
                     self.write(data)
                 return
             if not moved:
                 return
-            seen(moved)
+            progress(moved)
             begin += moved
 
     def finish(self, size: int | None, checksum: str, mode: int | None, *, durable: bool = False) -> int:
@@ -172,14 +172,14 @@ def _difference(file: int, checksum: str) -> str:
     return "" if digest == wanted.lower() else f"its checksum is {kind}:{digest}, and should be {checksum}"
 
 
-def copied(read: Callable[[int], bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    """Yield the pieces of a file up to its end; `seen` is called with the bytes of each."""
+def copied(read: Callable[[int], bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the pieces of a file up to its end; `progress` is called with the bytes of each."""
     while data := read(CHUNK):
-        seen(len(data))
+        progress(len(data))
         yield data
 
 
-def pieces_of(file: int, size: int, seen: Callable[[int], None], begin: int = 0) -> Iterator[bytes]:
-    """Yield the bytes of an open file from `begin` to `size`; `seen` is called with each piece."""
+def pieces_of(file: int, size: int, progress: Callable[[int], None], begin: int = 0) -> Iterator[bytes]:
+    """Yield the bytes of an open file from `begin` to `size`; `progress` is called with each piece."""
     os.lseek(file, begin, os.SEEK_SET)
-    return copied(lambda most: os.read(file, min(most, size - os.lseek(file, 0, os.SEEK_CUR))), seen)
+    return copied(lambda most: os.read(file, min(most, size - os.lseek(file, 0, os.SEEK_CUR))), progress)

@@ -48,15 +48,15 @@ class GridFtp:
     def _passed(self) -> tuple[int, ...]:
         return () if self._proxy is None else (self._proxy,)
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         path = arrival.begin_alone()
         self._copy(url, file_url(path))
-        seen(Path(path).stat().st_size)
+        progress(Path(path).stat().st_size)
         return None
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:  # noqa: ARG002
         self._copy(file_url(str(Path(f"/proc/{os.getpid()}/fd/{file}").readlink())), url)
-        seen(size)
+        progress(size)
 
     def _copy(self, source: str, target: str) -> None:
         assert self._program is not None

@@ -108,11 +108,11 @@ class HttpStorage:
         self._own_context = _context_of(credential)
         self._managers: dict[tuple[bool, bool], urllib3.PoolManager] = {}  # with the credential, by https
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         origin, begun = arrival.kept()
         total, _, validator = origin.partition(" ")
         if begun and total == str(begun):  # all of it is here, and was not renamed
-            seen(arrival.begin(origin))
+            progress(arrival.begin(origin))
             return begun
         headers = {"Range": f"bytes={begun}-", "If-Range": validator} if begun and validator else {}
         answer = self._ask("GET", url, headers, also=(_NOT_SATISFIABLE,) if headers else ())
@@ -128,10 +128,10 @@ class HttpStorage:
                     arrival.restart()
             length = _length(answer)
             total_size = None if length is None else begun + length
-            seen.expect(total_size)
-            seen(begun)
+            progress.expect(total_size)
+            progress(begun)
             for data in self._pieces(answer, url):
-                seen(len(data))
+                progress(len(data))
                 arrival.write(data)
             return total_size
         finally:
@@ -146,14 +146,14 @@ class HttpStorage:
         except HTTPError as error:
             raise TransferFailed(f"{urlsplit(url).hostname}: {_words(error)}") from error
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:
         abilities = self._abilities(url)
         target = _beside(url, token) if "1" in abilities else url
         begun = self._stored(file, size, target) if _PATCHES in abilities else 0
-        body = partial(pieces_of, file, size, seen, begun)  # anew after each redirect
+        body = partial(pieces_of, file, size, progress, begun)  # anew after each redirect
         headers = {"Content-Length": str(size - begun)}
         if begun:
-            seen(begun)
+            progress(begun)
             headers |= {"Content-Type": "application/x-sabredav-partialupdate", "X-Update-Range": "append"}
         answer = self._ask("PATCH" if begun else "PUT", target, headers, body=body)
         answer.drain_conn()

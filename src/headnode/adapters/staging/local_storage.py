@@ -67,31 +67,31 @@ def path_of(url: str) -> str:
     return path
 
 
-def _copy(file: int, arrival: ArrivingFile, seen: Seen) -> int:
+def _copy(file: int, arrival: ArrivingFile, progress: Seen) -> int:
     """Copy what has not arrived yet of an open file; return its size."""
     about = os.fstat(file)
     arrival.is_executable = bool(about.st_mode & stat.S_IXUSR)
     begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
-    seen.expect(about.st_size)
-    seen(begun)
-    arrival.copy(file, begun, about.st_size, seen)
+    progress.expect(about.st_size)
+    progress(begun)
+    arrival.copy(file, begun, about.st_size, progress)
     return about.st_size
 
 
 class LocalStorage:
     """The file system of the node."""
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         file = open_source(path_of(url))
         try:
-            return _copy(file, arrival, seen)
+            return _copy(file, arrival, progress)
         finally:
             os.close(file)
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:  # noqa: ARG002
         arrival = ArrivingFile(path_of(url), token)
         try:
-            arrival.finish(_copy(file, arrival, seen), "", None, durable=True)
+            arrival.finish(_copy(file, arrival, progress), "", None, durable=True)
         finally:
             arrival.close()
 

@@ -182,39 +182,39 @@ class SftpStorage:
         if channel is not None:
             channel.settimeout(timeout)
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         with _library_errors_as_failures(self._wrong):
-            return self._fetch(_path(url), arrival, seen)
+            return self._fetch(_path(url), arrival, progress)
 
-    def _fetch(self, path: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def _fetch(self, path: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         about = self._sftp.stat(path)
         size = about.st_size or 0
         begun = arrival.begin(f"{size} {about.st_mtime}")
-        seen.expect(size)
-        seen(begun)
+        progress.expect(size)
+        progress(begun)
         with self._sftp.open(path, "rb") as file:
             file.seek(begun)
             if size > begun:
                 file.MAX_REQUEST_SIZE = self._request
                 file.prefetch(size, _MAX_REQUESTS)
-            for data in copied(lambda _: file.read(self._request), seen):
+            for data in copied(lambda _: file.read(self._request), progress):
                 arrival.write(data)
         return size
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:
         with _library_errors_as_failures(self._wrong):
-            self._store(file, size, _path(url), token, seen)
+            self._store(file, size, _path(url), token, progress)
 
-    def _store(self, file: int, size: int, path: str, token: str, seen: Seen) -> None:
+    def _store(self, file: int, size: int, path: str, token: str, progress: Seen) -> None:
         part = _beside(path, token)
         _make_folders(posixpath.dirname(path), self._made, self._sftp.mkdir)
         begun = self._stored(file, size, part)
-        seen(begun)
+        progress(begun)
         with self._sftp.open(part, "r+b" if begun else "wb") as there:
             there.MAX_REQUEST_SIZE = self._request
             there.seek(begun)
             there.set_pipelined(True)
-            for data in pieces_of(file, size, seen, begun):
+            for data in pieces_of(file, size, progress, begun):
                 there.write(data)
         _refuse_part(path, self._sftp.stat(part).st_size, size)
         self._sftp.posix_rename(part, path)
@@ -279,17 +279,17 @@ class FtpStorage:
             self._ftp.login(user, credential.get("password"))
             self._ftp.voidcmd("TYPE I")
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         path = _path(url)
         with _ftp_failures(path):
             size, changed = self._size(path), self._reply("MDTM", path)
             begun = arrival.begin(f"{size} {changed}" if size is not None and changed else "")
-            seen.expect(size)
-            seen(begun)
+            progress.expect(size)
+            progress(begun)
             room = memoryview(bytearray(_RECEIVED))
             with self._ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:
                 while length := there.recv_into(room):
-                    seen(length)
+                    progress(length)
                     arrival.write(room[:length])
             self._ftp.voidresp()
         return size
@@ -305,17 +305,17 @@ class FtpStorage:
         except ftplib.error_perm:
             return ""
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:
         path = _path(url)
         part = _beside(path, token)
         with _ftp_failures(path):
             _make_folders(posixpath.dirname(path), self._made, self._ftp.mkd)
             begun = self._stored(file, size, part)
-            seen(begun)
+            progress(begun)
             there = self._ftp.transfercmd(f"APPE {part}" if begun else f"STOR {part}")
             with there, os.fdopen(os.dup(file), "rb", 0) as data:
                 while begun < size and (sent := there.sendfile(data, begun, min(_SENT, size - begun))):
-                    seen(sent)
+                    progress(sent)
                     begun += sent
             self._ftp.voidresp()
             _refuse_part(path, self._ftp.size(part), size)

@@ -62,22 +62,22 @@ class S3Storage:
             config=settings,
         )
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         origin, begun = arrival.kept()
         total, _, tag = origin.partition(" ")
         if begun and total == str(begun):  # all of it is here, and was not renamed
-            seen(arrival.begin(origin))
+            progress(arrival.begin(origin))
             return begun
         rest = {"Range": f"bytes={begun}-", "IfMatch": tag} if begun and tag else {}
         try:
             with _failures(url):
-                return self._fetch(_place(url), rest, begun, arrival, seen)
+                return self._fetch(_place(url), rest, begun, arrival, progress)
         except ChangedOnTheWay:
             arrival.discard()
             raise
 
     def _fetch(
-        self, place: Place, rest: dict[str, str], begun: int, arrival: ArrivingFile, seen: Seen
+        self, place: Place, rest: dict[str, str], begun: int, arrival: ArrivingFile, progress: Seen
     ) -> int:
         answer = self._client.get_object(**place, **rest)
         with contextlib.closing(answer["Body"]) as body:
@@ -87,31 +87,31 @@ class S3Storage:
                 begun = 0
                 if arrival.begin(f"{answer['ContentLength']} {answer.get('ETag', '')}"):
                     arrival.restart()
-            seen.expect(begun + int(answer["ContentLength"]))
-            seen(begun)
+            progress.expect(begun + int(answer["ContentLength"]))
+            progress(begun)
             while data := body.read(CHUNK):
-                seen(len(data))
+                progress(len(data))
                 arrival.write(data)
         return begun + int(answer["ContentLength"])
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:  # noqa: ARG002
         with _failures(url):
             place = _place(url)
             if size <= PART:
-                self._store_whole(place, _piece(file, 0, size), seen)
+                self._store_whole(place, _piece(file, 0, size), progress)
             else:
-                self._store_in_parts(place, file, size, seen)
+                self._store_in_parts(place, file, size, progress)
             there = int(self._client.head_object(**place)["ContentLength"])
         if there != size:
             raise TransferFailed(f"the storage has {there} bytes of {size}")
 
-    def _store_whole(self, place: Place, data: bytes, seen: Seen) -> None:
+    def _store_whole(self, place: Place, data: bytes, progress: Seen) -> None:
         digest = hashlib.md5(data, usedforsecurity=False)
         answer = self._client.put_object(**place, Body=data, ContentMD5=_in_header(digest.digest()))
         _compare(answer, digest.hexdigest())
-        seen(len(data))
+        progress(len(data))
 
-    def _store_in_parts(self, place: Place, file: int, size: int, seen: Seen) -> None:
+    def _store_in_parts(self, place: Place, file: int, size: int, progress: Seen) -> None:
         """Send what the storage has not, and make an object of all parts.
 
         Nothing else may be in the object: its parts are named by their checksums.
@@ -132,7 +132,7 @@ class S3Storage:
             else:
                 tags.append({"PartNumber": number, "ETag": f'"{digest.hex()}"'})
             digests += digest
-            seen(len(data))
+            progress(len(data))
         answer = self._client.complete_multipart_upload(
             **place, UploadId=upload, MultipartUpload={"Parts": tags}
         )

@@ -19,13 +19,13 @@ class Seen(Protocol):
 class Storage(Protocol):
     """One place of storage, for one thread."""
 
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+    def fetch(self, url: str, arrival: ArrivingFile, progress: Seen) -> int | None:
         """Write a file to its arrival, from where it stopped if that can be; return its size if it is told.
 
         Raises:  TransferFailed, OSError.
         """
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+    def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:
         """Write an open file to a URL, beside its name where that can be, and rename it.
 
         What an earlier attempt has written is used where the storage allows that.  Size and checksum are

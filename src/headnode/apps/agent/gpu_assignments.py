@@ -149,17 +149,17 @@ class GpuAssignments:
         own = (one for one in self._assigned.values() if one.apart and one.job == job)
         return {number for one in own for number in one.gpus}
 
-    def _next(self, job: JobId, wanted: int, alone: bool) -> tuple[int, ...]:
+    def _next(self, job: JobId, count: int, alone: bool) -> tuple[int, ...]:
         """Return the GPUs for a task; `alone`: what others have is of suspended jobs."""
         taken = self._apart(job) if alone else self._apart(job) | self._counted(job)
         free = [number for number in self._in_order(job) if number not in taken]
-        if len(free) < wanted:
+        if len(free) < count:
             raise Unavailable(
                 code=faults.GPUS_HELD,
-                what=f"the node has {len(free)} free GPUs, not {wanted}: other tasks have not ended yet",
+                what=f"the node has {len(free)} free GPUs, not {count}: other tasks have not ended yet",
                 fix="the task is tried again",
             )
-        return tuple(sorted(free[:wanted]))
+        return tuple(sorted(free[:count]))
 
     def _in_order(self, job: JobId) -> list[int]:
         """Return all GPUs in the order in which a job takes them.
@@ -173,11 +173,11 @@ class GpuAssignments:
         counted = self._counted(job)
         return sorted(range(self.count), key=lambda n: (n in counted, n in others, n not in beside, n))
 
-    def _beside(self, job: JobId, wanted: int) -> tuple[int, ...]:
+    def _beside(self, job: JobId, count: int) -> tuple[int, ...]:
         """Return the GPUs of all tasks of a job, and as many free ones as it may use more."""
         own, counted = self._apart(job), self._counted(job)
         free = [number for number in self._in_order(job) if number not in own | counted]
-        return tuple(sorted((*own, *free[: max(0, wanted - len(own))])))
+        return tuple(sorted((*own, *free[: max(0, count - len(own))])))
 
     def _keep(self) -> None:
         scratch = self._file.with_suffix(".new")

@@ -168,9 +168,9 @@ def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus = NO_GPUS) ->
     )
 
 
-def most_processes(wanted: int) -> int:
+def most_processes(limit: int) -> int:
     """Return how many processes a job may have here: what is wanted, but half of what there can be."""
-    return min(wanted, _most_on_this_machine() // 2)
+    return min(limit, _most_on_this_machine() // 2)
 
 
 @cache

@@ -388,11 +388,14 @@ class HandOff:
         )
 
     def _attempt(
-        self, record: JobRecord, spec: JobSpec, key: AttemptPlace, known: BatchResource, home: str
+        self, record: JobRecord, spec: JobSpec, key: AttemptPlace, resource: BatchResource, home: str
     ) -> ForeignAttempt:
-        marker, base = marker_of(known.mark, key), base_directory(known, record.owner).replace("~", home, 1)
+        marker, base = (
+            marker_of(resource.mark, key),
+            base_directory(resource, record.owner).replace("~", home, 1),
+        )
         machine = socket.gethostname()
-        return ForeignAttempt(key, marker, spec, record.owner, home, base, known, self._name, machine)
+        return ForeignAttempt(key, marker, spec, record.owner, home, base, resource, self._name, machine)
 
 
 def _is_held(record: JobRecord) -> bool:

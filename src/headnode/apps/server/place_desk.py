@@ -169,25 +169,24 @@ class PlaceDesk:
             return ahead.get(record.id, PlaceEstimate(place))
         return expected_by_waits(place, now, self._waits.waited(place), self._waits.waiting(place))
 
-    def _problem(self, known: BatchResource, now: Instant) -> str:
+    def _problem(self, resource: BatchResource, now: Instant) -> str:
         """Return why a resource takes no job now; empty if it does."""
         index = self._engine.cluster.resource_index
-        if not index.room(known.key):
-            return (
-                f"it has {index.handed.get(known.key, 0)} tasks of Headnode; its limit is {known.most_jobs}"
-            )
-        status = self._seen.statuses.get(known.key)
+        if not index.room(resource.key):
+            tasks = index.handed.get(resource.key, 0)
+            return f"it has {tasks} tasks of Headnode; its limit is {resource.most_jobs}"
+        status = self._seen.statuses.get(resource.key)
         if status is not None and status.problem and now - status.polled < OLD_STATUS:
             return f"it does not answer: {status.problem}"
-        if known.system is not ResourceSystem.SLURM:
+        if resource.system is not ResourceSystem.SLURM:
             return ""
-        forecast = self._seen.queue(known.key)
+        forecast = self._seen.queue(resource.key)
         snapshot = None if forecast is None else forecast.snapshot
         if snapshot is None:
             return "its queue has not been seen yet"
         if snapshot.problem:
             return f"it does not answer: {snapshot.problem}"
-        old = now - snapshot.at > OLD_POLLS * known.poll + OLD
+        old = now - snapshot.at > OLD_POLLS * resource.poll + OLD
         return "its queue was not seen lately" if old else ""
 
     def _here(self, record: JobRecord, now: Instant) -> PlaceEstimate:
@@ -204,32 +203,32 @@ class PlaceDesk:
         return PlaceEstimate(HERE, max(start, now), StartBasis.PREDICTED)
 
     async def _predicted_there(
-        self, predictor: PredictorProcess, known: BatchResource, records: Sequence[JobRecord], now: Instant
+        self, predictor: PredictorProcess, resource: BatchResource, records: Sequence[JobRecord], now: Instant
     ) -> dict[JobId, PlaceEstimate]:
         """Return when a Slurm would start each job, all of them last in its queue."""
-        forecast = self._seen.queue(known.key)
+        forecast = self._seen.queue(resource.key)
         if forecast is None or not records:
             return {}
         probes = {f"{PROBE}{record.id}": record for record in records}
-        situation = forecast.with_jobs(list(self._probes(known, probes)))
+        situation = forecast.with_jobs(list(self._probes(resource, probes)))
         if situation is None:
             return {}
         try:
             outlook = await predictor.predict(situation.ahead, MAX_PREDICTION)
         except Unavailable as error:
-            log.error("the starts of jobs at %s cannot be predicted: %s", known.name, error)
+            log.error("the starts of jobs at %s cannot be predicted: %s", resource.name, error)
             return {}
         starts = forecast.starts_of(situation, outlook)
         return {
-            record.id: PlaceEstimate(known.key, max(starts[probe], now), StartBasis.QUEUE)
+            record.id: PlaceEstimate(resource.key, max(starts[probe], now), StartBasis.QUEUE)
             for probe, record in probes.items()
             if probe in starts
         }
 
-    def _probes(self, known: BatchResource, records: dict[str, JobRecord]) -> Iterator[SiteJob]:
+    def _probes(self, resource: BatchResource, records: dict[str, JobRecord]) -> Iterator[SiteJob]:
         """Yield each job as the site would show it."""
         for number, record in records.items():
-            spec = spec_at(self._engine.cluster.spec(record), known.key)
+            spec = spec_at(self._engine.cluster.spec(record), resource.key)
             yield SiteJob(
                 id=number,
                 user=record.owner,
@@ -237,7 +236,7 @@ class PlaceDesk:
                 state=ForeignState.WAITING,
                 word="PENDING",
                 priority=LAST,
-                partitions=(known.queue,) if known.queue else (),
+                partitions=(resource.queue,) if resource.queue else (),
                 submitted=self._engine.clock.now(),
                 limit=min([spec.run_time, *(task.run_time for task in spec.tasks)], default=Seconds(inf)),
                 processors=max((task.minimum for task in spec.tasks), default=1),

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from headnode.adapters.nodes.entrance import KnownPeers
+from headnode.adapters.nodes.entrance import PeerAuthenticated
 from headnode.adapters.wire.agent_messages import MAX_GREETING, MAX_REPORT, Hello
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
@@ -82,13 +82,13 @@ class StandbyDoor:
         self._following, self._refusal, self._knock = following, refusal, knock
 
     async def serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authenticated: PeerAuthenticated
     ) -> None:
         """Serve one connection until it is over."""
         try:
             protocol = protocol_of(writer)
             if protocol == STANDBY:
-                await self._following.serve(reader, writer, known)
+                await self._following.serve(reader, writer, authenticated)
             elif protocol in (CLIENT, TASKS):
                 await refuse_clients(reader, writer, self._refusal)
             else:

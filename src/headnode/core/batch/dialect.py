@@ -163,7 +163,7 @@ class Dialect(Protocol):
 
     system: ResourceSystem
 
-    def submit(self, wanted: Submission) -> Sequence[str]:
+    def submit(self, submission: Submission) -> Sequence[str]:
         """Return the command that submits its input, to run in the current directory."""
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
@@ -184,8 +184,8 @@ class Dialect(Protocol):
     def remembered(self, result: CommandResult) -> Rows | None:
         """Return what it remembers; None if it remembers nothing for anybody, or did not answer."""
 
-    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
-        """Return the command for jobs of one user; a new time limit is that of `wanted`, and for one job."""
+    def act(self, action: ForeignAction, jobs: Sequence[str], submission: Submission) -> Sequence[str]:
+        """Return the command for jobs of one user; a new time limit, for one job, is that of `submission`."""
 
     def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
         """Return the command that sends a signal to jobs of one user; nothing: it has no such command."""

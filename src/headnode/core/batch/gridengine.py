@@ -48,15 +48,15 @@ class GridEngine(Dialect):
 
     system = ResourceSystem.GRID_ENGINE
 
-    def submit(self, wanted: Submission) -> Sequence[str]:
+    def submit(self, submission: Submission) -> Sequence[str]:
         """Grid Engine reads directives in all of a script: with another prefix it finds none in ours."""
-        argv = ["qsub", "-terse", "-C", _NO_DIRECTIVES, "-N", wanted.marker, "-cwd", "-S", "/bin/sh"]
+        argv = ["qsub", "-terse", "-C", _NO_DIRECTIVES, "-N", submission.marker, "-cwd", "-S", "/bin/sh"]
         argv += ["-j", "y", "-o", "scheduler.log", "-r", "n", "-b", "n"]
-        for option, value in (("-q", wanted.queue), ("-P", wanted.project)):
+        for option, value in (("-q", submission.queue), ("-P", submission.project)):
             argv += [option, value] if value else []
-        if wanted.processors > 1:
-            argv += ["-pe", wanted.parallel, str(wanted.processors)]
-        return argv + _limits(wanted)
+        if submission.processors > 1:
+            argv += ["-pe", submission.parallel, str(submission.processors)]
+        return argv + _limits(submission)
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id, also with -terse."""
@@ -90,9 +90,11 @@ class GridEngine(Dialect):
             return None if result.is_cut else rows_of(_accounted(result.out))
         return {} if "not found" in result.err + result.out else None
 
-    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+    def act(self, action: ForeignAction, jobs: Sequence[str], submission: Submission) -> Sequence[str]:
         """A job that is over cannot be deleted, the others are.  qalter replaces all limits together."""
-        limits = _limits(wanted._replace(limit=INFINITE if wanted.limit is None else wanted.limit))
+        limits = _limits(
+            submission._replace(limit=INFINITE if submission.limit is None else submission.limit)
+        )
         return [*_ACTIONS[action], *(limits if action is ForeignAction.LIMIT else ()), *jobs]
 
     def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:  # noqa: ARG002
@@ -109,11 +111,11 @@ _ACTIONS: Final = {
 INFINITE: Final = 10**9  # seconds: qalter cannot take a limit away
 
 
-def _limits(wanted: Submission) -> list[str]:
-    limits = [f"h_rt={max(1, wanted.limit)}"] if wanted.limit is not None else []
-    if wanted.signal is not None and wanted.limit is not None:
-        limits.append(f"s_rt={max(1, round(wanted.limit - wanted.signal.before))}")
-    limits += [f"h_vmem={wanted.memory_each}M"] if wanted.memory_each else []
+def _limits(submission: Submission) -> list[str]:
+    limits = [f"h_rt={max(1, submission.limit)}"] if submission.limit is not None else []
+    if submission.signal is not None and submission.limit is not None:
+        limits.append(f"s_rt={max(1, round(submission.limit - submission.signal.before))}")
+    limits += [f"h_vmem={submission.memory_each}M"] if submission.memory_each else []
     return ["-l", ",".join(limits)] if limits else []
 
 

@@ -62,17 +62,17 @@ class Pbs(Dialect):
 
     system = ResourceSystem.PBS
 
-    def submit(self, wanted: Submission) -> Sequence[str]:
+    def submit(self, submission: Submission) -> Sequence[str]:
         """Directives are read until the first command: there are none in our scripts before that.
 
         Without -S the login shell of the user would run the script.
         """
-        short = wanted.marker.replace(wanted.marker[3:12], "")[:_MIN_NAME]
-        argv = ["sh", "-c", _SUBMIT.format(variable=MARKER_VARIABLE), "qsub", wanted.marker, short]
+        short = submission.marker.replace(submission.marker[3:12], "")[:_MIN_NAME]
+        argv = ["sh", "-c", _SUBMIT.format(variable=MARKER_VARIABLE), "qsub", submission.marker, short]
         argv += ["-S", "/bin/sh", "-j", "oe", "-o", "scheduler.log", "-r", "n", "-m", "n"]
-        for option, value in (("-q", wanted.queue), ("-A", wanted.project)):
+        for option, value in (("-q", submission.queue), ("-A", submission.project)):
             argv += [option, value] if value else []
-        return [*argv, "-l", ",".join(_sizes(wanted)), SCRIPT]
+        return [*argv, "-l", ",".join(_sizes(submission)), SCRIPT]
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id.  What is not clearly refused may be queued."""
@@ -110,9 +110,9 @@ class Pbs(Dialect):
             return None
         return jobs_listed(result.out)
 
-    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+    def act(self, action: ForeignAction, jobs: Sequence[str], submission: Submission) -> Sequence[str]:
         """A job that is over cannot be deleted, the others are."""
-        limit = ["-l", _walltime(INFINITE if wanted.limit is None else wanted.limit)]
+        limit = ["-l", _walltime(INFINITE if submission.limit is None else submission.limit)]
         return [*_ACTIONS[action], *(limit if action is ForeignAction.LIMIT else ()), *jobs]
 
     def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
@@ -134,52 +134,52 @@ def _walltime(seconds: int) -> str:
     return f"walltime={minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def _sizes(wanted: Submission) -> Iterator[str]:
+def _sizes(submission: Submission) -> Iterator[str]:
     """Yield what is asked for in the words that all of the family understand: ``nodes`` and ``ppn``.
 
     GPUs have no such words: a job with GPUs is asked for in the words of OpenPBS and PBS Pro.
     """
-    if wanted.gpus:
-        yield from _gpu_sizes(wanted)
+    if submission.gpus:
+        yield from _gpu_sizes(submission)
         return
-    chunks = _chunks(wanted)
-    features = "".join(f":{choice[0]}" for choice in wanted.features)
+    chunks = _chunks(submission)
+    features = "".join(f":{choice[0]}" for choice in submission.features)
     yield "nodes=" + "+".join(f"{count}:ppn={each}{features}" for count, each in chunks)
-    if wanted.limit is not None:
-        yield _walltime(wanted.limit)
-    if wanted.memory:
-        yield f"mem={wanted.memory * sum(count for count, _ in chunks)}mb"
-    if wanted.memory_each:
-        yield f"pmem={wanted.memory_each}mb"
+    if submission.limit is not None:
+        yield _walltime(submission.limit)
+    if submission.memory:
+        yield f"mem={submission.memory * sum(count for count, _ in chunks)}mb"
+    if submission.memory_each:
+        yield f"pmem={submission.memory_each}mb"
 
 
-def _gpu_sizes(wanted: Submission) -> Iterator[str]:
+def _gpu_sizes(submission: Submission) -> Iterator[str]:
     """Yield chunks with GPUs, each on a node of its own; memory of a chunk is that of all its processors."""
-    per_gpu = wanted.processors_per_gpu
+    per_gpu = submission.processors_per_gpu
     sizes = []
-    features = "".join(f":{choice[0]}=true" for choice in wanted.features)
-    counted = wanted._replace(processors=wanted.gpus, per_node=wanted.per_node // per_gpu)
+    features = "".join(f":{choice[0]}=true" for choice in submission.features)
+    counted = submission._replace(processors=submission.gpus, per_node=submission.per_node // per_gpu)
     for count, gpus in _chunks(counted):
-        memory = wanted.memory + wanted.memory_each * gpus * per_gpu
+        memory = submission.memory + submission.memory_each * gpus * per_gpu
         held = f":mem={memory}mb" if memory else ""
         sizes.append(f"{count}:ncpus={gpus * per_gpu}:ngpus={gpus}{held}{features}")
     yield "select=" + "+".join(sizes)
     yield "place=scatter"
-    if wanted.limit is not None:
-        yield _walltime(wanted.limit)
+    if submission.limit is not None:
+        yield _walltime(submission.limit)
 
 
-def _chunks(wanted: Submission) -> list[tuple[int, int]]:
+def _chunks(submission: Submission) -> list[tuple[int, int]]:
     """Return how many nodes with how many processors each; one node if nothing else is said.
 
     >>> _chunks(Submission("m", processors=7, nodes=2)), _chunks(Submission("m", processors=7, per_node=3))
     ([(1, 4), (1, 3)], [(2, 3), (1, 1)])
     """
-    if wanted.per_node:
-        whole, rest = divmod(wanted.processors, wanted.per_node)
-        chunks = [(whole, wanted.per_node), (1 if rest else 0, rest)]
+    if submission.per_node:
+        whole, rest = divmod(submission.processors, submission.per_node)
+        chunks = [(whole, submission.per_node), (1 if rest else 0, rest)]
     else:
-        nodes = max(1, wanted.nodes)
-        each, more = divmod(wanted.processors, nodes)
+        nodes = max(1, submission.nodes)
+        each, more = divmod(submission.processors, nodes)
         chunks = [(more, each + 1), (nodes - more, each)]
     return [(count, each) for count, each in chunks if count]

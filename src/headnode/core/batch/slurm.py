@@ -68,22 +68,22 @@ class Slurm(Dialect):
 
     system = ResourceSystem.SLURM
 
-    def submit(self, wanted: Submission) -> Sequence[str]:
+    def submit(self, submission: Submission) -> Sequence[str]:
         """Options of the command line win over those of the script and over SBATCH variables."""
         argv = [
             "sbatch",
             "--parsable",
-            f"--job-name={wanted.marker}",
-            f"--comment={wanted.marker}",
+            f"--job-name={submission.marker}",
+            f"--comment={submission.marker}",
             "--output=scheduler.log",
             "--error=scheduler.log",
             "--no-requeue",
-            "--ntasks=" + str(wanted.processes or wanted.processors),
+            "--ntasks=" + str(submission.processes or submission.processors),
         ]
-        argv += [f"{name}={value}" for name, value in _sizes(wanted) if value]
-        if wanted.exclusive:
+        argv += [f"{name}={value}" for name, value in _sizes(submission) if value]
+        if submission.exclusive:
             argv.append("--exclusive")
-        return [*argv, _warning(wanted.signal)] if wanted.signal is not None else argv
+        return [*argv, _warning(submission.signal)] if submission.signal is not None else argv
 
     def submitted(self, result: CommandResult) -> SubmissionResult:
         """Sites print lines of their own around the id: the last line that is one counts."""
@@ -122,9 +122,9 @@ class Slurm(Dialect):
             return None
         return rows_of(_accounted(result.out))
 
-    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+    def act(self, action: ForeignAction, jobs: Sequence[str], submission: Submission) -> Sequence[str]:
         """The status of scancel is 0 also for a job that is unknown or over."""
-        argv = _ACTIONS[action].format(jobs=",".join(jobs), limit=_limit(wanted.limit)).split()
+        argv = _ACTIONS[action].format(jobs=",".join(jobs), limit=_limit(submission.limit)).split()
         return [*argv, *jobs] if action is ForeignAction.CANCEL else argv
 
     def signal(self, jobs: Sequence[str], number: int, target: SignalTarget) -> Sequence[str]:
@@ -142,28 +142,28 @@ def _warning(asked: LimitSignal) -> str:
     return f"--signal={'' if asked.target == 'steps' else 'B:'}{sent}@{asked.before:.0f}"
 
 
-def _sizes(wanted: Submission) -> Iterator[tuple[str, str]]:
-    yield "--partition", wanted.queue
-    yield "--account", wanted.project
-    yield from _gpus(wanted) if wanted.gpus else _processors(wanted)
-    yield "--mem", f"{wanted.memory}M" if wanted.memory else ""
-    yield "--mem-per-cpu", f"{wanted.memory_each}M" if wanted.memory_each else ""
-    yield "--constraint", "&".join("|".join(choice) for choice in wanted.features)
-    if wanted.limit is not None:
-        yield "--time", _limit(wanted.limit)
+def _sizes(submission: Submission) -> Iterator[tuple[str, str]]:
+    yield "--partition", submission.queue
+    yield "--account", submission.project
+    yield from _gpus(submission) if submission.gpus else _processors(submission)
+    yield "--mem", f"{submission.memory}M" if submission.memory else ""
+    yield "--mem-per-cpu", f"{submission.memory_each}M" if submission.memory_each else ""
+    yield "--constraint", "&".join("|".join(choice) for choice in submission.features)
+    if submission.limit is not None:
+        yield "--time", _limit(submission.limit)
 
 
-def _processors(wanted: Submission) -> Iterator[tuple[str, str]]:
-    yield "--nodes", str(wanted.nodes or ("1" if wanted.one_node else ""))
-    yield "--ntasks-per-node", str(wanted.per_node or "")
+def _processors(submission: Submission) -> Iterator[tuple[str, str]]:
+    yield "--nodes", str(submission.nodes or ("1" if submission.one_node else ""))
+    yield "--ntasks-per-node", str(submission.per_node or "")
 
 
-def _gpus(wanted: Submission) -> Iterator[tuple[str, str]]:
-    each = wanted.per_node // wanted.processors_per_gpu
-    nodes = wanted.gpus // each if each else wanted.nodes
-    yield "--gpus", str(wanted.gpus)
-    yield "--cpus-per-gpu", str(wanted.processors_per_gpu)
-    yield "--nodes", str(nodes or ("1" if wanted.one_node else ""))
+def _gpus(submission: Submission) -> Iterator[tuple[str, str]]:
+    each = submission.per_node // submission.processors_per_gpu
+    nodes = submission.gpus // each if each else submission.nodes
+    yield "--gpus", str(submission.gpus)
+    yield "--cpus-per-gpu", str(submission.processors_per_gpu)
+    yield "--nodes", str(nodes or ("1" if submission.one_node else ""))
     yield "--gpus-per-node", str(each or "")
 
 

@@ -143,10 +143,10 @@ class _TemplateReader:
     def __init__(self, text: PlacedValues) -> None:
         self._text = text
 
-    def template(self, found: Mapping[str, Any]) -> JobTemplate:
+    def template(self, table: Mapping[str, Any]) -> JobTemplate:
         head: dict[str, Any] = {}
         rules: list[TemplateRule] = []
-        for key, value in found.items():
+        for key, value in table.items():
             if key in _HEAD:
                 head[key] = self._read(_HEAD[key], value, (key,))
             elif key in PROPERTIES:
@@ -157,44 +157,44 @@ class _TemplateReader:
             raise self._wrong((), "the template has no name", 'write name = "…"')
         return JobTemplate(rules=tuple(rules), **head)
 
-    def _rule(self, about: TemplateProperty, found: Any) -> TemplateRule:
-        if not isinstance(found, dict):
-            what = f"{about.key} is {shown(found)}, not a table"
+    def _rule(self, about: TemplateProperty, value: Any) -> TemplateRule:
+        if not isinstance(value, dict):
+            what = f"{about.key} is {shown(value)}, not a table"
             raise self._wrong((about.key,), what, f"write [{about.key}], and below it default = …")
-        for word in found:
+        for word in value:
             if word not in _WORDS:
                 raise self._unknown(word, _WORDS, (about.key, word))
         return TemplateRule(
             field=about.field,
             unit=about.unit,
-            default=self._stated_value(about, found, "default"),
-            read_only=self._read(FLAG, found.get("read_only", False), (about.key, "read_only")),
-            minimum=self._bound(about, found, "least"),
-            maximum=self._bound(about, found, "most"),
-            allowed=self._allowed(about, found.get("allowed", [])),
-            required=self._required(about, found),
+            default=self._stated_value(about, value, "default"),
+            read_only=self._read(FLAG, value.get("read_only", False), (about.key, "read_only")),
+            minimum=self._bound(about, value, "least"),
+            maximum=self._bound(about, value, "most"),
+            allowed=self._allowed(about, value.get("allowed", [])),
+            required=self._required(about, value),
         )
 
-    def _stated_value(self, about: TemplateProperty, found: Mapping[str, Any], word: str) -> Any:
-        if word not in found:
+    def _stated_value(self, about: TemplateProperty, table: Mapping[str, Any], word: str) -> Any:
+        if word not in table:
             return None
-        return stated_fields(about.field, self._read(about.value, found[word], (about.key, word)))
+        return stated_fields(about.field, self._read(about.value, table[word], (about.key, word)))
 
-    def _bound(self, about: TemplateProperty, found: Mapping[str, Any], word: str) -> float | None:
-        if word not in found:
+    def _bound(self, about: TemplateProperty, table: Mapping[str, Any], word: str) -> float | None:
+        if word not in table:
             return None
         if not about.is_number:
             what = f"{about.key} has no {word} value: it is not a number"
             raise self._wrong((about.key, word), what, "use allowed, or required")
-        return float(self._read(about.value, found[word], (about.key, word)))
+        return float(self._read(about.value, table[word], (about.key, word)))
 
     def _allowed(self, about: TemplateProperty, found: Any) -> tuple[Any, ...]:
         values = found if isinstance(found, list) else [found]
         place = (about.key, "allowed")
         return tuple(stated_fields(about.field, self._read(about.value, value, place)) for value in values)
 
-    def _required(self, about: TemplateProperty, found: Mapping[str, Any]) -> Any:
-        asked = self._stated_value(about, found, "required")
+    def _required(self, about: TemplateProperty, table: Mapping[str, Any]) -> Any:
+        asked = self._stated_value(about, table, "required")
         if asked is not None and not isinstance(getattr(asked, about.field), tuple):
             what = f"{about.key} has a single value: required is not possible"
             raise self._wrong((about.key, "required"), what, "use allowed, or read_only with a default")
@@ -206,9 +206,9 @@ class _TemplateReader:
         except BadRequest as wrong:
             raise self._wrong(path, f"{'.'.join(map(str, path))}: {wrong.what}", wrong.fix) from None
 
-    def _unknown(self, key: str, known: tuple[str, ...], path: Path) -> BadRequest:
-        close = nearest_name(key, known)
-        fix = f"did you mean {close!r}?" if close else f"there are {', '.join(known)}"
+    def _unknown(self, key: str, names: tuple[str, ...], path: Path) -> BadRequest:
+        close = nearest_name(key, names)
+        fix = f"did you mean {close!r}?" if close else f"there are {', '.join(names)}"
         return self._wrong(path, f"a template has no {key!r}", fix)
 
     def _wrong(self, path: Path, what: str, fix: str) -> BadRequest:

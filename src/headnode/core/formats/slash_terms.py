@@ -265,10 +265,10 @@ def _option(name: str, value: Any, read: ReadValue) -> Any:
         raise BadRequest(code=wrong.code, what=what, fix=wrong.fix, path=(name,)) from wrong
 
 
-def _unit_of(known: Mapping[str, Any]) -> UnitType | None:
-    if UNITS.keys().isdisjoint(known):
+def _unit_of(values: Mapping[str, Any]) -> UnitType | None:
+    if UNITS.keys().isdisjoint(values):
         return None
-    sizes = [name for name in UNITS if name in known]
+    sizes = [name for name in UNITS if name in values]
     if len(sizes) > 1:
         raise BadRequest(
             code="unit-mismatch",
@@ -278,33 +278,35 @@ def _unit_of(known: Mapping[str, Any]) -> UnitType | None:
     return UNITS[sizes[0]]
 
 
-def _sweep(known: Mapping[str, Any], kind: TaskType | None) -> Fields:
-    text = known.get("parametric")
+def _sweep(values: Mapping[str, Any], kind: TaskType | None) -> Fields:
+    text = values.get("parametric")
     if text is None and kind is not TaskType.SWEEP:
         return {}
     match = _SWEEP.match(text or "")
     if not match or kind not in (None, TaskType.SWEEP):
         raise BadRequest(
             code="parametric",
-            what=f"a task of type {known.get('type', 'parametric')!r} cannot have the values {text or ''!r}",
+            what=f"a task of type {values.get('type', 'parametric')!r} cannot have the values {text or ''!r}",
             fix="write /parametric:[start-]end[:increment], for example 1-100:2, and no other type",
         )
     start, end, increment = match[1] or "1", match[2], match[3] or "1"
     return {"kind": TaskType.SWEEP, "start": int(start), "end": int(end), "increment": int(increment)}
 
 
-def _failure(known: Mapping[str, Any]) -> Fields:
+def _failure(values: Mapping[str, Any]) -> Fields:
     """Read the two options of a critical task: a count without the flag implies it.
 
     Source:  HPC Pack task properties FailJobOnFailure and FailJobOnFailureCount.
     """
     fields: Fields = {}
-    if "failjobonfailurecount" in known:
-        count = _option("failjobonfailurecount", known["failjobonfailurecount"], parse_int)
+    if "failjobonfailurecount" in values:
+        count = _option("failjobonfailurecount", values["failjobonfailurecount"], parse_int)
         fields = {"fail_job_on_failure": True, "fail_job_count": count}
-    if "failjobonfailure" in known and not _option("failjobonfailure", known["failjobonfailure"], FLAG.read):
+    if "failjobonfailure" in values and not _option(
+        "failjobonfailure", values["failjobonfailure"], FLAG.read
+    ):
         return {}
-    return fields or ({"fail_job_on_failure": True} if "failjobonfailure" in known else {})
+    return fields or ({"fail_job_on_failure": True} if "failjobonfailure" in values else {})
 
 
 _SEVERAL: Mapping[str, Callable[[Any], Fields]] = {

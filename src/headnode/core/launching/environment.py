@@ -65,13 +65,13 @@ def process_places(spec: JobSpec, task: TaskSpec, place: NodeCores) -> NodeCores
     return tuple(places)
 
 
-def _share(wanted: int, part: int, whole: int) -> int:
-    """Return how many of `wanted` a part of the whole has, rounded up.
+def _share(needed: int, part: int, whole: int) -> int:
+    """Return how many of `needed` a part of the whole has, rounded up.
 
     >>> [_share(3, part, 4) for part in (2, 4)]
     [2, 3]
     """
-    return -(-wanted * part // whole) if whole else 0
+    return -(-needed * part // whole) if whole else 0
 
 
 def process_order(spec: JobSpec, task: TaskSpec) -> Distribution | None:

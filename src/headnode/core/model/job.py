@@ -82,14 +82,14 @@ class CountsUnits(Protocol):
         """How many processors a GPU comes with; it only matters where that is the unit."""
 
 
-def units_in(asks: CountsUnits, processors: int, facts: NodeFacts | None) -> int:
+def units_in(request: CountsUnits, processors: int, facts: NodeFacts | None) -> int:
     """Return how many whole units these processors of a node are; a node held in part is held.
 
     facts:  None: the node has been removed; then a socket cannot be told from a processor
     """
-    unit = asks.unit
+    unit = request.unit
     if unit is UnitType.GPU:
-        gpus = gpus_with(processors, asks.processors_per_gpu)
+        gpus = gpus_with(processors, request.processors_per_gpu)
         return gpus if facts is None else min(gpus, facts.gpus)
     if unit is UnitType.NODE:
         return min(processors, 1)
@@ -98,11 +98,11 @@ def units_in(asks: CountsUnits, processors: int, facts: NodeFacts | None) -> int
     return processors
 
 
-def processors_for(asks: CountsUnits, units: int, facts: NodeFacts) -> int:
+def processors_for(request: CountsUnits, units: int, facts: NodeFacts) -> int:
     """Return how many processors of a node so many units are; a part of a socket counts as all of it."""
-    unit = asks.unit
+    unit = request.unit
     if unit is UnitType.GPU:
-        return units * asks.processors_per_gpu
+        return units * request.processors_per_gpu
     if unit is UnitType.NODE:
         return units * facts.processors
     if unit is UnitType.SOCKET:

@@ -43,19 +43,19 @@ class ResourceUsage(NamedTuple):
     bytes_read: int = 0
     bytes_written: int = 0
 
-    def after(self, other: "ResourceUsage") -> "ResourceUsage":
+    def after(self, usage: "ResourceUsage") -> "ResourceUsage":
         """Return both together, one after the other on the same node: memory is that of the larger one."""
-        if other == NOT_MEASURED:
+        if usage == NOT_MEASURED:
             return self
         if self == NOT_MEASURED:
-            return other
-        peak = max(self.peak_memory, other.peak_memory)
-        average = max(self.average_memory, other.average_memory)
-        return self.beside(other)._replace(peak_memory=peak, average_memory=average)
+            return usage
+        peak = max(self.peak_memory, usage.peak_memory)
+        average = max(self.average_memory, usage.average_memory)
+        return self.beside(usage)._replace(peak_memory=peak, average_memory=average)
 
-    def beside(self, other: "ResourceUsage") -> "ResourceUsage":
+    def beside(self, usage: "ResourceUsage") -> "ResourceUsage":
         """Return both together, on different nodes at the same time: all values are added."""
-        return ResourceUsage(*map(add, self, other))
+        return ResourceUsage(*map(add, self, usage))
 
     def counts(self) -> dict[str, int]:
         """Return what is neither a time nor memory, by name."""
@@ -128,6 +128,6 @@ class RemoteUsage(NamedTuple):
     usage: ResourceUsage = ResourceUsage()
     message: str = ""
 
-    def after(self, other: "RemoteUsage") -> "RemoteUsage":
+    def after(self, usage: "RemoteUsage") -> "RemoteUsage":
         """Return both together, one after the other on the same node."""
-        return RemoteUsage(self.usage.after(other.usage), self.message or other.message)
+        return RemoteUsage(self.usage.after(usage.usage), self.message or usage.message)

@@ -38,17 +38,17 @@ class IdleNodes(NamedTuple):
 
 
 def elastic_demand(
-    view: View, policy: Policy, wanted: IdleNodes, coming: Sequence[IdleNodes] = ()
+    view: View, policy: Policy, idle_nodes: IdleNodes, coming: Sequence[IdleNodes] = ()
 ) -> ElasticDemand:
     """Return the demand for up to `wanted.number` nodes, beside those that other pools make already.
 
     Cost:  one plan; two if other nodes are coming.
     """
-    if wanted.number < 1:
+    if idle_nodes.number < 1:
         return NO_DEMAND
     for nodes in coming:
         view = _without(view, *_used(view, policy, nodes)[1:])
-    used, starts, grows = _used(view, policy, wanted)
+    used, starts, grows = _used(view, policy, idle_nodes)
     return ElasticDemand(len(used), frozenset(starts.keys() | grows.keys()))
 
 

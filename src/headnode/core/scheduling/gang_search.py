@@ -98,29 +98,29 @@ def _many_on_each(part: ResolvedPart, free: Mapping[int, int]) -> dict[int, int]
     return {node: units for node, units in found.items() if units}
 
 
-def _first_fullest(most: Mapping[int, int], wanted: int) -> dict[int, int] | None:
+def _first_fullest(most: Mapping[int, int], needed: int) -> dict[int, int] | None:
     counts: dict[int, int] = {}
     for node, room in most.items():
-        if not wanted:
+        if not needed:
             break
-        counts[node] = min(room, wanted)
-        wanted -= counts[node]
-    return None if wanted else counts
+        counts[node] = min(room, needed)
+        needed -= counts[node]
+    return None if needed else counts
 
 
-def _evenly(most: Mapping[int, int], wanted: int) -> dict[int, int] | None:
+def _evenly(most: Mapping[int, int], needed: int) -> dict[int, int] | None:
     """Return one on each node before the second on any, as far as there is room."""
-    if sum(most.values()) < wanted:
+    if sum(most.values()) < needed:
         return None
-    low, high = 0, wanted  # so many on each are not too many; so many may be
+    low, high = 0, needed  # so many on each are not too many; so many may be
     while low < high:
         level = (low + high + 1) // 2
-        if sum(min(room, level) for room in most.values()) <= wanted:
+        if sum(min(room, level) for room in most.values()) <= needed:
             low = level
         else:
             high = level - 1
     counts = {node: min(room, low) for node, room in most.items()}
-    rest = wanted - sum(counts.values())
+    rest = needed - sum(counts.values())
     for node, room in most.items():
         if rest and room > low:
             counts[node] += 1
@@ -163,9 +163,9 @@ class _Claims:
         self._most, self._left = most, dict(room)
         self.given: Matching = [{} for _ in most]
 
-    def take(self, claimant: int, wanted: int) -> int:
+    def take(self, claimant: int, needed: int) -> int:
         """Take what is free; return how much that is."""
-        left, mine, missing = self._left, self.given[claimant], wanted
+        left, mine, missing = self._left, self.given[claimant], needed
         for node, most in self._most[claimant].items():
             count = min(missing, most, left.get(node, 0))
             if count > 0:
@@ -174,14 +174,14 @@ class _Claims:
                 missing -= count
             if not missing:
                 break
-        return wanted - missing
+        return needed - missing
 
-    def make_room(self, claimant: int, wanted: int) -> int:
+    def make_room(self, claimant: int, needed: int) -> int:
         """Let others move elsewhere so that the claimant gets more; return how much more, 0 if none."""
         path = self._path(claimant)
         if not path:
             return 0
-        amount = min(wanted, self._left[path[-1][1]])
+        amount = min(needed, self._left[path[-1][1]])
         for place, (each, node) in enumerate(path):
             amount = min(amount, self._most[each][node] - self.given[each].get(node, 0))
             if place:

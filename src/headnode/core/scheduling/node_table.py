@@ -216,14 +216,14 @@ class NodeTable:
             self._tree = switch_tree(self.switch_paths, self.names)
         return self._tree
 
-    def units_of(self, asks: CountsUnits) -> list[int]:
+    def units_of(self, request: CountsUnits) -> list[int]:
         """Return how many of the unit in which a job counts there are of each node, if it has all of it."""
-        if asks.unit is not UnitType.GPU:
-            return self.units[asks.unit]
-        each = asks.processors_per_gpu
+        if request.unit is not UnitType.GPU:
+            return self.units[request.unit]
+        each = request.processors_per_gpu
         known = self._gpus.get(each)
         if known is None:
-            known = self._gpus[each] = [units_in(asks, node.processors, node) for node in self.facts]
+            known = self._gpus[each] = [units_in(request, node.processors, node) for node in self.facts]
         return known
 
     def _grouped(self) -> tuple[list[NodeOrder], list[int]]:

@@ -74,12 +74,12 @@ class Profile:
         if self._times[0] < before:
             self._times[0] = before
 
-    def replace(self, was: "Profile", then: "Profile", since: float, each: int = 1) -> None:
+    def replace(self, former: "Profile", then: "Profile", since: float, each: int = 1) -> None:
         """Let one part of the whole be another from an instant on; each of it counts as so many."""
-        ends = [at for at in {*was._times, *then._times} if at > since]
+        ends = [at for at in {*former._times, *then._times} if at > since]
         begin = since
         for end in (*sorted(ends), inf):
-            more = then.least(begin, begin) - was.least(begin, begin)
+            more = then.least(begin, begin) - former.least(begin, begin)
             if more:
                 self._change(begin, end, more * each)
             begin = end

@@ -61,8 +61,8 @@ class ProfilesBeside:
         self._uncounted |= before.keys() - self.licences.keys()
         self._now, self._began, self._releases = now, resources, releases
 
-    def _replace(self, profile: Profile, was: Profile, then: Profile, now: float) -> None:
-        profile.replace(was, then, now)
+    def _replace(self, profile: Profile, former: Profile, then: Profile, now: float) -> None:
+        profile.replace(former, then, now)
         self._touched.add(profile)
 
     def has_room_for_all(self) -> bool:

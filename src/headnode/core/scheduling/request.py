@@ -277,10 +277,10 @@ def _under_own_switches(
     return under_own_switches(node_table.tree(), request.switches, mine, alternatives)
 
 
-def units_in(asks: CountsUnits, part: tuple[int, int], node_table: NodeTable) -> int:
+def units_in(request: CountsUnits, part: tuple[int, int], node_table: NodeTable) -> int:
     """Return how many units a job holds with so many processors of a node (number, processors)."""
     number, processors = part
-    return model.units_in(asks, processors, None if number < 0 else node_table.facts[number])
+    return model.units_in(request, processors, None if number < 0 else node_table.facts[number])
 
 
 def processors_for(need: ResolvedRequest, number: int, units: int, resources: FreeResources) -> int:

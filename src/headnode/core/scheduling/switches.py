@@ -77,7 +77,7 @@ def units_by_leaf(tree: SwitchTree, offers: Offers) -> dict[int, int]:
     return units
 
 
-def fewest_leaves(tree: SwitchTree, units: Mapping[int, int], wanted: int) -> Set[int]:
+def fewest_leaves(tree: SwitchTree, units: Mapping[int, int], needed: int) -> Set[int]:
     """Return the fewest leaf switches that have so many units, under the smallest switch that has them.
 
     Of one leaf switch, the one with the fewest units is taken that has enough.  Cost:  O(switches).
@@ -87,23 +87,23 @@ def fewest_leaves(tree: SwitchTree, units: Mapping[int, int], wanted: int) -> Se
     for domain in (*tree.domains, frozenset(units)):
         there = {leaf: units[leaf] for leaf in units if leaf in domain}
         total = sum(there.values())
-        if total < wanted:
+        if total < needed:
             continue
-        chosen = _fill(there, wanted)
+        chosen = _fill(there, needed)
         size = len(chosen), total if len(chosen) > 1 else sum(there[leaf] for leaf in chosen)
         if best is None or size < best:
             best, found = size, chosen
     return found
 
 
-def _fill(units: Mapping[int, int], wanted: int) -> Set[int]:
+def _fill(units: Mapping[int, int], needed: int) -> Set[int]:
     """Return leaf switches with so many units: the largest first, and at last the smallest that will do."""
     left, chosen = dict(units), set[int]()
-    while wanted > 0:
-        enough = [leaf for leaf, count in left.items() if count >= wanted]
+    while needed > 0:
+        enough = [leaf for leaf, count in left.items() if count >= needed]
         leaf = min(enough, key=left.__getitem__) if enough else max(left, key=left.__getitem__)
         chosen.add(leaf)
-        wanted -= left.pop(leaf)
+        needed -= left.pop(leaf)
     return chosen
 
 

@@ -102,14 +102,14 @@ MAX_WAYS = 20_000
 
 
 def cover_tasks(
-    need: ResolvedRequest, resources: FreeResources, there: Sequence[NodeOffer], owed: Mapping[int, int]
+    need: ResolvedRequest, resources: FreeResources, there: Sequence[NodeOffer], required: Mapping[int, int]
 ) -> dict[int, int] | None:
     """Return the units the job must have by node so that its parts find room; None if they cannot.
 
-    `owed` is what it must have anyway.  The smallest such allocation is looked for only when the one taken
+    `required` is what it must have.  The smallest such allocation is looked for only when the one taken
     node by node, first of those that serve most parts, is above the maximum: exact but for very large jobs.
     """
-    found = _node_by_node(need, resources, there, owed)
+    found = _node_by_node(need, resources, there, required)
     if found is None or not is_bounded(need) or sum(found.values()) <= need.ceiling:
         return found
     states = prod(times + 1 for part in need.parts for times in lacking(part))
@@ -130,9 +130,9 @@ def _units(_need: ResolvedRequest, _number: int, units: int, _resources: FreeRes
 
 
 def _node_by_node(
-    need: ResolvedRequest, resources: FreeResources, there: Sequence[NodeOffer], owed: Mapping[int, int]
+    need: ResolvedRequest, resources: FreeResources, there: Sequence[NodeOffer], required: Mapping[int, int]
 ) -> dict[int, int] | None:
-    offered, found = dict(there), dict(owed)
+    offered, found = dict(there), dict(required)
     for part in need.parts:
         if part.apart and not _with_lumps(need, resources, part, offered, found):
             return None
@@ -144,20 +144,20 @@ def _with_lumps(
     resources: FreeResources,
     part: ResolvedPart,
     offered: Mapping[int, int],
-    found: dict[int, int],
+    covers: dict[int, int],
 ) -> bool:
     """Put lumps on nodes of their own, where the job has most already; return whether there is room."""
     free = [node for node in offered if node in part.nodes and _may_serve(need, resources, part, node)]
     used: set[int] = set()
     for size, times in part.lumps:
         nodes = [node for node in free if offered[node] >= size and node not in used]
-        nodes.sort(key=lambda node: -min(found.get(node, 0), size))
+        nodes.sort(key=lambda node: -min(covers.get(node, 0), size))
         if len(nodes) < times:
             return False
         for node in nodes[:times]:
             used.add(node)
             all_of_it = need.whole or part.whole
-            found[node] = offered[node] if all_of_it else max(found.get(node, 0), size)
+            covers[node] = offered[node] if all_of_it else max(covers.get(node, 0), size)
     return True
 
 
@@ -166,23 +166,23 @@ def _with_sums(
     resources: FreeResources,
     parts: Sequence[ResolvedPart],
     offered: Mapping[int, int],
-    found: dict[int, int],
+    covers: dict[int, int],
 ) -> dict[int, int] | None:
     """Give each part units enough, first on nodes that serve most of them."""
-    missing = [_missing(need, resources, part, offered, found) for part in parts]
+    missing = [_missing(need, resources, part, offered, covers) for part in parts]
     served = {node: [n for n, part in enumerate(parts) if node in part.nodes] for node in offered}
     for node in sorted(offered, key=lambda node: -len(served[node])):
         mine = [n for n in served[node] if missing[n] > 0 and _may_serve(need, resources, parts[n], node)]
         if not mine:
             continue
         all_of_it = need.whole or any(parts[n].whole for n in mine)
-        free = offered[node] - found.get(node, 0)
+        free = offered[node] - covers.get(node, 0)
         more = free if all_of_it else min(free, max(missing[n] for n in mine))
         if more > 0:
-            found[node] = found.get(node, 0) + more
+            covers[node] = covers.get(node, 0) + more
             for number in mine:
-                missing[number] -= found[node] if parts[number].whole and not need.whole else more
-    return found if max(missing, default=0) <= 0 else None
+                missing[number] -= covers[node] if parts[number].whole and not need.whole else more
+    return covers if max(missing, default=0) <= 0 else None
 
 
 def _missing(
@@ -190,11 +190,11 @@ def _missing(
     resources: FreeResources,
     part: ResolvedPart,
     offered: Mapping[int, int],
-    found: Mapping[int, int],
+    covers: Mapping[int, int],
 ) -> int:
     """Return how many units a part lacks of what the job has; whole nodes count in full."""
     missing = part.units
-    for node, units in found.items():
+    for node, units in covers.items():
         if node not in part.nodes:
             continue
         if need.whole or not part.whole:

@@ -320,15 +320,15 @@ def _seated(cluster: ClusterState, graph: TaskGraph, index: int) -> list[tuple[i
     return sorted([*seated, *zip(standing, spare, strict=False)])
 
 
-def _sizes(asks: CountsUnits, minimum: int, held: int, facts: NodeFacts) -> list[int]:
+def _sizes(request: CountsUnits, minimum: int, held: int, facts: NodeFacts) -> list[int]:
     """Return how many processors each instance has that `held` processors of a node have room for.
 
     Sockets may differ by a processor, so what is left for the last of them is one too.
     """
-    if asks.unit is UnitType.PROCESSOR:
+    if request.unit is UnitType.PROCESSOR:
         return [minimum] * (held // minimum)
-    instances = max(1, units_in(asks, held, facts) // minimum)
-    ends = [min(held, processors_for(asks, count * minimum, facts)) for count in range(instances + 1)]
+    instances = max(1, units_in(request, held, facts) // minimum)
+    ends = [min(held, processors_for(request, count * minimum, facts)) for count in range(instances + 1)]
     return [end - begin for begin, end in pairwise(ends)]
 
 

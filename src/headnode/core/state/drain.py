@@ -121,16 +121,15 @@ def nonsense(cluster: ClusterState, command: ReportNonsense, now: Instant) -> li
     return [e.NodeDrained(at=now, node=command.node, closes=now, cause="bad-report", reason=reason)]
 
 
-def lift_drains(known: NodeRecord, by: User, now: Instant) -> list[Event]:
+def lift_drains(node: NodeRecord, by: User, now: Instant) -> list[Event]:
     """Return the events that lift all drains of a node, whatever their cause."""
     return [
-        e.NodeDrainLifted(at=now, node=known.facts.name, cause=each.cause, by=by.name)
-        for each in known.drains
+        e.NodeDrainLifted(at=now, node=node.facts.name, cause=each.cause, by=by.name) for each in node.drains
     ]
 
 
-def _of(cause: e.DrainCause, known: NodeRecord) -> Drain | None:
-    return next((each for each in known.drains if each.cause == cause), None)
+def _of(cause: e.DrainCause, node: NodeRecord) -> Drain | None:
+    return next((each for each in node.drains if each.cause == cause), None)
 
 
 def vacate_node(

@@ -114,16 +114,16 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
             )
         return ""
 
-    def release(self, gone: ElasticAllocation, at: Instant) -> None:
+    def release(self, allocation: ElasticAllocation, at: Instant) -> None:
         """Forget an allocation that is over, and learn from it.  Failures at the same time are one."""
-        self.allocations.remove(gone)
-        self.used = Seconds(self.used + gone.ran)
-        self.spent += gone.ran / 3600.0 * self.pool.node_price
-        if not gone.trouble:
-            if gone.joined is not None:
+        self.allocations.remove(allocation)
+        self.used = Seconds(self.used + allocation.ran)
+        self.spent += allocation.ran / 3600.0 * self.pool.node_price
+        if not allocation.trouble:
+            if allocation.joined is not None:
                 self.failures, self.trouble = 0, ""
             return
-        if self.failed_at is not None and gone.made <= self.failed_at:
+        if self.failed_at is not None and allocation.made <= self.failed_at:
             return
         since = -inf if self.failed_at is None else self.failed_at
         well = any(
@@ -131,9 +131,9 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
             for each in self.allocations
         )
         self.failures = 1 if well else self.failures + 1
-        self.failed_at, self.trouble = at, gone.trouble
+        self.failed_at, self.trouble = at, allocation.trouble
         if self.failures >= MAX_FAILURES and not self.paused:
-            self.paused = f"{self.failures} allocations failed one after the other: {gone.trouble}"
+            self.paused = f"{self.failures} allocations failed one after the other: {allocation.trouble}"
 
 
 class ElasticIndex:

@@ -270,9 +270,9 @@ def readied(cluster: ClusterState, event: e.NodePrepared) -> None:
     cluster.agenda.dirty_jobs.add(event.job)
 
 
-def _blame_node(cluster: ClusterState, known: NodeRecord) -> None:
-    known.drains = tuple(replace(drain, suspect=None) for drain in known.drains)
-    cluster.update_doubts(known)
+def _blame_node(cluster: ClusterState, node: NodeRecord) -> None:
+    node.drains = tuple(replace(drain, suspect=None) for drain in node.drains)
+    cluster.update_doubts(node)
 
 
 def cleaning(cluster: ClusterState, event: e.NodesCleaning) -> None:

@@ -226,14 +226,14 @@ def gpus_while_suspended(record: JobRecord) -> int:
     return gpus_of(request_taken(record.spec, run.alternative), map(len, run.suspension.allocation.values()))
 
 
-def gpus_of(asks: JobRequest, sizes: Iterable[int]) -> int:
+def gpus_of(request: JobRequest, sizes: Iterable[int]) -> int:
     """Return how many GPUs a job has with so many processors of each of its nodes.
 
     One that owns its nodes has those that it asks for: its processors are all those of the nodes.
     """
-    if asks.exclusive and asks.processors_per_gpu:
-        return asks.maximum
-    return sum(gpus_with(size, asks.processors_per_gpu) for size in sizes)
+    if request.exclusive and request.processors_per_gpu:
+        return request.maximum
+    return sum(gpus_with(size, request.processors_per_gpu) for size in sizes)
 
 
 def _part(node: str, processors: int) -> RequestPart:

@@ -263,13 +263,17 @@ def _changeable(record: JobRecord) -> frozenset[str] | None:
 
 
 def _refuse_fields(
-    record: JobRecord, was: JobSpec, wished: JobSpec, allowed: frozenset[str] | None, fields: tuple[str, ...]
+    record: JobRecord,
+    former: JobSpec,
+    wished: JobSpec,
+    allowed: frozenset[str] | None,
+    fields: tuple[str, ...],
 ) -> None:
     if allowed is None:
         return
     wrong = sorted(set(fields) - allowed)
     if wrong:
-        found = _options_changed(wrong, was, wished)
+        found = _options_changed(wrong, former, wished)
         names, options = " and ".join(map(repr, found)), "option" if len(found) == 1 else "options"
         raise WrongState(
             code="not-modifiable",
@@ -281,10 +285,10 @@ def _refuse_fields(
         )
 
 
-def _options_changed(fields: list[str], was: JobSpec, wished: JobSpec) -> list[str]:
+def _options_changed(fields: list[str], former: JobSpec, wished: JobSpec) -> list[str]:
     """Return the command-line options of the changed fields; the unit of a size tells which one it is."""
-    parts = type(was.needs).__struct_fields__ if "needs" in fields else ()
-    found = [f"needs.{part}" for part in parts if getattr(was.needs, part) != getattr(wished.needs, part)]
+    parts = type(former.needs).__struct_fields__ if "needs" in fields else ()
+    found = [f"needs.{part}" for part in parts if getattr(former.needs, part) != getattr(wished.needs, part)]
     sizes = {"minimum", "maximum", "unit"} & set(fields)
     names = option_names({*found, *fields} - sizes - {"needs"}, OPTIONS_OF_JOBS)
     return sorted([*names, f"num{wished.unit.value}s"] if sizes else names)

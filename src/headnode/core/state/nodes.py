@@ -271,15 +271,15 @@ def drain_lifted(cluster: ClusterState, event: e.NodeDrainLifted) -> None:
     _set_drains(cluster, known, _without(known, event.cause))
 
 
-def _without(known: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
-    return tuple(drain for drain in known.drains if drain.cause != cause)
+def _without(node: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
+    return tuple(drain for drain in node.drains if drain.cause != cause)
 
 
-def _set_drains(cluster: ClusterState, known: NodeRecord, drains: tuple[Drain, ...]) -> None:
-    known.drains = drains
-    cluster.update_doubts(known)
-    cluster.cores.update_reduced(known.facts.name)
-    cluster.agenda.dirty_node_views.add(known.facts.name)
+def _set_drains(cluster: ClusterState, node: NodeRecord, drains: tuple[Drain, ...]) -> None:
+    node.drains = drains
+    cluster.update_doubts(node)
+    cluster.cores.update_reduced(node.facts.name)
+    cluster.agenda.dirty_node_views.add(node.facts.name)
     cluster.agenda.pass_needed = True
 
 

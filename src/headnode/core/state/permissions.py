@@ -90,8 +90,8 @@ def is_other(by: User, spec: JobSpec) -> bool:
     return bool(name) and name.casefold() != by.name.casefold()
 
 
-def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
-    """Return the owner of the job; `known` are the users of the head's machine that it names, by name.
+def owner_of(by: User, spec: JobSpec, users: Mapping[str, User]) -> User:
+    """Return the owner of the job; `users` are the users of the head's machine that it names, by name.
 
     Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``.
     """
@@ -105,14 +105,14 @@ def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
             fix=f"run it as yourself: hn job submit --user {by.name} FILE; or ask an administrator",
             path=("run_as",),
         )
-    if name not in known:
+    if name not in users:
         raise NotFound(
             code="no-such-user",
             what=f"there is no user {name!r} on the head's machine",
             fix="name an existing user: --user NAME, also in place of the one in a job file",
             path=("run_as",),
         )
-    return known[name]
+    return users[name]
 
 
 def created_event(
@@ -120,7 +120,7 @@ def created_event(
     job: JobId,
     spec: JobSpec,
     encoded: bytes,
-    known: Mapping[str, User],
+    users: Mapping[str, User],
     now: Instant,
     source: tuple[bytes, int] = (b"", 0),
 ) -> e.JobCreated:
@@ -128,7 +128,7 @@ def created_event(
 
     Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``.
     """
-    owner = owner_of(by, spec, known)
+    owner = owner_of(by, spec, users)
     return e.JobCreated(
         at=now,
         job=job,
@@ -143,7 +143,7 @@ def created_event(
 
 
 def owner_change_event(
-    by: User, record: JobRecord, spec: JobSpec, known: Mapping[str, User], now: Instant, *, may: bool
+    by: User, record: JobRecord, spec: JobSpec, users: Mapping[str, User], now: Instant, *, may: bool
 ) -> list[e.JobOwnerChanged]:
     """Return the change of owner of a job whose user was changed; `may`: the state of the job allows it.
 
@@ -152,7 +152,7 @@ def owner_change_event(
     name = plain_name(spec.run_as)
     if not name or name.casefold() == record.owner.casefold():
         return []
-    owner = owner_of(by, spec, known)
+    owner = owner_of(by, spec, users)
     if not may:
         raise WrongState(
             code="not-modifiable",

@@ -109,22 +109,22 @@ def check_room(cluster: ClusterState, owner: str, more: int, size: int) -> None:
         )
 
 
-def check_recurring(cluster: ClusterState, owner: User, asked: RecurringJob, now: Instant) -> None:
+def check_recurring(cluster: ClusterState, owner: User, recurring: RecurringJob, now: Instant) -> None:
     """Refuse a recurring job that is wrong in itself, or of which no job could be made.
 
     Raises:  Refused.
     """
-    _check_name(asked.name)
+    _check_name(recurring.name)
     for field, value, bound in (
-        ("keep", asked.keep, RECURRING_KEPT),
-        ("most_runs", asked.most_runs, RECURRING_RUNS),
+        ("keep", recurring.keep, RECURRING_KEPT),
+        ("most_runs", recurring.most_runs, RECURRING_RUNS),
     ):
         if not (bound.least or 0) <= value <= bound.most:
             raise BadRequest(
                 code=field.replace("_", "-"), what=f"{field} is {value}", fix=f"use {bound}", path=(field,)
             )
-    _check_schedule(cluster, asked, now)
-    spec = decode_spec(asked.spec)
+    _check_schedule(cluster, recurring, now)
+    spec = decode_spec(recurring.spec)
     _check_description(spec)
     spec = submitted_spec(cluster, owner, spec)
     checked(spec)
@@ -141,13 +141,13 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_schedule(cluster: ClusterState, asked: RecurringJob, now: Instant) -> None:
-    times = asked.times()
+def _check_schedule(cluster: ClusterState, recurring: RecurringJob, now: Instant) -> None:
+    times = recurring.times()
     first = times.next_after(now)
-    if first is None or (asked.end is not None and first > asked.end):
+    if first is None or (recurring.end is not None and first > recurring.end):
         raise BadRequest(
             code="schedule",
-            what=f"{asked.schedule!r} never comes" + (" before the end" if first is not None else ""),
+            what=f"{recurring.schedule!r} never comes" + (" before the end" if first is not None else ""),
             fix="choose a time that will come",
             path=("schedule",),
         )
@@ -155,7 +155,7 @@ def _check_schedule(cluster: ClusterState, asked: RecurringJob, now: Instant) ->
     if times.shortest_interval(now) < shortest:
         raise BadRequest(
             code="schedule",
-            what=f"{asked.schedule!r} comes more often than every {shortest:g} seconds",
+            what=f"{recurring.schedule!r} comes more often than every {shortest:g} seconds",
             fix=f"choose a longer interval; the limit is the parameter {SHORTEST}",
             path=("schedule",),
         )

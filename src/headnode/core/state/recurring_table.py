@@ -90,7 +90,7 @@ def _check_sizes(cluster: ClusterState, command: SetRecurringTable, entries: int
 
 
 def _entry(
-    owner: User, entry: RecurringJob, known: RecurringJob | None, number: int, now: Instant
+    owner: User, entry: RecurringJob, recurring: RecurringJob | None, number: int, now: Instant
 ) -> RecurringJob:
     """Return an entry with what is kept of the one that had its name before.
 
@@ -106,21 +106,21 @@ def _entry(
         anchor=now,
         table=True,
     )
-    if known is None:
+    if recurring is None:
         return asked
-    if not known.table:
+    if not recurring.table:
         raise WrongState(
             code="recurring-exists",
-            what=f"{owner.name!r} has a recurring job {known.name!r} already, which is not of the table",
+            what=f"{owner.name!r} has a recurring job {recurring.name!r} already, which is not of the table",
             fix="give the entry another --job-name",
         )
-    same = (known.schedule, known.zone) == (asked.schedule, asked.zone)
+    same = (recurring.schedule, recurring.zone) == (asked.schedule, asked.zone)
     return replace(
         asked,
-        number=known.number,
-        created=known.created,
-        anchor=known.anchor if same else now,
-        suspended=known.suspended,
+        number=recurring.number,
+        created=recurring.created,
+        anchor=recurring.anchor if same else now,
+        suspended=recurring.suspended,
     )
 
 

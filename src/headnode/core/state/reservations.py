@@ -122,15 +122,17 @@ def advance_reservation(cluster: ClusterState, command: AdvanceReservation, now:
     return ended
 
 
-def _inside(cluster: ClusterState, known: NodeReservation) -> Iterator[JobRecord]:
+def _inside(cluster: ClusterState, reservation: NodeReservation) -> Iterator[JobRecord]:
     for job in sorted(cluster.graphs):
         record = cluster.jobs[job]
-        if record.state.is_active and cluster.request(record).reservation == known.key:
+        if record.state.is_active and cluster.request(record).reservation == reservation.key:
             yield record
 
 
-def _canceled(cluster: ClusterState, record: JobRecord, known: NodeReservation, now: Instant) -> list[Event]:
-    message = f"reservation {known.name} has ended"
+def _canceled(
+    cluster: ClusterState, record: JobRecord, reservation: NodeReservation, now: Instant
+) -> list[Event]:
+    message = f"reservation {reservation.name} has ended"
     return [
         JobEnding(at=now, job=record.id, outcome="canceled", message=message),
         *cancel_queued(record, now, message),
@@ -138,20 +140,20 @@ def _canceled(cluster: ClusterState, record: JobRecord, known: NodeReservation, 
     ]
 
 
-def _renewed(cluster: ClusterState, known: NodeReservation, now: Instant) -> list[Event]:
+def _renewed(cluster: ClusterState, reservation: NodeReservation, now: Instant) -> list[Event]:
     """Replace nodes that left, if the reservation takes any nodes and others are available."""
-    stay = tuple(name for name in known.nodes if _is_there(cluster, name))
-    if not known.count or len(stay) == known.count:
+    stay = tuple(name for name in reservation.nodes if _is_there(cluster, name))
+    if not reservation.count or len(stay) == reservation.count:
         return []
-    missing = known.count - len(stay)
-    others = [name for name in _choice(cluster, known, now) if name not in known.nodes]
+    missing = reservation.count - len(stay)
+    others = [name for name in _choice(cluster, reservation, now) if name not in reservation.nodes]
     if not others:
         return []
     nodes = tuple(sorted((*stay, *others[:missing])))
     if len(others) < missing:  # those that left may come back
-        gone = [name for name in known.nodes if name not in stay]
+        gone = [name for name in reservation.nodes if name not in stay]
         nodes = tuple(sorted((*nodes, *gone[: missing - len(others)])))
-    renewed = replace(known, nodes=nodes)
+    renewed = replace(reservation, nodes=nodes)
     return [ReservationModified(at=now, reservation=renewed, changed="nodes")]
 
 

@@ -111,17 +111,17 @@ def check_may_be_handed(resources: Mapping[str, BatchResource], spec: JobSpec) -
             )
 
 
-def why_not_there(spec: JobSpec, known: BatchResource) -> str:
+def why_not_there(spec: JobSpec, resource: BatchResource) -> str:
     """Return what of a job a resource cannot do, in words; empty if it can run the job."""
-    there = _obstacles(spec_at(spec, known.key), known)
+    there = _obstacles(spec_at(spec, resource.key), resource)
     return next((f"it does not support {what}" for what, _ in there), "")
 
 
-def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
+def _obstacles(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, str]]:
     if any(task.kind not in (TaskType.BASIC, TaskType.SWEEP) for task in spec.tasks):
         yield "tasks other than basic tasks and sweeps", "tasks"
     if any(task.stages for task in spec.tasks):
-        yield from _obstacles_to_staging(spec, known)
+        yield from _obstacles_to_staging(spec, resource)
     if any(task.distribution is not None and task.distribution.geometry for task in spec.tasks):
         yield "a distribution with a geometry", "tasks"
     for field in _OURS_OF_JOBS:
@@ -131,7 +131,7 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
         if any(getattr(task, field) != getattr(_PLAIN_TASK, field) for task in spec.tasks):
             yield f"{field.replace('_', ' ')} of tasks: that is for own nodes", "tasks"
     if spec.unit is UnitType.GPU:
-        yield from _obstacles_to_gpus(spec, known)
+        yield from _obstacles_to_gpus(spec, resource)
     elif spec.unit is not UnitType.PROCESSOR:
         yield f"{spec.unit.word}s as the unit of a job: that is for own nodes", "unit"
     if replace(spec.needs, features=()) != ANY_NODE:
@@ -139,16 +139,16 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
     if not all(_FEATURE.match(name) for choice in spec.needs.features for name in choice):
         yield "features with characters other than letters, digits and _ . : = + -", "needs"
     if spec.signal:
-        yield from _obstacles_to_signals(spec.signal, known.system)
-    if known.system is ResourceSystem.GRID_ENGINE:
-        yield from _obstacles_of_grid_engine(spec, known)
-    if known.system is ResourceSystem.PBS:
+        yield from _obstacles_to_signals(spec.signal, resource.system)
+    if resource.system is ResourceSystem.GRID_ENGINE:
+        yield from _obstacles_of_grid_engine(spec, resource)
+    if resource.system is ResourceSystem.PBS:
         yield from _obstacles_of_pbs(spec)
 
 
-def _obstacles_to_staging(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
-    if known.host:
-        yield f"staged files: its commands run on {known.host}, where Headnode can copy none", "tasks"
+def _obstacles_to_staging(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, str]]:
+    if resource.host:
+        yield f"staged files: its commands run on {resource.host}, where Headnode can copy none", "tasks"
     files = (file for task in spec.tasks for file in (*task.stage_in, *task.stage_out))
     if any(file.path.startswith("/") for file in files):
         yield "absolute paths of staged files: only paths below the directory of the task", "tasks"
@@ -168,12 +168,12 @@ def _obstacles_to_signals(signal: str, system: ResourceSystem) -> Iterator[tuple
         yield "INT and QUIT: the shell that starts the program there lets it ignore them", "signal"
 
 
-def _obstacles_to_gpus(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
-    if known.system is ResourceSystem.GRID_ENGINE:
+def _obstacles_to_gpus(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, str]]:
+    if resource.system is ResourceSystem.GRID_ENGINE:
         yield "GPUs: in Grid Engine they are a complex of the site", "unit"
     layouts = [(task.minimum, task.distribution) for task in spec.tasks if task.distribution is not None]
     uneven = any(layout.per_node and gpus % layout.per_node for gpus, layout in layouts)
-    if uneven and known.system is ResourceSystem.SLURM:
+    if uneven and resource.system is ResourceSystem.SLURM:
         yield "a number of GPUs that differs between nodes", "tasks"
 
 
@@ -185,7 +185,7 @@ def _obstacles_of_pbs(spec: JobSpec) -> Iterator[tuple[str, str]]:
         yield f"alternative features, or {what}", "needs"
 
 
-def _obstacles_of_grid_engine(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
+def _obstacles_of_grid_engine(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, str]]:
     if spec.needs.features:
         yield "features: Grid Engine has none", "needs"
     if spec.exclusive:
@@ -197,7 +197,7 @@ def _obstacles_of_grid_engine(spec: JobSpec, known: BatchResource) -> Iterator[t
         )
     if any(task.distribution is not None for task in spec.tasks):
         yield "a distribution: the parallel environment of the site sets it", "tasks"
-    if any(task.minimum > 1 for task in spec.tasks) and not known.parallel:
+    if any(task.minimum > 1 for task in spec.tasks) and not resource.parallel:
         yield "tasks with several processors: it has no parallel environment", "tasks"
 
 

@@ -14,32 +14,32 @@ from headnode.core.state.task_lines import TaskLines, TaskParents, Waiter
 from headnode.core.state.transitions import NodePhase, phase_on
 
 
-def remove_cores(numbers: list[int], gone: Sequence[int]) -> list[int]:
-    """Return the numbers that are not in `gone`; both ascend.
+def remove_cores(numbers: list[int], cores: Sequence[int]) -> list[int]:
+    """Return the numbers that are not in `cores`; both ascend.
 
     >>> remove_cores([1, 2, 5, 7], (2, 3, 5)), remove_cores([1, 2, 5, 7], (2, 5))
     ([1, 7], [1, 7])
     """
-    at = bisect_left(numbers, gone[0]) if gone else 0
-    end = at + len(gone)
-    if numbers[at:end] == list(gone):
+    at = bisect_left(numbers, cores[0]) if cores else 0
+    end = at + len(cores)
+    if numbers[at:end] == list(cores):
         return numbers[:at] + numbers[end:]
-    taken = set(gone)
+    taken = set(cores)
     return [number for number in numbers if number not in taken]
 
 
-def merge_cores(numbers: list[int], back: Sequence[int]) -> list[int]:
+def merge_cores(numbers: list[int], cores: Sequence[int]) -> list[int]:
     """Return the numbers of both, each once; both ascend, and so does the result.
 
     >>> merge_cores([1, 7], (2, 5)), merge_cores([1, 4], (2, 5)), merge_cores([1, 4], (4, 5))
     ([1, 2, 5, 7], [1, 2, 4, 5], [1, 4, 5])
     """
-    if not back:
+    if not cores:
         return numbers
-    at = bisect_left(numbers, back[0])
-    if at == len(numbers) or back[-1] < numbers[at]:
-        return [*numbers[:at], *back, *numbers[at:]]
-    return sorted({*numbers, *back})
+    at = bisect_left(numbers, cores[0])
+    if at == len(numbers) or cores[-1] < numbers[at]:
+        return [*numbers[:at], *cores, *numbers[at:]]
+    return sorted({*numbers, *cores})
 
 
 class TaskGraph:

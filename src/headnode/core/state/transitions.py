@@ -271,49 +271,49 @@ PHASE_TRANSITIONS: Mapping[tuple[NodePhase, type], frozenset[NodePhase]] = Mappi
 _NOWHERE: frozenset[JobState] = frozenset()
 
 
-def job_target(state: JobState, event: object, wanted: JobState | None = None) -> JobState:
-    """Return the state a job goes to; `wanted` chooses where a row offers several.
+def job_target(state: JobState, event: object, target: JobState | None = None) -> JobState:
+    """Return the state a job goes to; `target` chooses where a row offers several.
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
     targets = JOB_TRANSITIONS.get((state, type(event)), _NOWHERE)
-    if wanted in targets:
-        return wanted
-    if wanted is None and len(targets) == 1:
+    if target in targets:
+        return target
+    if target is None and len(targets) == 1:
         return next(iter(targets))
     raise _no_transition("job", state, event)
 
 
-def instance_target(state: TaskState, event: object, wanted: TaskState) -> TaskState:
+def instance_target(state: TaskState, event: object, target: TaskState) -> TaskState:
     """Return the state an instance goes to.
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
-    if wanted in INSTANCE_TRANSITIONS.get((state, type(event)), ()):
-        return wanted
+    if target in INSTANCE_TRANSITIONS.get((state, type(event)), ()):
+        return target
     raise _no_transition("task instance", state, event)
 
 
-def node_target(state: N | None, event: object, wanted: N | None = None) -> N:
+def node_target(state: N | None, event: object, target: N | None = None) -> N:
     """Return the state a node goes to.
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
     targets = NODE_TRANSITIONS.get((state, type(event)), frozenset())
-    if wanted in targets:
-        return wanted
-    if wanted is None and len(targets) == 1:
+    if target in targets:
+        return target
+    if target is None and len(targets) == 1:
         return next(iter(targets))
     raise _no_transition("node", state, event)
 
 
-def phase_target(phase: NodePhase, event: object, wanted: NodePhase) -> NodePhase:
+def phase_target(phase: NodePhase, event: object, target: NodePhase) -> NodePhase:
     """Return the phase a job goes to on a node.
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
-    if wanted in PHASE_TRANSITIONS.get((phase, type(event)), ()):
-        return wanted
+    if target in PHASE_TRANSITIONS.get((phase, type(event)), ()):
+        return target
     raise _no_transition("job on a node", phase, event)
 
 

@@ -43,30 +43,32 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     return _COMMANDS[command](rest, client)
 
 
-def _close(rest: "Sequence[str]", client: Client) -> int:
+def _close(arguments: "Sequence[str]", client: Client) -> int:
     """Start no new jobs on hosts; what runs there goes on."""
 
     def close(host: str, comment: str) -> None:
         client.ask("drain_node", node=host, reason=comment or "badmin hclose")
 
-    return _each_host("Close", rest, client, close)
+    return _each_host("Close", arguments, client, close)
 
 
-def _open(rest: "Sequence[str]", client: Client) -> int:
+def _open(arguments: "Sequence[str]", client: Client) -> int:
     def reopen(host: str, _comment: str) -> None:
         client.ask("resume_node", node=host)
 
-    return _each_host("Open", rest, client, reopen)
+    return _each_host("Open", arguments, client, reopen)
 
 
-def _each_host(deed: str, rest: "Sequence[str]", client: Client, act: "Callable[[str, str], None]") -> int:
+def _each_host(
+    deed: str, arguments: "Sequence[str]", client: Client, act: "Callable[[str, str], None]"
+) -> int:
     """Do it to each host that was named, or without a name to that of the command; `all` is every host."""
     from headnode.core.model.errors import HeadnodeError, NotFound
 
     def refuse(word: str) -> ProgramRefusal:
         return ProgramRefusal(f"{word[:60]}: illegal option", status=NOT_DONE, prefix="")
 
-    line = read_dashed(rest, OPTIONS, refuse)
+    line = read_dashed(arguments, OPTIONS, refuse)
     hosts = line.words or [os.uname().nodename.partition(".")[0]]
     if hosts == ["all"]:
         hosts = [node["name"] for node in client.ask("nodes")["nodes"]]
@@ -90,9 +92,9 @@ def _each_host(deed: str, rest: "Sequence[str]", client: Client, act: "Callable[
     return status
 
 
-def _show_configuration(rest: "Sequence[str]", client: Client) -> int:
+def _show_configuration(arguments: "Sequence[str]", client: Client) -> int:
     """Print where the configuration is, after writing the one file of it that tools open: lsb.params."""
-    if list(rest[:1]) != ["mbd"] or len(rest) > 1:
+    if list(arguments[:1]) != ["mbd"] or len(arguments) > 1:
         raise ProgramRefusal("write: badmin showconf mbd", status=NOT_DONE, prefix="")
     cluster = client.ask("cluster")["cluster"]["name"]
     folder = _configuration_folder(os.environ)

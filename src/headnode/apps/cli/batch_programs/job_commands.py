@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _meant(rest: "Sequence[str]", client: Client) -> "Iterable[int]":
+def _meant(arguments: "Sequence[str]", client: Client) -> "Iterable[int]":
     """Return the jobs of ids, or of ``jobname=NAME``: those of the user that have not ended."""
-    first, equals, name = rest[0].partition("=")
+    first, equals, name = arguments[0].partition("=")
     if not equals:
-        return job_numbers(part for word in rest for part in word.split(",") if part)
+        return job_numbers(part for word in arguments for part in word.split(",") if part)
     if first.lower() not in ("name", "jobname"):
-        raise ProgramRefusal(f"Invalid job id: {rest[0]}")
+        raise ProgramRefusal(f"Invalid job id: {arguments[0]}")
     return [int(job["id"]) for job in JobSource(client).pages(LIVING, owner=own_user(), name=name)]
 
 
@@ -32,13 +32,13 @@ def act_on_jobs(
 ) -> "Callable[[Sequence[str], Client, ProgramWords], int]":
     """Return what asks a verb for each job of a list; the worst exit status counts."""
 
-    def act(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
-        if not rest:
+    def act(arguments: "Sequence[str]", client: Client, args: ProgramWords) -> int:
+        if not arguments:
             raise ProgramRefusal("too few arguments for keyword", prefix="bare")
         from headnode.core.model.errors import HeadnodeError
 
         status = 0
-        for job in _meant(rest, client):
+        for job in _meant(arguments, client):
             try:
                 client.ask(verb, job=job, **fields)
             except HeadnodeError as refusal:
@@ -56,18 +56,18 @@ def in_words(refusal: "Any") -> str:
     return known.get(refusal.code, str(refusal.what))
 
 
-def write_script(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
+def write_script(arguments: "Sequence[str]", client: Client, args: ProgramWords) -> int:
     """Write the script of a job: ``write batch_script 12 [FILE]``; ``-`` is standard output."""
-    if not rest or rest[0].lower() != "batch_script" or len(rest) not in (2, 3):
+    if not arguments or arguments[0].lower() != "batch_script" or len(arguments) not in (2, 3):
         raise ProgramRefusal("invalid or too few arguments for keyword:write", prefix="bare")
     from headnode.core.model.errors import HeadnodeError
 
-    (job,) = job_numbers([rest[1]])
+    (job,) = job_numbers([arguments[1]])
     try:
         text = client.ask("export_job", job=job, dialect="submitted")["text"]
     except HeadnodeError as refusal:
         raise ProgramRefusal(f"job script retrieval failed: {in_words(refusal)}", prefix="bare") from None
-    file = rest[2] if len(rest) == 3 else f"slurm-{job}.sh"
+    file = arguments[2] if len(arguments) == 3 else f"slurm-{job}.sh"
     if file == "-":
         sys.stdout.write(text)
         return 0

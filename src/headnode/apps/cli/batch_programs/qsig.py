@@ -48,18 +48,18 @@ def _read(argv: "Sequence[str]") -> "tuple[str, list[str]]":
     return wanted, targets
 
 
-def _name_of(wanted: str, target: str) -> str:
+def _name_of(signal: str, target: str) -> str:
     from headnode.core.model.errors import BadRequest
     from headnode.core.model.signals import signal_name, signal_number
 
     try:
-        return signal_name(signal_number(wanted))
+        return signal_name(signal_number(signal))
     except BadRequest as wrong:
         what = f"Unknown/illegal signal name {target}"
         raise ProgramRefusal(what, wrong.what, status=_UNKNOWN_SIGNAL, prefix="") from None
 
 
-def _send(wanted: str, target: str, source: JobSource) -> int:
+def _send(signal: str, target: str, source: JobSource) -> int:
     """Send a signal to a job, or to elements of an array; return the exit status."""
     from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound, WrongState
 
@@ -68,13 +68,13 @@ def _send(wanted: str, target: str, source: JobSource) -> int:
         listed = source.listed([job]) if job is not None else []
         if job is None or not listed:
             return _failed("Unknown Job Id", target, "", UNKNOWN_JOB)
-        if wanted in _VERBS and not numbers:
-            source.client.ask(_VERBS[wanted], job=job)
-        elif wanted not in _VERBS and (numbers or wanted in _NO_SIGNAL):
+        if signal in _VERBS and not numbers:
+            source.client.ask(_VERBS[signal], job=job)
+        elif signal not in _VERBS and (numbers or signal in _NO_SIGNAL):
             found = elements_of(source, job, numbers, ("Running",)) if numbers else listed
-            _to_running(wanted, target, source, [one for one in found if one["state"] == "Running"])
+            _to_running(signal, target, source, [one for one in found if one["state"] == "Running"])
         elif not numbers:
-            source.client.ask("signal_job", job=job, signal=wanted)
+            source.client.ask("signal_job", job=job, signal=signal)
         else:
             return _failed("Request invalid for state of job", target, "name the whole job", _WRONG_STATE)
     except NotFound:
@@ -88,7 +88,7 @@ def _send(wanted: str, target: str, source: JobSource) -> int:
     return 0
 
 
-def _to_running(wanted: str, target: str, source: JobSource, running: "Sequence[dict[str, Any]]") -> None:
+def _to_running(signal: str, target: str, source: JobSource, running: "Sequence[dict[str, Any]]") -> None:
     """Send a signal to elements that run; signal 0 only asks whether there are some.
 
     Raises:  WrongState ``not-running``.
@@ -97,10 +97,10 @@ def _to_running(wanted: str, target: str, source: JobSource, running: "Sequence[
 
     if not running:
         raise WrongState(code="not-running", what=f"nothing of {target} runs")
-    if wanted not in _NO_SIGNAL:
+    if signal not in _NO_SIGNAL:
         for one in running:
             named = {"job": one["job"], "task": one["task"], "instance": one["instance"]}
-            source.client.ask("signal_job", signal=wanted, **named)
+            source.client.ask("signal_job", signal=signal, **named)
 
 
 def _failed(what: str, target: str, more: str, status: int) -> int:

@@ -337,8 +337,8 @@ def _is_in_time(row: BatchRow, since: float | None, until: float | None) -> bool
     return (since is None or ended is None or ended >= since) and (until is None or submitted <= until)
 
 
-def _is_wanted(row: BatchRow, args: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
-    if wanted is not None and row.state not in wanted:
+def _is_wanted(row: BatchRow, args: ProgramWords, states: "set[str] | None", ids: "Sequence[str]") -> bool:
+    if states is not None and row.state not in states:
         return False
     if ids and not any(means(word.partition(".")[0], row) for word in ids):
         return False

@@ -113,12 +113,12 @@ def _refuse_field(name: str) -> ProgramRefusal:
     return ProgramRefusal(f"Unknown field '{name}'", prefix="bare")
 
 
-def _change(word: str, rest: "Sequence[str]") -> ProgramRefusal:
+def _change(word: str, arguments: "Sequence[str]") -> ProgramRefusal:
     """Return the refusal of a change, with what does it here."""
-    named = rest[0].lower() if rest else ""
+    named = arguments[0].lower() if arguments else ""
     entity = next((one for one in _ENTITIES if len(named) > 1 and one.startswith(named.rstrip("s"))), "")
     use = _OF_OTHERS.get(entity, "hn help")
-    if any(each.lower().startswith("fairshare") for each in rest):
+    if any(each.lower().startswith("fairshare") for each in arguments):
         use = f"hn cluster params {'UserShares' if entity == 'user' else 'ProjectShares'}=NAME:3"
     return ProgramRefusal(f"{word} is not supported here; use: {use}")
 
@@ -188,11 +188,11 @@ def _limits_of(limits: "Limits") -> "Row":
     }
 
 
-def _associations(known: Accounts, _all: bool = True) -> "list[Row]":
-    limits, qos = known.limits("ProjectLimits"), ",".join(known.templates())
-    every = {"cluster": known.cluster, "qos": qos}
+def _associations(accounts: Accounts, _all: bool = True) -> "list[Row]":
+    limits, qos = accounts.limits("ProjectLimits"), ",".join(accounts.templates())
+    every = {"cluster": accounts.cluster, "qos": qos}
     rows: list[Row] = []
-    for row in known.tree():
+    for row in accounts.tree():
         own = limits.get(row.account) or limits.get("*") or {}
         rows.append(
             {**every, "account": row.account, "user": row.user, "share": str(row.share["shares"])}
@@ -201,26 +201,26 @@ def _associations(known: Accounts, _all: bool = True) -> "list[Row]":
     return rows
 
 
-def _users(known: Accounts, with_associations: bool) -> "list[Row]":
+def _users(accounts: Accounts, with_associations: bool) -> "list[Row]":
     rows: list[Row] = []
-    every = _associations(known) if with_associations else []
-    for user in known.users:
-        own = [row.account for row in known.of_users if row.user == user]
-        level = "Administrator" if user in known.administrators else "None"
+    every = _associations(accounts) if with_associations else []
+    for user in accounts.users:
+        own = [row.account for row in accounts.of_users if row.user == user]
+        level = "Administrator" if user in accounts.administrators else "None"
         one = {"user": user, "defaultaccount": own[0] if len(own) == 1 else "", "adminlevel": level}
         mine = [row for row in every if row["user"] == user]
         rows += [row | one for row in mine] or [one]
     return rows
 
 
-def _accounts(known: Accounts, with_associations: bool) -> "list[Row]":
+def _accounts(accounts: Accounts, with_associations: bool) -> "list[Row]":
     if with_associations:
-        return [{"description": row["account"], **row} for row in _associations(known)]
-    return [{"account": name, "description": name} for name in known.names]
+        return [{"description": row["account"], **row} for row in _associations(accounts)]
+    return [{"account": name, "description": name} for name in accounts.names]
 
 
-def _qos(known: Accounts, _all: bool) -> "list[Row]":
-    limits = _limits_of(known.limits("UserLimits").get("*") or {})
+def _qos(accounts: Accounts, _all: bool) -> "list[Row]":
+    limits = _limits_of(accounts.limits("UserLimits").get("*") or {})
     of_users = {
         "maxjobspu": limits["grpjobs"],
         "maxsubmitpu": limits["grpsubmit"],
@@ -228,12 +228,12 @@ def _qos(known: Accounts, _all: bool) -> "list[Row]":
         "maxtresmins": limits["maxtresmins"],
     }
     usual = {"priority": "0", "gracetime": "00:00:00", "preemptmode": "cluster", "usagefactor": "1.000000"}
-    return [{"name": name, **usual, **of_users} for name in known.templates()]
+    return [{"name": name, **usual, **of_users} for name in accounts.templates()]
 
 
-def _clusters(known: Accounts, _all: bool) -> "list[Row]":
-    qos = ",".join(known.templates())
-    return [{"cluster": known.cluster, "name": known.cluster, "share": "1", "qos": qos}]
+def _clusters(accounts: Accounts, _all: bool) -> "list[Row]":
+    qos = ",".join(accounts.templates())
+    return [{"cluster": accounts.cluster, "name": accounts.cluster, "share": "1", "qos": qos}]
 
 
 _TABLES: "dict[str, tuple[str, int, Callable[[Accounts, bool], list[Row]]]]" = {

@@ -116,11 +116,11 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     return act(rest, client, args)
 
 
-def _show(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
-    if not rest:
+def _show(arguments: "Sequence[str]", client: Client, args: ProgramWords) -> int:
+    if not arguments:
         raise ProgramRefusal("too few arguments for keyword:show", prefix="bare")
-    entity = rest[0].lower().partition("=")[0].removesuffix("s")
-    named = rest[0].partition("=")[2] or (rest[1] if len(rest) > 1 else "")
+    entity = arguments[0].lower().partition("=")[0].removesuffix("s")
+    named = arguments[0].partition("=")[2] or (arguments[1] if len(arguments) > 1 else "")
     shows: dict[str, Callable[[str, Client, ProgramWords], str]] = {
         "job": _jobs,
         "jobid": _jobs,
@@ -137,7 +137,7 @@ def _show(rest: "Sequence[str]", client: Client, args: ProgramWords) -> int:
     }
     show = shows.get(entity) or next((shows[name] for name in shows if name.startswith(entity)), None)
     if show is None:
-        raise ProgramRefusal(f"invalid entity:{rest[0]} for keyword:show", prefix="bare")
+        raise ProgramRefusal(f"invalid entity:{arguments[0]} for keyword:show", prefix="bare")
     if args.has("json") and show is not _jobs:
         raise ProgramRefusal("--json is for jobs here; for nodes: sinfo --json")
     sys.stdout.write(show(named, client, args))
@@ -300,27 +300,27 @@ def _pairs(argv: "Sequence[str]") -> "dict[str, str]":
     return found
 
 
-def _create(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+def _create(arguments: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     """Make a reservation: ``create reservation=course starttime=...``."""
     from headnode.apps.cli.batch_programs.reservations import create_reservation
 
-    kind, parameters = (rest[0] if rest else "").lower().partition("=")[0], _pairs(rest)
+    kind, parameters = (arguments[0] if arguments else "").lower().partition("=")[0], _pairs(arguments)
     if kind not in ("reservation", "reservationname", "res"):
         raise ProgramRefusal("Invalid entity for create: only reservations are created here", prefix="bare")
     return create_reservation(parameters, client)
 
 
-def _delete(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+def _delete(arguments: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     from headnode.apps.cli.batch_programs.reservations import delete_reservation
 
-    for word in rest:
+    for word in arguments:
         delete_reservation(word, client)
     return 0
 
 
-def _update(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+def _update(arguments: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
     """Change a job or a node: ``update jobid=12 timelimit=30``."""
-    parameters = _pairs(rest)
+    parameters = _pairs(arguments)
     from headnode.core.model.errors import HeadnodeError
 
     try:

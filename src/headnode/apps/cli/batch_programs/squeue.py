@@ -218,14 +218,14 @@ def _named(source: JobSource, ids: "Sequence[str]") -> "list[dict[str, Any]]":
     return found
 
 
-def _listed(source: JobSource, args: ProgramWords, wanted: "set[str] | None") -> "Iterable[dict[str, Any]]":
+def _listed(source: JobSource, args: ProgramWords, states: "set[str] | None") -> "Iterable[dict[str, Any]]":
     users, names = args.parts("user"), args.parts("name")
     owner = own_user() if args.has("me") else users[0] if len(users) == 1 else None
     if owner is not None and owner.isdigit():
         owner = None  # it is compared below
     name = names[0] if len(names) == 1 else ""
     yield from source.pages(LIVING, owner=owner, name=name)
-    if wanted is not None and wanted - {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"}:
+    if states is not None and states - {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"}:
         since = time.time() - REMEMBERED
         for job in source.pages(ENDED_STATES, owner=owner, name=name, most=1):
             if (job["ended"] or 0) >= since:
@@ -239,10 +239,10 @@ def own_user() -> str:
     return own_name()
 
 
-def _is_wanted(row: BatchRow, args: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
+def _is_wanted(row: BatchRow, args: ProgramWords, states: "set[str] | None", ids: "Sequence[str]") -> bool:
     state = row.state
-    if state not in (wanted or ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")) and not (
-        ids and wanted is None and state in ("PENDING", "RUNNING", "SUSPENDED")
+    if state not in (states or ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")) and not (
+        ids and states is None and state in ("PENDING", "RUNNING", "SUSPENDED")
     ):
         return False
     if ids and not any(means(each, row) for each in ids):

@@ -53,13 +53,13 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     return 0
 
 
-def _rows(args: CondorWords, wanted: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":
+def _rows(args: CondorWords, constraints: WantedProcesses, source: CondorSource) -> "Iterator[CondorProcess]":
     """Yield the processes that have ended, up to that at which the reading ends."""
     most, ends = args.number("scanlimit"), [_end(text) for text in args.values("since")]
     ends += [(None, parsed(f"CompletionDate <= ({text})")) for text in args.values("completedsince")]
     read = 0
-    for job in _jobs(wanted, source):
-        for row in reversed(list(wanted.rows(source, job))):
+    for job in _jobs(constraints, source):
+        for row in reversed(list(constraints.rows(source, job))):
             if not row.is_over:
                 continue
             read += 1
@@ -82,13 +82,13 @@ def _end(text: str) -> "tuple[str | None, Any]":
     return None, parsed(text)
 
 
-def _jobs(wanted: WantedProcesses, source: CondorSource) -> "Iterator[dict[str, Any]]":
+def _jobs(constraints: WantedProcesses, source: CondorSource) -> "Iterator[dict[str, Any]]":
     """Yield the jobs that have ended, and those of which some processes have, newest first."""
-    if wanted.by_ids:
-        yield from wanted.jobs(source, None, ended=True)
+    if constraints.by_ids:
+        yield from constraints.jobs(source, None, ended=True)
         return
-    living = [job for job in wanted.jobs(source, None) if _some_ended(job)]
-    for job in wanted.jobs(source, None, ended=True):
+    living = [job for job in constraints.jobs(source, None) if _some_ended(job)]
+    for job in constraints.jobs(source, None, ended=True):
         while living and living[0]["id"] > job["id"]:
             yield living.pop(0)
         yield job

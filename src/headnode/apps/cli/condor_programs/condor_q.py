@@ -101,21 +101,21 @@ def _is_living(job: "dict[str, Any]") -> bool:
     return job["state"] in ("Configuring", "Queued", "Running", "Suspended")
 
 
-def _is_batch(args: CondorWords, wanted: WantedProcesses) -> bool:
-    if wanted.constraints or wanted.processes or args.has("limit"):
+def _is_batch(args: CondorWords, constraints: WantedProcesses) -> bool:
+    if constraints.constraints or constraints.processes or args.has("limit"):
         return False
     return not args.has_any(("nobatch", "totals", *_OF_TABLE))
 
 
 def _rows(
-    wanted: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", args: CondorWords
+    constraints: WantedProcesses, source: CondorSource, jobs: "Sequence[dict[str, Any]]", args: CondorWords
 ) -> "Iterator[CondorProcess]":
     """Yield the processes that are in the queue: those that have not ended, or that are left in it."""
     states = {_OF_TABLE[name][0] for name, _, _ in args.uses if name in _OF_TABLE}
     for job in jobs:
         if not _is_living(job) and not source.detail(job["id"])["spec"].get("properties"):
             continue
-        for row in wanted.rows(source, job):
+        for row in constraints.rows(source, job):
             if states and row.status not in states:
                 continue
             if not row.is_over or _is_left(row):

@@ -90,11 +90,11 @@ def _rows(source: CondorSource, log: str, argv: "Sequence[str]") -> "list[Condor
     return found
 
 
-def _jobs(source: CondorSource, wanted: WantedProcesses) -> "Iterator[dict[str, Any]]":
+def _jobs(source: CondorSource, constraints: WantedProcesses) -> "Iterator[dict[str, Any]]":
     from itertools import islice
 
-    if wanted.by_ids:
-        yield from wanted.jobs(source, None)
+    if constraints.by_ids:
+        yield from constraints.jobs(source, None)
         return
     yield from source.clusters(owner=own_user())
     yield from islice(source.clusters(owner=own_user(), ended=True), _MAX_ENDED)

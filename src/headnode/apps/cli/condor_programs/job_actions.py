@@ -108,11 +108,11 @@ class _Actions:
         else:
             sys.stdout.write(f"Job {row.id} {self._done}\n")
 
-    def _all(self, wanted: WantedProcesses, which: str, owner: str | None) -> None:
+    def _all(self, constraints: WantedProcesses, which: str, owner: str | None) -> None:
         """Change all jobs that are meant, and tell it in one line."""
         changed = 0
         refused_ones: list[str] = []
-        for row, alone in self._meant(wanted, owner):
+        for row, alone in self._meant(constraints, owner):
             try:
                 self._change(row, alone=alone)
                 changed += 1
@@ -125,19 +125,21 @@ class _Actions:
             sys.stderr.write(f"{line}\n")
         self._fail(f"Couldn't find/{_VERB[self._program]} all jobs{which}")
 
-    def _meant(self, wanted: WantedProcesses, owner: str | None) -> "Iterator[tuple[CondorProcess, bool]]":
+    def _meant(
+        self, constraints: WantedProcesses, owner: str | None
+    ) -> "Iterator[tuple[CondorProcess, bool]]":
         """Yield the processes to change, and whether each stands for its whole job."""
-        for job in wanted.jobs(self._source, owner):
+        for job in constraints.jobs(self._source, owner):
             if job["state"] in ENDED_STATES:
                 if self._asked.has("forcex") and (row := self._source.process(job, 0)) is not None:
                     yield row, True
                 continue
-            if not wanted.constraints:
+            if not constraints.constraints:
                 row = self._source.process(job, 0)
                 if row is not None:
                     yield row, True
                 continue
-            rows = list(wanted.rows(self._source, job))
+            rows = list(constraints.rows(self._source, job))
             living = [row for row in rows if not row.is_over]
             whole = len(rows) == job["tasks"]["total"]
             yield from ((row, whole) for row in (living[:1] if whole else living))

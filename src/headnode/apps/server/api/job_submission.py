@@ -112,20 +112,20 @@ def refuse_unfit_now(context: ServerContext, by: User, *specs: JobSpec, owner: s
 
 
 def refuse_unfit_change(
-    context: ServerContext, owner: str, spec: JobSpec, known: JobSpec | None = None
+    context: ServerContext, owner: str, spec: JobSpec, former: JobSpec | None = None
 ) -> None:
     """Refuse what would make a job unfit that was submitted before, and has what its template gave it.
 
-    known:   the job as it is: what is in its way already, such as a limit that was lowered, is accepted
+    former:   the job as it is: what is in its way already, such as a limit that was lowered, is accepted
     Raises:  BadRequest.
     """
     check_job(spec)
     _refuse_grid_features(spec)
-    specs = (spec,) if known is None else (spec, known)
+    specs = (spec,) if former is None else (spec, former)
     requests = [_request(context, owner, each.project, request_of(each)) for each in specs]
     in_the_way = _never_fits(context, requests)
     reasons = in_the_way.get(requests[0], ())
-    if known is None or reasons != in_the_way.get(requests[1], ()):
+    if former is None or reasons != in_the_way.get(requests[1], ()):
         _refuse_too_large(reasons)
 
 

@@ -188,28 +188,28 @@ async def modify_job(context: ServerContext, by: User, request: w.ModifyJobReque
 
 
 async def _change_job(
-    context: ServerContext, by: User, job: FoundJob, known: JobSpec, wished: JobSpec
+    context: ServerContext, by: User, job: FoundJob, former: JobSpec, wished: JobSpec
 ) -> tuple[str, ...]:
     """Change a job, past submission filters if it was submitted; return the names of what has changed.
 
-    `known` is the job as it was when the request was read.
+    `former` is the job as it was when the request was read.
     """
     record = job.record
-    if wished == known or not (record.state.is_queued or record.state.is_active):
-        return await _changed_to(context, by, job, known, wished)
+    if wished == former or not (record.state.is_queued or record.state.is_active):
+        return await _changed_to(context, by, job, former, wished)
     may_change(by, record)
     async with context.submission_chain.changing(record, wished) as spec:
-        return await _changed_to(context, by, job, known, spec)
+        return await _changed_to(context, by, job, former, spec)
 
 
 async def _changed_to(
-    context: ServerContext, by: User, job: FoundJob, known: JobSpec, spec: JobSpec
+    context: ServerContext, by: User, job: FoundJob, former: JobSpec, spec: JobSpec
 ) -> tuple[str, ...]:
-    fields = changes(known, spec)
+    fields = changes(former, spec)
     if not fields:
         return ()
     if job.record.submitted is not None and fields != ("tasks",):
-        refuse_unfit_change(context, job.record.owner, followed_by_script(known, spec), known)
+        refuse_unfit_change(context, job.record.owner, followed_by_script(former, spec), former)
     archived = job.record if job.ended else None
     named = users_named(by, (spec,))
     skipped = context.lookups.skipped_for(job.record)

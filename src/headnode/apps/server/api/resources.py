@@ -113,27 +113,29 @@ def _system(text: str) -> ResourceSystem:
     return system
 
 
-def _object(context: ServerContext, known: BatchResource) -> ResourceObject:
-    status = None if context.hand_off is None else context.hand_off.statuses.get(known.key)
+def _object(context: ServerContext, resource: BatchResource) -> ResourceObject:
+    status = None if context.hand_off is None else context.hand_off.statuses.get(resource.key)
     return ResourceObject(
-        name=known.name,
-        system=known.system.value,
-        mark=known.mark,
-        host=known.host,
-        programs=known.programs,
-        settings=known.settings,
-        directory=known.directory,
-        queue=known.queue,
-        parallel=known.parallel,
-        most_jobs=known.most_jobs,
-        poll=known.poll,
-        settle=known.settle,
-        lost_after=known.lost_after,
-        jobs=context.cluster.resource_index.handed.get(known.key, 0),
-        waiting=sum(1 for wanted in context.cluster.resource_index.outbound.values() if wanted == known.key),
+        name=resource.name,
+        system=resource.system.value,
+        mark=resource.mark,
+        host=resource.host,
+        programs=resource.programs,
+        settings=resource.settings,
+        directory=resource.directory,
+        queue=resource.queue,
+        parallel=resource.parallel,
+        most_jobs=resource.most_jobs,
+        poll=resource.poll,
+        settle=resource.settle,
+        lost_after=resource.lost_after,
+        jobs=context.cluster.resource_index.handed.get(resource.key, 0),
+        waiting=sum(
+            1 for wanted in context.cluster.resource_index.outbound.values() if wanted == resource.key
+        ),
         polled=None if status is None else status.polled,
         answered_in=None if status is None else status.took,
-        overlay=known.overlay,
+        overlay=resource.overlay,
         problem="" if status is None else status.problem,
     )
 

@@ -9,7 +9,7 @@ import secrets
 from typing import Any
 
 from headnode.adapters.identity.users import account
-from headnode.adapters.nodes.entrance import KnownPeers, digest_of
+from headnode.adapters.nodes.entrance import PeerAuthenticated, digest_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.apps.server.api.access import audit_entry, audited_fields
 from headnode.apps.server.api.verbs import read_fields, read_request, refusal
@@ -171,15 +171,15 @@ class TlsDoor:
         self._context, self._desk = context, TokenDesk(context)
 
     async def serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authenticated: PeerAuthenticated
     ) -> None:
-        """Serve one connection until it is over; `known` is called after the login."""
+        """Serve one connection until it is over; `authenticated` is called after the login."""
         address = _address(writer)
         keep_alive(writer)
         try:
             caller = await self._greet(reader, writer, address)
             if caller is not None:
-                known()
+                authenticated()
                 greeting = {"ok": True, "user": caller.user().name, "cluster": self._context.name}
                 greeting |= heads_of(self._context)
                 await serve_client(self._context, caller, (reader, writer), greeting)

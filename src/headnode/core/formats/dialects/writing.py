@@ -43,18 +43,18 @@ def write(spec: JobSpec, dialect: str, live: "ExportedJob | None" = None) -> Wri
     return writer(spec, chosen, live)
 
 
-def version_of(wanted: JobDialect) -> "sss.SssVersion":
+def version_of(dialect: JobDialect) -> "sss.SssVersion":
     """Return the version of SSS that a dialect of it is."""
     from headnode.core.formats import sss
 
-    return sss.SssVersion.V3_1 if wanted.name == "sss" else sss.SssVersion.V3_0
+    return sss.SssVersion.V3_1 if dialect.name == "sss" else sss.SssVersion.V3_0
 
 
-def _document(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+def _document(spec: JobSpec, dialect: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import sss
     from headnode.core.formats.sss import conversion
 
-    version = version_of(wanted)
+    version = version_of(dialect)
     identifier = str(live.id) if live is not None else ""
     document, report = conversion.document_of(spec, version, identifier=identifier)
     if live is not None:
@@ -69,38 +69,38 @@ def _document(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> 
     return text, report + more
 
 
-def _compute_cluster(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+def _compute_cluster(spec: JobSpec, dialect: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import hpc_xml
 
-    return hpc_xml.write_job(spec, wanted.name, live=live)
+    return hpc_xml.write_job(spec, dialect.name, live=live)
 
 
-def _grid(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+def _grid(spec: JobSpec, dialect: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import grid
 
-    text, report = grid.write_job(spec, wanted.name)
-    return text, report + _unwritten_state(wanted, live)
+    text, report = grid.write_job(spec, dialect.name)
+    return text, report + _unwritten_state(dialect, live)
 
 
-def _native(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+def _native(spec: JobSpec, dialect: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import native
 
-    text, report = native.write_job(spec, wanted.name)
-    return text, report + _unwritten_state(wanted, live)
+    text, report = native.write_job(spec, dialect.name)
+    return text, report + _unwritten_state(dialect, live)
 
 
-def _batch(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+def _batch(spec: JobSpec, dialect: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import batch
 
-    text, report = batch.write_script(spec, batch.BatchSystem(wanted.name))
-    return text, report + _unwritten_state(wanted, live)
+    text, report = batch.write_script(spec, batch.BatchSystem(dialect.name))
+    return text, report + _unwritten_state(dialect, live)
 
 
-def _condor(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+def _condor(spec: JobSpec, dialect: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats.condor.writing import write_submit
 
     text, report = write_submit(spec)
-    return text, report + _unwritten_state(wanted, live)
+    return text, report + _unwritten_state(dialect, live)
 
 
 _WRITERS = {
@@ -116,10 +116,10 @@ WRITTEN = tuple(name for name, dialect in DIALECTS.items() if dialect.language i
 """The dialects that are not only read."""
 
 
-def _unwritten_state(wanted: JobDialect, live: "ExportedJob | None") -> FidelityReport:
+def _unwritten_state(dialect: JobDialect, live: "ExportedJob | None") -> FidelityReport:
     if live is None:
         return ()
-    what = f"its state, times and nodes are not written: {wanted.title} describes requests only"
+    what = f"its state, times and nodes are not written: {dialect.title} describes requests only"
     return (ReportItem(Fidelity.NOTE, "Job", what),)
 
 
@@ -150,23 +150,23 @@ def write_together(reading: ReadJobs, dialect: str) -> Written:
     )
 
 
-def _one(spec: JobSpec, wanted: JobDialect) -> Written:
+def _one(spec: JobSpec, dialect: JobDialect) -> Written:
     """Write the only job of a file; in SSS its tasks that wait for each other become jobs of a group."""
-    if wanted.language is JobLanguage.SSS:
+    if dialect.language is JobLanguage.SSS:
         from headnode.core.formats.sss.conversion.document_writing import steps_of
 
         steps = steps_of(spec)
         if steps is not None:
-            text, report = _sss_document(steps.jobs, steps.links, wanted)
+            text, report = _sss_document(steps.jobs, steps.links, dialect)
             return text, steps.report + report
-    return write(spec, wanted.name)
+    return write(spec, dialect.name)
 
 
-def _sss_document(jobs: Sequence[JobSpec], links: Sequence[DependencyLink], wanted: JobDialect) -> Written:
+def _sss_document(jobs: Sequence[JobSpec], links: Sequence[DependencyLink], dialect: JobDialect) -> Written:
     from headnode.core.formats import sss
     from headnode.core.formats.sss import conversion
 
-    version = version_of(wanted)
+    version = version_of(dialect)
     document, report = conversion.document_of_jobs(jobs, links, version)
     text, more = sss.write_document(document, version)
     return text, report + more
@@ -247,9 +247,9 @@ def convert_each(
 
 
 def _respelled(
-    data: bytes | str, how: ReadOptions, wanted: JobDialect
+    data: bytes | str, how: ReadOptions, dialect: JobDialect
 ) -> tuple[str, FidelityReport, Written]:
     from headnode.core.formats import sss
 
     document, report = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
-    return sss_dialect(document), report, sss.write_document(document, version_of(wanted))
+    return sss_dialect(document), report, sss.write_document(document, version_of(dialect))

@@ -106,13 +106,13 @@ class GridFindings(CountedItems):
         self.add(kind, lambda: page.item(kind, where, what, path), alike or (kind, what))
 
     def outline(
-        self, page: GridText, table: GridTable, found: Mapping[str, Any], whose: str, path: Path
+        self, page: GridText, table: GridTable, values: Mapping[str, Any], whose: str, path: Path
     ) -> KeyOutcomes:
         """Add what always becomes of the keys of an object, and return which of them are kept."""
-        alike = table.title, tuple(found)
+        alike = table.title, tuple(values)
         outline = self._outlines.get(alike)
         if outline is None:
-            outline = self._outlines[alike] = KeyOutcomes(table, found)
+            outline = self._outlines[alike] = KeyOutcomes(table, values)
             for kind, key, what in outline.told:
                 self.add_at(page, kind, whose, f"{key}: {what}", (*path, key), (kind, key, what))
         else:

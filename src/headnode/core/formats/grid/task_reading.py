@@ -240,9 +240,9 @@ def _report_kind(source: GridObject, kind: str, count: int) -> None:
         source.report(Fidelity.KEPT, "jobtype", "it defines the meaning of count")
 
 
-def _exit_codes(found: Mapping[str, Any]) -> Fields:
+def _exit_codes(codes: Mapping[str, Any]) -> Fields:
     """Return the exit codes that mean success; as numbers with sign, the upper half is below zero."""
-    most = found.get("max_success_code", 0)
+    most = codes.get("max_success_code", 0)
     if not most:
         return {}
     if most <= MAX_COUNT:

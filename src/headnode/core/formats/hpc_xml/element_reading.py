@@ -275,7 +275,7 @@ class HpcAttributeReader:
         attribute: str,
         text: str,
         spellings: Mapping[str, HpcRow],
-        known: dict[str, Plain],
+        attributes: dict[str, Plain],
     ) -> None:
         """Read an attribute that is met for the first time, or is more than a value for a field."""
         namespace, name = split_name(attribute)
@@ -295,7 +295,7 @@ class HpcAttributeReader:
             self._keep(values, row.hpc, attribute, text, "it is kept, but has no effect")
         else:
             if row.field not in _UNPLAIN and not self._recorder.strict:
-                known[attribute] = (row.field, row.value.read, is_composite(row.field))
+                attributes[attribute] = (row.field, row.value.read, is_composite(row.field))
             self._value(values, row, attribute, text, spellings)
 
     def _value(

@@ -66,21 +66,21 @@ def read_job(data: bytes | str) -> tuple[JobSpec, FidelityReport]:
     return found.jobs[0], report
 
 
-def _several(text: PlacedValues, found: Mapping[str, Any]) -> NativeJobs:
+def _several(text: PlacedValues, table: Mapping[str, Any]) -> NativeJobs:
     """Return the jobs of a file that has a table for each."""
     reader = KeyReader(text)
-    strange = next((key for key in found if key not in (JOBS_TABLE, GROUP)), None)
+    strange = next((key for key in table if key not in (JOBS_TABLE, GROUP)), None)
     if strange is not None:
         fix = f"write it below [[{JOBS_TABLE}]]; above them only {GROUP} is possible"
         what = f"{strange[:60]!r} is above the jobs"
         reader.refuse((strange,), "misplaced-key", what, fix)
-    tables = found[JOBS_TABLE]
+    tables = table[JOBS_TABLE]
     if not isinstance(tables, list) or not tables:
         what = f"{JOBS_TABLE} is {shown(tables)}, not a list of jobs"
         reader.refuse((JOBS_TABLE,), "value", what, f"write [[{JOBS_TABLE}]], and below it the job")
     jobs = [_NativeReader(text, (JOBS_TABLE, number)).job() for number in range(len(tables))]
-    if GROUP in found:
-        group = reader.value(JOB_KEYS[GROUP], found[GROUP], "file", (GROUP,))
+    if GROUP in table:
+        group = reader.value(JOB_KEYS[GROUP], table[GROUP], "file", (GROUP,))
         jobs = [replace(job, job_group=job.job_group or group) for job in jobs]
     return NativeJobs(*links_by_name(jobs, reader))
 
@@ -124,26 +124,26 @@ class _NativeReader:
             spec, alternatives=alternatives(found[ALTERNATIVES], spec, reader, path, alone=bool(own))
         )
 
-    def _tasks(self, found: Any) -> Iterable[TaskSpec]:
+    def _tasks(self, value: Any) -> Iterable[TaskSpec]:
         tables: Sequence[Mapping[str, Any]] = self._reader.tables(
-            found, TASKS, (*self._path, TASKS), 'command = "./run"'
+            value, TASKS, (*self._path, TASKS), 'command = "./run"'
         )
         whose = "task" if not self._path else f"{self._whose}: task"
         for number, one in enumerate(tables):
             yield self._task(one, f"{whose} {number + 1}", (*self._path, TASKS, number))
 
-    def _task(self, found: Mapping[str, Any], whose: str, path: Path) -> TaskSpec:
-        fields = self._reader.fields(found, TASK_KEYS, whose, path)
-        if "sweep" in found:
+    def _task(self, table: Mapping[str, Any], whose: str, path: Path) -> TaskSpec:
+        fields = self._reader.fields(table, TASK_KEYS, whose, path)
+        if "sweep" in table:
             fields.setdefault("kind", TaskType.SWEEP)
         fields.setdefault("rerunnable", fields.get("kind", TaskType.BASIC) in _RUNNABLE)
-        self._check_closed(fields, found, whose, path)
+        self._check_closed(fields, table, whose, path)
         return TaskSpec(**fields)
 
-    def _check_closed(self, fields: Fields, found: Mapping[str, Any], whose: str, path: Path) -> None:
+    def _check_closed(self, fields: Fields, table: Mapping[str, Any], whose: str, path: Path) -> None:
         for bound in ("minimum", "maximum"):
             if fields.get(bound, 1) is None:
-                key = next(key for key in SIZES if key in found)
+                key = next(key for key in SIZES if key in table)
                 what = f"{whose}: {key} gives no size for a task"
                 self._reader.refuse((*path, key), "size", what, 'write numbers, for example 4 or "2-8"')
 

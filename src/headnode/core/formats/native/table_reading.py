@@ -51,16 +51,16 @@ class KeyReader:
         return KeyReader(self._text)
 
     def fields(
-        self, found: Mapping[str, Any], rows: Mapping[str, NativeRow], whose: str, path: Path
+        self, table: Mapping[str, Any], rows: Mapping[str, NativeRow], whose: str, path: Path
     ) -> Fields:
         """Read every key by its row."""
         fields: Fields = {}
-        for key, value in found.items():
+        for key, value in table.items():
             row = rows.get(key)
             if row is None:
                 self._refuse_key(key, rows, whose, path)
             if key in SIZES:
-                self._count(key, found, whose, path)
+                self._count(key, table, whose, path)
             read = self.value(row, value, whose, (*path, key))
             if len(row.filled) == 1:
                 fields[row.filled[0]] = read
@@ -68,15 +68,15 @@ class KeyReader:
                 fields |= zip(row.filled, read, strict=True)
         return with_needs_joined(fields)
 
-    def tables(self, found: Any, name: str, path: Path, example: str) -> Sequence[Mapping[str, Any]]:
+    def tables(self, value: Any, name: str, path: Path, example: str) -> Sequence[Mapping[str, Any]]:
         """Return a list of tables as it is."""
-        if not isinstance(found, list):
-            self.refuse(path, "value", f"{name} is {shown(found)}, not a list", f"write [[{name}]]")
-        for number, one in enumerate(found):
+        if not isinstance(value, list):
+            self.refuse(path, "value", f"{name} is {shown(value)}, not a list", f"write [[{name}]]")
+        for number, one in enumerate(value):
             if not isinstance(one, dict):
                 what = f"{name.removesuffix('s')} {number + 1} is {shown(one)}, not a table"
                 self.refuse((*path, number), "value", what, f"write [[{name}]], and below it {example}")
-        return found
+        return value
 
     def value(self, row: NativeRow, value: Any, whose: str, path: Path) -> Any:
         """Read one value."""
@@ -93,9 +93,9 @@ class KeyReader:
         """
         raise BadRequest(code=code, what=what, fix=fix, path=path, place=self._text.place_of(path))
 
-    def _count(self, key: str, found: Mapping[str, Any], whose: str, path: Path) -> None:
+    def _count(self, key: str, table: Mapping[str, Any], whose: str, path: Path) -> None:
         """Take what a size counts as that of the job, or refuse another one."""
-        others = [size for size in SIZES if size != key and (size in found or SIZES[size] is self.unit)]
+        others = [size for size in SIZES if size != key and (size in table or SIZES[size] is self.unit)]
         if others:
             what = f"{whose}: {key} beside {others[0]}: a job and its tasks count one of them"
             fix = f"write {others[0]} here too, or {key} everywhere"
@@ -126,28 +126,28 @@ _ANY_NODE_KEY = "features"
 
 
 def alternatives(
-    found: Any, spec: JobSpec, reader: KeyReader, path: Path, *, alone: bool
+    value: Any, spec: JobSpec, reader: KeyReader, path: Path, *, alone: bool
 ) -> tuple[Alternative, ...]:
     """Read the alternatives of a job; `alone` says that its file has no tables of tasks.
 
     Raises:  BadRequest with line and column, as reading a job; ``tasks`` when an alternative has another
              number of tasks than the job.
     """
-    tables = reader.tables(found, ALTERNATIVES, path, "processors = 2")
+    tables = reader.tables(value, ALTERNATIVES, path, "processors = 2")
     return tuple(
         _read(one, spec, reader.another(), (*path, number), alone=alone) for number, one in enumerate(tables)
     )
 
 
 def _read(
-    found: Mapping[str, Any], spec: JobSpec, reader: KeyReader, path: Path, *, alone: bool
+    table: Mapping[str, Any], spec: JobSpec, reader: KeyReader, path: Path, *, alone: bool
 ) -> Alternative:
     whose = f"alternative {int(path[-1]) + 1}"
-    flat = alone and TASKS not in found
-    of_task = {key: value for key, value in found.items() if flat and key in OF_THE_TASK}
-    said = {key: value for key, value in found.items() if key != TASKS and key not in of_task}
+    flat = alone and TASKS not in table
+    of_task = {key: value for key, value in table.items() if flat and key in OF_THE_TASK}
+    said = {key: value for key, value in table.items() if key != TASKS and key not in of_task}
     fields = reader.fields(said, ALTERNATIVE_ROWS, whose, path)
-    tables = reader.tables(found.get(TASKS, []), TASKS, (*path, TASKS), "processors = 2")
+    tables = reader.tables(table.get(TASKS, []), TASKS, (*path, TASKS), "processors = 2")
     if tables and len(tables) != len(spec.tasks):
         what = f"{whose} has {len(tables)} tasks, and the job {len(spec.tasks)}"
         fix = "write one table for each task of the job, in their order, or none"
@@ -165,8 +165,8 @@ def _read(
     return Alternative(**fields, unit=unit, tasks=tasks)
 
 
-def _task(found: Mapping[str, Any], reader: KeyReader, whose: str, path: Path) -> TaskAlternative:
-    return TaskAlternative(**reader.fields(found, TASK_ALTERNATIVE_ROWS, whose, path))
+def _task(table: Mapping[str, Any], reader: KeyReader, whose: str, path: Path) -> TaskAlternative:
+    return TaskAlternative(**reader.fields(table, TASK_ALTERNATIVE_ROWS, whose, path))
 
 
 def fits_alone(one: Alternative) -> bool:

@@ -245,15 +245,15 @@ def is_amount(text: str, attributes: Any) -> bool:
     return True
 
 
-def matches_by_op(found: SssProperty) -> bool:
-    """Whether 3.0.3 writes the pattern of `found` as a comparison, as its examples do."""
-    return isinstance(found, Selection) and found.aggregation is Aggregation.PATTERN and found.op is None
+def matches_by_op(prop: SssProperty) -> bool:
+    """Whether 3.0.3 writes the pattern of `prop` as a comparison, as its examples do."""
+    return isinstance(prop, Selection) and prop.aggregation is Aggregation.PATTERN and prop.op is None
 
 
-def reads_back_otherwise(found: SssProperty) -> bool:
-    """Whether `found` would be read as something else than it is: a network adapter called 10."""
-    adapter = found.name == "Network" and not isinstance(found, Consumable)
-    return adapter and is_amount(str(found.value or ""), ())
+def reads_back_otherwise(prop: SssProperty) -> bool:
+    """Whether `prop` would be read as something else than it is: a network adapter called 10."""
+    adapter = prop.name == "Network" and not isinstance(prop, Consumable)
+    return adapter and is_amount(str(prop.value or ""), ())
 
 
 _SILENT = ("{http://www.w3.org/2001/XMLSchema-instance}", "{http://www.w3.org/XML/1998/namespace}")

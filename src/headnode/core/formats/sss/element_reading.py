@@ -91,12 +91,12 @@ def plain_names(place: ElementPlace, prefix: str) -> dict[str, PlainName]:
     }
 
 
-def key_of(found: SssProperty, place: ElementPlace, row: SssRow) -> Hashable:
+def key_of(prop: SssProperty, place: ElementPlace, row: SssRow) -> Hashable:
     """Return what may stand only once in a place; None when any number of it may."""
     if place is ElementPlace.REQUESTED:
         return None
-    if isinstance(found, Consumable):
-        return (row.name, found.metric, getattr(found, "called", ""), getattr(found, "type", ""))
+    if isinstance(prop, Consumable):
+        return (row.name, prop.metric, getattr(prop, "called", ""), getattr(prop, "type", ""))
     return None if row.many else (row.name,)
 
 
@@ -347,11 +347,11 @@ class SssElementReader:
         self._findings.unknown(policy, element, what)
         return self.kept(element, NODE_PROPERTIES)
 
-    def _under(self, found: SssProperty, policy: Awareness | None) -> SssProperty:
+    def _under(self, prop: SssProperty, policy: Awareness | None) -> SssProperty:
         """Return a property that stood in a wrapper with a policy, so that it keeps it alone."""
-        if policy is None or found.awareness is not None:
-            return found
-        return replace(found, awareness=policy)
+        if policy is None or prop.awareness is not None:
+            return prop
+        return replace(prop, awareness=policy)
 
     def _other_case(
         self, element: etree._Element, name: str, place: ElementPlace

@@ -108,50 +108,50 @@ class _DocumentWriter:
             else:
                 yield from elements
 
-    def _wrapped(self, found: SssProperty, place: ElementPlace) -> bool:
-        if self._version is not SssVersion.V3_0 or isinstance(found, UnknownElement):
+    def _wrapped(self, prop: SssProperty, place: ElementPlace) -> bool:
+        if self._version is not SssVersion.V3_0 or isinstance(prop, UnknownElement):
             return False
-        row = ROW_OF.get((place, found.name))
+        row = ROW_OF.get((place, prop.name))
         return row is not None and stands_wrapped(row, place)
 
-    def _property(self, found: SssProperty, place: ElementPlace) -> XmlElement | str:
-        if isinstance(found, UnknownElement):
-            return self._kept(found)
-        row = self._row(found, place)
-        name = row.name_in(self._version) if self._wrapped(found, place) or not row.wrapped else row.name
-        attributes = self._attributes(found, row)
-        if isinstance(found, Environment):
-            return XmlElement(name, attributes, [self._variable(one) for one in found.variables])
-        if reads_back_otherwise(found):
-            self._report(name, f"{found.value!r} will be read as an amount")
-        text = "" if found.value is None else row.type.write(found.value)
+    def _property(self, prop: SssProperty, place: ElementPlace) -> XmlElement | str:
+        if isinstance(prop, UnknownElement):
+            return self._kept(prop)
+        row = self._row(prop, place)
+        name = row.name_in(self._version) if self._wrapped(prop, place) or not row.wrapped else row.name
+        attributes = self._attributes(prop, row)
+        if isinstance(prop, Environment):
+            return XmlElement(name, attributes, [self._variable(one) for one in prop.variables])
+        if reads_back_otherwise(prop):
+            self._report(name, f"{prop.value!r} will be read as an amount")
+        text = "" if prop.value is None else row.type.write(prop.value)
         return XmlElement(name, attributes, text=self._text(text, name))
 
-    def _row(self, found: SssProperty, place: ElementPlace) -> SssRow:
-        if found.name == ADAPTER.name and not isinstance(found, Consumable):
+    def _row(self, prop: SssProperty, place: ElementPlace) -> SssRow:
+        if prop.name == ADAPTER.name and not isinstance(prop, Consumable):
             return ADAPTER
-        row = ROW_OF.get((place, found.name))
-        if row is None or type(found) is not row.shape:
+        row = ROW_OF.get((place, prop.name))
+        if row is None or type(prop) is not row.shape:
             raise Broken(
                 code="sss-property",
-                what=f"{type(found).__name__} {found.name!r} cannot stand in {place.value}",
+                what=f"{type(prop).__name__} {prop.name!r} cannot stand in {place.value}",
                 fix="look at the rows of the SSS job object",
             )
         return row
 
-    def _attributes(self, found: SssProperty, row: SssRow) -> dict[str, str]:
+    def _attributes(self, prop: SssProperty, row: SssRow) -> dict[str, str]:
         attributes: dict[str, str] = {}
-        if type(found) is SssProperty and found == SssProperty(name=found.name, value=found.value):
+        if type(prop) is SssProperty and prop == SssProperty(name=prop.name, value=prop.value):
             return attributes
         for attribute, absent in written_of(row):
-            value = getattr(found, attribute.field)
+            value = getattr(prop, attribute.field)
             if value != absent:
                 written = attribute.type_in(self._version).write(value)
                 attributes[attribute.name] = self._text(written, attribute.name)
-        if self._version is SssVersion.V3_0 and matches_by_op(found):
+        if self._version is SssVersion.V3_0 and matches_by_op(prop):
             del attributes["aggregation"]
             attributes["op"] = str(Op.MATCH).lower()
-        return attributes | dict(found.kept)
+        return attributes | dict(prop.kept)
 
     def _variable(self, one: Variable) -> XmlElement:
         marks = {"name": self._text(one.name, "name"), **self._marks(one)}
@@ -168,10 +168,10 @@ class _DocumentWriter:
         policy = part.awareness
         return {**({_AWARENESS.name: str(policy)} if policy else {}), **dict(part.kept)}
 
-    def _kept(self, found: UnknownElement) -> XmlElement | str:
-        text = checked_element(found.xml)
+    def _kept(self, element: UnknownElement) -> XmlElement | str:
+        text = checked_element(element.xml)
         if text is None:
-            self._report(found.name, "a kept element is not XML: it is left out")
+            self._report(element.name, "a kept element is not XML: it is left out")
             return ""
         return text
 

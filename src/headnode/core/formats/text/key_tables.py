@@ -135,9 +135,9 @@ class KeyTable(Generic[Row]):
         """The rows in the order in which files are written."""
         return tuple(self.by_key.values())
 
-    def accepts(self, found: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         """Whether an object, and all tables in it, have the right keys with values of their forms."""
-        return _has_form(found, self.form)
+        return _has_form(value, self.form)
 
     def read(self, found: Any, fix: str, code: str = "value") -> dict[str, Any]:
         """Return the values of the model of a small table that is itself a value, by key.

@@ -110,13 +110,13 @@ class MinimumStarts:
             turn.job: each.request for each in self._classes for turn in each.turns if turn.job in started
         }
 
-    def _place(self, start: Start, asks: JobRequest) -> None:
+    def _place(self, start: Start, request: JobRequest) -> None:
         """Start a job on free processors, or claim those that must be given up.
 
         A backfilled job has its placement from the policy: elsewhere it might delay another job.
         """
         need, reclaim = (
-            resolve_now(asks.option(start.option), self._node_table, self._view.now),
+            resolve_now(request.option(start.option), self._node_table, self._view.now),
             self._reclaim,
         )
         spares: Iterable[Spare] = ()
@@ -130,7 +130,7 @@ class MinimumStarts:
             spares = list(reclaim.left(self._hardest))
         taken = reclaim.claim(need, placement, spares, start.job)
         if taken is None:
-            self._put_off.add(asks)
+            self._put_off.add(request)
             return
         named = shares(placement, self._node_table) if placement else start.allocation
         if taken:
@@ -173,10 +173,10 @@ class MinimumStarts:
                 tellings[request] = self._lazy_wait(asks)
         return LazyReasons(tellings)
 
-    def _lazy_wait(self, asks: JobRequest) -> LazyWait:
+    def _lazy_wait(self, request: JobRequest) -> LazyWait:
         def told() -> Wait:
-            wait = self.inner.waits.get(asks)
-            late = self._late.get(asks)
+            wait = self.inner.waits.get(request)
+            late = self._late.get(request)
             if wait is None:
                 what = "jobs ahead in the queue are placed first; the next pass tries again"
                 wait = Wait((Reason(Why.PRIORITY, what),))

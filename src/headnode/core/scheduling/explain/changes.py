@@ -339,13 +339,13 @@ def _parts_by_nodes(request: JobRequest) -> dict[_NodeDemand, list[int]]:
     return alike
 
 
-def _on_any_node(asked: _NodeDemand) -> Callable[[Subject, int], Subject]:
+def _on_any_node(demand: _NodeDemand) -> Callable[[Subject, int], Subject]:
     """Let parts that demand this of their nodes demand nothing; of what is shared they are then no part."""
 
     def change(subject: Subject, _: int) -> Subject:
         together, parts = subject.request.together, []
         for part in subject.request.parts:
-            if (part.needs, part.node_group) != asked:
+            if (part.needs, part.node_group) != demand:
                 parts.append(part)
             elif together or part.apart or part.whole:
                 parts.append(msgspec.structs.replace(part, needs=ANY_NODE, node_group=""))

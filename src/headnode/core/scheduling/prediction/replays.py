@@ -60,15 +60,15 @@ class Replays:
         self._limits = RunAhead(scene, lambda job: scene.asked(job).limit)
         self._replays = [RunAhead(scene, lives.lasts(replay)) for replay in range(replays)]
 
-    def foresee(self, now: Instant, wanted: Collection[int]) -> dict[int, PredictedWait]:
+    def foresee(self, now: Instant, jobs: Collection[int]) -> dict[int, PredictedWait]:
         """Return when each of the wanted jobs will start, counted from `now`."""
-        limits = self._limits.starts(wanted)
-        replays = [replay.starts(wanted) for replay in self._replays]
+        limits = self._limits.starts(jobs)
+        replays = [replay.starts(jobs) for replay in self._replays]
         return {
             job: predicted_wait(
                 [max(0.0, starts[job] - now) for starts in replays], max(0.0, limits[job] - now)
             )
-            for job in wanted
+            for job in jobs
         }
 
     def joined(self, now: Instant, job: int) -> None:
@@ -97,12 +97,12 @@ class RunAhead:
             self._ends.append((end if end > now else now, job))
         heapify(self._ends)
 
-    def starts(self, wanted: Iterable[int]) -> dict[int, Instant]:
+    def starts(self, jobs: Iterable[int]) -> dict[int, Instant]:
         """Return when each of these jobs starts; `NEVER` if it does not."""
-        for job in wanted:
+        for job in jobs:
             if job not in self._starts:
                 self._live_until_it_starts(job)
-        return {job: self._starts.get(job, NEVER) for job in wanted}
+        return {job: self._starts.get(job, NEVER) for job in jobs}
 
     def joined(self, now: Instant, job: int) -> None:
         """Let a job come now, behind all others, in a future that has been lived through for a while.
@@ -119,11 +119,11 @@ class RunAhead:
             self._starts[each] = self._now
             heappush(self._ends, (self._now + self._lasts(each), each))
 
-    def _live_until_it_starts(self, wanted: int) -> None:
+    def _live_until_it_starts(self, number: int) -> None:
         ends, policy, starts, lasts = self._ends, self._policy, self._starts, self._lasts
         late = self._late
         next_wake, ended, pass_of = policy.wakes, policy.ended, policy.starts
-        while wanted not in starts:
+        while number not in starts:
             now, wakes = ends[0][0], next_wake()
             if wakes < now:
                 now = wakes
