@@ -46,7 +46,7 @@ def load(points: Iterable[EntryPoint]) -> FoundPolicies:
 
 
 def _by_name(points: Iterable[EntryPoint]) -> dict[str, dict[str, EntryPoint]]:
-    """Return what is offered under each name, by who offers it; a package may be on the path twice."""
+    """Return the policies of each name, by the package that has them; a package may be on the path twice."""
     by_name: dict[str, dict[str, EntryPoint]] = {}
     for point in points:
         package = point.dist.name if point.dist is not None else "?"

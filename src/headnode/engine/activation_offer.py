@@ -210,7 +210,7 @@ AT_ONCE = Instant(0.0)
 
 
 def restored_offers(cluster: ClusterState, now: Instant) -> Iterator[ActivationOffer]:
-    """Yield what is kept for each job, in the order of the queue, as far as it is free.
+    """Yield the reserved units of each job that are free, in the order of the queue.
 
     What was given up without a word in the journal, as when its node was away for a while, others may have.
     """

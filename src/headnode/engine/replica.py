@@ -56,7 +56,7 @@ class Replica:
 
     @property
     def is_settled(self) -> bool:
-        """Whether what is in memory is what is on the disk.  After an error it may be neither."""
+        """Whether the state in memory equals the journal on the disk.  After an error it may be neither."""
         return self._is_whole and not self._pending.events
 
     def follow(self, after: int, bodies: Sequence[bytes], ends: Sequence[int]) -> None:

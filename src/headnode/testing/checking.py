@@ -153,7 +153,7 @@ def _with_parts(dice: random.Random, nodes: list[NodeView], minutes: float, *, e
 
 
 def _part(dice: random.Random, nodes: list[NodeView]) -> RequestPart:
-    """Return what one task wants; nodes are told apart by what is in their memory, or by name."""
+    """Return what one task wants; nodes are distinguished by their memory, or by name."""
     size, times = dice.choice(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)))
     needs: list[dict[str, Any]] = [
         {},

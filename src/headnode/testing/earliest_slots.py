@@ -60,7 +60,7 @@ def slots_are_earliest(view: View, plan: Plan) -> None:
 
 
 def slots_are_earliest_anew(view: View, plan: Plan) -> None:
-    """In turn, everybody with a slot has the earliest that touches nobody's ahead, whatever was before.
+    """In order, each job with a slot has the earliest one that moves no slot of a job ahead of it.
 
     Those without one do not fit now.  Not asked where counting is not exact.
     Raises:  PromiseBroken.

@@ -51,7 +51,7 @@ class History(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A pass: what the policy saw and what it said, and who came since the pass before."""
+    """A pass: the view, the plan, and the jobs that were submitted since the pass before."""
 
     view: View
     plan: Plan
@@ -282,7 +282,7 @@ def _asks(request: JobRequest) -> str:
 
 
 def _others(struct: msgspec.Struct, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not told yet and not as they are when nothing is said."""
+    """Return the fields that were not reported yet and do not have their defaults."""
     plain = asks() if isinstance(struct, JobRequest) else type(struct)(**told)
     fields = {field: getattr(struct, field) for field in struct.__struct_fields__ if field not in told}
     return {field: value for field, value in fields.items() if value != getattr(plain, field)}

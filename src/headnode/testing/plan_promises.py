@@ -206,7 +206,7 @@ class FirstBlocked(NamedTuple):
 
 
 def check_no_backfill(view: View, plan: Plan) -> None:
-    """Behind the first job that must wait, nobody starts and nobody grows; it has the earliest reservation.
+    """Behind the first job that must wait, no job starts and no job grows; it has the earliest reservation.
 
     A job whose nodes are closed counts as one that must wait, but nothing is promised to it.
     Raises:  PromiseBroken.
@@ -215,7 +215,7 @@ def check_no_backfill(view: View, plan: Plan) -> None:
 
 
 def first_blocked_is_not_delayed(view: View, plan: Plan) -> None:
-    """The first job that must wait has the earliest reservation, and nobody who is given something delays it.
+    """The first job that must wait has the earliest reservation, and no job that starts or grows delays it.
 
     A job whose nodes are closed is passed over.
     Raises:  PromiseBroken.
@@ -224,7 +224,7 @@ def first_blocked_is_not_delayed(view: View, plan: Plan) -> None:
 
 
 def what_ends_in_time_backfills(view: View, plan: Plan) -> None:
-    """Nobody waits who fits now and is over before the first blocked job's reservation.
+    """No job waits that fits now and ends before the reservation of the first blocked job.
 
     Raises:  PromiseBroken.
     """
@@ -232,7 +232,7 @@ def what_ends_in_time_backfills(view: View, plan: Plan) -> None:
 
 
 def what_can_backfill_does(view: View, plan: Plan) -> None:
-    """Nobody waits who could start now, on any nodes, without delaying the first blocked job.
+    """No job waits that could start now, on any nodes, without delaying the first blocked job.
 
     Nor does anybody start with a request that could start with one that it prefers.
 

@@ -41,7 +41,7 @@ Direction = Literal["in", "out", ""]
 
 
 class TransferCallbacks(NamedTuple):
-    """Who is told of one run; each is called in any thread."""
+    """Callbacks for one run; each is called in any thread."""
 
     progress: Callable[[TransferProgress], None]
     waits: Callable[[str], None]
@@ -285,7 +285,7 @@ class AttemptStaging:
         self._running: dict[AttemptPlace, ForeignTransfer] = {}
 
     def turn(self) -> None:
-        """Begin what is due, and end what nobody wants any more."""
+        """Begin the transfers that are due, and end those that are no longer needed."""
         for one in self._table.staged.to_bring():
             self._begin(one, "in")
         for one, takes in self._table.staged.to_clear():

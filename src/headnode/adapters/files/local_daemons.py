@@ -160,7 +160,7 @@ _AGENT_SETTINGS = "settings.json"
 
 
 def agent_settings(directory: Path, wished: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the settings of an agent: each as wished now, else as it was wished last; "" ends that.
+    """Return the settings of an agent: each as given now, else as at its last start; "" ends that.
 
     An agent that is started again without a word, as at boot, must not turn its node into another one.
     Raises:  OSError when they cannot be remembered; BadRequest ``agent-settings`` if the file was changed.
@@ -189,7 +189,7 @@ _NODES_HERE = "nodes-here"
 
 
 def cluster_name(state: Path, wished: str) -> str:
-    """Return the name of the cluster: as wished now, else as it was wished last, else that of the machine.
+    """Return the name of the cluster: as given now, else as at its last start, else the name of the machine.
 
     Raises:  OSError when the request cannot be remembered.
     """
@@ -241,7 +241,7 @@ NO_LONGER = "none"
 
 
 def address_to_listen_at(state: Path, wished: str) -> str:
-    """Return where to listen: as wished now, else as it was wished last; empty: nowhere.
+    """Return where to listen: as given now, else as at its last start; empty: nowhere.
 
     Raises:  OSError when the request cannot be remembered.
     """
@@ -252,7 +252,7 @@ GATEWAY_USER = "gateway-user"  # the file that has the account whose gateway may
 
 
 def remembered_word(file: Path, wished: str) -> str:
-    """Return an option of the head: as wished now, else as it was wished last, which a file says.
+    """Return an option of the head: as given now, else as at its last start, which is in a file.
 
     Raises:  OSError when the request cannot be remembered.
     """

@@ -1,4 +1,4 @@
-"""Who can change a file that this process runs or believes: its owner, and who may write on the way to it."""
+"""Which users can change a file that this process runs or trusts: by the file, or a directory of its path."""
 
 import grp
 import logging
@@ -137,7 +137,7 @@ def _check_path(path: str, *, shared: bool = False) -> str:
 
 
 def _check_step(directory: str, path: str) -> os.stat_result:
-    """Return what is there, if nobody else can change it.
+    """Return its content, if no other user can change it.
 
     Raises:  Unsafe.
     """

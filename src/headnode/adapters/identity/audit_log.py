@@ -112,7 +112,7 @@ class AuditLog:
         self._average += _SHARE_OF_NEWEST * (seconds - self._average)
 
     def _written(self, waiting: list[asyncio.Future[None]], error: BaseException | None) -> None:
-        """Tell those who waited for a write what became of it, and begin with the next."""
+        """Give the result of a write to all who wait for it, and begin the next one."""
         trouble: Unavailable | None = None
         if error is not None:
             log.critical("the audit log %s cannot be written: %s", self._path, error)

@@ -116,7 +116,7 @@ def _goes_on(event: JobEnding | JobResumed, cluster: ClusterState) -> bool:
 
 
 class EventDispatch:
-    """Says to each node that is connected what follows for it; what is lost is said again by reconciling."""
+    """Sends each connected node the messages that follow from events; reconciling sends lost ones again."""
 
     def __init__(self, links: Mapping[str, NodeLink]) -> None:
         self._links = links

@@ -52,7 +52,7 @@ class TimedNodes:
         }
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
-        """Note what starts, take over what is dispatched, end what is to be stopped."""
+        """Note started tasks, start dispatched ones, and end those that are to be stopped."""
         for event in events:
             notice = self._notice.get(type(event))
             if notice is not None:

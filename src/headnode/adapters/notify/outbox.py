@@ -152,7 +152,7 @@ class Outbox:
         return None if row is None else row[0]
 
     def add(self, seen: int, waiting: Sequence[PendingNotice] = ()) -> None:
-        """Keep what is to be told of the events up to `seen`."""
+        """Store the notices of the events up to `seen`."""
         rows = [(one.notice.number, one.address, msgspec.msgpack.encode(one.notice)) for one in waiting]
         with self._database:
             self._database.execute("begin")

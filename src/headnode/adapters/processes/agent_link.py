@@ -54,7 +54,7 @@ _decode = json.JSONDecoder().decode
 
 
 class AgentLink:
-    """A connection that comes and goes.  What is said over it may be lost: the journal has it all."""
+    """A connection that comes and goes.  Its messages may be lost: the journal has all of them."""
 
     def __init__(self, run_directory: int, uids: tuple[int, ...], poller: select.poll) -> None:
         """`run_directory` is a descriptor: as the user we may not be able to walk there.

@@ -75,7 +75,7 @@ class Reaper:
             owner.used = owner.used.after(usage_of(usage, moved))
 
     def _owner_of_stray(self, process: int) -> ShepherdAttempt | None:
-        """Return the attempt that a process belonged to which was left to us, as far as that can be told."""
+        """Return the attempt to which an orphaned process belonged, or None if it is not known."""
         return self._endings.owner_of(process) or self._lanes.by_process.get(process_tree.session_of(process))
 
     def strays(self) -> set[int]:

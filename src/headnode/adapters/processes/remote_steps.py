@@ -78,7 +78,7 @@ class RemoteStep:
             self._reached = self._reached or ended_by_limit(status, time, self.limits)
 
     def processes(self, picture: process_tree.Picture) -> set[int]:
-        """Return its living processes, as far as they can be told."""
+        """Return its living processes, if they can be identified."""
         grouped = self.group.members() & picture.keys() if self.group is not None else set()
         me, sessions = os.getpid(), set(self._tells)
         orphans = {p for p, seen in picture.items() if seen.parent == me and seen.session in sessions}

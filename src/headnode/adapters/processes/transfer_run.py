@@ -169,7 +169,7 @@ class TransferRun:
 
 
 def ready_report(attempt: ShepherdAttempt) -> list[Any]:
-    """Return what is told of an attempt whose files are there and whose job has no processors."""
+    """Return the report on an attempt whose files are there and whose job has no processors."""
     files, moved = len((attempt.staging or {})["in"]), attempt.moved or TransferUsage()
     return [*attempt.key, "ready", time.time(), files, files, moved.in_bytes, moved.in_bytes, ""]
 

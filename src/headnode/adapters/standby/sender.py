@@ -221,7 +221,7 @@ class StandbySender(threading.Thread):
         return close and same and self._is_beginning(standby) and not source.purged_after(standby.number)
 
     def _is_beginning(self, standby: StandbyHello) -> bool:
-        """Return whether the last event of a standby is one of this head, as far as that can be told."""
+        """Return whether the last event of a standby is one of this head; True if it cannot be compared."""
         known = self._parts.source.checksum_of(standby.number)
         return standby.number <= self._followers.last and may_be_same(known, standby.checksum)
 

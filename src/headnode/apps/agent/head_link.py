@@ -247,7 +247,7 @@ class HeadLink:
         return self._transport.mark
 
     def send(self, message: FromAgent) -> None:
-        """Send a message; what is said while the head is away is lost."""
+        """Send a message; messages are lost while the head cannot be reached."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.send(_encode(self._time.in_message(message)))
 

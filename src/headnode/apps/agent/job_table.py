@@ -1,4 +1,4 @@
-"""The jobs of this node that are not settled: what is known of them, who serves them, and when they are
+"""The jobs of this node that are not settled: their tasks, their shepherds, and when they are
 over.
 """
 

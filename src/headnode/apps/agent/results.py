@@ -114,7 +114,7 @@ CLOSED_AFTER = 0.05  # seconds that the word that a job is closed waits for resu
 
 
 class ResultSender:
-    """What is over, told to the head when it listens."""
+    """Results of ended tasks, sent to the head while it is connected."""
 
     def __init__(self, head: HeadLink) -> None:
         self._head = head
@@ -141,7 +141,7 @@ class ResultSender:
             self._report_at(0.0 if idle else self._flushed_at + COALESCE)
 
     def report_at_once(self) -> None:
-        """Tell now, not in the next turn of the loop, what is to be told at once: no more comes with it."""
+        """Send urgent results now, not in the next turn of the loop: no others are sent with them."""
         if self._flush is not None and not self._flush.when():
             self._report()
 

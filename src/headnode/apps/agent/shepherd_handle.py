@@ -63,7 +63,7 @@ class Failure(NamedTuple):
 
 
 class ShepherdHandle:
-    """One shepherd.  What is said to it while it is awaited is kept for it."""
+    """One shepherd.  Orders are queued until it is there."""
 
     def __init__(self, job: JobId, marker: str, journal: str, uid: int) -> None:
         """`journal`: the path of its journal."""

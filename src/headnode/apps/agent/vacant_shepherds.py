@@ -57,7 +57,7 @@ class VacantShepherds:
         serves: Callable[[str, str], None],
         takes_over: Callable[[ShepherdHandle], None],
     ) -> None:
-        """`serves` is told the marker of the last job of a shepherd, and that of the next.
+        """`serves` is called with the markers of a shepherd's last job and of its next.
 
         `takes_over` is called when the next job has the place of the shepherd, before it is told of the job.
         """

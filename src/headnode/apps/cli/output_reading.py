@@ -172,7 +172,7 @@ def follow_output(
     *,
     start: int = 0,
 ) -> None:
-    """Hand on what is there from `start` on and what is written to it, until `is_over` and all was read.
+    """Copy the output from `start` on, also what is added later, until `is_over` and all was read.
 
     The file may not exist yet.
     Raises:  Refused ``no-output`` when it may not be read.

@@ -1,4 +1,4 @@
-"""The logins of this user to heads of other machines, with his tokens, in a file for him alone.
+"""The logins of this user to heads of other machines, with tokens, in a file that only this user can read.
 
 Source:  XDG Base Directory Specification."""
 

@@ -115,7 +115,7 @@ class SearchForHead:
 
 
 def _short(address: str, error: HeadnodeError) -> str:
-    """Return what happened at an address, without what is said of all."""
+    """Return the failure at one address, without the text that is the same for all."""
     return error.what.removeprefix(f"the head at {address} cannot be reached: ")
 
 

@@ -192,7 +192,7 @@ class BankDesk:
             self._later(key, "the head failed to settle it", 0.0)
 
     def is_first_notice(self, key: BankKey) -> bool:
-        """Return whether the bank was never told of what is due, which it is now."""
+        """Return whether the request that is due was never sent to the bank; it is sent now."""
         first = key in self._fresh
         self._fresh.discard(key)
         return first

@@ -58,7 +58,7 @@ class NotifierProcess:
 
     @property
     def busy(self) -> Collection[NoticeKey]:
-        """The numbers and addresses of what was given to it, until it was told what became of them."""
+        """The numbers and addresses of the notices passed to it, until it reports their delivery."""
         return self._given
 
     async def send(self, delivery: Delivery) -> None:
@@ -127,7 +127,7 @@ _OF_NOTICES = frozenset({e.JobCreated, e.JobModified, e.JobUnarchived, e.JobStar
 
 
 class JobNotices:
-    """Takes note of what is to be told, and has it brought."""
+    """Collects the notices of events, and passes them to the notifier."""
 
     def __init__(
         self, engine: Engine, lookups: JobLookup, state: Path, name: str, changes: RowChanges
@@ -162,7 +162,7 @@ class JobNotices:
     # What is to be told.
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
-        """Take note of what is to be told of these events."""
+        """Collect the notices of these events."""
         last = self._engine.number
         numbered = enumerate(events, last - len(events) + 1)
         notices = [one for one in numbered if type(one[1]) in _OF_NOTICES and self._wants_notice(one[1])]

@@ -173,7 +173,7 @@ def _refuse_other_places(state: Path) -> None:
 
 
 def _remembered(options: HeadOptions) -> HeadOptions:
-    """Return the options with what was said at an earlier start, and remember what was said at this one.
+    """Return the options with those of earlier starts, and store those of this start.
 
     Raises:  OSError; BadRequest ``nodes-here``; NotFound ``no-such-user``.
     """

@@ -109,7 +109,7 @@ def missing(named: tuple[_Name, ...], standby: str) -> list[str]:
 
 
 def _troubles(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield what is not here, or what is and why it cannot be used."""
+    """Yield what is missing here, or cannot be used, and why."""
     if name.startswith((SUBMISSION, ACTIVATION)):
         try:
             chain = read_filters(value)

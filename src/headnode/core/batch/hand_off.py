@@ -1,4 +1,4 @@
-"""Exactly once: what is known of each attempt in one other scheduler, and what is done next.
+"""Submit each attempt to one other scheduler exactly once: what is known of it, and the next action.
 
 The table is in `tracked`.  Nothing is submitted again unless three good answers lack the marker of the
 attempt, asked when a submission cannot be under way any more, and its script has not started.  Nothing

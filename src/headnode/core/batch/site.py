@@ -80,7 +80,7 @@ class SitePartition(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
 
 
 class SiteFacts(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What is said there of the whole.  `policy` is ours that is most like its own."""
+    """The site: its scheduler and settings.  `policy` is the policy of Headnode that is most like its own."""
 
     version: str = ""
     cluster: str = ""

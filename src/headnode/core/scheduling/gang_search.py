@@ -157,7 +157,7 @@ def match_claims(
 
 
 class _Claims:
-    """What is given, and what is left of each node."""
+    """The units assigned to each claimant, and the units left of each node."""
 
     def __init__(self, most: Sequence[Mapping[int, int]], room: Mapping[int, int]) -> None:
         self._most, self._left = most, dict(room)

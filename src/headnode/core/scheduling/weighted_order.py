@@ -156,7 +156,7 @@ def share_tree(
     charged: bool,
     also: Collection[Owner] = (),
 ) -> ShareTree:
-    """Return who shares the cluster, and who of them has jobs now.
+    """Return the users and projects that share the cluster, and those of them that have jobs now.
 
     counted:  what usage counts; None: processors
     charged:  running jobs count as if they had run on for an hour, or to their end

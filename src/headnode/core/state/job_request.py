@@ -386,7 +386,7 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
 
 
 def set_limits(run: JobRun, spec: JobSpec) -> None:
-    """Work out what is left of a standing job's limit, or when that of a running one is over."""
+    """Compute the rest of a suspended job's time limit, or when the limit of a running job is over."""
     suspension = run.suspension
     if suspension is None or not suspension.allocation:
         run.deadline = deadline_of(spec, run)

@@ -233,7 +233,7 @@ def key_pinned(cluster: ClusterState, event: e.NodeKeyPinned) -> None:
 
 
 def node_set(cluster: ClusterState, event: e.NodeModified) -> None:
-    """An administrator said what is known of a node."""
+    """An administrator changed a node."""
     known = cluster.node(event.node)
     known.groups = known.groups if event.groups is None else event.groups
     known.features = known.features if event.features is None else event.features

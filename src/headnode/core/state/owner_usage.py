@@ -65,7 +65,7 @@ def seconds_until(room: float, used: float, reserved: float, held: int, decay_ti
 
 
 def usage_weights(parameters: Mapping[str, str]) -> "UsageWeights | None":
-    """Return what is counted where those who have used less go first; None: processors alone."""
+    """Return the weights with which usage is counted; None: only processors are counted."""
     text = parameters.get(USAGE_WEIGHTS_PARAMETER)
     if not text:
         return None

@@ -76,7 +76,7 @@ def _start(program: str, argv: "Sequence[str]", client: Client, system: str) -> 
 
 
 def options_of(program: str, system: str) -> "OptionTable":
-    """Return the table of the options of a program; `system` is that of `qsub` and its like."""
+    """Return the table of the options of a program; `system` is that of `qsub` or `qstat`."""
     found: Any = _module(program, system).OPTIONS
     for key in (program, system):  # of modules of several
         found = found.get(key, found)

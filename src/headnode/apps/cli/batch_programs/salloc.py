@@ -176,7 +176,7 @@ def _write(text: str) -> None:
 
 
 def _print_notices(args: ProgramWords, allocation: HeldJob) -> None:
-    """Say what the head has said, but that the job is being ended: that is said in the words of Slurm."""
+    """Print the messages of the head. That the job is being ended is printed as Slurm prints it."""
     for notice in allocation.notices:
         if "is being ended" not in notice:
             _print_line(args, notice)

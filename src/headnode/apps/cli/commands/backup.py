@@ -19,7 +19,7 @@ MAX_NAMED = 5  # damaged rows of a table; --json has all
 
 
 def check_journal(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
-    """Read every row; tell table by table what is intact and what is damaged."""
+    """Read every row; report which tables are intact and which are damaged."""
     from pathlib import Path
 
     from headnode.adapters.journal.checking import check_file

@@ -76,7 +76,7 @@ def _about_hold(answer: "HeadAnswer") -> list[str]:
 
 
 def _release(job: int, name: str) -> str:
-    """Say who releases a hold, and how: not everybody may release those of operators."""
+    """Return how a hold is released, and by whom: only operators release holds of operators."""
     from headnode.core.model.value_checks import PRIVILEGED_HOLDS
 
     command = f"hn job release {job} --name {quote(name)}"

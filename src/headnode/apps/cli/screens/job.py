@@ -278,7 +278,7 @@ def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str
 
 
 def expected(forecast: "Mapping[str, Any] | None") -> dict[str, str]:
-    """Return when a job should start, as far as that can be said."""
+    """Return the predicted start of a job, if there is one."""
     if not forecast:
         return {}
     by_limits = "by run time limits, if no job gets ahead of it"

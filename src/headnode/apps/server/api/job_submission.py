@@ -52,7 +52,7 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
 
 
 def _uncounted_licences(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]:
-    """Yield what is to be said of each licence that this cluster does not count."""
+    """Yield a warning for each licence that this cluster does not count."""
     there = ", ".join(sorted(counted)) or "none"
     licences = [*spec.licences, *(request for other in spec.alternatives for request in other.licences or ())]
     for feature in sorted({request.feature for request in licences} - counted):

@@ -146,7 +146,7 @@ class ClientSession:
         return self._shares.unread(self._share, size)
 
     def answered(self) -> None:
-        """End the head if it was told to: the client that told it so has its answer now."""
+        """End the head if a client asked for it: that client has its answer now."""
         if self._context.going_down:
             self._context.shut_down()
 

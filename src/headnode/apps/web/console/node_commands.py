@@ -48,7 +48,7 @@ async def _model(visit: Visit, filled: HeadAnswer) -> Model:
 
 
 async def run(visit: Visit, form: FormData) -> FormAgain:
-    """Run a command on nodes; show what it said, nodes that said the same together."""
+    """Run a command on nodes; show its output, once for all nodes with the same output."""
     filled = {name: texts(form, name) for name in ("command", "nodes", "group", "user", "timeout")}
     model = await _model(visit, filled)
     try:

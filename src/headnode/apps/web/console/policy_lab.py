@@ -1,4 +1,4 @@
-"""The policy lab: what another policy would have done to the cluster's own past, who wins, who loses."""
+"""The policy lab: the past of this cluster under another policy, and which jobs would wait longer."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final

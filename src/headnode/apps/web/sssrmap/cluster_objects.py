@@ -52,7 +52,7 @@ def node_object(node: Mapping[str, Any]) -> XmlElement:
 
 
 async def collect_nodes(call: RmapCall) -> Collected:
-    """Return the nodes: what they have, what is free, what is used."""
+    """Return the nodes, with their configured, free and used resources."""
     refuse_other_names(call, _NODE_NAMES)
 
     async def make() -> SharedObjects:

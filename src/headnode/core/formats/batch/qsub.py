@@ -1,4 +1,4 @@
-"""What each option of qsub asks for, that of PBS and that of Grid Engine.
+"""The effect of each option of qsub, of PBS and of Grid Engine.
 
 Source:  PBS Professional, qsub(1B) and pbs_resources(7B); Torque, qsub(1B); Grid Engine 8.1, qsub(1) and
          complex(5).

@@ -299,7 +299,7 @@ def _program(draft: BatchDraft, text: str) -> str:
 
 
 def _of_the_whole(draft: BatchDraft) -> Sequence[ReportItem]:
-    """Return what is to be said of several options together."""
+    """Return the findings about several options together."""
     several = draft.processes > 1 and draft.processors_per_task > 1
     if several and draft.nodes is None and draft.tasks_per_node is None and draft.gpu_size is None:
         what = "the processors of one process may be on several nodes; write how many processes a node has"

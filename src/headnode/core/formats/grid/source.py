@@ -93,7 +93,7 @@ class KeyOutcomes:
 
 
 class GridFindings(CountedItems):
-    """The report in the making: what is the same with several tasks is said once, with their number."""
+    """Collects findings for the report: a finding of several tasks is reported once, with their number."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -299,7 +299,7 @@ class DefinitionWriter:
         return values
 
     def _staging(self, task: TaskSpec, kept: Found, where: str) -> Found:
-        """Return what is staged, beside what is ignored because no base makes URLs of it."""
+        """Return the staged files, and those that are ignored because no base makes URLs of them."""
         values: Found = {BASE: task.storage_base, ATTEMPTS: task.transfer_attempts}
         for key, files in (("input_files", task.stage_in), ("output_files", task.stage_out)):
             values[key] = kept.get(key, {}) | {one.path: one.url for one in files}

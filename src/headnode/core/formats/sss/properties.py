@@ -107,7 +107,7 @@ class Selection(SssProperty, frozen=True, kw_only=True, tag=True, omit_defaults=
 
 
 class Redirect(StrEnum):
-    """What is done with a stream besides naming its file."""
+    """How a stream is used, beside the name of its file."""
 
     APPEND = "Append"
     CLOSE = "Close"

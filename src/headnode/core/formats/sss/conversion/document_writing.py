@@ -126,7 +126,7 @@ _SIZES = {"minimum": None, "maximum": None, "fail_on_task_failure": False, "fail
 
 
 class JobSteps(NamedTuple):
-    """The jobs that a job becomes, what they wait for, and what is told of it."""
+    """The jobs that one job becomes, their dependencies, and the findings."""
 
     jobs: tuple[JobSpec, ...]
     links: tuple[DependencyLink, ...]

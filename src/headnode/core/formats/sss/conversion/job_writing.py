@@ -163,7 +163,7 @@ def document_of(
 
 
 def written_job(spec: JobSpec, identifier: str, findings: ConversionFindings, *, described: bool) -> SssJob:
-    """Return a job as it stands in a document; findings are told what is lost.
+    """Return a job as it stands in a document; losses are added to the findings.
 
     `described` is whether its group says its description.
     """

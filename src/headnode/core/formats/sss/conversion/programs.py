@@ -178,7 +178,7 @@ _WITHOUT_EFFECT = (Redirect.FLUSH, Redirect.KEEP)
 
 
 class TaskStreams(NamedTuple):
-    """The fields of a task, and what is told."""
+    """The fields of a task, and the findings."""
 
     fields: Mapping[str, str | bool]
     translated: tuple[str, ...]
