@@ -192,7 +192,7 @@ def test_a_node_that_was_removed_while_it_greeted_is_let_go(
         connection = await head.dial()
         connection.greet()
         await until(lambda: len(head.asked) == 3)
-        removing = asyncio.ensure_future(head.ask(ChangeNode(by=ROOT, node="red", wish="remove")))
+        removing = asyncio.ensure_future(head.ask(ChangeNode(by=ROOT, node="red", action="remove")))
         await until(lambda: len(head.asked) == 4)
         head.free.set()
         assert [await connection.receive(), await connection.receive()] == ["Welcome", ""]

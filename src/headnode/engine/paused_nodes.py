@@ -46,7 +46,7 @@ def _waiting(
         jobs = cluster.jobs
         turns = tuple(t for t in each.turns if t.job not in starting and starts_paused(jobs[t.job]))
         if turns:
-            yield WaitingClass(replace(each.request, others=()), turns, each.owner, each.project)
+            yield WaitingClass(replace(each.request, alternatives=()), turns, each.owner, each.project)
 
 
 def _opened(cluster: ClusterState, name: str, node: NodeView, view: View) -> NodeView:

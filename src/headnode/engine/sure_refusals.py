@@ -33,11 +33,11 @@ def starts_nothing(
         return False
     free = sum(map(len, cluster.cores.free.values()))
     for request in cluster.queue.by_request:
-        if (request.minimum <= free or request.others) and _fewest(request) <= free:
+        if (request.minimum <= free or request.alternatives) and _fewest(request) <= free:
             return False
     return True
 
 
 def _fewest(request: JobRequest) -> int:
     """Return how many processors a job has at least, whichever alternative it gets."""
-    return min(map(fewest_processors, (request, *request.others)))
+    return min(map(fewest_processors, (request, *request.alternatives)))

@@ -35,7 +35,9 @@ def with_decay(plan: Plan, view: View, cluster: ClusterState) -> Plan:
     node_table = view.node_table()
     least: dict[str, int] = {}  # that a job which waits for the limit needs
     for each in view.queue:
-        for request in (each.request, *each.request.others) if each.request.others else (each.request,):
+        for request in (
+            (each.request, *each.request.alternatives) if each.request.alternatives else (each.request,)
+        ):
             for key, needed in _needed(request, node_table):
                 if left.get(key, inf) < needed < least.get(key, inf) and needed <= view.licences[key][0]:
                     least[key] = needed
@@ -96,7 +98,7 @@ def limits_left(cluster: ClusterState, request: JobRequest, now: Instant) -> dic
     """Return the limits of a request, as a view has them: how much in all, and how much is free."""
     from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
 
-    shares = [share for one in (request, *request.others) for share in one.limits]
+    shares = [share for one in (request, *request.alternatives) for share in one.limits]
     used = limits_in_use(cluster, {share.key for share in shares}, now)
     return {each.key: (each.limit, each.limit - used.get(each.key, 0)) for each in shares}
 

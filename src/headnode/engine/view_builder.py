@@ -107,7 +107,9 @@ class ViewBuilder:
         limits = {share.key: share.limit for job in self._listed for share in job.request.limits}
         asked = self.cluster.queue.by_request
         alike = {id(each.limits): each.limits for each in asked}  # requests of an owner share one object
-        alike |= {id(one.limits): one.limits for each in asked if each.others for one in each.others}
+        alike |= {
+            id(one.limits): one.limits for each in asked if each.alternatives for one in each.alternatives
+        }
         limits |= {share.key: share.limit for shares in alike.values() for share in shares}
         from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
 

@@ -117,7 +117,7 @@ def _request_or_others(dice: random.Random, manner: Manner, nodes: list[NodeView
     if not manner.others or dice.random() >= manner.others:
         return own
     others = tuple(_request(dice, manner, nodes) for _ in range(dice.randint(1, 2)))
-    return msgspec.structs.replace(own, others=others)
+    return msgspec.structs.replace(own, alternatives=others)
 
 
 def _request(dice: random.Random, manner: Manner, nodes: list[NodeView]) -> JobRequest:

@@ -39,11 +39,11 @@ def counting_is_exact(view: View) -> bool:
 
 def _is_plain(request: JobRequest) -> bool:
     plain = asks(request.minimum, unit=request.unit, exclusive=request.exclusive, run_time=request.run_time)
-    return msgspec.structs.replace(request, others=()) == plain
+    return msgspec.structs.replace(request, alternatives=()) == plain
 
 
 def _options(request: JobRequest) -> tuple[JobRequest, ...]:
-    return (request, *request.others)
+    return (request, *request.alternatives)
 
 
 def slots_are_earliest(view: View, plan: Plan) -> None:

@@ -51,14 +51,14 @@ class ResourceDemand(NamedTuple):
 
         Raises:  PromiseBroken when it has no such.
         """
-        there = 0 <= option <= len(self.request.others)
+        there = 0 <= option <= len(self.request.alternatives)
         broken_unless(there, f"job {self.job} gets option {option}, which does not exist")
-        taken = msgspec.structs.replace(self.request.option(option), others=())
+        taken = msgspec.structs.replace(self.request.option(option), alternatives=())
         return self._replace(request=taken, end=Instant(now + taken.run_time) if self.starts else self.end)
 
     def options(self, now: float) -> "list[ResourceDemand]":
         """Return the demand under each of its options, best first."""
-        return [self.under(option, now) for option in range(len(self.request.others) + 1)]
+        return [self.under(option, now) for option in range(len(self.request.alternatives) + 1)]
 
     def held(self, shares: Shares) -> HeldShares:
         """Return what the job holds if it is given these."""

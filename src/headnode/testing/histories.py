@@ -161,9 +161,9 @@ class _Life:
 def _taken(arrival: Arrival, start: Start) -> JobRequest:
     """Return the request that a job is given, which ends with its limit when it is not the job's own."""
     request = arrival.request
-    there = 0 <= start.option <= len(request.others)
+    there = 0 <= start.option <= len(request.alternatives)
     broken_unless(there, f"the plan gives job {start.job} option {start.option}, which does not exist")
-    return msgspec.structs.replace(request.option(start.option), others=())
+    return msgspec.structs.replace(request.option(start.option), alternatives=())
 
 
 def _together(one: Shares, other: Shares) -> Shares:

@@ -138,7 +138,7 @@ class StartsWithin:
 
 
 def _fits(request: JobRequest, alone: World) -> bool:
-    return any(ways(request.option(option), alone) for option in range(len(request.others) + 1))
+    return any(ways(request.option(option), alone) for option in range(len(request.alternatives) + 1))
 
 
 def _ago(at: float, now: float) -> str:

@@ -104,8 +104,8 @@ def limited(request: JobRequest, user: str, **most: int) -> JobRequest:
             shares.append(timed(LimitShare(owner.key, limit, asked, size), owner.amount, request.run_time))
         else:
             shares.append(LimitShare(owner.key, limit, size=request.processors_per_gpu))
-    others = tuple(limited(other, user, **most) for other in request.others)
-    return msgspec.structs.replace(request, limits=tuple(shares), others=others)
+    others = tuple(limited(other, user, **most) for other in request.alternatives)
+    return msgspec.structs.replace(request, limits=tuple(shares), alternatives=others)
 
 
 def part(size: int = 1, times: int = 1, *, group: str = "", **more: Any) -> RequestPart:
@@ -221,7 +221,7 @@ def waiting(queue: Sequence[Queued]) -> list[WaitingClass]:
 def limits_of(running: Sequence[RunningJob], queue: Sequence[Queued]) -> dict[str, tuple[int, int]]:
     """Return the limits of all these jobs: how much there is in all, and how much is free."""
     asked = [job.request for job in running]
-    asked += [option for _, request, *_ in queue for option in (request, *request.others)]
+    asked += [option for _, request, *_ in queue for option in (request, *request.alternatives)]
     limits = {share.key: share.limit for request in asked for share in request.limits}
     left = dict(limits)
     for job in running:

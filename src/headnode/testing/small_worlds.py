@@ -78,7 +78,7 @@ def limiting() -> Iterator[View]:
         limited(asks(1, minutes=1), "ann", **ann),
         limited(asks(2, 3, 3), "ann", **ann),
         limited(asks(1, minutes=2, exclusive=True), "ann", **ann),
-        limited(asks(3, minutes=2, others=(asks(1, minutes=4),)), "ann", **ann),
+        limited(asks(3, minutes=2, alternatives=(asks(1, minutes=4),)), "ann", **ann),
         limited(asks(1, minutes=2), "bob", **bob),
         limited(asks(3), "bob", **bob),
     ]
@@ -96,7 +96,7 @@ def timed() -> Iterator[View]:
     kinds = [
         limited(asks(1, minutes=1), "ann", **ann),
         limited(asks(2, minutes=3), "ann", **ann),
-        limited(asks(3, minutes=2, others=(asks(1, minutes=4),)), "ann", **ann),
+        limited(asks(3, minutes=2, alternatives=(asks(1, minutes=4),)), "ann", **ann),
         limited(asks(1, 3, 2), "ann", **ann),
         limited(asks(1, 3, 2), "bob", **bob),
         limited(asks(1, minutes=1, exclusive=True), "bob", **bob),
@@ -117,7 +117,7 @@ def timed_on_graphics() -> Iterator[View]:
     kinds = [
         limited(asks(1, minutes=2), "ann", **ann),
         limited(on_gpus(1, minutes=3), "ann", **ann),
-        limited(on_gpus(2, minutes=2, others=(on_gpus(1, minutes=4),)), "ann", **ann),
+        limited(on_gpus(2, minutes=2, alternatives=(on_gpus(1, minutes=4),)), "ann", **ann),
         limited(on_gpus(1, 2, 2, each=2), "bob", **bob),
         limited(on_gpus(2, minutes=1, exclusive=True), "bob", **bob),
         on_gpus(1, minutes=5),
@@ -209,11 +209,11 @@ def particular() -> Iterator[View]:
 def choosing() -> Iterator[View]:
     """Yield jobs that would do with less, or with something else, and for how long; beside others."""
     kinds = [
-        asks(3, minutes=1, others=(asks(1, minutes=3),)),
-        asks(2, minutes=2, others=(asks(1),)),
-        asks(2, others=(asks(1, minutes=2),)),
-        asks(4, minutes=1, others=(asks(2, minutes=2, exclusive=True), asks(1, minutes=4))),
-        asks(5, minutes=1, others=(asks(3, minutes=2),)),
+        asks(3, minutes=1, alternatives=(asks(1, minutes=3),)),
+        asks(2, minutes=2, alternatives=(asks(1),)),
+        asks(2, alternatives=(asks(1, minutes=2),)),
+        asks(4, minutes=1, alternatives=(asks(2, minutes=2, exclusive=True), asks(1, minutes=4))),
+        asks(5, minutes=1, alternatives=(asks(3, minutes=2),)),
         asks(1, minutes=2),
     ]
     grounds: list[Sequence[NodeView]] = [
@@ -227,10 +227,10 @@ def choosing() -> Iterator[View]:
 def choosing_alike() -> Iterator[View]:
     """Yield jobs that would do with other numbers of processors, where only these count."""
     kinds = [
-        asks(3, minutes=1, others=(asks(1, minutes=3),)),
-        asks(2, minutes=2, others=(asks(2, minutes=1), asks(1, minutes=1))),
-        asks(1, minutes=4, others=(asks(4, minutes=1),)),
-        asks(5, minutes=1, others=(asks(4, minutes=2),)),
+        asks(3, minutes=1, alternatives=(asks(1, minutes=3),)),
+        asks(2, minutes=2, alternatives=(asks(2, minutes=1), asks(1, minutes=1))),
+        asks(1, minutes=4, alternatives=(asks(4, minutes=1),)),
+        asks(5, minutes=1, alternatives=(asks(4, minutes=2),)),
         asks(2, minutes=3),
     ]
     nodes = [node("a", 2), node("b", 2)]
@@ -331,7 +331,7 @@ def _worlds(
 ) -> Iterator[View]:
     """Yield each queue beside each that runs; what is worked out for nodes is shared, as in the engine."""
     queues = [(queue, waiting(queue)) for queue in _queues(kinds)]
-    limiting = any(each.limits for kind in kinds for each in (kind, *kind.others))
+    limiting = any(each.limits for kind in kinds for each in (kind, *kind.alternatives))
     for held in running:
         plain = scene(nodes, held, (), licences)
         ground = KnownNodes(plain.nodes, NodeTable(plain.nodes))

@@ -139,7 +139,7 @@ def test_a_node_that_comes_back_with_fewer_gpus_takes_no_job_until_it_is_resumed
     assert [drain.reason for drain in made.cluster.node("n1").drains] == [
         "it has 2 GPUs, and had 4 before; if it is to go on with 2: hn node resume n1"
     ]
-    made.do(ChangeNode(by=ROOT, node="n1", wish="resume"))
+    made.do(ChangeNode(by=ROOT, node="n1", action="resume"))
     assert states(made, second) == [JobState.RUNNING]
     made.do(RegisterNode(facts=NodeFacts(name="n1", processors=8, gpus=4)))
     assert made.cluster.node("n1").drains == ()

@@ -159,7 +159,7 @@ def deed(dice: random.Random, world: World, jobs: list[JobId]) -> None:
         world.do(StopJob(by=ROOT, job=dice.choice(jobs), outcome="canceled", force=True))
     elif what < 0.9:
         wish = dice.choice(("pause", "resume"))
-        world.do(ChangeNode(by=ROOT, node=f"node{dice.randint(1, 4)}", wish=wish))
+        world.do(ChangeNode(by=ROOT, node=f"node{dice.randint(1, 4)}", action=wish))
     elif what < 0.92:
         facts = NodeFacts(name="node4", processors=8, memory=dice.choice((1024, 2048)))
         world.do(RegisterNode(facts=facts, approved=True))

@@ -16,7 +16,7 @@ TRUE = TaskSpec(command="/bin/true")
 
 def paused(*processors: int, at: str = "node1") -> World:
     world = World(*processors)
-    world.do(ChangeNode(by=ROOT, node=at, wish="pause"))
+    world.do(ChangeNode(by=ROOT, node=at, action="pause"))
     return world
 
 
@@ -74,7 +74,7 @@ def test_a_task_that_requires_the_paused_node_names_it_too() -> None:
 def test_what_runs_on_a_node_goes_on_when_it_is_paused_and_takes_its_next_task() -> None:
     world = World(1)
     job = world.submit(TRUE, TRUE)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     world.end(job, 1)
     assert world.dispatched(job) == [(2, 1)]
     world.end(job, 2)
@@ -107,5 +107,5 @@ def test_an_exclusive_job_has_a_paused_node_to_itself() -> None:
 def test_a_job_that_a_user_submitted_may_start_again_when_the_node_is_resumed() -> None:
     world = paused(1)
     job = world.submit(TRUE, by=ADA, requested_nodes=("node1",))
-    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert nodes_of(world, job) == ["node1"]

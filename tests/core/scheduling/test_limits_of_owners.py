@@ -68,7 +68,7 @@ def test_a_job_within_its_limits_whose_nodes_are_closed_waits_for_them(policy: s
 @EVERY_POLICY
 def test_an_alternative_that_no_node_can_run_does_not_make_a_limited_job_wait_for_nodes(policy: str) -> None:
     """It asks for more processors than there are, or for a GPU; ann has the one GPU that she may have."""
-    asked = limited(asks(9, minutes=5, others=(on_gpus(1, minutes=5),)), "ann", gpus=1)
+    asked = limited(asks(9, minutes=5, alternatives=(on_gpus(1, minutes=5),)), "ann", gpus=1)
     hers = limited(on_gpus(1), "ann", gpus=1)
     there = [node("a", 4, gpus=2), node("b", 4, closed="paused")]
     plan = POLICIES[policy](scene(there, [runs(1, hers, ("a", 1), minutes_left=9)], [(2, asked)]))

@@ -59,7 +59,7 @@ def _queued(line: str) -> tuple[int, JobRequest]:
         return numbers(line)[0], gang(*parts, minutes=numbers(line)[-1])
     own, *others = line.split(", or ")
     job, *wants = numbers(own)
-    return job, _asked(wants, others=tuple(_asked(numbers(other)) for other in others))
+    return job, _asked(wants, alternatives=tuple(_asked(numbers(other)) for other in others))
 
 
 def _asked(wants: list[int], **more: object) -> JobRequest:

@@ -128,4 +128,4 @@ def test_it_is_not_suspended_and_its_node_not_removed() -> None:
     with pytest.raises(WrongState, match="only-transfers"):
         world.do(SuspendJob(by=ROOT, job=job))
     with pytest.raises(WrongState, match="has jobs"):
-        world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
+        world.do(ChangeNode(by=ROOT, node="node1", action="remove"))

@@ -33,7 +33,7 @@ def drain(
 
 
 def resume(world: World) -> None:
-    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
 
 
 def lasting(world: World, seconds: float) -> JobId:
@@ -53,10 +53,10 @@ def reasons(world: World, job: JobId) -> list[str]:
 def test_a_drained_node_is_not_called_approved_and_the_refusal_says_how_to_open_it() -> None:
     world = World(1)
     drain(world, after=100)
-    assert world.do(ChangeNode(by=ROOT, node="node1", wish="approve")) == ()  # it still takes jobs
+    assert world.do(ChangeNode(by=ROOT, node="node1", action="approve")) == ()  # it still takes jobs
     drain(world)
     with pytest.raises(WrongState, match="node 'node1' is drained; it was approved before") as refused:
-        world.do(ChangeNode(by=ROOT, node="node1", wish="approve"))
+        world.do(ChangeNode(by=ROOT, node="node1", action="approve"))
     assert refused.value.fix == "make it accept jobs again: hn node resume node1"
 
 
@@ -77,7 +77,7 @@ def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_e
 
 def test_of_a_node_that_is_paused_and_drained_the_drain_is_told_which_nobody_passes() -> None:
     world = World(1)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     waits = world.submit(TASK, by=ADA)
     assert reasons(world, waits)[-1].endswith("paused, but for jobs that an administrator submitted")
     drain(world, reason="new memory")
@@ -101,10 +101,10 @@ def test_until_the_date_starts_what_is_over_by_then_and_nothing_after_it() -> No
 
 def test_a_plan_made_before_the_node_was_to_close_is_refused() -> None:
     world = World(1)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     long, short = lasting(world, 61), lasting(world, 60)
     world.do(
-        ChangeNode(by=ROOT, node="node1", wish="resume"),
+        ChangeNode(by=ROOT, node="node1", action="resume"),
         DrainNode(by=ROOT, node="node1", closes=at(world, 60)),
     )
     assert [state(world, job) for job in (long, short)] == [JobState.QUEUED, JobState.RUNNING]
@@ -206,7 +206,7 @@ def test_a_long_output_of_a_health_check_is_cut() -> None:
 
 def test_a_node_that_was_paused_and_drained_is_open_after_one_resume() -> None:
     world = World(1)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     drain(world)
     resume(world)
     node = world.cluster.nodes["node1"]
@@ -253,7 +253,7 @@ def to_states() -> dict[NodeState | None, list[Command]]:
     facts = NodeFacts(name="node1", processors=1)
     known: list[Command] = [RegisterNode(facts=facts, approved=True)]
     gone: list[Command] = [NodeVanished(node="node1")]
-    paused: list[Command] = [ChangeNode(by=ROOT, node="node1", wish="pause")]
+    paused: list[Command] = [ChangeNode(by=ROOT, node="node1", action="pause")]
     return {
         None: [],
         NodeState.PENDING: [RegisterNode(facts=facts)],
@@ -275,7 +275,10 @@ def wishes() -> list[Command]:
         DrainNode(by=ROOT, node="node1", closes=Instant(1_000_060.0)),
         ReportHealth(node="node1", well=False, reason="ill"),
         ReportHealth(node="node1", well=True),
-        *(ChangeNode(by=ROOT, node="node1", wish=wish) for wish in ("approve", "pause", "resume", "remove")),
+        *(
+            ChangeNode(by=ROOT, node="node1", action=wish)
+            for wish in ("approve", "pause", "resume", "remove")
+        ),
     ]
 
 

@@ -550,6 +550,6 @@ def test_changing_a_node_by_hand_does_not_keep_its_allocation_from_leaving() -> 
     world = with_pool()
     job = make(world)
     node = join(world, job)
-    world.do(ChangeNode(by=ROOT, node=node, wish="remove"))
+    world.do(ChangeNode(by=ROOT, node=node, action="remove"))
     over(world, job, "stopped")
     assert not pool(world).allocations

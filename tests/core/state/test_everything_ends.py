@@ -110,8 +110,8 @@ def let_all_end(world: World) -> None:
     for _ in range(ROUNDS):
         nodes = list(world.cluster.nodes.items())
         commands: list[Command] = [RegisterNode(facts=node.facts) for _, node in nodes]
-        commands += [ChangeNode(by=ROOT, node=name, wish="approve") for name, _ in nodes]
-        commands += [ChangeNode(by=ROOT, node=name, wish="resume") for name, _ in nodes]
+        commands += [ChangeNode(by=ROOT, node=name, action="approve") for name, _ in nodes]
+        commands += [ChangeNode(by=ROOT, node=name, action="resume") for name, _ in nodes]
         for record in world.cluster.jobs.values():
             commands += what_lets_it_end(world, record)
         stopping, now = list(world.nodes.stopping()), world.clock.now()

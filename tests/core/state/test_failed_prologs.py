@@ -200,7 +200,7 @@ def test_an_administrator_who_resumes_a_node_takes_the_doubt_away() -> None:
     job = scene.submit(ONE, by=ADA)
     fails(scene, job)
     assert drained(scene) == ["node1"]
-    scene.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    scene.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert scene.cluster.suspects == {}
     assert holds(scene, job) == ["node1"]
     scene.check_replay()

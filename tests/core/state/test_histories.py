@@ -330,7 +330,7 @@ class Player:
         self.world.do(
             self.random.choice(
                 (
-                    ChangeNode(by=ROOT, node=name, wish=self.wish()),
+                    ChangeNode(by=ROOT, node=name, action=self.wish()),
                     NodeVanished(node=name),
                     RegisterNode(facts=facts),
                     RegisterNode(facts=facts),
@@ -406,7 +406,7 @@ class Hooked(Player):
         if self.random.random() < 0.1:
             hook = "epilog" if clean else "prolog"
             self.world.do(ReportHook(node=node, job=job, hook=hook, reason="no disk"))
-            self.world.do(ChangeNode(by=ROOT, node=node, wish="resume"))
+            self.world.do(ChangeNode(by=ROOT, node=node, action="resume"))
         elif clean:
             self.world.do(ReportClosed(node=node, job=job))
         else:
@@ -513,7 +513,9 @@ def tour_of_a_node(world: World) -> None:
         [RegisterNode(facts=facts, approved=True), NodeVanished(node="tour"), "pause", "remove"],
     ):
         for command in commands:
-            wish = command if not isinstance(command, str) else ChangeNode(by=ROOT, node="tour", wish=command)
+            wish = (
+                command if not isinstance(command, str) else ChangeNode(by=ROOT, node="tour", action=command)
+            )
             world.do(wish)
 
 

@@ -259,7 +259,7 @@ def test_an_epilog_that_fails_drains_the_node_though_its_job_is_over_and_only_on
     assert drain.cause == "hook"
     scene.do(ReportHealth(node="node1", well=True))
     assert scene.cluster.nodes["node1"].drains == (drain,)
-    scene.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    scene.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert scene.cluster.nodes["node1"].drains == ()
 
 

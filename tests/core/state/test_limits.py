@@ -226,7 +226,7 @@ def test_a_task_waits_for_a_chain_and_its_failure_takes_the_whole_chain_with_it(
 def test_a_task_of_a_paused_nodes_job_is_still_dispatched_there_but_no_new_job_is() -> None:
     world = World(2)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=1)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     other = world.submit(TRUE, by=ADA)
     world.end(job, 1)
     assert world.dispatched(job) == [(2, 1)]
@@ -323,7 +323,7 @@ def test_nothing_of_a_node_that_runs_jobs_is_removed_and_its_tasks_follow_when_i
     world = World(1)
     job = world.submit(TRUE, TRUE)
     with pytest.raises(WrongState, match="node-busy"):
-        world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
+        world.do(ChangeNode(by=ROOT, node="node1", action="remove"))
     facts = world.cluster.nodes["node1"].facts
     world.do(NodeVanished(node="node1"))
     world.end(job, 1)
@@ -343,7 +343,7 @@ def test_a_node_that_says_the_same_again_changes_nothing() -> None:
 def test_only_administrators_change_nodes_and_parameters(wish: str) -> None:
     world = World(1)
     with pytest.raises(NotAllowed, match="not-administrator"):
-        world.do(ChangeNode(by=ADA, node="node1", wish=wish))
+        world.do(ChangeNode(by=ADA, node="node1", action=wish))
     with pytest.raises(NotAllowed, match="not-administrator"):
         world.do(SetParameter(by=BOB, name="SchedulingPolicy", value="fcfs"))
     assert world.cluster.nodes["node1"].state is NodeState.READY

@@ -255,7 +255,7 @@ def test_a_lost_node_can_be_removed_once_it_is_given_up_and_comes_back_as_a_new_
     job = world.submit(AGAIN)
     lose(world, "node1")
     facts = world.cluster.nodes["node1"].facts
-    world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="remove"))
     with pytest.raises(NotFound, match="no-such-node"):
         world.cluster.node("node1")
     world.do(RegisterNode(facts=facts, approved=True))

@@ -37,7 +37,7 @@ def test_an_invited_node_is_pending_until_it_is_approved() -> None:
     admit(world)
     here(world)
     assert world.cluster.node("far").state is NodeState.PENDING
-    world.do(ChangeNode(by=ROOT, node="far", wish="approve"))
+    world.do(ChangeNode(by=ROOT, node="far", action="approve"))
     assert world.cluster.node("far").state is NodeState.READY
     world.check_replay()
 
@@ -93,7 +93,7 @@ def test_a_node_that_lost_the_answer_joins_again_with_its_key_and_nobody_else_do
     assert world.cluster.node("far").state is before
     with pytest.raises(NotAllowed, match="used already"):
         admit(world, key="another")
-    world.do(ChangeNode(by=ROOT, node="far", wish="remove"))
+    world.do(ChangeNode(by=ROOT, node="far", action="remove"))
     with pytest.raises(NotAllowed, match="used already"):
         admit(world)
     world.check_replay()
@@ -136,7 +136,7 @@ def test_a_node_that_was_removed_must_join_again() -> None:
     invite(world, approve=True)
     admit(world)
     here(world)
-    world.do(ChangeNode(by=ROOT, node="far", wish="remove"))
+    world.do(ChangeNode(by=ROOT, node="far", action="remove"))
     with pytest.raises(NotAllowed, match="join again"):
         here(world)
     with pytest.raises(NotFound):

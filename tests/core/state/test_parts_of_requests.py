@@ -132,7 +132,7 @@ def test_each_alternative_has_parts_of_its_own() -> None:
         together=True,
         alternatives=(Alternative(tasks=(TaskAlternative(minimum=2, maximum=2), TaskAlternative())),),
     )
-    own, (other,) = request_of(spec), request_of(spec).others
+    own, (other,) = request_of(spec), request_of(spec).alternatives
     assert [part.units for part in own.parts] == [4, 1]
     assert [part.units for part in other.parts] == [2, 1]
     assert (own.minimum, other.minimum) == (5, 3)

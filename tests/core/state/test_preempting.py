@@ -30,7 +30,7 @@ def recall(job: JobId, *shares: tuple[str, int], immediate: bool = False) -> Rec
 def close(world: World) -> None:
     """Nothing that is given up is given to anybody, as if others had it."""
     for node in world.cluster.nodes:
-        world.do(ChangeNode(by=ROOT, node=node, wish="pause"))
+        world.do(ChangeNode(by=ROOT, node=node, action="pause"))
 
 
 def test_recalled_processors_go_as_tasks_end_and_nothing_starts_there() -> None:

@@ -55,7 +55,7 @@ def test_a_job_runs_under_the_request_it_was_given() -> None:
     assert record.run.allocation == {"node1": (2,)}
     assert record.run.deadline == world.clock.now() + 600
     assert world.cluster.spec(record).run_time == 600
-    assert world.cluster.request(record).others == ()
+    assert world.cluster.request(record).alternatives == ()
     assert (world.cluster.request(record).minimum, world.cluster.request(record).run_time) == (1, 600)
     assert world.cluster.written(record).run_time == 60
     world.wait(61)
@@ -68,7 +68,7 @@ def test_a_queued_job_still_asks_for_all() -> None:
     busy(world, 2)
     job = world.submit(ONCE, minimum=2, maximum=2, alternatives=(SMALLER,))
     request = world.cluster.request(world.record(job))
-    assert [other.maximum for other in request.others] == [1]
+    assert [other.maximum for other in request.alternatives] == [1]
     held = world.submit(ONCE, minimum=2, maximum=2, alternatives=(SMALLER,), holds=("user",))
     assert world.cluster.request(world.record(held)) == request
 
@@ -94,7 +94,7 @@ def test_a_job_that_was_given_what_it_prefers_asks_for_nothing_else_while_it_run
     world = World(2)
     job = world.submit(ONCE, minimum=2, maximum=2, alternatives=(SMALLER,))
     assert option(world, job) == 0
-    assert world.cluster.request(world.record(job)).others == ()
+    assert world.cluster.request(world.record(job)).alternatives == ()
 
 
 def test_a_job_that_waits_again_has_been_given_nothing() -> None:
@@ -104,14 +104,14 @@ def test_a_job_that_waits_again_has_been_given_nothing() -> None:
     job = world.submit(SWEEP, minimum=2, maximum=2, alternatives=(longer,))
     assert (option(world, job), instances(world, job)) == (1, 5)
     world.do(RequeueJob(by=ROOT, job=job))
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     world.end(job, 1, 1, kind="stopped")
     assert world.record(job).state is JobState.QUEUED
     assert (option(world, job), instances(world, job)) == (0, 2)
-    assert world.cluster.request(world.record(job)).others
+    assert world.cluster.request(world.record(job)).alternatives
     world.check_replay()
     world.end(other, 1)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert (option(world, job), instances(world, job)) == (0, 2)
 
 
@@ -155,7 +155,7 @@ def test_a_sweep_with_fewer_instances_forgets_none_of_the_attempts_of_the_others
 
 def test_a_plan_for_a_request_that_the_job_no_longer_has_is_stale() -> None:
     world = World(2)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     job = world.submit(ONCE, by=ADA, minimum=2, maximum=2, alternatives=(SMALLER,))
     world.do(NodeVanished(node="node1"))
     for wrong in (2, -1):
@@ -308,9 +308,9 @@ def test_a_gang_is_given_processors_for_each_of_its_parts() -> None:
 
 def test_parts_that_are_not_in_what_a_gang_is_given_are_a_stale_plan() -> None:
     world = World(2)
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     job = gang(world, TaskSpec(command="x"), TaskSpec(command="y"))
-    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert world.record(job).state is JobState.RUNNING
     other = World(2)
     busy(other, 2)

@@ -154,9 +154,9 @@ def test_another_node_takes_the_place_of_one_that_leaves() -> None:
     world = World(1, 1, 1)
     made = reserve(world, count=2)
     assert made.nodes == ("node1", "node2")
-    world.do(ChangeNode(by=ROOT, node="node2", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node2", action="pause"))
     assert world.cluster.reservation_index.named["upgrade"].nodes == ("node1", "node3")
-    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     assert world.cluster.reservation_index.named["upgrade"].nodes == ("node1", "node3")
     world.check_replay()
 

@@ -588,7 +588,7 @@ def test_an_alternative_for_a_resource_is_what_the_job_asks_for_there() -> None:
     wide = TaskSpec(command="x", minimum=2, maximum=2, rerunnable=True)
     job = world.submit(wide, alternatives=(small, there))
     request = world.cluster.request(world.record(job))
-    assert (request.resource, len(request.others)) == ("here,peer", 1)
+    assert (request.resource, len(request.alternatives)) == ("here,peer", 1)
     world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
     record = world.record(job)
     assert record.run is not None

@@ -62,7 +62,7 @@ def test_with_a_fault_of_the_node_nothing_fails_or_is_counted_and_the_node_is_dr
         {},
     )
     assert causes(world, "node1") == ["fault"]
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(c.ChangeNode(by=ROOT, node="node1", action="resume"))
     world.end(job, 1)
     assert world.record(job).state is JobState.FINISHED
     world.check_replay()

@@ -386,7 +386,7 @@ def test_a_node_with_a_suspended_job_is_not_removed() -> None:
     job = world.submit(TASK, suspendable=True)
     suspend(world, job)
     with pytest.raises(WrongState, match="node-busy"):
-        world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
+        world.do(ChangeNode(by=ROOT, node="node1", action="remove"))
 
 
 def test_its_limit_and_its_priority_can_be_changed() -> None:

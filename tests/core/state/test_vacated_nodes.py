@@ -163,7 +163,7 @@ def test_a_gang_that_is_taken_a_node_stops_as_a_whole_and_runs_again_as_a_whole(
     offline(world)
     assert report_stopped(world) == 2
     assert world.record(job).state is JobState.QUEUED
-    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert len(world.dispatched(job)) == 2
     world.check_replay()
 
@@ -245,7 +245,7 @@ def test_force_is_for_now_and_for_administrators_and_lasts_until_the_node_is_res
     job = world.submit(AGAIN, by=ADA)
     world.do(DrainNode(by=ROOT, node="node1", reason="another word"))
     assert world.cluster.cores.usable("node1") == 0
-    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
     assert world.record(job).state is JobState.RUNNING
     assert world.cluster.cores.usable("node1") == 1
 
@@ -313,7 +313,7 @@ def test_all_is_right_in_the_end_in_every_small_world() -> None:
         if again or force:  # nothing goes on where it may not
             assert all(max(n) < world.cluster.cores.usable("node1") for n in numbers_on(world, "node1"))
         world.check_replay()
-        world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
+        world.do(ChangeNode(by=ROOT, node="node1", action="resume"))
         for _ in range(20):
             for each in list(world.nodes.running()):
                 world.do(world.nodes.ended(each, world.clock.now(), exit_code=0))

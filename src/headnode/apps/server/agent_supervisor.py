@@ -151,7 +151,7 @@ async def remove_former_nodes(
         for name in nodes_to_remove(engine.cluster, state, names):
             log.info("node %s of this machine is no longer used and was removed", name)
             try:
-                await batcher.ask(c.ChangeNode(by=HEAD_USER, node=name, wish="remove"))
+                await batcher.ask(c.ChangeNode(by=HEAD_USER, node=name, action="remove"))
             except HeadnodeError as error:
                 log.warning("node %s could not be removed: %s", name, error)
 

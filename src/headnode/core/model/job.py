@@ -309,7 +309,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     needs: NodeNeeds = ANY_NODE
     together: bool = False  # `parts` has one part for each task, and all are held at once
     parts: tuple[RequestPart, ...] = ()
-    others: tuple["JobRequest", ...] = ()  # alternative requests, best first
+    alternatives: tuple["JobRequest", ...] = ()  # alternative requests, best first
     reservation: str = ""  # it runs nowhere but in this one; in lower case
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
@@ -323,7 +323,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
         Raises:  IndexError when there are not so many.
         """
-        return self.others[number - 1] if number else self
+        return self.alternatives[number - 1] if number else self
 
 
 def with_option(spec: JobSpec, option: int) -> JobSpec:

@@ -81,7 +81,7 @@ class CandidateQueue:
                 yield self._growths[place].need
                 continue
             request = self._view.queue[place].request
-            for asked in (request, *request.others):
+            for asked in (request, *request.alternatives):
                 yield resolve_now(asked, self._node_table, self._view.now)
 
     def refuse(self, is_hopeless: Callable[[JobRequest, ResolvedRequest], bool]) -> list[int]:
@@ -134,9 +134,9 @@ def _growths(view: View, node_table: NodeTable) -> dict[int, Candidate]:
 
 def candidate_options(candidate: Candidate, now: Instant, node_table: NodeTable) -> tuple[Candidate, ...]:
     """Return the candidate under each of its options, best first: as it is, and once for each other."""
-    if not candidate.starts or not candidate.request.others:
+    if not candidate.starts or not candidate.request.alternatives:
         return (candidate,)
-    others = enumerate(candidate.request.others, start=1)
+    others = enumerate(candidate.request.alternatives, start=1)
     return candidate, *(
         candidate._replace(
             need=resolve_now(other, node_table, now),
@@ -231,4 +231,4 @@ def stages(
 
 def waits_for_switches(request: JobRequest) -> bool:
     """Return whether a request asks for few switches under any of its options."""
-    return bool(request.switches) or any(other.switches for other in request.others)
+    return bool(request.switches) or any(other.switches for other in request.alternatives)

@@ -99,7 +99,7 @@ class ConservativePass:
     def _planned_before(self, *, anew: bool) -> tuple[Availability, CarriedReservations]:
         """Return what is free over time without the reservations that are kept, and these."""
         needs, view = list(self._candidates.needs()), self._view
-        lasts = (each.run_time for one in view.queue for each in (one.request, *one.request.others))
+        lasts = (each.run_time for one in view.queue for each in (one.request, *one.request.alternatives))
         table, shortest = self._node_table, within_all(lasts)
         kinds, releases = kinds_of(table, needs), releases_of(view, table)
         amounts = any(need.counts_amounts for need in needs)
@@ -132,7 +132,7 @@ class ConservativePass:
 
     def _is_limited(self, candidate: Candidate) -> bool:
         """Return whether limits of its user and project keep the job from starting, under all its options."""
-        if not (candidate.request.limits or candidate.request.others):
+        if not (candidate.request.limits or candidate.request.alternatives):
             return False
         needs = [option.need for option in self._options(candidate)]
         return are_limited(needs, self._resources, self._unlimited.empty)
@@ -173,7 +173,7 @@ class ConservativePass:
         if not self._kept.freed:
             return slot
         need, run_time = candidate.need, candidate.asks.run_time
-        moved = None if candidate.request.others else self._future.move_up(need, run_time, slot)
+        moved = None if candidate.request.alternatives else self._future.move_up(need, run_time, slot)
         if moved is None:
             return None if self._may_move(candidate, slot) else slot
         if moved.at < slot.at:
@@ -183,7 +183,7 @@ class ConservativePass:
     def _may_move(self, candidate: Candidate, slot: Slot) -> bool:
         """Return whether an earlier slot is worth looking for, before the one held is given back."""
         need, asked = candidate.need, candidate.request
-        if asked.others:
+        if asked.alternatives:
             return True
         if not self._future.may_be_earlier(need, asked.run_time, slot):
             return False
@@ -270,7 +270,7 @@ class ConservativePass:
 
     def _is_hopeless(self, request: JobRequest, need: ResolvedRequest) -> bool:
         """Return whether counts refuse a class until the end of the pass, now or until its jobs would end."""
-        if request.others:
+        if request.alternatives:
             return False
         if self._processors < need.minimum and need.unit is not UnitType.NODE:
             return True
@@ -279,7 +279,7 @@ class ConservativePass:
     def _options(self, candidate: Candidate) -> tuple[Candidate, ...]:
         return (
             candidate_options(candidate, self._view.now, self._node_table)
-            if candidate.request.others
+            if candidate.request.alternatives
             else (candidate,)
         )
 
@@ -289,7 +289,7 @@ class ConservativePass:
         The slot of a job that would do with several requests may be for another than is looked for.
         """
         now, asked = self._view.now, candidate.request
-        if asked.others:
+        if asked.alternatives:
             return self._future.first_fit(candidate.need, candidate.asks.run_time, now, until)
         after = self._not_before(asked, until)
         likely = self._likely.get(candidate.job, NEVER)

@@ -75,7 +75,7 @@ def spent_classes(view: View) -> frozenset[int]:
         place
         for place, request in queue
         if any(is_out(share, request) for share in request.limits)
-        and not request.others
+        and not request.alternatives
         and request not in reserved
     )
 

@@ -131,7 +131,7 @@ class PassState:
 
     def is_limited(self, candidate: Candidate) -> bool:
         """Return whether limits of its user and project keep the job from starting, under all its options."""
-        if not (candidate.request.limits or candidate.request.others):
+        if not (candidate.request.limits or candidate.request.alternatives):
             return False
         needs = [option.need for option in self.options(candidate)]
         return are_limited(needs, self.resources, self._at_last)
@@ -168,7 +168,7 @@ class PassState:
 
     def never_fits(self, request: JobRequest, need: ResolvedRequest) -> bool:
         """Return whether no job of a class will be backfilled in this pass, whatever else is granted."""
-        if request.others or request.reservation not in self.heads:
+        if request.alternatives or request.reservation not in self.heads:
             return False
         if not self.may_fit(need):
             return True

@@ -56,7 +56,7 @@ def start_now(
     resources = FreeResources.now(
         node_table, nodes, {feature: free for feature, (_, free) in licences.items()}
     )
-    for option in range(len(request.others) + 1):
+    for option in range(len(request.alternatives) + 1):
         asked = request.option(option)
         need = resolve(asked, node_table)
         if need.switches and asked.switches_until <= now:

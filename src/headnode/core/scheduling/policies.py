@@ -129,7 +129,7 @@ def _wanted(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple
     if state.heads:
         ask = backfill_placement if state.head_of(candidate) is None else rule.overtake
     for option in (
-        state.options(candidate) if candidate.request.others else (candidate,)
+        state.options(candidate) if candidate.request.alternatives else (candidate,)
     ):  # few have any, and all are asked
         found = ask(state, option)
         if found:
@@ -204,7 +204,7 @@ def _refused(state: PassState, candidate: Candidate, rule: BackfillRule) -> tupl
 
 def _would_never_fit(view: View, state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     """Return why the job could not run even if every node was open and nothing ran; nothing if it could."""
-    if not candidate.request.others:
+    if not candidate.request.alternatives:
         return () if state.can_run(candidate) else never_with_any(candidate.request, view)
     if any(state.can_run(option) for option in state.options(candidate)):
         return ()

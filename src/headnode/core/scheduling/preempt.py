@@ -254,7 +254,7 @@ class _PreemptionSearch:
         self._queue = with_least(queue_up_to(base, turn), {turn.job})
         node_table = base.node_table()
         request = least(request)
-        options = [request.option(number) for number in range(len(request.others) + 1)]
+        options = [request.option(number) for number in range(len(request.alternatives) + 1)]
         self._needs = [at_minimum(resolve_now(option, node_table, base.now)) for option in options]
         self._units = min(option.minimum for option in options)
         self._node_table = node_table

@@ -328,7 +328,7 @@ def never_with_any(request: JobRequest, view: View) -> Reasons:
         if len(empty.found) >= MAX_FOUND:
             empty.found.clear()
         table = empty.node_table = empty.node_table or NodeTable(view.nodes, reopened=True)
-        options = (request, *request.others)
+        options = (request, *request.alternatives)
         found = [never_fits(each, view.nodes, view.licences, table) for each in options]
         known = empty.found[asked] = with_alternatives(found) if all(found) else ()
     return known

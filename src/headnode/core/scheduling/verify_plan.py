@@ -140,7 +140,7 @@ def plan_violation(plan: Plan, view: View) -> str:
 
 def _asked(request: JobRequest | None, option: int) -> JobRequest | None:
     """Return the request of a waiting job under an option; None if the job or the option does not exist."""
-    if request is None or not 0 <= option <= len(request.others):
+    if request is None or not 0 <= option <= len(request.alternatives):
         return None
     return request.option(option)
 
@@ -326,7 +326,7 @@ def _not_reserved(plan: Plan, view: View) -> str:
     for each in plan.reservations:
         if not isinstance(each, Reservation) or waiting.get(each.job) != each.request:
             return f"its plan reserves {each!r}, but no job waits for it"
-        if not 0 <= each.option <= len(each.request.others):
+        if not 0 <= each.option <= len(each.request.alternatives):
             return f"its plan reserves for option {each.option} of job {each.job}, which has no such"
         if type(each.at) not in (int, float) or not each.at >= view.now:
             return f"its plan reserves for job {each.job} at {each.at!r}, and now is {view.now!r}"

@@ -127,7 +127,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
         """Return when the next queued job no longer asks for few switches; NEVER where there are none."""
         if not self.node_table().switched:
             return NEVER
-        every = (asked for each in self.queue for asked in (each.request, *each.request.others))
+        every = (asked for each in self.queue for asked in (each.request, *each.request.alternatives))
         ends = (asked.switches_until for asked in every if asked.switches)
         return min((end for end in ends if end > self.now), default=NEVER)
 
@@ -144,9 +144,9 @@ def counted_licences(request: JobRequest, view: View) -> tuple[tuple[str, int], 
 
     Limits are in the request itself.
     """
-    if not (request.licences or request.others):
+    if not (request.licences or request.alternatives):
         return ()
-    wished = (each.feature for one in (request, *request.others) for each in one.licences)
+    wished = (each.feature for one in (request, *request.alternatives) for each in one.licences)
     return tuple((name, view.licences[name][0]) for name in sorted(set(wished)) if name in view.licences)
 
 
@@ -157,7 +157,7 @@ def with_limits(
 
     A view has the limits of all its jobs: of others nothing is in use.
     """
-    shares = (share for one in (request, *request.others) for share in one.limits)
+    shares = (share for one in (request, *request.alternatives) for share in one.limits)
     fresh = {share.key: (share.limit, share.limit) for share in shares if share.key not in licences}
     return {**licences, **fresh} if fresh else licences
 

@@ -163,10 +163,10 @@ def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[Wai
 
 def least(request: JobRequest) -> JobRequest:
     """Return the request reduced to the least that the job can start with."""
-    others = tuple(map(least, request.others))
+    others = tuple(map(least, request.alternatives))
     if request.start_at_maximum or request.parts:
-        return replace(request, others=others)
-    return replace(request, maximum=max(request.minimum, request.node_share), others=others)
+        return replace(request, alternatives=others)
+    return replace(request, maximum=max(request.minimum, request.node_share), alternatives=others)
 
 
 def _redrawn(view: View, nodes: Mapping[str, NodeView], **changed: Any) -> View:

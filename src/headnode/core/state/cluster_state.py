@@ -262,7 +262,9 @@ class ClusterState:
         """Return a request with its owner, if some node serves one user only."""
         if not self.personal:
             return request
-        return replace(request, user=owner, others=tuple(replace(one, user=owner) for one in request.others))
+        return replace(
+            request, user=owner, alternatives=tuple(replace(one, user=owner) for one in request.alternatives)
+        )
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""

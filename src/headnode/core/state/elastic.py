@@ -314,7 +314,7 @@ def settle_node(cluster: ClusterState, command: SettleElasticNode, now: Instant)
     events = (
         []
         if node is None
-        else change_node(cluster, ChangeNode(by=ELASTIC, node=one.node, wish="remove"), now)
+        else change_node(cluster, ChangeNode(by=ELASTIC, node=one.node, action="remove"), now)
     )
     events = [*events, ep.ElasticNodeGone(at=now, name=record.pool.name, job=one.job)]
     last = record.removing and len(record.allocations) == 1

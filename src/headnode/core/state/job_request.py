@@ -60,7 +60,7 @@ def request_of(spec: JobSpec) -> JobRequest:
     own = own_request(spec)
     if not spec.alternatives:
         return own
-    return replace(own, others=others(spec), resource=_joined(places_named(spec)))
+    return replace(own, alternatives=others(spec), resource=_joined(places_named(spec)))
 
 
 def others(spec: JobSpec) -> tuple[JobRequest, ...]:
@@ -146,9 +146,9 @@ def request_in(data: bytes) -> JobRequest:
 def request_taken(data: bytes, option: int) -> JobRequest:
     """Return the request under which a job runs that was given this option of its description in `data`."""
     whole = request_in(data)
-    if not whole.others:
+    if not whole.alternatives:
         return whole
-    return whole.others[option - 1] if option else replace(whole, others=())
+    return whole.alternatives[option - 1] if option else replace(whole, alternatives=())
 
 
 def without_refused(request: JobRequest, run: JobRun | None) -> JobRequest:
@@ -310,8 +310,8 @@ def last_start(spec: JobSpec) -> Instant | None:
 
 def request_within(request: JobRequest, span: Seconds) -> JobRequest:
     """Return the request with run time limits of at most `span`: those of a job with a deadline."""
-    others = tuple(request_within(other, span) for other in request.others)
-    return replace(request, run_time=min(request.run_time, span), others=others)
+    others = tuple(request_within(other, span) for other in request.alternatives)
+    return replace(request, run_time=min(request.run_time, span), alternatives=others)
 
 
 def rounded_span(span: Seconds) -> Seconds:

@@ -101,7 +101,7 @@ class LimitIndex:
         return known
 
     def _admitted(self, owner: str, project: str, request: JobRequest, gpus: int) -> JobRequest:
-        others = tuple(self._admitted(owner, project, other, gpus) for other in request.others)
+        others = tuple(self._admitted(owner, project, other, gpus) for other in request.alternatives)
         shares = [
             share
             for scope, name in self.owners(owner, project)
@@ -109,7 +109,7 @@ class LimitIndex:
             for share in _shares(LimitOwner(scope, name, amount), limit, request, gpus)
         ]
         limits = tuple(shares)
-        return replace(request, limits=self._alike.setdefault(limits, limits), others=others)
+        return replace(request, limits=self._alike.setdefault(limits, limits), alternatives=others)
 
     def submitted(self, scope: LimitScope, name: str) -> int:
         """Return how many jobs of a user, project or group have been submitted and are not over.

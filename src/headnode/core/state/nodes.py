@@ -28,11 +28,11 @@ class NodeVanished(Command, frozen=True):
 
 
 class ChangeNode(Command, frozen=True):
-    """Approve, pause, resume or remove a node; `wish` is the action."""
+    """Approve, pause, resume or remove a node; `action` is the action."""
 
     by: User
     node: str
-    wish: str
+    action: str
 
 
 class SetParameter(Command, frozen=True):
@@ -81,32 +81,32 @@ _CHANGES: dict[str, tuple[NodeChange, NodeState]] = {
 
 def change_node(cluster: ClusterState, command: ChangeNode, now: Instant) -> list[Event]:
     """An administrator changes a node; asking twice changes nothing."""
-    must_administer(command.by, f"{command.wish} nodes")
+    must_administer(command.by, f"{command.action} nodes")
     known = cluster.node(command.node)
-    if command.wish not in _CHANGES:
+    if command.action not in _CHANGES:
         raise BadRequest(
             code="node-wish",
-            what=f"{command.wish!r} is not a command for nodes",
+            what=f"{command.action!r} is not a command for nodes",
             fix=f"use {', '.join(_CHANGES)}",
         )
     drained = any(drain.closes <= now for drain in known.drains)
-    if command.wish == "approve" and known.state is NodeState.READY and drained:
+    if command.action == "approve" and known.state is NodeState.READY and drained:
         raise WrongState(
             code="node-state",
             what=f"node {command.node!r} is drained; it was approved before",
             fix=f"make it accept jobs again: hn node resume {command.node}",
         )
-    kind, already = _CHANGES[command.wish]
-    reopened = lift_drains(known, command.by, now) if command.wish == "resume" else []
+    kind, already = _CHANGES[command.action]
+    reopened = lift_drains(known, command.by, now) if command.action == "resume" else []
     if known.state is already or (reopened and (known.state, kind) not in NODE_TRANSITIONS):
         return reopened
     if (known.state, kind) not in NODE_TRANSITIONS:
         raise WrongState(
             code="node-state",
-            what=f"node {command.node!r} is {known.state.value}, so {command.wish} is not possible",
+            what=f"node {command.node!r} is {known.state.value}, so {command.action} is not possible",
             fix="a pending node can be approved, a ready one paused, a paused or drained one resumed",
         )
-    if command.wish == "remove" and cluster.on_node(command.node):
+    if command.action == "remove" and cluster.on_node(command.node):
         raise WrongState(
             code="node-busy",
             what=f"node {command.node!r} has jobs {sorted(cluster.on_node(command.node))}",

@@ -64,8 +64,8 @@ def admitted_owner(
     welcome = tuple(sorted(each.key for each in wished if each.lets_in(owner, project)))
     if not welcome:
         return request
-    others = tuple(replace(other, welcome=welcome) for other in request.others)
-    return replace(request, welcome=welcome, others=others)
+    others = tuple(replace(other, welcome=welcome) for other in request.alternatives)
+    return replace(request, welcome=welcome, alternatives=others)
 
 
 def by_node(reservations: Iterable[NodeReservation]) -> dict[str, tuple[NodeReservation, ...]]:

@@ -161,7 +161,7 @@ def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]
 
 def _option(whole: JobRequest, command: StartJob) -> JobRequest:
     """Return the request that the job is to be given, if it has it with so many parts."""
-    requests = (whole, *whole.others)
+    requests = (whole, *whole.alternatives)
     request = requests[command.option] if 0 <= command.option < len(requests) else None
     if request is None or len(command.parts) != (len(request.parts) if request.together else 0):
         raise WrongState(

@@ -16,5 +16,5 @@ def waiting_for_switches(record: JobRecord, request: JobRequest) -> JobRequest:
         return request
     spec = decode_spec(record.spec)
     until = Instant(max(record.submitted, spec.hold_until or record.submitted) + spec.switches_wait)
-    others = tuple(replace(other, switches_until=until) for other in request.others)
-    return replace(request, switches_until=until, others=others)
+    others = tuple(replace(other, switches_until=until) for other in request.alternatives)
+    return replace(request, switches_until=until, alternatives=others)

@@ -158,8 +158,8 @@ def _request(context: ServerContext, owner: str, project: str, described: JobReq
     if not request.reservation:
         return request
     own = request.reservation if request.reservation in context.cluster.reservation_index.named else ""
-    others = tuple(replace(other, reservation=own, welcome=(own,)) for other in request.others)
-    return replace(request, reservation=own, welcome=(own,), others=others)
+    others = tuple(replace(other, reservation=own, welcome=(own,)) for other in request.alternatives)
+    return replace(request, reservation=own, welcome=(own,), alternatives=others)
 
 
 def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:

@@ -344,7 +344,7 @@ async def _until_empty(context: ServerContext, node: str) -> None:
 
 
 async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequest, what: str) -> NodeAnswer:
-    await context.ask(ChangeNode(by=by, node=request.node, wish=what))
+    await context.ask(ChangeNode(by=by, node=request.node, action=what))
     return NodeAnswer(node_answer(context, request.node))
 
 
@@ -388,5 +388,5 @@ async def modify_node(context: ServerContext, by: User, request: w.SetNodeReques
 @verb(ADMINISTERS)
 async def remove_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> RemovedAnswer:
     """Remove a node from the cluster; its key is no longer valid."""
-    await context.ask(ChangeNode(by=by, node=request.node, wish="remove"))
+    await context.ask(ChangeNode(by=by, node=request.node, action="remove"))
     return RemovedAnswer(request.node)

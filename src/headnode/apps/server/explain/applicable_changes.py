@@ -272,7 +272,7 @@ def _asks_for(changed: JobSpec, wished: JobRequest) -> bool:
 
     Alternatives that do not say otherwise change with the job: then it asks for less in these, too.
     """
-    return own_request(changed) == msgspec.structs.replace(wished, others=())
+    return own_request(changed) == msgspec.structs.replace(wished, alternatives=())
 
 
 def change_of_draft(spec: JobSpec, offer: Suggestion, *, written: bool, now: Instant) -> ChangeCommand:

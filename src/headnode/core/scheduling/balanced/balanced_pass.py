@@ -38,7 +38,11 @@ def minimum_request(request: JobRequest) -> JobRequest:
         least = max(1, request.minimum, request.node_share, len(request.required_nodes))
         least = max(least, sum(part.units for part in request.parts))
         own = request if least >= request.maximum else replace(request, maximum=least)
-    return replace(own, others=tuple(map(minimum_request, request.others))) if request.others else own
+    return (
+        replace(own, alternatives=tuple(map(minimum_request, request.alternatives)))
+        if request.alternatives
+        else own
+    )
 
 
 def minimum_classes(view: View) -> list[WaitingClass]:

@@ -50,7 +50,7 @@ class WhatIfPlanner:
 
     def could_start(self, subject: Subject) -> bool:
         """Return whether the subject fits on what is free now; if not, no policy starts it."""
-        options = (subject.request, *subject.request.others)
+        options = (subject.request, *subject.request.alternatives)
         return any(
             find_placement(at_minimum(resolve_now(one, self._node_table, self._now)), self._resources)
             is not None
