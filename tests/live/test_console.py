@@ -41,6 +41,8 @@ PAGES += [
     "/people",
     "/audit",
     "/run",
+    "/recurring",
+    "/recurring?of=all",
 ]
 PARTS = ["", "/tasks", "/output", "/source", "/history", "/change", "/tasks/1/change", "/shell"]
 FIRST_VIEW = 200_000  # bytes

@@ -35,6 +35,7 @@ PAGES += [
     "/people",
     "/audit",
     "/run",
+    "/recurring?of=all",
     "/plan?rows=class&by=state",
     "/jobs?state=all&sort=name&col=start&col=priority",
 ]
@@ -55,6 +56,10 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def addresses(head: RealHead) -> list[str]:
     """Pages of the cluster, of a running, a waiting and a failed job, and of a node; names are hostile."""
+    repeated = {"schedule": "0 4 * * *", "zone": "Europe/Berlin", "name": HOSTILE[:60].replace("/", "")}
+    made = head.ask("create_recurring_job", tasks=[{"command": f"echo '{'n' * 180}'"}], **repeated)
+    recurring = made["recurring_job"]["number"]
+    head.wait(head.ask("run_recurring_job", recurring=str(recurring))["job"])
     failed = head.submit("printf '\\033[31moh no\\033[0m <b>'; exit 3", terms={"jobname": "failing"})
     head.wait(failed)
     sweep = head.submit("echo *", parametric="1-9")
@@ -79,6 +84,7 @@ def addresses(head: RealHead) -> list[str]:
     return [
         *PAGES,
         f"/nodes/{node}",
+        f"/recurring/{recurring}",
         f"/jobs/{failed}",
         f"/jobs/{waiting}",
         f"/jobs/{sweep}/tasks?sweep=1",

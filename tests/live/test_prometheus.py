@@ -20,6 +20,14 @@ def test_prometheus_reads_what_jobs_did(tmp_path: Path) -> None:
         for command in ("/bin/true", "exit 3"):
             head.wait(head.submit(command))
         assert httpx.get(f"{gateway.address}/metrics").status_code == 401
+        for recurring in (1, 2, 3):
+            head.ask(
+                "create_recurring_job",
+                schedule="@daily",
+                name=f"r{recurring}",
+                suspended=recurring == 3,
+                tasks=[{"command": "true"}],
+            )
         with gateway.browser() as client:
             text = client.get("/metrics").text
             with closing(sqlite3.connect(head.state / "notices.db")) as outbox, outbox:
@@ -38,6 +46,9 @@ def test_prometheus_reads_what_jobs_did(tmp_path: Path) -> None:
     assert samples["headnode_processors", "total"] == 2
     assert samples["headnode_agents_connected",] == 1
     assert samples["headnode_failed_parts",] == 0
+    assert samples["headnode_recurring_jobs", "active"] == 2
+    assert samples["headnode_recurring_jobs", "suspended"] == 1
+    assert samples["headnode_recurring_jobs_refused",] == 0
     assert samples["headnode_commit_seconds_count",] > 0
     names = {name for name, *_ in samples}
     asked = {name for panel in panels() for name in re.findall(r"headnode_\w+", panel)}

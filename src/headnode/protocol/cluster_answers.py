@@ -374,6 +374,8 @@ class MetricsAnswer(VerbAnswer, frozen=True):
     failed_parts: int = 0  # parts of the head that failed, and begin again
     standbys_behind: dict[str, int] = msgspec.field(default_factory=dict)  # events, by standby head
     standby_waits: dict[str, HistogramObject] = msgspec.field(default_factory=dict)  # of writes, by standby
+    recurring_jobs: dict[str, int] = msgspec.field(default_factory=dict)  # active and suspended ones
+    recurring_jobs_refused: int = 0  # recurring jobs whose newest time made no job, because it was refused
 
 
 class QueueRequest(VerbRequest, frozen=True):

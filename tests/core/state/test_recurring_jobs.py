@@ -242,6 +242,7 @@ def test_a_job_that_is_refused_is_noted_and_the_next_time_is_tried() -> None:
     world.do(SetParameter(by=ROOT, name="UserLimits", value="ada:submitted=0"))
     world.go_on(HOUR)
     assert world.causes() == ["refused"]
+    assert world.cluster.recurring.refused() == 1
     assert "may have 0 jobs" in world.kept.recent[0].reason
     world.do(AdvanceRecurring(number=1, by=None, refused="there is no user 'ada'"))
     world.wait(HOUR)
@@ -250,6 +251,7 @@ def test_a_job_that_is_refused_is_noted_and_the_next_time_is_tried() -> None:
     world.do(SetParameter(by=ROOT, name="UserLimits", value=""))
     world.go_on(HOUR)
     assert world.ran() == [2.5]
+    assert world.cluster.recurring.refused() == 0
     world.check_replay()
 
 

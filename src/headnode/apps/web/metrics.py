@@ -101,6 +101,13 @@ def _states(answer: MetricsAnswer) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "headnode_failed_parts", "Parts of the head that failed and begin again.", answer.failed_parts
     )
+    recurring = {state: float(count) for state, count in answer.recurring_jobs.items()}
+    yield _labelled(GaugeMetricFamily, "recurring_jobs", "Recurring jobs in each state.", "state", recurring)
+    yield GaugeMetricFamily(
+        "headnode_recurring_jobs_refused",
+        "Recurring jobs whose newest time made no job, because it was refused.",
+        answer.recurring_jobs_refused,
+    )
     yield _labelled(
         GaugeMetricFamily,
         "standby_behind_events",

@@ -299,6 +299,11 @@ class RecurringIndex:
         """Return the recurring jobs of a user, in the order of their numbers."""
         return [each for each in self.numbered.values() if each.recurring.owner == owner]
 
+    def refused(self) -> int:
+        """Return how many make no jobs now, because the last one was refused."""
+        newest = (each.recent[-1] for each in self.numbered.values() if each.recent)
+        return sum(run.cause == "refused" for run in newest)
+
     def keep(self, recurring: RecurringJob, at: Instant) -> None:
         """Add or change a recurring job.  A new schedule begins with the times after it was set."""
         known = self.numbered.get(recurring.number)

@@ -38,6 +38,7 @@ OPTIONS = {
         "signal/s state/t user/u verbose/v! version/V! help! usage!"
     ),
     **ignored("clusters/M ctld! sibling!", "this head has the job"),
+    **ignored("cron!", "scancel ends jobs; scrontab -e removes the entry that makes them"),
     **refused("interactive/i! reservation/R wckey", "choose by -n, -u, -t, -p, -A or ids"),
 }
 UNREACHABLE = 8  # exit status of scancel where no head answers

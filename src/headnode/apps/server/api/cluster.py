@@ -363,7 +363,15 @@ async def metrics(context: ServerContext, by: User, request: VerbRequest) -> Met
             name: _histogram(each)
             for name, each in (standbys.delays() if standbys is not None else {}).items()
         },
+        recurring_jobs=_recurring(context),
+        recurring_jobs_refused=context.cluster.recurring.refused(),
     )
+
+
+def _recurring(context: ServerContext) -> dict[str, int]:
+    records = context.cluster.recurring.numbered.values()
+    suspended = sum(each.recurring.suspended for each in records)
+    return {"active": len(records) - suspended, "suspended": suspended}
 
 
 def _all_of(counted: Counter[str], *names: str) -> dict[str, int]:

@@ -196,7 +196,7 @@ _SAID_ELSEWHERE: Final = frozenset(
     (
         *("Id", "Name", "State", "Tasks", "Pending Reason", "Depends On", "Progress", "Progress Message"),
         *("Create Time", "Submit Time", "Start Time", "End Time", "Elapsed Time"),
-        *("Expected Start", "Expected By", "Promised Start"),
+        *("Expected Start", "Expected By", "Promised Start", "Recurring Job"),
     )
 )
 

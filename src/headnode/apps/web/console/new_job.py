@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
+from headnode.apps.cli.local_zone import local_zone
 from headnode.apps.readable_values import duration, unit_word
 from headnode.apps.web.console.explained import explained
 from headnode.apps.web.console.job_drawings import task_graph
@@ -28,7 +30,10 @@ from headnode.apps.web.console.visit import (
 from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, write
 from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.quantities import Instant
+from headnode.core.model.schedule import read_schedule
 
+NEXT: Final = 5  # times of a schedule that are shown
 WAYS: Final = {"": "One command", "form": "Form", "file": "File"}
 MAX_UPLOAD: Final = 16 * 1024 * 1024  # bytes
 _SIZES: Final = ("numprocessors", "numgpus")
@@ -54,12 +59,22 @@ def blank(way: str, *, oversees: bool) -> Model:
         "tabs": FORM_TABS,
         "form": form_model({}, oversees=oversees) if way == "form" else None,
         "filled": {},
+        "zone": zone_here(),
         "errors": {},
         "error": None,
         "checked": None,
+        "next": [],
         "graph": None,
         "file": None,
     }
+
+
+def zone_here() -> str:
+    """Return the time zone of the gateway by name, UTC if it has no name."""
+    try:
+        return local_zone()
+    except BadRequest:
+        return "UTC"
 
 
 # ---------------------------------------------------------------- what was filled in
@@ -138,22 +153,51 @@ async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain | Respons
         request = await described(form)
         if do == "save":
             return saved(request, texts(form, "as") or "native", visit.now)
+        request |= repeated(form, suspended=do == "create")
         once = key_of(texts(form, "once"), do, request)
-        answer = await visit.ask("create_job" if do == "create" else "submit_job", **request, **once)
+        verb = "create_job" if do == "create" else "submit_job"
+        answer = await visit.ask("create_recurring_job" if "schedule" in request else verb, **request, **once)
     except HeadnodeError as error:
         return await _again(visit, form, "", error)
+    if "schedule" in request:
+        made = answer["recurring_job"]
+        state = ", suspended" if made["state"] == "Suspended" else ""
+        sentence = f"Recurring job {made['name']} has been created{state}."
+        return GoTo(f"/recurring/{made['number']}", _with_losses(sentence, answer["report"]))
     jobs = answer.get("jobs") or [answer["job"]]
     what = "created; submit it when it is complete" if do == "create" else "submitted"
     sentence = f"Job {jobs[-1]} is {what}." if len(jobs) == 1 else f"Jobs {jobs[0]} to {jobs[-1]} are {what}."
     if answer.get("repeated"):
         sentence += " The form was sent again and made no second job; for another, use New job."
-    lost = [item for item in answer["report"] if item["kind"] in ("not-supported", "approximated")]
-    message = (
-        PageMessage(sentence, "warning", "; ".join(f"{item['where']}: {item['what']}" for item in lost[:5]))
-        if lost
-        else PageMessage(sentence)
+    return GoTo(f"/jobs/{jobs[-1]}", _with_losses(sentence, answer["report"]))
+
+
+def _with_losses(sentence: str, report: Iterable[HeadAnswer]) -> PageMessage:
+    """Return a message, and what of the job file has no effect, or another one."""
+    lost = [item for item in report if item["kind"] in ("not-supported", "approximated")]
+    if not lost:
+        return PageMessage(sentence)
+    return PageMessage(
+        sentence, "warning", "; ".join(f"{item['where']}: {item['what']}" for item in lost[:5])
     )
-    return GoTo(f"/jobs/{jobs[-1]}", message)
+
+
+def repeated(form: FormData, *, suspended: bool) -> HeadAnswer:
+    """Return the fields of a recurring job that a form describes; none if it has no schedule."""
+    schedule, zone = texts(form, "schedule"), texts(form, "zone")
+    fields: HeadAnswer = {"schedule": schedule, "zone": zone, "suspended": suspended}
+    return fields if schedule else {}
+
+
+def next_times(form: FormData, now: float) -> list[float]:
+    """Return the next times of the schedule in a form; none if there is no schedule.
+
+    Raises:  BadRequest ``schedule``, ``zone``.
+    """
+    schedule, zone = texts(form, "schedule"), texts(form, "zone")
+    if not schedule:
+        return []
+    return [*islice(read_schedule(schedule, zone or "UTC", Instant(now)).times_after(Instant(now)), NEXT)]
 
 
 def key_of(once: str, do: str, request: HeadAnswer) -> dict[str, str]:
@@ -179,6 +223,7 @@ async def _again(visit: Visit, form: FormData, do: str, error: HeadnodeError | N
     if do in ("", "check", "show") and error is None:
         try:
             request = await described(form)
+            model["next"] = next_times(form, visit.now)
             model["checked"] = checked(await visit.ask("check_job", **request), visit.now)
             model["graph"] = flow_of(request.get("tasks", ()))
             if do == "show":
@@ -269,19 +314,13 @@ def as_file(request: HeadAnswer, dialect: str, now: float) -> Model:
         how = ReadOptions(lenient=request["lenient"])
         text, report = convert(request["jobfile"], how, dialect)[2]
     else:
-        text, report = write(read_terms(request["terms"], request["tasks"], now=_instant(now)), dialect)
+        text, report = write(read_terms(request["terms"], request["tasks"], now=Instant(now)), dialect)
     content = text.decode() if isinstance(text, bytes) else text
     return {"dialect": dialect, "text": content, "report": [_item(each) for each in report]}
 
 
 def _item(each: Any) -> HeadAnswer:
     return {"kind": str(each.kind), "where": each.where, "what": each.what}
-
-
-def _instant(now: float) -> Any:
-    from headnode.core.model.quantities import Instant
-
-    return Instant(now)
 
 
 NEW_PAGES: Final = (ConsolePage("/new", "new.html", show_new),)

@@ -1,6 +1,5 @@
 """The reservations of nodes: a list, a form that makes one, and what it moves."""
 
-from datetime import datetime
 from typing import Any, Final
 
 from starlette.datastructures import FormData
@@ -14,10 +13,12 @@ from headnode.apps.web.console.visit import (
     Model,
     PageMessage,
     Visit,
+    instant_in,
     texts,
+    whole_number_in,
 )
 from headnode.core.formats.text.quantities import parse_span
-from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.errors import HeadnodeError
 
 AT_END: Final = (
     ("limit", "jobs inside must end by then"),
@@ -67,38 +68,20 @@ def _fields(form: FormData) -> dict[str, Any]:
         key: [each.strip() for each in texts(form, key).split(",") if each.strip()] or None
         for key in ("node_groups", "features", "users", "groups", "projects")
     }
-    count = texts(form, "count")
-    if count and not (count.isascii() and count.isdigit() and len(count) < 10):
-        raise BadRequest(
-            code="count",
-            what=f"{count!r} is not a number of nodes",
-            fix="write a whole number",
-            path=("count",),
-        )
     lasts = texts(form, "duration")
     return {
         "name": texts(form, "name"),
-        "start": _instant(form, "start"),
-        "end": _instant(form, "end"),
+        "start": instant_in(form, "start"),
+        "end": instant_in(form, "end"),
         "duration": float(parse_span(lasts)) if lasts else None,
         "nodes": texts(form, "nodes") or None,
-        "count": int(count) if count else None,
+        "count": whole_number_in(form, "count", "nodes"),
         "at_end": texts(form, "at_end") or None,
         "automatic": bool(texts(form, "automatic")),
         "reason": texts(form, "reason") or None,
         "ignore_running": bool(texts(form, "ignore_running")),
         **names,
     }
-
-
-def _instant(form: FormData, name: str) -> float | None:
-    text = texts(form, name)
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else None
-    except (ValueError, OverflowError):
-        raise BadRequest(
-            code="time", what=f"{text!r} is not a date", fix="write it as 2026-12-31T18:00", path=(name,)
-        ) from None
 
 
 async def cancel_reservation(visit: Visit, form: FormData) -> GoTo:

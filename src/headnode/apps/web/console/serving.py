@@ -36,6 +36,7 @@ from headnode.apps.web.console.overview import OVERVIEW_PAGES
 from headnode.apps.web.console.people import PEOPLE_ACTIONS, PEOPLE_PAGES
 from headnode.apps.web.console.plan import PLAN_PAGES
 from headnode.apps.web.console.policy_lab import LAB_ACTIONS, LAB_PAGES
+from headnode.apps.web.console.recurring import RECURRING_ACTIONS, RECURRING_PAGES
 from headnode.apps.web.console.rendering import STATIC, STATIC_ADDRESS, render, templates
 from headnode.apps.web.console.reservations import RESERVATION_ACTIONS, RESERVATION_PAGES
 from headnode.apps.web.console.settings import RULES_ACTIONS, RULES_PAGES, SETTINGS_ACTIONS, SETTINGS_PAGES
@@ -67,6 +68,7 @@ PAGES: Final = (
     *SOURCE_PAGES,
     *CHANGE_PAGES,
     *NEW_PAGES,
+    *RECURRING_PAGES,
     *NODE_PAGES,
     *COMMAND_PAGES,
     *PLAN_PAGES,
@@ -82,6 +84,7 @@ ACTIONS: Final = (
     *JOBS_ACTIONS,
     *JOB_ACTIONS,
     *NEW_ACTIONS,
+    *RECURRING_ACTIONS,
     *NODE_ACTIONS,
     *COMMAND_ACTIONS,
     *RESERVATION_ACTIONS,

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headnode.apps.web.console.lab_runs import LabRuns
+from headnode.core.model.errors import BadRequest
 
 MAX_KEPT = 64  # answers that are kept for all users
 HeadAnswer = dict[str, Any]  # an answer of the head, as JSON has it
@@ -45,6 +47,7 @@ EVERYBODY: Final = (
     ("/", "Overview"),
     ("/jobs", "Jobs"),
     ("/new", "New job"),
+    ("/recurring", "Recurring jobs"),
     ("/plan", "Plan"),
     ("/nodes", "Nodes"),
     ("/reservations", "Reservations"),
@@ -249,6 +252,33 @@ def texts(form: FormData | Mapping[str, str], name: str) -> str:
     """Return a field of a form as text, "" when it is missing or a file."""
     value = form.get(name)
     return value.strip() if isinstance(value, str) else ""
+
+
+def instant_in(form: FormData, name: str) -> float | None:
+    """Return the date in a field of a form, in seconds since 1970; None if the field is empty.
+
+    Raises:  BadRequest ``time``.
+    """
+    text = texts(form, name)
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        raise BadRequest(
+            code="time", what=f"{text!r} is not a date", fix="write it as 2026-12-31T18:00", path=(name,)
+        ) from None
+
+
+def whole_number_in(form: FormData, name: str, what: str) -> int | None:
+    """Return the whole number in a field of a form; None if the field is empty.  `what`: what it counts.
+
+    Raises:  BadRequest ``count``.
+    """
+    text = texts(form, name)
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadRequest(
+            code="count", what=f"{text!r} is not a number of {what}", fix="write a whole number", path=(name,)
+        )
+    return int(text) if text else None
 
 
 def numbers(values: Sequence[object]) -> list[int]:
