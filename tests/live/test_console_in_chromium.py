@@ -84,12 +84,12 @@ def addresses(head: RealHead) -> list[str]:
     return [
         *PAGES,
         f"/nodes/{node}",
-        f"/recurring/{recurring}",
         f"/jobs/{failed}",
         f"/jobs/{waiting}",
         f"/jobs/{sweep}/tasks?sweep=1",
         *(f"/jobs/{running}{part}" for part in parts),
         f"/jobs/{read}/source",
+        f"/recurring/{recurring}",
         "/nowhere",
     ]
 
