@@ -10,7 +10,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from headnode.apps.cli.local_zone import local_zone
-from headnode.apps.readable_values import duration, unit_word
+from headnode.apps.readable_values import counted, duration, unit_word
 from headnode.apps.web.console.explained import explained
 from headnode.apps.web.console.job_drawings import task_graph
 from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request, moved_up
@@ -289,11 +289,11 @@ def flow_of(tasks: Iterable[HeadAnswer]) -> Model | None:
 def cost(job: HeadAnswer) -> str:
     """Return what a job takes at most: its processors for its run time limit."""
     least, most, unit = job["minimum"], job["maximum"], unit_word(job["unit"])
-    size = f"{least}" if least == most else f"{least} to {most}"
+    size = counted(most, unit) if least == most else f"{least} to {most} {unit}s"
     if job["run_time"] is None:
-        return f"{size} {unit}s, without a run time limit"
+        return f"{size}, without a run time limit"
     hours = most * job["run_time"] / 3600
-    return f"{size} {unit}s for {duration(job['run_time'])}: at most {hours:,.1f} {unit} hours"
+    return f"{size} for {duration(job['run_time'])}: at most {hours:,.1f} {unit} hours"
 
 
 def saved(request: HeadAnswer, dialect: str, now: float) -> Response:
