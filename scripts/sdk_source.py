@@ -111,7 +111,8 @@ def _verbs_of(subjects: Collection[str]) -> Iterator[Verb[Any, Any]]:
 
 def _verb_file(title: str, about: str, subjects: Collection[str]) -> str:
     verbs = list(_verbs_of(subjects))
-    imports = sorted({_import(kind) for verb in verbs for kind in (verb.request, _answer(verb))})
+    used = {kind for verb in verbs for kind in (verb.request, _answer(verb), *_structs_in(verb.request))}
+    imports = sorted(map(_import, used))
     methods = "\n\n".join(_method(verb) for verb in verbs)
     return "\n".join([
         f'"""{about}, as methods.\n\n{PRINTED}\n"""\n',
@@ -122,6 +123,16 @@ def _verb_file(title: str, about: str, subjects: Collection[str]) -> str:
         f'\n\nclass {title}:\n    """{about}."""\n',
         methods,
     ])  # fmt: skip
+
+
+def _structs_in(request: type) -> Iterator[type]:
+    """Yield the structs that fields of a request are, or may be."""
+    ahead = [*get_type_hints(request).values()]
+    while ahead:
+        hint = ahead.pop()
+        ahead += get_args(hint)
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+            yield hint
 
 
 def _import(kind: type) -> str:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from gateways import RealGateway, gateway_fixture
 
+from headnode.protocol.requests import CreateJobRequest
 from headnode.sdk import BadRequest, HeadnodeClient
 from heads import shared_head_fixture
 
@@ -54,4 +55,11 @@ def test_the_sdk_has_methods_for_recurring_jobs(gateway: RealGateway) -> None:
         assert [one.name for one in verbs.recurring_jobs().recurring_jobs] == ["sdk"]
         with pytest.raises(BadRequest, match="more often"):
             verbs.modify_recurring_job("sdk", schedule="@every 1s")
+        other = CreateJobRequest(tasks=[{"command": "echo other"}])
+        assert verbs.modify_recurring_job("sdk", job=other).recurring_job.command == "echo other"
+        with pytest.raises(BadRequest, match="beside another job"):
+            verbs.modify_recurring_job("sdk", job=other, terms={"runtime": "1h"})
+        someone = CreateJobRequest(tasks=[{"command": "true"}], terms={"user": "nobody"})
+        with pytest.raises(BadRequest, match="cannot be that of 'nobody'"):
+            verbs.modify_recurring_job("sdk", job=someone)
         assert verbs.remove_recurring_job("sdk").removed == made.number

@@ -123,6 +123,22 @@ def test_hn_has_the_words_of_recurring_jobs(slurm: Programs, head: RealHead, tmp
     assert head.wait(int(job))["run_time"] == 7200
     assert f"job {job} Finished" in slurm.said("hn recurring view n", tmp_path)
     assert "Recurring Job" in slurm.said(f"hn job view {job}", tmp_path)
+    slurm.said("hn recurring modify n -t 3h -n 2 sh -c 'echo other'", tmp_path)
+    other = int(slurm.said("hn recurring run n --quiet", tmp_path))
+    ended = head.wait(other)
+    assert (ended["name"], ended["run_time"], ended["minimum"]) == ("n", 10_800, 2)
+    assert slurm.said(f"hn task output {other}.1", tmp_path) == "other"
+    assert head.ask("recurring_job", recurring="n")["recurring_job"]["schedule"] == "@daily"
+    lost = slurm.run("hn recurring modify n --workdir /tmp", tmp_path)  # of a program that is not there
+    assert (lost.returncode, "describes a task" in lost.stderr) == (2, True)
+    (tmp_path / "two.json").write_text(
+        '{"job": [{"tasks": [{"command": "a"}]}, {"tasks": [{"command": "b"}]}]}'
+    )
+    several = slurm.run("hn recurring modify n two.json", tmp_path)
+    assert "describes 2 jobs" in several.stderr
+    (tmp_path / "one.json").write_text('{"name": "renamed", "tasks": [{"command": "true"}]}')
+    slurm.said("hn recurring modify n one.json", tmp_path)
+    assert head.wait(int(slurm.said("hn recurring run n --quiet", tmp_path)))["name"] == "renamed"
     for word in ("suspend", "resume", "remove"):
         slurm.said(f"hn recurring {word} n", tmp_path)
     assert slurm.run("hn recurring view n", tmp_path).returncode == 1

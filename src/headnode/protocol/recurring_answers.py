@@ -44,7 +44,10 @@ class CreateRecurringRequest(CreateJobRequest, frozen=True, kw_only=True):
 
 
 class ModifyRecurringRequest(RecurringNameRequest, frozen=True, kw_only=True):
-    """modify_recurring_job: what is left out stays as it is.  `terms` change options of the job."""
+    """modify_recurring_job: what is left out stays as it is.
+
+    `terms` change options of the job; `job` is another one, described as for create_recurring_job.
+    """
 
     schedule: ScheduleText | None = None
     name: Name | None = None
@@ -54,7 +57,8 @@ class ModifyRecurringRequest(RecurringNameRequest, frozen=True, kw_only=True):
     keep: int | None = None
     end: UnixTime | None = None  # 0: no end any more
     runs: int | None = None
-    terms: dict[str, Any] | None = None  # options of the job
+    terms: dict[str, Any] | None = None  # options of the job; with `job`, they are in it
+    job: CreateJobRequest | None = None  # without a name it keeps that of the job before
 
 
 class RecurringTableRequest(VerbRequest, frozen=True):

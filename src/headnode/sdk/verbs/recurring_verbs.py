@@ -19,6 +19,7 @@ from headnode.protocol.recurring_answers import (
     RecurringTableRequest,
     SetRecurringTableRequest,
 )
+from headnode.protocol.requests import CreateJobRequest
 from headnode.sdk.verbs.verb_methods import verb_of
 
 
@@ -112,6 +113,7 @@ class RecurringVerbs:
         end: float | None = None,
         runs: int | None = None,
         terms: dict[str, Any] | None = None,
+        job: CreateJobRequest | None = None,
     ) -> ChangedRecurringJob:
         """Change a recurring job, or options of the job that it makes; jobs that were made stay as they are.
 
@@ -119,7 +121,8 @@ class RecurringVerbs:
 
         recurring: the name of an own one, or the number of any
         end: 0: no end any more
-        terms: options of the job
+        terms: options of the job; with `job`, they are in it
+        job: without a name it keeps that of the job before
         """
 
     @verb_of(RecurringNameRequest)

@@ -231,11 +231,11 @@ def job_request(args: Arguments, client: Client) -> "dict[str, Any]":
     Raises:  BadRequest ``usage``.
     """
     if (script := _batch_script(args, client)) is not None:
-        _refuse_task_options(args)
+        refuse_task_options(args)
         return {**script, "awareness": _awareness(args), "terms": job_terms(args) or None}
     made, file, words = args.text("id"), args.text("jobfile"), args.words
     if made is None and file is None and not words and args.text("rununtilcanceled"):
-        _refuse_task_options(args)
+        refuse_task_options(args)
         return {"terms": job_terms(args), "tasks": []}
     if [made is not None, file is not None, bool(words)].count(True) != 1:
         raise usage(
@@ -246,7 +246,7 @@ def job_request(args: Arguments, client: Client) -> "dict[str, Any]":
         refuse_how(args)
     terms = job_terms(args) or None
     if not words:
-        _refuse_task_options(args)
+        refuse_task_options(args)
     if made is not None:
         from headnode.apps.cli.arguments import job_id
 
@@ -258,7 +258,7 @@ def job_request(args: Arguments, client: Client) -> "dict[str, Any]":
     return {"terms": terms, "tasks": [task]}
 
 
-def _refuse_task_options(args: Arguments) -> None:
+def refuse_task_options(args: Arguments) -> None:
     """Refuse what would describe a task where there is none to describe, instead of losing it."""
     lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in args.options]
     lost = [name for name in lost if name not in _JOB_SPELLINGS]

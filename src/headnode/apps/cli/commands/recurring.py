@@ -1,7 +1,7 @@
 """``hn recurring``: jobs that are made again and again, by a schedule."""
 
 from headnode.apps.cli.catalogue import FORMAT, KEY, CliCommand
-from headnode.apps.cli.commands.job_submit import job_request
+from headnode.apps.cli.commands.job_submit import job_request, refuse_task_options
 from headnode.apps.cli.job_files import HOW_TO_READ, job_file_among
 from headnode.apps.cli.options import Arguments, CliOption, grouped, the_name, usage
 from headnode.apps.cli.output import Output, for_each, note_losses
@@ -23,9 +23,7 @@ def new(args: Arguments, client: Client, out: Output) -> int:
     """Create a recurring job."""
     if args.text("schedule") is None:
         raise usage("there is no schedule", "write --schedule '0 4 * * *', for example, or --schedule @daily")
-    if "jobfile" not in args.options and (file := job_file_among(args.words)):
-        args.options["jobfile"], args.words = [file], []
-    request = job_request(args, client)
+    request = _job_described(args, client)
     fields = _fields(args)
     if "zone" not in fields:
         from headnode.apps.cli.local_zone import local_zone
@@ -43,13 +41,27 @@ def new(args: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
+def _job_described(args: Arguments, client: Client) -> "dict[str, Any]":
+    """Return the job of a program or a job file, as the head gets it."""
+    if "jobfile" not in args.options and (file := job_file_among(args.words)):
+        args.options["jobfile"], args.words = [file], []
+    return job_request(args, client)
+
+
 def modify(args: Arguments, client: Client, out: Output) -> int:
-    """Change a recurring job."""
-    fields, terms = _fields(args), job_terms(args)
-    if not fields and not terms:
+    """Change a recurring job, options of its job, or the job itself."""
+    words, args.words = args.words[1:], args.words[:1]
+    name, args.words = the_name(args, "recurring job", _EXAMPLE), words
+    fields, terms, job = _fields(args), None, None
+    if words or "jobfile" in args.options:
+        job = {name: value for name, value in _job_described(args, client).items() if value is not None}
+    else:
+        refuse_task_options(args)
+        terms = job_terms(args)
+    if not fields and not terms and job is None:
         raise usage("nothing to change was given", "see the options with --help")
-    name = the_name(args, "recurring job", _EXAMPLE)
-    answer = client.ask("modify_recurring_job", recurring=name, terms=terms or None, **fields)
+    answer = client.ask("modify_recurring_job", recurring=name, terms=terms or None, job=job, **fields)
+    note_losses(answer.get("report", ()), args.text("jobfile") or "job", out)
     changed = answer["recurring_job"]
     out.outcome(
         f"Recurring job {changed['name']!r} has been changed. Next: {next_times(changed, 1) or 'never'}.",
@@ -206,11 +218,16 @@ COMMANDS = (
     ),
     CliCommand(
         "modify",
-        "NAME",
-        "Change a recurring job, or options of its job; jobs that were made stay as they are",
+        "NAME [options] [PROGRAM [ARGUMENT...] | JOBFILE]",
+        "Change a recurring job, options of its job, or its job; jobs that were made stay as they are",
         modify,
-        options=(*_WHEN, *JOB_OPTIONS),
+        options=(*_WHEN, *_OF_JOB),
         example="hn recurring modify nightly --schedule '30 5 * * *'",
+        notes=(
+            "Without PROGRAM and JOBFILE, options of the job change, and all others stay. With one of them, "
+            "the job is described anew: options that are not given have their defaults.",
+        ),
+        positionals=1,
     ),
     CliCommand(
         "suspend",

@@ -18,6 +18,7 @@ from headnode.apps.server.api.job_submission import (
 from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.recurring_jobs import owner_of_recurring
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.fidelity import FidelityReport
 from headnode.core.model.errors import BadRequest, NotAllowed, Refused, TextPosition
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
@@ -171,12 +172,41 @@ async def modify_recurring_job(
     if request.runs is not None:
         changes["most_runs"] = request.runs
     owner = owner_of_recurring(context, record.recurring)
-    if request.terms:
-        spec = with_terms(request.terms, (), decode_spec(record.recurring.spec), now=context.now())
+    report: FidelityReport = ()
+    if request.terms or request.job is not None:
+        spec, report = await _changed_job(context, owner, decode_spec(record.recurring.spec), request)
         refuse_unfit_now(context, owner, spec)
         changes["spec"] = encode_spec(spec)
     await context.ask(c.ChangeRecurring(by=by, number=record.recurring.number, changes=changes, owner=owner))
-    return w.ChangedRecurringJob(_object(context, record))
+    return w.ChangedRecurringJob(_object(context, record), report)
+
+
+async def _changed_job(
+    context: ServerContext, owner: User, before: JobSpec, request: w.ModifyRecurringRequest
+) -> tuple[JobSpec, FidelityReport]:
+    """Return the job with other options, or another job of the same owner, and what of it has no effect.
+
+    Raises:  BadRequest ``recurring-job``; what `read_jobs` does.
+    """
+    if request.job is None:
+        return with_terms(request.terms or {}, (), before, now=context.now()), ()
+    if request.terms:
+        raise BadRequest(
+            code="recurring-job",
+            what="the request has options beside another job",
+            fix="put them into the job",
+            path=("terms",),
+        )
+    described, other = await _described(context, owner, request.job)
+    if other.uid != owner.uid:
+        raise BadRequest(
+            code="recurring-job",
+            what=f"the recurring job belongs to {owner.name!r}, and its job cannot be that of {other.name!r}",
+            fix=f"create a recurring job for {other.name!r}",
+            path=("job", "terms", "user"),
+        )
+    spec = described.specs[0]
+    return (spec if spec.name else replace(spec, name=before.name)), described.report
 
 
 @verb(OVERSEES)
