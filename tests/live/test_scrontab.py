@@ -132,7 +132,7 @@ def test_hn_has_the_words_of_recurring_jobs(slurm: Programs, head: RealHead, tmp
     lost = slurm.run("hn recurring modify n --workdir /tmp", tmp_path)  # of a program that is not there
     assert (lost.returncode, "describes a task" in lost.stderr) == (2, True)
     (tmp_path / "two.json").write_text(
-        '{"job": [{"tasks": [{"command": "a"}]}, {"tasks": [{"command": "b"}]}]}'
+        '{"jobs": [{"tasks": [{"command": "a"}]}, {"tasks": [{"command": "b"}]}]}'
     )
     several = slurm.run("hn recurring modify n two.json", tmp_path)
     assert "describes 2 jobs" in several.stderr
