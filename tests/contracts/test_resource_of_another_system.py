@@ -28,7 +28,7 @@ def order_for(resource: BatchResource) -> HandOffOrder:
         owner=own.pw_name,
         uid=own.pw_uid,
         gid=own.pw_gid,
-        wanted=attempt.submission(Instant(0.0)),
+        submission=attempt.submission(Instant(0.0)),
         script=attempt.script(),
     )
 
@@ -54,6 +54,6 @@ def test_a_job_is_submitted_by_the_commands_of_the_system_that_its_resource_has_
     process = HandOffProcess()
     process.carry_out(HandOffRound(1, resources=(resources[0],)))
     process.carry_out(HandOffRound(2, resources=(resources[1],), orders=(order_for(resources[1]),)))
-    while not process.answer(3).news:
+    while not process.answer(3).reports:
         continue
     assert set(log.read_text().split()) == {"qsub"}

@@ -203,7 +203,7 @@ def test_a_job_at_another_scheduler_held_nothing_here(tmp_path: Path) -> None:
             handed = (InstanceHandOff(1, 1, 1, "7"),)
             await scene.batcher.ask(ReportHanded(resource="peer", job=job, handed=handed))
             begun = (InstanceStart(1, 1, 1, scene.clock.now()),)
-            await scene.batcher.ask(ReportStarted(node="@peer", job=job, begun=begun))
+            await scene.batcher.ask(ReportStarted(node="@peer", job=job, starts=begun))
             scene.clock.advance(10 * MINUTES)
             outcome = AttemptOutcome("exited", exit_code=0, usage=used(600.0, peak=90))
             report = AttemptReport(task=1, instance=1, attempt=1, outcome=outcome)

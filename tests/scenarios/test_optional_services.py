@@ -88,11 +88,11 @@ def test_a_part_learns_of_the_events_by_which_it_is_needed_and_of_no_earlier_one
     part = OptionalEventService(Listener, lambda: bool(need))
     before, after = (NodeUnreachable(at=Instant(at), node="n1") for at in (1.0, 2.0))
     part.perform([before], ClusterState())
-    assert part.made is None
+    assert part.service is None
     need.append(True)
     part.perform([after], ClusterState())
-    assert part.made is not None
-    assert part.made.learned == [after]
+    assert part.service is not None
+    assert part.service.learned == [after]
 
 
 def test_a_part_works_as_soon_as_it_is_made_and_is_made_once() -> None:
@@ -101,13 +101,13 @@ def test_a_part_works_as_soon_as_it_is_made_and_is_made_once() -> None:
         part = OptionalService(Listener, lambda: bool(need))
         keeping = asyncio.create_task(part.keep())
         await asyncio.sleep(0)
-        assert part.made is None
+        assert part.service is None
         need.append(True)
         part.look()
-        first = part.made
+        first = part.service
         await keeping
         part.look()
-        assert part.made is first
+        assert part.service is first
         assert first is not None
         assert first.works.is_set()
 
@@ -125,8 +125,8 @@ def test_a_part_whose_need_no_event_shows_is_made_by_looking_again() -> None:
         part = OptionalService(Listener, needed, every=0.001)
         await part.keep()
         assert len(looks) == 3
-        assert part.made is not None
-        assert part.made.works.is_set()
+        assert part.service is not None
+        assert part.service.works.is_set()
 
     asyncio.run(scene())
 

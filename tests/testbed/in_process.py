@@ -69,7 +69,7 @@ class InProcessNodes:
     def started(self, held: Held, at: Instant) -> ReportStarted:
         """Return the report that an attempt runs."""
         begun = InstanceStart(held.task, held.instance, held.attempt, at)
-        return ReportStarted(node=held.place[0][0], job=held.job, begun=(begun,))
+        return ReportStarted(node=held.place[0][0], job=held.job, starts=(begun,))
 
     def ended(
         self,

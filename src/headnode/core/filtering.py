@@ -150,7 +150,7 @@ class ChainRun:
 
     def __init__(self, chain: FilterChain) -> None:
         self._ahead = list(chain)
-        self.called: list[FilterCall] = []
+        self.calls: list[FilterCall] = []
 
     def next(self) -> Filter | None:
         """Return the filter that is to be called now; None when the job has passed them all."""
@@ -158,11 +158,11 @@ class ChainRun:
 
     def ran(self, paper: bytes) -> None:
         """Note that it was called with this paper, whatever it answered."""
-        self.called.append(FilterCall(self._ahead.pop(0), paper))
+        self.calls.append(FilterCall(self._ahead.pop(0), paper))
 
     def to_undo(self) -> list[FilterCall]:
         """Return the calls that are to be undone, the last first, each with the paper that it saw."""
-        return [call for call in reversed(self.called) if call.filter.reverts]
+        return [call for call in reversed(self.calls) if call.filter.reverts]
 
 
 BY_SIGNAL = 255

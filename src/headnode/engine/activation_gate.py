@@ -41,7 +41,7 @@ def gate_plan(offers: PendingOffers, plan: Plan, cluster: ClusterState, now: Ins
     sieve = _PlanGate(offers, cluster, now)
     given = [each for each in wished if sieve.passes(each)]
     offers.lose_untaken({each.job for each in given})
-    if not sieve.asked:
+    if not sieve.calls_filters:
         offers.admit_all()
     return given
 
@@ -51,7 +51,7 @@ class _PlanGate:
 
     def __init__(self, offers: PendingOffers, cluster: ClusterState, now: Instant) -> None:
         self._offers, self._cluster, self._now = offers, cluster, now
-        self.asked = False
+        self.calls_filters = False
         self._promised: dict[str, int] = {}  # processors offered to those asked about, which others may take
         self._given: dict[str, int] = {}  # processors that this plan gives
         for offer in offers.of.values():
@@ -86,7 +86,7 @@ class _PlanGate:
         offers = self._offers
         if isinstance(wished, c.GrowJob):
             if not offers.can_ask() or not self._is_beside(record, wished.shares):
-                offers.rest(record.id, Instant(self._now + NO_ROOM_TO_ASK))
+                offers.postpone(record.id, Instant(self._now + NO_ROOM_TO_ASK))
             else:
                 self._ask(record, wished, units)
         elif not offers.can_ask():
@@ -98,9 +98,9 @@ class _PlanGate:
         offers.restless = True
 
     def _ask(self, record: JobRecord, wished: Grant, units: int) -> None:
-        if not self.asked:
+        if not self.calls_filters:
             self._offers.new_pass()
-        self.asked = True
+        self.calls_filters = True
         self._offers.offer(self._cluster, record, wished, units)
         self._note(wished.shares)
 

@@ -110,7 +110,7 @@ class PendingOffers:
         self._left_out = None
         (self.crowded if crowded else self.aside).update(jobs)
 
-    def rest(self, job: JobId, until: Instant) -> None:
+    def postpone(self, job: JobId, until: Instant) -> None:
         """Offer a job nothing more until then."""
         self._left_out = None
         self.resting[job] = until
@@ -208,7 +208,7 @@ class PendingOffers:
             return replace(command, kept=offer.giving) if isinstance(offer.giving, StartJob) else command
         del self.of[offer.job]
         if command.verdict in (ActivationVerdict.BLOCK_QUEUE, ActivationVerdict.WAIT):
-            self.rest(offer.job, again)
+            self.postpone(offer.job, again)
         return command
 
     def perform(self) -> None:

@@ -43,7 +43,7 @@ PastRun = tuple[JobTraits, str, Seconds]
 class OngoingRun(NamedTuple):
     """A running job: its properties, and its start, moved by the time it was suspended."""
 
-    asked: JobTraits
+    traits: JobTraits
     since: Instant
 
 
@@ -67,7 +67,7 @@ class RunTimeLearner:
                 case e.JobEnded(job=job, outcome=outcome, at=at):
                     ran = self.running.pop(job, None)
                     if ran is not None:
-                        self._learn(ran.asked, outcome, Seconds(at - ran.since))
+                        self._learn(ran.traits, outcome, Seconds(at - ran.since))
 
     def read(self, archive: Archive, most: int = TAUGHT) -> Iterator[list[PastRun]]:
         """Yield the runs of the newest ended jobs, some at a time, the newest first; `teach` takes them back.
@@ -212,7 +212,7 @@ class StartPredictor:
         self.learner = RunTimeLearner(cluster)
         self.changed = True  # something has happened since the last situation
         self.most_jobs = MAX_JOBS
-        self.made: Instant | None = None  # when the last situation was taken that was accepted
+        self.computed: Instant | None = None  # when the last situation was taken that was accepted
         self._kept = kept
         self._expected: dict[JobId, ExpectedStart] = {}
         self._asked: dict[JobId, tuple[JobTraits, ...]] = {}  # of queued jobs, under each of their options
@@ -279,7 +279,7 @@ class StartPredictor:
         return {
             job: [
                 Instant(ran.since + lasts)
-                for lasts in drawn(job, forecast(ran.asked, Seconds(max(0.0, now - ran.since))))
+                for lasts in drawn(job, forecast(ran.traits, Seconds(max(0.0, now - ran.since))))
             ]
             for job, ran in self.learner.running.items()
         }
@@ -297,7 +297,7 @@ class StartPredictor:
         After one that was cut short fewer jobs are looked at; after one that came `easily`, more.
         """
         self._adapt(len(situation.lasts), whole=outlook.whole, easily=easily)
-        self.made = situation.view.now
+        self.computed = situation.view.now
         waiting = [job for job in {**situation.lasts, **situation.reserved} if _waits(job, cluster)]
         come = {each.turn.job for each in situation.arrivals}
         self._expected = {job: self._expectation(job, situation, outlook, come) for job in waiting}

@@ -55,7 +55,7 @@ class SiteForecast:
         self.judged = 0  # predictions whose start was seen
         self.most_jobs = MAX_JOBS
         self.ended: OrderedDict[str, SiteJob] = OrderedDict()  # the newest, oldest first
-        self.made: Instant | None = None
+        self.computed: Instant | None = None
         self._expected: dict[str, ExpectedStart] = {}
         self._foreseen: dict[str, tuple[Instant, PredictedWait]] = {}
         self._ids: dict[JobId, str] = {}  # of the last situation
@@ -151,7 +151,7 @@ class SiteForecast:
             self.most_jobs = max(MIN_JOBS, looked_at // 2)
         elif looked_at >= self.most_jobs:
             self.most_jobs = min(MAX_SIMULATED, self.most_jobs * 2)
-        self.made = now
+        self.computed = now
         self._expected = {}
         for number, foreseen in outlook.foreseen.items():
             job = self._ids.get(number)

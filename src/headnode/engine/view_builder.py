@@ -234,7 +234,7 @@ def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:
     """
     held: dict[str, NodeAmounts] = {}
     for job in cluster.detached:
-        run, request = cluster.graph(job).run, cluster.given(cluster.jobs[job])
+        run, request = cluster.graph(job).run, cluster.started_request(cluster.jobs[job])
         if run.detached:
             request = replace(
                 request, memory=0, held=HeldAmounts(disk=request.held.disk), processors_per_gpu=0

@@ -80,7 +80,13 @@ TABLES = {
 def test_words_are_read_as_getopt_long_reads_them() -> None:
     table = acted_on("all/a! name/n format/o noheader/h!")
     asked = read_words(["-ahnx", "--form=%i", "-o", "%j", "--", "-a"], table)
-    assert asked.given == [("all", ""), ("noheader", ""), ("name", "x"), ("format", "%i"), ("format", "%j")]
+    assert asked.in_order == [
+        ("all", ""),
+        ("noheader", ""),
+        ("name", "x"),
+        ("format", "%i"),
+        ("format", "%j"),
+    ]
     assert asked.words == ["-a"]
     assert read_words(["-a", "script", "-n"], table, stops=True).words == ["script", "-n"]
 

@@ -140,7 +140,7 @@ def seen(text: str) -> Any:
     world.do(CreateJob(by=ROOT, spec=spare, submit=True))
     try:
         reading = read(text, ReadOptions(machine="here"))
-        made = world.do(CreateJobs(by=ROOT, specs=reading.jobs, links=reading.links, submit=True, known={}))
+        made = world.do(CreateJobs(by=ROOT, specs=reading.jobs, links=reading.links, submit=True, users={}))
     except Refused as refused:
         return refused.code
     jobs = [event.job for event in made if isinstance(event, JobCreated)]

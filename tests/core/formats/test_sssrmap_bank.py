@@ -85,7 +85,7 @@ def test_the_messages_of_the_page_are_sent_and_answered_as_it_says(tmp_path: Pat
 )
 def test_the_amount_of_an_answer_is_read(inside: str, amount: int) -> None:
     reply = judged(order("charge"), response(inside))
-    assert (reply.said, reply.amount) == ("done", amount)
+    assert (reply.outcome, reply.amount) == ("done", amount)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_an_answer_to_another_message_is_none() -> None:
 )
 def test_what_was_done_before_is_not_done_again(action: str, inside: str, said: str | None) -> None:
     reply = done_before(order(action, first=False), response(inside))
-    assert (None if reply is None else reply.said) == said
+    assert (None if reply is None else reply.outcome) == said
 
 
 def test_only_a_repeated_charge_or_refund_needs_the_query() -> None:

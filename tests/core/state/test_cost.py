@@ -114,7 +114,7 @@ def test_a_report_costs_the_same_where_three_thousand_tasks_wait_for_a_busy_node
         world = World(1, 1)
         tied = TaskSpec(command="x", rerunnable=True, required_nodes=("node1",))
         job = world.submit(TRUE, *[tied] * count, minimum=2, maximum=2)
-        world.do(ReportStarted(node="node1", job=job, begun=()))
+        world.do(ReportStarted(node="node1", job=job, starts=()))
         lines.append(report_lines(world, job))
     assert lines[1] - lines[0] < 1500 * 16  # a look or two at each, and no more
 

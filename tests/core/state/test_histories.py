@@ -275,7 +275,7 @@ class Player:
             spec=new,
             fields=(field,),
             archived=archived,
-            known=known,
+            users=known,
             parents=self.fates(*(decode_spec(one.spec) for one in skipped)),
             skipped=skipped,
         )
@@ -478,7 +478,7 @@ class OnGpus(Player):
     def gpus(self, job: JobId, node: str) -> int:
         """Return how many GPUs of a node a job holds beside others; its tasks have whole ones."""
         record = self.world.cluster.jobs[job]
-        request = self.world.cluster.given(record)
+        request = self.world.cluster.started_request(record)
         if request.unit is not UnitType.GPU or request.exclusive or record.run is None:
             return 0
         each = request.processors_per_gpu
@@ -635,7 +635,7 @@ def tour_of_a_draft(world: World) -> None:
     spec = JobSpec(tasks=(TaskSpec(command="x"),))
     (created, *_) = world.do(CreateJob(by=ROOT, spec=spec))
     changed = replace(spec, run_as=BOB.name)
-    world.do(ModifyJob(by=ROOT, job=created.job, spec=changed, fields=("run_as",), known={BOB.name: BOB}))
+    world.do(ModifyJob(by=ROOT, job=created.job, spec=changed, fields=("run_as",), users={BOB.name: BOB}))
     assert world.record(created.job).owner == BOB.name
 
 

@@ -91,11 +91,11 @@ def test_several_jobs_are_counted_together_all_or_none() -> None:
 
 def test_a_job_that_an_administrator_submits_for_a_user_counts_for_the_user() -> None:
     world = limited(4, users="*:submitted=1;root:submitted=0")
-    world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), run_as="ada"), submit=True, known={"ada": ADA}))
+    world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), run_as="ada"), submit=True, users={"ada": ADA}))
     assert "'ada'" in refused(world, CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,)), submit=True))
     made = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
     given = JobSpec(tasks=(TASK,), run_as="bob")
-    world.do(ModifyJob(by=ROOT, job=made, spec=given, fields=("run_as",), known={"bob": BOB}))
+    world.do(ModifyJob(by=ROOT, job=made, spec=given, fields=("run_as",), users={"bob": BOB}))
     world.do(SubmitJob(by=ROOT, job=made))
     assert "'bob'" in refused(world, CreateJob(by=BOB, spec=JobSpec(tasks=(TASK,)), submit=True))
 

@@ -168,7 +168,7 @@ def test_a_node_cannot_speak_of_what_another_runs(kind: str) -> None:
     )
     said: dict[str, Command] = {
         "ended": replace(truth, node=other),
-        "started": ReportStarted(node=other, job=job, begun=(begun,)),
+        "started": ReportStarted(node=other, job=job, starts=(begun,)),
     }
     assert world.do(said[kind]) == ()
     run = world.record(job).run

@@ -24,7 +24,7 @@ def spec(user: str) -> JobSpec:
 
 
 def make(world: World, by: User, user: str, *, submit: bool = False) -> JobId:
-    events = world.do(CreateJob(by=by, spec=spec(user), known=KNOWN, submit=submit))
+    events = world.do(CreateJob(by=by, spec=spec(user), users=KNOWN, submit=submit))
     return next(event.job for event in events if isinstance(event, e.JobCreated))
 
 
@@ -45,8 +45,8 @@ def test_a_job_made_for_another_is_his(written: str, submit: bool) -> None:
 def test_only_administrators_make_jobs_for_others(by: User) -> None:
     world = World(2)
     for command in (
-        CreateJob(by=by, spec=spec("ada"), known=KNOWN),
-        CreateJobs(by=by, specs=(spec(""), spec("ada")), known=KNOWN, submit=True),
+        CreateJob(by=by, spec=spec("ada"), users=KNOWN),
+        CreateJobs(by=by, specs=(spec(""), spec("ada")), users=KNOWN, submit=True),
     ):
         with pytest.raises(NotAllowed) as refused:
             world.do(command)
@@ -67,7 +67,7 @@ def test_a_user_whom_the_head_does_not_know_is_refused() -> None:
 
 
 def modify(world: World, by: User, job: JobId, user: str) -> None:
-    world.do(ModifyJob(by=by, job=job, spec=spec(user), fields=("run_as",), known=KNOWN))
+    world.do(ModifyJob(by=by, job=job, spec=spec(user), fields=("run_as",), users=KNOWN))
 
 
 def test_a_job_that_was_not_submitted_can_be_given_to_another() -> None:

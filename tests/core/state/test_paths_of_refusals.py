@@ -105,7 +105,7 @@ def test_a_refused_change_leads_to_the_field(
     spec = replace(world.cluster.written(world.record(JobId(1))), **fields)
     known = {"bob": BOB}
     with pytest.raises(Refused) as refused:
-        world.do(ModifyJob(by=by, job=JobId(1), spec=spec, fields=tuple(fields), known=known))
+        world.do(ModifyJob(by=by, job=JobId(1), spec=spec, fields=tuple(fields), users=known))
     assert (refused.value.code, refused.value.path) == (code, path)
 
 

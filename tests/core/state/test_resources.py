@@ -51,7 +51,7 @@ def stage(world: World, job: JobId, direction: Literal["in", "out"]) -> None:
 
 def start(world: World, job: JobId, task: int = 1, instance: int = 1, attempt: int = 1) -> None:
     begun = (InstanceStart(task, instance, attempt, world.clock.now()),)
-    world.do(ReportStarted(node="@peer", job=job, begun=begun))
+    world.do(ReportStarted(node="@peer", job=job, starts=begun))
 
 
 def end(

@@ -64,7 +64,7 @@ def test_a_node_that_says_a_start_twice_in_one_message_is_forgiven() -> None:
     world = World(1)
     job = world.submit(TRUE)
     begun = e.InstanceStart(1, 1, 1, Instant(5.0))
-    events = world.do(ReportStarted(node="node1", job=job, begun=(begun, begun)))
+    events = world.do(ReportStarted(node="node1", job=job, starts=(begun, begun)))
     assert events == (e.InstancesStarted(at=world.clock.now(), job=job, started=(begun,)),)
 
 

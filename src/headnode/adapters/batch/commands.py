@@ -116,7 +116,7 @@ class _OutputPipe:
 
     def __init__(self, most: int, opened: contextlib.ExitStack) -> None:
         self.reader, self.end = os.pipe2(os.O_CLOEXEC)  # `end`: for the command; -1 once it is closed here
-        self.said, self._most = bytearray(), most
+        self.received, self._most = bytearray(), most
         opened.callback(self._close)
 
     def _close(self) -> None:
@@ -127,7 +127,7 @@ class _OutputPipe:
     @property
     def is_within_bounds(self) -> bool:
         """Whether the command wrote no more than it may."""
-        return len(self.said) <= self._most
+        return len(self.received) <= self._most
 
 
 def start_as(
@@ -175,7 +175,7 @@ def _result(
     except subprocess.TimeoutExpired:
         _kill(process)
         status, whole = process.wait(), False
-    output, complaint = (pipe.said.decode("utf-8", "replace") for pipe in (out, err))
+    output, complaint = (pipe.received.decode("utf-8", "replace") for pipe in (out, err))
     if not whole or status is None or status < 0 or status == KILLED_BY_TIMEOUT:
         return CommandResult(None, output, complaint)
     return CommandResult(status, output, complaint)
@@ -194,7 +194,7 @@ def _read_all(pipes: Sequence[_OutputPipe], until: float) -> bool:
                 data = os.read(key.fd, _READ)
                 if not data:
                     both.unregister(key.fd)
-                key.data.said += data
+                key.data.received += data
                 if not key.data.is_within_bounds:
                     return False
     return True

@@ -41,7 +41,7 @@ class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     owner: str
     uid: int
     gid: int
-    wanted: Submission
+    submission: Submission
     script: str
     foreign: str = ""
     may_be_there: bool = False
@@ -63,11 +63,11 @@ class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HandOffChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An attempt is to be held at its resource or not, and to have the time limit of `wanted`."""
+    """An attempt is to be held at its resource or not, and to have the time limit of `submission`."""
 
     key: AttemptPlace
     held: bool
-    wanted: Submission
+    submission: Submission
 
 
 class HandOffRound(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ class ResourceStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     resource: str
     polled: Instant
-    took: float  # seconds
+    poll_time: float  # seconds
     ours: int = 0  # jobs with our markers
     problem: str = ""
 
@@ -97,7 +97,7 @@ class HandOffAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields
     """What has become known."""
 
     number: int
-    news: tuple[HandOffReport, ...] = ()
+    reports: tuple[HandOffReport, ...] = ()
     statuses: tuple[ResourceStatus, ...] = ()
     site: SiteSnapshot | None = None
 

@@ -109,15 +109,15 @@ class ResourceWorker:
             self._orders[order.key] = order
             self._table.add(
                 order.key,
-                order.wanted.marker,
+                order.submission.marker,
                 order.owner,
                 job=order.foreign,
                 may_be_there=order.may_be_there,
                 now=now,
-                limit=order.wanted.limit,
+                limit=order.submission.limit,
                 has_results=order.staged.has_results if order.staged is not None else None,
             )
-            self._table.change(order.key, held=order.held, limit=order.wanted.limit)
+            self._table.change(order.key, held=order.held, limit=order.submission.limit)
             if order.stop:
                 self._table.stop(order.key)
 
@@ -129,8 +129,8 @@ class ResourceWorker:
         def do(_now: Instant) -> None:
             order = self._orders.get(change.key)
             if order is not None:
-                self._orders[change.key] = replace(order, wanted=change.wanted)
-                self._table.change(change.key, held=change.held, limit=change.wanted.limit)
+                self._orders[change.key] = replace(order, submission=change.submission)
+                self._table.change(change.key, held=change.held, limit=change.submission.limit)
 
         self._inbox.put(do)
 
@@ -285,7 +285,7 @@ class ResourceWorker:
             return by_marker | dict.fromkeys(wanted, SubmissionResult("refused", message=str(error)))
         base, token = base_directory(self._resource, order.owner), secrets.token_hex(8)
         hidden = {marker: one.secret for marker, one in wanted.items() if one.secret}
-        commands = {m: (one.script, self._dialect.submit(one.wanted)) for m, one in wanted.items()}
+        commands = {m: (one.script, self._dialect.submit(one.submission)) for m, one in wanted.items()}
         seconds = min(MAX_COMMAND, self._resource.settle * 2 / 3)
         result = self._run(
             account, submit_words(base, token, wanted), submit_input(commands, hidden), seconds
@@ -300,7 +300,7 @@ class ResourceWorker:
         self, action: ForeignAction, owner: str, attempts: Sequence[TrackedAttempt], now: Instant
     ) -> None:
         order, keys = self._orders[attempts[0].key], [one.key for one in attempts]
-        argv = self._dialect.act(action, [one.id for one in attempts], order.wanted)
+        argv = self._dialect.act(action, [one.id for one in attempts], order.submission)
         self._table.begun(action, attempts, now)
 
         def acted(result: CommandResult | None, now: Instant) -> None:

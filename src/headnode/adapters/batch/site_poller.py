@@ -108,7 +108,7 @@ class SitePoller:
         often = time.monotonic() < self._wanted_until
         times = 1 if self._was_asked else USUAL if often else SELDOM
         rest = self._resource.poll * min(times << min(self._failures, 8), SELDOM)
-        return max(float(rest), SLOW * self._last.took)
+        return max(float(rest), SLOW * self._last.poll_time)
 
     def _look(self) -> SiteSnapshot:
         """Ask for what is due."""
@@ -137,7 +137,7 @@ class SitePoller:
             jobs=queue[0],
             nodes=nodes,
             left_out=queue[1],
-            took=Seconds(time.monotonic() - began),
+            poll_time=Seconds(time.monotonic() - began),
             has_accounting=self._has_history,
         )
         self._last = bounded(snapshot)

@@ -56,7 +56,7 @@ class ForeignTransfer:
         callbacks: TransferCallbacks,
     ) -> None:  # fmt: skip
         self.key, self.account, self.direction, self.staged = key, account, direction, staged
-        self.news = callbacks
+        self.callbacks = callbacks
         files = self._files()
         self.count, self.hosts = len(files), {host_of(file["url"]) for file in files} - {""}
         self.began = Instant(time.time())
@@ -90,7 +90,7 @@ class ForeignTransfer:
         if self.direction and self.count and self._told != what:
             self._told = what
             progress = TransferProgress(self.direction, self.began, 0, self.count, waits_for=what)
-            self.news.progress(progress)
+            self.callbacks.progress(progress)
 
     def failed(self, why: str) -> None:
         """Its files cannot be transferred."""
@@ -143,11 +143,11 @@ class ForeignTransfer:
                 self.failed(why[:MAX_WORDS])
             case ["later", str(why)]:
                 self.retry_at = time.monotonic() + REST_AWAY
-                self.news.waits(why[:MAX_WORDS])
+                self.callbacks.waits(why[:MAX_WORDS])
 
     def _moved(self, how_far: tuple[int, int, int, int, str]) -> None:
         if self.direction and self.count:
-            self.news.progress(TransferProgress(self.direction, self.began, *how_far))
+            self.callbacks.progress(TransferProgress(self.direction, self.began, *how_far))
 
 
 def _count(number: int) -> int:
@@ -191,7 +191,7 @@ class TransferQueue:
             if waits:
                 self._waiting.remove(transfer)
         if waits:
-            transfer.news.over(TransferResult("stopped"))
+            transfer.callbacks.over(TransferResult("stopped"))
         else:
             transfer.kill()
 
@@ -239,7 +239,7 @@ class TransferQueue:
         if transfer.stopped and result is None:
             result = TransferResult("stopped")
         if result is not None:
-            transfer.news.over(result)
+            transfer.callbacks.over(result)
         self.fill()
 
 

@@ -42,13 +42,13 @@ class FilterRun:
         self.output, self.errors = pipes
         self.ends = ends
         self.whole = whole  # all of standard output is wanted
-        self.said: dict[int, bytearray] = {self.output: bytearray(), self.errors: bytearray()}
+        self.captured: dict[int, bytearray] = {self.output: bytearray(), self.errors: bytearray()}
         self.too_much = False
         self.began = time.monotonic()
 
     def add(self, pipe: int, data: bytes) -> None:
         """Keep what was said: the end of it, or all of it within bounds."""
-        kept = self.said[pipe]
+        kept = self.captured[pipe]
         kept += data
         if self.whole and pipe == self.output:
             if len(kept) > MAX_ANSWER:
@@ -184,7 +184,7 @@ class Runner:
         del self._runs[run.process]
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(run.process, signal.SIGKILL)
-        for pipe in run.said:
+        for pipe in run.captured:
             read = 0
             while read < MAX_ANSWER and self._listen(run, pipe):
                 read += READ
@@ -193,14 +193,14 @@ class Runner:
         for end in run.ends:
             os.close(end)
         self._sweep()
-        output = run.said[run.output]
+        output = run.captured[run.output]
         self._send(
             {
                 "number": run.number,
                 "how": how,
                 "status": status,
                 "output": bytes(output if run.whole else output[-TAIL:]).decode(errors="replace"),
-                "errors": bytes(run.said[run.errors][-TAIL:]).decode(errors="replace"),
+                "errors": bytes(run.captured[run.errors][-TAIL:]).decode(errors="replace"),
                 "too_much": run.too_much,
                 "seconds": time.monotonic() - run.began,
             }

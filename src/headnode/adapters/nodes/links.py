@@ -294,7 +294,7 @@ class NodeLinks:
             case Started(job=job, started=begun):
                 link.began(message)
                 starts = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
-                self._report(ReportStarted(node=link.node, job=job, begun=starts), link)
+                self._report(ReportStarted(node=link.node, job=job, starts=starts), link)
             case Staging() if (fresh := link.transferring(message)).transfers:
                 self._report(staging_report(link.node, fresh), link)
             case JobReady(job=job):

@@ -181,7 +181,7 @@ def orders_to_repeat(
         else:
             gone.setdefault(each.job, []).append(_lost_report(each))
     reports: list[ReportStarted | ReportEnded] = []
-    reports += [ReportStarted(node=node, job=job, begun=tuple(these)) for job, these in begun.items()]
+    reports += [ReportStarted(node=node, job=job, starts=tuple(these)) for job, these in begun.items()]
     reports += [ReportEnded(node=node, job=job, reports=tuple(these)) for job, these in gone.items()]
     return CatchUp(messages=(*runs, *stops), reports=tuple(reports))
 

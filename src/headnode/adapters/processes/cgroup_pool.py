@@ -106,7 +106,7 @@ class ReusedCgroup(TaskCgroup):
             return None
         return super()._peak()
 
-    def rest(self) -> bool:
+    def reset(self) -> bool:
         """Get ready for the next attempt; False: it cannot be."""
         if self.spent or self.has_shepherd:
             return False
@@ -192,7 +192,7 @@ class CgroupPool:
 
     def give_back(self, group: ReusedCgroup) -> None:
         """Let the next attempt have a group, or remove it."""
-        if group.rest():
+        if group.reset():
             self._free.setdefault(group.kind, []).append(group)
         else:
             self._remove(group)

@@ -40,14 +40,14 @@ class MachineGpus(NamedTuple):
     """GPUs in the order of their numbers, which begin at 0.
 
     `names` are the words that programs know them by in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.
-    `devices` are those of each, empty if they are not known of all; `others` are of GPUs that do not count.
+    `devices` are those of each, empty if not all are known; `other_devices` are of GPUs that do not count.
     """
 
     names: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     vendor: str = NVIDIA
     devices: tuple[tuple[Device, ...], ...] = ()
-    others: tuple[Device, ...] = ()
+    other_devices: tuple[Device, ...] = ()
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -90,16 +90,16 @@ def with_files(files: Sequence[str], gpus: MachineGpus) -> MachineGpus:
             raise ValueError(f"{file!r} is no device file")
         devices.append((device,))
     names = tuple(map(str, range(len(files))))
-    return gpus._replace(names=names, devices=tuple(devices), others=())
+    return gpus._replace(names=names, devices=tuple(devices), other_devices=())
 
 
 def _with_names(gpus: MachineGpus, names: tuple[str, ...]) -> MachineGpus:
     """Return the GPUs with these names, which are numbers of those that were found."""
     known = {str(number): devices for number, devices in enumerate(gpus.devices)}
     if not known.keys() >= set(names):
-        return gpus._replace(names=names, devices=(), others=())
+        return gpus._replace(names=names, devices=(), other_devices=())
     others = tuple(device for name, devices in known.items() if name not in names for device in devices)
-    return gpus._replace(names=names, devices=tuple(known[name] for name in names), others=others)
+    return gpus._replace(names=names, devices=tuple(known[name] for name in names), other_devices=others)
 
 
 def find_gpus(environment: Mapping[str, str]) -> MachineGpus:

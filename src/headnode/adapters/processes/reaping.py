@@ -35,13 +35,13 @@ class Reaper:
         self._transfers, self._removals = transfers, removals
         self._children = children
         self._childless = True  # at the last look
-        self.called = True  # a child has ended, or may have, since the last look
+        self.child_ended = True  # a child has ended, or may have, since the last look
         self.reaped_others = False  # than programs of attempts, since the loop has looked at all of its parts
 
     def reap(self) -> list[ShepherdAttempt]:
         """Reap what has died, and count what it used; return the attempts whose programs have ended."""
         over: list[ShepherdAttempt] = []
-        self.called = False
+        self.child_ended = False
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -133,7 +133,7 @@ class Shepherd:
         due = time.monotonic() if orders else self._next_moment()
         for descriptor, events in self._poller.poll(max(due - time.monotonic(), 0.0) * 1000):
             if descriptor == self._signals:
-                self._reaper.called = True
+                self._reaper.child_ended = True
                 clear_signals(self._wakeup)
                 continue
             due = 0.0
@@ -268,7 +268,7 @@ class Shepherd:
             self._limits.delay(self._suspension.end(process_tree.picture()))
 
     def _reap(self) -> None:
-        if self._reaper.called:
+        if self._reaper.child_ended:
             self._end_or_finish(self._reaper.reap())
         if time.monotonic() < self._endings.next_look:
             return
@@ -366,7 +366,7 @@ class Shepherd:
         for key in list(self._lanes.queued):
             self._stop(key, 0)
         kill_all_descendants()
-        self._reaper.called = True
+        self._reaper.child_ended = True
         for attempt in self._lanes.running.values():
             if attempt.verdict[0] == "exited" and attempt.usage is None:
                 attempt.verdict = ("stopped", "")

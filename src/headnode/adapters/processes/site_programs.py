@@ -49,19 +49,19 @@ def base_environment(uid: int) -> dict[str, str]:
 class ProgramResult(msgspec.Struct, frozen=True):
     """How a program ended, and the beginning of what it said; `trouble` is why it is not to be believed.
 
-    `aside`: what it said on standard error, where that was listened to apart.
+    `errors`: what it said on standard error, where that was listened to apart.
     """
 
-    said: bytes = b""
+    output: bytes = b""
     trouble: str = ""
-    aside: bytes = b""
+    errors: bytes = b""
     started: bool = True  # False: it could not be, so nothing of the job is to blame
     status: int | None = None  # below 0: the signal that ended it; None: it did not end, or never began
 
     @property
     def line(self) -> str:
         """What it said to people, on one line."""
-        return " ".join((self.aside or self.said).decode(errors="replace").split())
+        return " ".join((self.errors or self.output).decode(errors="replace").split())
 
 
 async def run_site_program(
@@ -81,7 +81,7 @@ async def run_site_program(
         ran = await _run(program, name, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
     finally:
         output.close()
-    return msgspec.structs.replace(ran, said=output.beginning())
+    return msgspec.structs.replace(ran, output=output.beginning())
 
 
 async def ask_site_program(
@@ -97,7 +97,7 @@ async def ask_site_program(
             asked.write(question)
             asked.seek(0)  # who does not read it need not
             ran = await _run(program, name, environment, patience, (asked.fileno(), answer, aside))
-    return msgspec.structs.replace(ran, said=answer.beginning(), aside=aside.beginning())
+    return msgspec.structs.replace(ran, output=answer.beginning(), errors=aside.beginning())
 
 
 async def _run(
@@ -192,13 +192,13 @@ MAX_KILLED = 3  # keepers, one after the other, until a program is not tried aga
 class HookProgram(msgspec.Struct, frozen=True):
     """A program: with its arguments as a shell would read them, and what it finds around it.
 
-    called:    what it is to a reader of the trouble, such as "the prolog"
+    name:    what it is to a reader of the trouble, such as "the prolog"
     patience:  seconds; one that takes longer is killed with its process group
     question:  what it reads from standard input
     """
 
     program: str
-    called: str
+    name: str
     environment: Mapping[str, str]
     patience: float
     question: str = ""
@@ -216,7 +216,7 @@ async def run_once(program: HookProgram, outcome: Path) -> ProgramResult:
             return await _run_once(program, outcome)
         except OSError as error:
             log.error(
-                "it is not known yet how %s %r ended: %s; trying on", program.called, program.program, error
+                "it is not known yet how %s %r ended: %s; trying on", program.name, program.program, error
             )
             await asyncio.sleep(_AGAIN)
 
@@ -236,7 +236,7 @@ async def _run_once(program: HookProgram, outcome: Path) -> ProgramResult:
         if told is not None:
             return hook_result(program, told)
         outcome.unlink(missing_ok=True)
-    named = f"{program.called} {program.program!r}"
+    named = f"{program.name} {program.program!r}"
     return ProgramResult(trouble=f"{named} was tried {MAX_KILLED} times; its hook runner was killed")
 
 
@@ -244,14 +244,14 @@ async def _start(program: HookProgram, outcome: Path) -> str:
     """Start a keeper and wait until it has ended; return why it could not be started."""
     try:
         if why_not := await asyncio.to_thread(why_not_run, shlex.split(program.program)):
-            return f"{program.called} {program.program!r} cannot be run: {why_not}"
+            return f"{program.name} {program.program!r} cannot be run: {why_not}"
         with _order_file(_order(program, outcome)) as order:
             process = subprocess.Popen(
                 function_command("headnode.adapters.processes.hook_runner", "main"),
                 stdin=order, stdout=subprocess.DEVNULL, cwd="/", start_new_session=True,
             )  # fmt: skip
     except (OSError, ValueError) as error:
-        return f"{program.called} {program.program!r} cannot be run: {error}"
+        return f"{program.name} {program.program!r} cannot be run: {error}"
     await _runner_ended(process)
     return ""
 
@@ -327,7 +327,7 @@ def _read(outcome: Path) -> list[bytes] | None:
 def hook_result(program: HookProgram, told: Sequence[bytes]) -> ProgramResult:
     """Return in words what a keeper wrote."""
     status, why, said = told
-    named = f"{program.called} {program.program!r}"
+    named = f"{program.name} {program.program!r}"
     if not status:
         started = not why.startswith(NOT_STARTED.encode())
         return ProgramResult(said, f"{named} {why.decode(errors='replace')}", started=started)

@@ -99,7 +99,9 @@ class StandbySender(threading.Thread):
         self.received: float | None = None  # when it answered last, on the monotonic clock
         self.leaves = False  # it said that it is being stopped
         self.handed_over = threading.Event()  # it has confirmed that it is the head from now on
-        self.told = False  # that it is the head from now on; it may be that, though nothing confirms it
+        self.handover_sent = (
+            False  # that it is the head from now on; it may be that, though nothing confirms it
+        )
         self._parts, self._followers = parts, parts.followers
         self.follower = FollowingStandby(name)
         self._stopping = False
@@ -201,7 +203,7 @@ class StandbySender(threading.Thread):
         answer = self._exchange(self._parts.hello(self.standby), ANSWER_TIME)
         match answer:
             case StandbyHello():
-                self.told = False  # it is a standby still, and obeys no earlier connection any more
+                self.handover_sent = False  # it is a standby still, and obeys no earlier connection any more
                 return answer
             case IsHead(term=term, address=address):
                 message = IsHead(term, address or written_address(self.place))
@@ -268,15 +270,15 @@ class StandbySender(threading.Thread):
         with self._followers.changed:
             if not self._hands_over():  # the head has taken it back
                 return Ping(self.follower.in_step)
-            self.told = True
+            self.handover_sent = True
         return HandOver(last)
 
     def take_back(self) -> bool:
         """Let the head go on, if the standby was not told to be the head; return whether it goes on."""
         with self._followers.changed:
-            if not self.told:
+            if not self.handover_sent:
                 self._followers.unseal()
-            return not self.told
+            return not self.handover_sent
 
     def _hands_over(self) -> bool:
         return self._followers.sealed is not None and self._followers.successor == self.standby

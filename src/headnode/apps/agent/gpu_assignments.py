@@ -56,7 +56,7 @@ class GpuRequest:
     spec: JobSpec
     keys: Sequence[Key]
     lane: str
-    wanted: int
+    count: int
 
 
 KeepApart = Callable[[JobId, Mapping[JobId, frozenset[int]]], None]
@@ -118,7 +118,7 @@ class GpuAssignments:
         apart = counts_gpus(spec) and not beside
         numbers = None if beside else self._known(request)
         if numbers is None and counts_gpus(spec):
-            wanted = min(request.wanted, self.count)
+            wanted = min(request.count, self.count)
             numbers = self._beside(job, wanted) if beside else self._next(job, wanted, spec.exclusive)
         elif numbers is None:
             numbers = tuple(number for number in range(self.count) if number not in self._counted(job))

@@ -86,7 +86,7 @@ class GpuConfinement:
             return frozenset()
         allowed = {number for job in jobs for number in self._assigned.get(job, ())}
         others = (each for number, each in enumerate(self._gpus.devices) if number not in allowed)
-        return frozenset((*self._gpus.others, *(device for devices in others for device in devices)))
+        return frozenset((*self._gpus.other_devices, *(device for devices in others for device in devices)))
 
     def _forget_the_gone(self) -> None:
         groups = {tended.place.group for job in self._table.jobs.values() for tended in job.herd.values()}

@@ -103,7 +103,7 @@ async def ask_filter(
         message = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MAX_WORDS:])))
         raise Unavailable(code="node-filter", what=message)
     try:
-        return apply_answer(filter_input, ran.said)
+        return apply_answer(filter_input, ran.output)
     except BadRequest as error:
         raise Unavailable(
             code="node-filter", what=f"{called} {path!r} {error.what}", fix="an administrator can correct it"

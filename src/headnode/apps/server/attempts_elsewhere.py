@@ -76,7 +76,7 @@ def commands_of(one: HandOffReport, resource: str) -> Iterator[Command]:
         yield ReportStaging(node=place, job=job, staging=(stage,))
     if one.kind == "started" and one.at is not None:
         begun = (e.InstanceStart(one.task, one.instance, one.attempt, one.at),)
-        yield ReportStarted(node=place, job=job, begun=begun)
+        yield ReportStarted(node=place, job=job, starts=begun)
     if one.kind == "ended" and one.outcome is not None:
         report = AttemptReport(task=one.task, instance=one.instance, attempt=one.attempt, outcome=one.outcome)
         yield ReportEnded(node=place, job=job, reports=(report,))

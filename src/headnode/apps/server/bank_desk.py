@@ -89,7 +89,7 @@ class BankDesk:
         if not math.isfinite(request.run_time):
             return _filter_return(_HOLD, _ENDLESS)
         reply = await self._ask_within(call.seconds, "quote", run)
-        if reply.said == "refused":
+        if reply.outcome == "refused":
             return FilterReturn(FilterAnswer(exit_code=_HOLD, words=reply.words), call.paper)
         return FilterReturn(FilterAnswer(exit_code=_START, words=reply.words), call.paper)
 
@@ -116,7 +116,7 @@ class BankDesk:
         except Unavailable as error:
             return _filter_return(_WAIT, str(error))
         reply = await self._ask_within(call.seconds, "reserve", run)
-        match reply.said:
+        match reply.outcome:
             case "done":
                 await self._note(run, "reserved", reply.amount)
                 if self._context.cluster.jobs.get(record.id) is None:  # its end was told before this
@@ -204,7 +204,7 @@ class BankDesk:
             return
         first, began, run = self.is_first_notice(key), time.monotonic(), entry.banked()
         reply = await self._ask(action, run, first=first)
-        if reply.said == "done" and await self._note(run, _STEPS[action], reply.amount):
+        if reply.outcome == "done" and await self._note(run, _STEPS[action], reply.amount):
             self._tries.pop(key, None)
             self._context.bank_problems.pop(key, None)
             return

@@ -319,7 +319,7 @@ class HandOff:
             if answer.site is not None:
                 self.site.notice(answer.site, self._engine.cluster.resource_index.named)
             of_attempts: dict[AttemptPlace, list[HandOffReport]] = {}
-            for one in answer.news:
+            for one in answer.reports:
                 key = AttemptPlace(one.job, one.task, one.instance, one.attempt)
                 of_attempts.setdefault(key, []).append(one)
             await asyncio.gather(*(self._take(key, reports) for key, reports in of_attempts.items()))
@@ -376,7 +376,7 @@ class HandOff:
             owner=record.owner,
             uid=record.uid,
             gid=record.gid,
-            wanted=attempt.submission(self._engine.clock.now()),
+            submission=attempt.submission(self._engine.clock.now()),
             script=attempt.script(),
             foreign=live.foreign,
             may_be_there=key not in self._fresh,

@@ -50,7 +50,7 @@ class LicenceCounts:
         self._context.licence_problem = f"{ran.trouble}: {ran.line}".rstrip(": ") if ran.trouble else ""
         if not self._context.licence_problem:
             await self._set(
-                ",".join(filter(None, map(str.strip, ran.said.decode(errors="replace").split("\n"))))
+                ",".join(filter(None, map(str.strip, ran.output.decode(errors="replace").split("\n"))))
             )
         if self._context.licence_problem and self._context.licence_problem != before:
             log.warning("%s; the counts stay as they are", self._context.licence_problem)

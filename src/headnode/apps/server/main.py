@@ -238,9 +238,9 @@ class Head:
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
-            hand_off=lambda: self._optional.hand_off.made,
-            elastic=lambda: self._optional.elastic.made,
-            standbys=lambda: self._optional.standbys.made,
+            hand_off=lambda: self._optional.hand_off.service,
+            elastic=lambda: self._optional.elastic.service,
+            standbys=lambda: self._optional.standbys.service,
             network=self._network(context, address) if address else None,
         )
 

@@ -133,13 +133,13 @@ class OptionalService(Generic[ServiceType]):
     ) -> None:
         """`every`: seconds between two looks, where no event shows that the service is needed."""
         self._make, self._needed, self._every = make, needed, every
-        self.made: ServiceType | None = None
+        self.service: ServiceType | None = None
         self._is_made = asyncio.Event()
 
     def look(self) -> None:
         """Make the service if it is needed now."""
-        if self.made is None and self._needed():
-            self.made = self._make()
+        if self.service is None and self._needed():
+            self.service = self._make()
             self._is_made.set()
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
@@ -148,12 +148,12 @@ class OptionalService(Generic[ServiceType]):
 
     async def keep(self) -> None:
         """Wait until the service is made, then run it until the head ends."""
-        while self.made is None:
+        while self.service is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._every):
                     await self._is_made.wait()
             self.look()
-        await self.made.keep()
+        await self.service.keep()
 
 
 class SoughtService(OptionalService[ServiceType]):
@@ -169,8 +169,8 @@ class OptionalEventService(OptionalService[EventServiceType]):
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Pass the events on."""
         self.look()
-        if self.made is not None:
-            self.made.perform(events, cluster)
+        if self.service is not None:
+            self.service.perform(events, cluster)
 
 
 _LOGGED: Final = b"UserLog"  # in the description of a job that has an event log
@@ -181,12 +181,12 @@ class LogService(OptionalEventService["EventLogs"]):
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Pass the events on; begin with a job that has a log."""
-        if self.made is None and any(type(one) is JobCreated and _LOGGED in one.spec for one in events):
-            self.made = self._make()
-            self.made.begin_afresh()
+        if self.service is None and any(type(one) is JobCreated and _LOGGED in one.spec for one in events):
+            self.service = self._make()
+            self.service.begin_afresh()
             self._is_made.set()
-        if self.made is not None:
-            self.made.perform(events, cluster)
+        if self.service is not None:
+            self.service.perform(events, cluster)
 
 
 class CleaningService(OptionalEventService["DelegationCleaner"]):
@@ -194,7 +194,7 @@ class CleaningService(OptionalEventService["DelegationCleaner"]):
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Pass the events on; begin with the end of a job."""
-        if self.made is not None or any(type(one) is JobEnded for one in events):
+        if self.service is not None or any(type(one) is JobEnded for one in events):
             super().perform(events, cluster)
 
 
@@ -232,8 +232,8 @@ class OptionalServices:
             self._hand_off, lambda: bool(engine.cluster.resource_index.named)
         )
         # Prediction for resources must not stop the hand-off if it fails, so each is kept for itself.
-        self.site = OptionalService(self._site, lambda: self.hand_off.made is not None)
-        self.places = OptionalService(self._places, lambda: self.hand_off.made is not None)
+        self.site = OptionalService(self._site, lambda: self.hand_off.service is not None)
+        self.places = OptionalService(self._places, lambda: self.hand_off.service is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
         self.event_logs = LogService(self._event_logs, self._has_event_logs)
         self.delegations = CleaningService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
@@ -258,7 +258,7 @@ class OptionalServices:
         """Pass the events on, to each service that is made or that they may show to be needed."""
         only_jobs = _OF_JOBS.issuperset(map(type, events))
         for service in self.all:
-            if service.made is not None or not only_jobs or service in self._of_jobs:
+            if service.service is not None or not only_jobs or service in self._of_jobs:
                 service.perform(events, cluster)
 
     def _is_set(self, parameter: str) -> bool:
@@ -270,7 +270,7 @@ class OptionalServices:
 
     async def is_replaced(self) -> bool:
         """Whether a standby has taken over from this head while it was away; the log and a file say so."""
-        standbys = self.standbys.made
+        standbys = self.standbys.service
         return standbys is not None and await standbys.is_replaced()
 
     def _standbys(self) -> "StandbyHeads":
@@ -310,15 +310,15 @@ class OptionalServices:
 
     def _secret_of(self, record: JobRecord) -> str:
         """Return what the agent of an elastic allocation joins with; empty for any other job."""
-        return self.elastic.made.secret_of(record) if self.elastic.made is not None else ""
+        return self.elastic.service.secret_of(record) if self.elastic.service is not None else ""
 
     def _site(self) -> "SiteOverlay":
-        assert self.hand_off.made is not None
-        return self.hand_off.made.site
+        assert self.hand_off.service is not None
+        return self.hand_off.service.site
 
     def _places(self) -> "PlaceDesk":
-        assert self.hand_off.made is not None
-        return self.hand_off.made.places
+        assert self.hand_off.service is not None
+        return self.hand_off.service.places
 
     def _webhooks(self) -> "EventWebhooks":
         from headnode.apps.server.event_webhooks import EventWebhooks

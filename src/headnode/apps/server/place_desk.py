@@ -63,7 +63,7 @@ class PlaceDesk:
         past: Past,
     ) -> None:
         self._engine, self._batcher, self._starts, self._seen = engine, batcher, starts, seen
-        self.known: dict[JobId, tuple[PlaceEstimate, ...]] = {}  # of jobs that have no place yet
+        self.estimates: dict[JobId, tuple[PlaceEstimate, ...]] = {}  # of jobs that have no place yet
         self._looks = 0
         self._looked: dict[JobId, int] = {}  # in which look each of these jobs was
         self._waits = ResourceWaits()
@@ -88,9 +88,9 @@ class PlaceDesk:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Learn from the waits of tasks at resources; look soon when a job is to get a place."""
         self._waits.learn(events)
-        for job in self.known.keys() - cluster.resource_index.choosing:
-            del self.known[job]
-        if cluster.resource_index.choosing - self.known.keys():
+        for job in self.estimates.keys() - cluster.resource_index.choosing:
+            del self.estimates[job]
+        if cluster.resource_index.choosing - self.estimates.keys():
             self._wakes.set()
 
     async def keep(self) -> None:
@@ -133,7 +133,7 @@ class PlaceDesk:
             found = tuple(
                 self._estimate(record, place, ahead.get(place, {}), now) for place in choices[record.id]
             )
-            self.known[record.id] = found
+            self.estimates[record.id] = found
             if choose_place(found) and record.filter_reply is None:
                 await self._place(PlaceJob(job=record.id, estimates=found))
 

@@ -134,7 +134,7 @@ class PredictedStarts:
 
         job:  whose expected start must not have passed
         """
-        if self.foreseer.made is not None and not self.foreseer.changed and not self._has_passed(job):
+        if self.foreseer.computed is not None and not self.foreseer.changed and not self._has_passed(job):
             return
         if self._predictor is None:
             await self._look()
@@ -170,7 +170,7 @@ class PredictedStarts:
             None if at is None or first is None else max(first, at) for at in (after.p50, after.p90)
         )
         policy = self._engine.settings.text("SchedulingPolicy")
-        return ExpectedStartObject(None, middle, late, self.foreseer.made, policy, reason, whole)
+        return ExpectedStartObject(None, middle, late, self.foreseer.computed, policy, reason, whole)
 
     async def _learn(self) -> None:
         experience = self.foreseer.learner

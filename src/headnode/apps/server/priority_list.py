@@ -15,14 +15,14 @@ KEPT = 60.0  # seconds for which the pages of a list are of one time
 class PriorityList(NamedTuple):
     """The waiting jobs, by number, the weights, and what orders each; nothing if there are no weights."""
 
-    made: Instant
+    computed: Instant
     weights: Weights
     jobs: Sequence[JobId]
     scores: Mapping[JobId, JobScore]
 
     def serves(self, after: int, now: Instant) -> bool:
         """Return whether the page behind a job may be of this list: not a first page, nor an old one."""
-        return after > 0 and 0.0 <= now - self.made <= KEPT
+        return after > 0 and 0.0 <= now - self.computed <= KEPT
 
     def page(self, engine: Engine, after: int, most: int) -> tuple[list[JobId], int | None]:
         """Return the jobs behind one that wait still, and after which the next page begins; None: no more."""

@@ -345,7 +345,7 @@ class ServerContext:
             return [Reason(Why.RESOURCE, text, record.placement.resource)]
         if record.id not in self.cluster.resource_index.choosing:
             return []
-        known = self.hand_off.places.known.get(record.id, ()) if self.hand_off is not None else ()
+        known = self.hand_off.places.estimates.get(record.id, ()) if self.hand_off is not None else ()
         sentence = places_in_words(known, self.now()) if known else "they are being asked"
         return [Reason(Why.RESOURCE, f"it goes where it is expected to start first: {sentence}")]
 

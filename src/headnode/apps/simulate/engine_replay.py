@@ -51,7 +51,7 @@ from headnode.engine.engine import Engine
 class PreemptionCost(NamedTuple):
     """One value for each job, in the order in which they came.
 
-    Unit:  seconds on the log's clock for `begun`, the first start, and `ended`; processor seconds for the
+    Unit:  seconds on the log's clock for `started`, the first start, and `ended`; processor seconds for the
            work that was `lost`: of tasks that were stopped for others, and began anew.
 
     `returned` counts how often the job went back to the queue for others, `stopped` its tasks that were
@@ -61,7 +61,7 @@ class PreemptionCost(NamedTuple):
     which seconds, `changes` at which seconds that of which job changes, in the order of time.
     """
 
-    begun: Sequence[float]
+    started: Sequence[float]
     ended: Sequence[float]
     returned: Sequence[int]
     stopped: Sequence[int]
@@ -81,7 +81,7 @@ def preemption_cost(journal: MemoryJournal, jobs: int) -> PreemptionCost:
     for at, _, more in costs.changes:
         held[at] += more
     return PreemptionCost(
-        costs.begun, costs.ended, costs.returned, costs.stopped, costs.lost, costs.cut, held, costs.changes
+        costs.started, costs.ended, costs.returned, costs.stopped, costs.lost, costs.cut, held, costs.changes
     )
 
 
@@ -95,7 +95,7 @@ class _CostCounter:
 
     def __init__(self, jobs: int) -> None:
         never = float("nan")
-        self.begun, self.ended, self.lost = [never] * jobs, [never] * jobs, [0.0] * jobs
+        self.started, self.ended, self.lost = [never] * jobs, [never] * jobs, [0.0] * jobs
         self.returned, self.stopped, self.cut = [0] * jobs, [0] * jobs, [False] * jobs
         self.changes: list[tuple[float, int, int]] = []
         self._waiting = [True] * jobs
@@ -134,7 +134,7 @@ class _CostCounter:
         row = event.job - 1
         if self._waiting[row]:
             self._waiting[row] = False
-            self.begun[row] = event.at
+            self.started[row] = event.at
         self._hold(event, _size(event.allocation))
 
     def _hold(self, event: JobEvent, more: int) -> None:

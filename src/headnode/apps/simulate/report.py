@@ -131,7 +131,7 @@ def by_priority(simulation: Simulation, outcome: PolicyOutcome) -> list[Priority
     rows: dict[Priority, list[int]] = {}
     for row in range(len(outcome.starts)):
         rows.setdefault(simulation.scene.asking.priority(work, row), []).append(row)
-    first_waits = waits(work, toll.begun)
+    first_waits = waits(work, toll.started)
     seen = _PriorityCounter(toll, first_waits, waits(work, outcome.starts), slowdowns(work, outcome.starts))
     return [
         seen.of(ALL, range(len(outcome.starts))),

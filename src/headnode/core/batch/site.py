@@ -107,7 +107,7 @@ class SiteSnapshot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     nodes: tuple[SiteNode, ...] = ()
     ended: tuple[SiteJob, ...] = ()  # from accounting, since the last time
     left_out: int = 0
-    took: Seconds = Seconds(0.0)
+    poll_time: Seconds = Seconds(0.0)
     problem: str = ""
     has_accounting: bool = False
 

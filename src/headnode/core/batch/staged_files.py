@@ -37,7 +37,7 @@ class TransferResult(NamedTuple):
 class StagedFiles:
     """What is known of the staged files of one attempt."""
 
-    __slots__ = ("are_there", "failure", "has_results", "takes", "under_way", "usage", "verdict")
+    __slots__ = ("are_there", "collects", "failure", "has_results", "under_way", "usage", "verdict")
 
     def __init__(self, *, has_results: bool) -> None:
         self.has_results = has_results
@@ -46,7 +46,7 @@ class StagedFiles:
         self.failure = ""  # why its input cannot be brought
         self.usage = TransferUsage()
         self.verdict: AttemptOutcome | None = None  # how it ended there
-        self.takes = False  # its results are to be taken away
+        self.collects = False  # its results are to be taken away
 
     @property
     def are_to_come(self) -> bool:
@@ -62,23 +62,23 @@ class StagedFiles:
     def judged(self, outcome: AttemptOutcome) -> None:
         """It has ended there; results are taken away unless it was stopped or never ran."""
         self.verdict = outcome
-        self.takes = self.has_results and outcome.kind in _WITH_RESULTS
+        self.collects = self.has_results and outcome.kind in _WITH_RESULTS
 
     def stopped(self) -> None:
         """Nobody wants its results any more."""
-        if self.takes and self.verdict is not None:
+        if self.collects and self.verdict is not None:
             ended = self.verdict._replace(kind="stopped", exit_code=None, signal=None, message="")
-            self.verdict, self.takes = ended, False
+            self.verdict, self.collects = ended, False
 
     def cleared(self, result: TransferResult) -> AttemptOutcome | None:
         """Return the outcome after its results were taken away; None while its files are to be removed."""
         self.under_way = False
-        if self.verdict is None or (self.takes and result.kind == "stopped"):
+        if self.verdict is None or (self.collects and result.kind == "stopped"):
             self.stopped()
             return None
         usage = result.usage if result.kind == "done" else self.usage
         outcome = self.verdict._replace(transfers=usage)
-        if not self.takes or result.kind == "done":
+        if not self.collects or result.kind == "done":
             return outcome  # files that could not be removed harm nobody
         left = f"its results are in {result.place}" if result.place else ""
         message = "; ".join(part for part in (outcome.message, result.message, left) if part)

@@ -337,7 +337,7 @@ class StagedAttempts:
             if one.phase is ForeignPhase.CLEARING and not staged.under_way:
                 if one.stop:
                     staged.stopped()
-                keys.append((one, staged.takes))
+                keys.append((one, staged.collects))
         return keys
 
     def brought(self, key: AttemptPlace, result: TransferResult) -> None:

@@ -72,7 +72,7 @@ class BankReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What became of a question; `words` say it to people, `amount` is what it was about."""
 
     number: int
-    said: BankSaid
+    outcome: BankSaid
     amount: int = 0
     words: str = ""
 

@@ -169,7 +169,7 @@ def resolved_later(need: ResolvedRequest, node_table: NodeTable, seconds: float)
         need = later(need, seconds)
     if access is None:
         return _lasting(need, node_table)
-    orders = (tuple(n for n in order if node_table.takes(n, access, seconds)) for order in need.anywhere)
+    orders = (tuple(n for n in order if node_table.accepts(n, access, seconds)) for order in need.anywhere)
     return _lasting(need._replace(alternatives=tuple(orders)), node_table)
 
 

@@ -153,7 +153,7 @@ def match_claims(
             if not made:
                 return None
             missing -= made
-    return claims.given
+    return claims.assigned
 
 
 class _Claims:
@@ -161,11 +161,11 @@ class _Claims:
 
     def __init__(self, most: Sequence[Mapping[int, int]], room: Mapping[int, int]) -> None:
         self._most, self._left = most, dict(room)
-        self.given: Matching = [{} for _ in most]
+        self.assigned: Matching = [{} for _ in most]
 
     def take(self, claimant: int, needed: int) -> int:
         """Take what is free; return how much that is."""
-        left, mine, missing = self._left, self.given[claimant], needed
+        left, mine, missing = self._left, self.assigned[claimant], needed
         for node, most in self._most[claimant].items():
             count = min(missing, most, left.get(node, 0))
             if count > 0:
@@ -183,9 +183,9 @@ class _Claims:
             return 0
         amount = min(needed, self._left[path[-1][1]])
         for place, (each, node) in enumerate(path):
-            amount = min(amount, self._most[each][node] - self.given[each].get(node, 0))
+            amount = min(amount, self._most[each][node] - self.assigned[each].get(node, 0))
             if place:
-                amount = min(amount, self.given[each][path[place - 1][1]])
+                amount = min(amount, self.assigned[each][path[place - 1][1]])
         for place, (each, node) in enumerate(path):
             self._change(each, node, amount)
             if place:
@@ -194,7 +194,7 @@ class _Claims:
         return amount
 
     def _change(self, claimant: int, node: int, by: int) -> None:
-        mine = self.given[claimant]
+        mine = self.assigned[claimant]
         mine[node] = mine.get(node, 0) + by
         if not mine[node]:
             del mine[node]
@@ -206,14 +206,14 @@ class _Claims:
         queue = deque([claimant])
         while queue:
             each = queue.popleft()
-            mine = self.given[each]
+            mine = self.assigned[each]
             for node, most in self._most[each].items():
                 if node in taker or mine.get(node, 0) >= most:
                     continue
                 taker[node] = each
                 if self._left.get(node, 0) > 0:
                     return self._traced(claimant, node, taker, leaves)
-                for other, theirs in enumerate(self.given):
+                for other, theirs in enumerate(self.assigned):
                     if node in theirs and other != claimant and other not in leaves:
                         leaves[other] = node
                         queue.append(other)

@@ -41,7 +41,7 @@ class LeastProcessors:
     """Cached sizes of jobs on idle nodes, where the size of a job depends on the nodes that it gets."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[object, ...], int] = {}
+        self.cache: dict[tuple[object, ...], int] = {}
         self.idle: FreeResources | None = None
 
 
@@ -158,12 +158,12 @@ def _processors(need: ResolvedRequest, node_table: NodeTable) -> int:
     cache = node_table.cache.of(LeastProcessors)
     equal = need._replace(alternatives=(), anywhere=(), fixed={}, each={}, timed={}, limits=())
     key = tuple(value for value in equal if value != {})
-    known = cache.found.get(key) if need.rules >= 0 else None
+    known = cache.cache.get(key) if need.rules >= 0 else None
     if known is None:
-        if len(cache.found) >= MAX_FOUND:
-            cache.found.clear()
+        if len(cache.cache) >= MAX_FOUND:
+            cache.cache.clear()
         idle = cache.idle = cache.idle or FreeResources.empty(node_table, {})
-        known = cache.found[key] = max(least, _fewest(need, idle))
+        known = cache.cache[key] = max(least, _fewest(need, idle))
     return known
 
 

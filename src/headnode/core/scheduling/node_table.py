@@ -38,7 +38,7 @@ RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
 class NodeRules(NamedTuple):
     """The requirements of a request on each node.  Equal rules have the same candidate nodes."""
 
-    asked: frozenset[str]  # empty: any node
+    requested: frozenset[str]  # empty: any node
     excluded: frozenset[str]
     groups: tuple[str, ...]
     group_op: NodeGroupOp
@@ -61,7 +61,7 @@ def folded(names: Iterable[str]) -> frozenset[str]:
 def rules_of(request: JobRequest) -> NodeRules:
     """Return what the request demands of each of its nodes."""
     return NodeRules(
-        asked=folded(request.requested_nodes),
+        requested=folded(request.requested_nodes),
         excluded=folded(request.excluded_nodes),
         groups=tuple(dict.fromkeys(group.casefold() for group in request.node_groups)),
         group_op=request.node_group_op,
@@ -80,7 +80,7 @@ def node_objection(rules: NodeRules, node: NodeFacts) -> str:
     name = node.name.casefold()
     if node.processors < 1:
         return "has no processors"
-    if rules.asked and name not in rules.asked:
+    if rules.requested and name not in rules.requested:
         return "is not among the requested nodes"
     if rules.user and node.only_user not in ("", rules.user):
         return f"serves only user {node.only_user!r}"
@@ -269,7 +269,7 @@ class NodeTable:
         lasts = self._edges[place] if place < len(self._edges) else inf
         return ReservationAccess(request.reservation, request.welcome, lasts)
 
-    def takes(self, number: int, access: ReservationAccess, begin: float) -> bool:
+    def accepts(self, number: int, access: ReservationAccess, begin: float) -> bool:
         """Return whether a node takes the job, as far as reservations go, so long from now (seconds)."""
         if self._at_any_time:
             return self.ever_takes(number, access)
@@ -336,7 +336,7 @@ class NodeTable:
         access = rules.access
         if access is not None:
             whole = self._listed(rules._replace(access=None))
-            return tuple(tuple(n for n in order if self.takes(n, access, 0.0)) for order in whole)
+            return tuple(tuple(n for n in order if self.accepts(n, access, 0.0)) for order in whole)
         fit = tuple(
             number
             for number in self._in_order(rules.order, spares_gpus=rules.spares_gpus)

@@ -314,7 +314,7 @@ class EmptyCluster:
 
     def __init__(self) -> None:
         self.node_table: NodeTable | None = None
-        self.found: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], Reasons] = {}
+        self.cache: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], Reasons] = {}
 
 
 def never_with_any(request: JobRequest, view: View) -> Reasons:
@@ -323,14 +323,14 @@ def never_with_any(request: JobRequest, view: View) -> Reasons:
     Nothing if it could under one.  It is worked out once for equal requests, as long as the nodes stay.
     """
     empty, asked = view.node_table().cache.of(EmptyCluster), (request, counted_licences(request, view))
-    known = empty.found.get(asked)
+    known = empty.cache.get(asked)
     if known is None:
-        if len(empty.found) >= MAX_FOUND:
-            empty.found.clear()
+        if len(empty.cache) >= MAX_FOUND:
+            empty.cache.clear()
         table = empty.node_table = empty.node_table or NodeTable(view.nodes, reopened=True)
         options = (request, *request.alternatives)
         found = [never_fits(each, view.nodes, view.licences, table) for each in options]
-        known = empty.found[asked] = with_alternatives(found) if all(found) else ()
+        known = empty.cache[asked] = with_alternatives(found) if all(found) else ()
     return known
 
 

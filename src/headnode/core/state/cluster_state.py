@@ -162,9 +162,9 @@ class ClusterState:
         known = self._granted.get(record.id) or self.queue.requests.get(record.id)
         if known is not None:
             return known
-        return self.given(record) if record.state.is_active else request_in(record.spec)
+        return self.started_request(record) if record.state.is_active else request_in(record.spec)
 
-    def given(self, record: JobRecord) -> JobRequest:
+    def started_request(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
         option = record.run.alternative if record.run is not None else 0
         return self.admit_request(record, without_refused(request_taken(record.spec, option), record.run))
@@ -236,7 +236,7 @@ class ClusterState:
         if record.waits_for or record.holds:
             return
         asked = self._asked(record)
-        if asked.resource and self.resource_index.takes(record, asked.resource):
+        if asked.resource and self.resource_index.note_place(record, asked.resource):
             return
         self.queue.insert(record.turn, asked)
         self.agenda.pass_needed = True
@@ -288,7 +288,7 @@ class ClusterState:
         """Update the indexes for a job's allocation."""
         run = started_run(record)
         self.running.add(record.id)
-        self._granted[record.id] = self.given(record)
+        self._granted[record.id] = self.started_request(record)
         for node, processors in run.allocation.items():
             self.cores.take(record.id, node, processors)
         self.graphs[record.id] = TaskGraph(record, run, self.waiting)
@@ -386,7 +386,7 @@ class ClusterState:
         self.agenda.dirty_node_views |= nodes & self.nodes.keys()
         self.agenda.pass_needed = True
         for job in self.running:
-            self._granted[job] = self.given(self.jobs[job])
+            self._granted[job] = self.started_request(self.jobs[job])
             self.agenda.dirty_job_views.add(job)
         for job, request in list(self.queue.requests.items()):
             record = self.jobs[job]

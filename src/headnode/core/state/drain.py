@@ -153,7 +153,7 @@ def vacate_node(
         events += over
         if any(isinstance(event, job_events_e.JobEnding) for event in over):
             continue
-        graph, gang = cluster.graph(job), cluster.given(record).together and record.run.end is None
+        graph, gang = cluster.graph(job), cluster.started_request(record).together and record.run.end is None
         if force and (gang or record.state in SUSPENDED_STATES):
             events += _but_for(over, sent_back(record, graph, message, now))
         elif record.state not in SUSPENDED_STATES:

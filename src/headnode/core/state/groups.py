@@ -34,7 +34,7 @@ from headnode.core.state.transitions import JobState
 class CreateJobs(Command, frozen=True):
     """Create several jobs in one step, and submit them if `submit` is set: all of them, or none.
 
-    `links` say which of them wait for which; `parents` as in `SubmitJob`, `known` as in `CreateJob`.
+    `links` say which of them wait for which; `parents` as in `SubmitJob`, `users` as in `CreateJob`.
     `sources`: by the number (from 0) of its first job, the job file of that and those behind it, compressed;
     empty: none is kept.  `batch` as in `Receipt`.
     """
@@ -44,7 +44,7 @@ class CreateJobs(Command, frozen=True):
     links: tuple[DependencyLink, ...] = ()
     submit: bool = False
     parents: Mapping[int, ParentOutcome] = {}
-    known: Mapping[str, User] = {}
+    users: Mapping[str, User] = {}
     sources: Mapping[int, bytes] = {}
     batch: bytes = b""
 
@@ -74,7 +74,7 @@ def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> 
             if number in command.sources:
                 source, holder = command.sources[number], job
             kept = (source, 0) if holder == job else (b"", holder if source else 0)
-            made.append(created_event(command.by, job, spec, checked(spec), command.known, now, kept))
+            made.append(created_event(command.by, job, spec, checked(spec), command.users, now, kept))
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
     check_description_memory_of(cluster, made)

@@ -218,7 +218,7 @@ class ResourceIndex:
         self.handed: dict[str, int] = {}  # by resource: attempts that are there, or on their way
         self._jobs, self._agenda = jobs, agenda
 
-    def takes(self, record: JobRecord, resource: str) -> bool:
+    def note_place(self, record: JobRecord, resource: str) -> bool:
         """Note where a job in the queue goes by its request; return whether no own node may start it."""
         if record.state is not JobState.QUEUED:
             return False

@@ -226,7 +226,7 @@ def _check_usage(cluster: ClusterState) -> None:
     for job in cluster.running:
         record = cluster.jobs[job]
         nodes = [] if record.run is None else [*map(len, record.run.allocation.values())]
-        request = cluster.given(record)
+        request = cluster.started_request(record)
         each = request.processors_per_gpu
         if any(nodes):
             gpus = sum(count // each for count in nodes) if each else 0

@@ -139,7 +139,7 @@ def _users(cluster: ClusterState, scope: LimitScope, name: str) -> Iterable[str]
 
 def _request_of(cluster: ClusterState, record: JobRecord) -> JobRequest:
     """Return what a started job was given; one that is to resume asks for less: it has its GPUs."""
-    return cluster.request(record) if record.id in cluster.running else cluster.given(record)
+    return cluster.request(record) if record.id in cluster.running else cluster.started_request(record)
 
 
 def _held(

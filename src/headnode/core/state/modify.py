@@ -48,7 +48,7 @@ class ModifyJob(Command, frozen=True):
     spec: JobSpec
     fields: tuple[str, ...]
     archived: JobRecord | None = None  # the job, when it is over
-    known: Mapping[str, User] = {}  # as in `CreateJob`
+    users: Mapping[str, User] = {}  # as in `CreateJob`
     replaced: bool = False  # a job that was never submitted is described anew, with other tasks
     changed_task: int | None = None  # the number of the one task that changes, of a job not yet submitted
     parents: Mapping[int, ParentOutcome] = {}  # as in `RequeueJob`
@@ -96,7 +96,7 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
     gift: list[e.JobOwnerChanged] = []
     if "run_as" in command.fields:
         may = record.state is JobState.CONFIGURING
-        gift = owner_change_event(command.by, record, spec, command.known, now, may=may)
+        gift = owner_change_event(command.by, record, spec, command.users, now, may=may)
     encoded = encode_spec(spec)
     check_description_memory(cluster, record.owner, len(encoded) - len(record.spec))
     modified = e.JobModified(

@@ -74,7 +74,7 @@ def _give_up(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, n
         return over
     # What stands still elsewhere would never end, and keep its job from the queue.
     whole = record.state in SUSPENDED_STATES and is_too_small_without(cluster, record, run, node)
-    together = whole or cluster.given(record).together
+    together = whole or cluster.started_request(record).together
     stopped = _stop_elsewhere(record, run, node, now, message, together=together)
     return [*over, *stopped, *_lose(cluster, record, run, node, now)]
 
@@ -158,7 +158,7 @@ def is_too_small_without(cluster: ClusterState, record: JobRecord, run: JobRun, 
 
     Nodes that are being cleaned are gone, too.
     """
-    request, cleaning = cluster.given(record), run.cleaning
+    request, cleaning = cluster.started_request(record), run.cleaning
     if request.together:
         return True
     left = sum(
@@ -172,7 +172,7 @@ def is_too_small_without(cluster: ClusterState, record: JobRecord, run: JobRun, 
 
 def goes_on_with(cluster: ClusterState, record: JobRecord, kept: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a running job goes on with what it keeps: its minimum, or what runs and room for each task."""
-    graph, request = cluster.graph(record.id), cluster.given(record)
+    graph, request = cluster.graph(record.id), cluster.started_request(record)
     if request.together:
         return False
     left = {node: numbers for node, numbers in kept.items() if numbers}
@@ -190,7 +190,7 @@ def goes_on_with(cluster: ClusterState, record: JobRecord, kept: Mapping[str, tu
 def _serves_less(cluster: ClusterState, record: JobRecord, run: JobRun, lost: str) -> bool:
     """Return whether an open task requires a kind of node of which none is left."""
     graph = cluster.graphs.get(record.id)
-    if graph is None or not cluster.given(record).parts or not run.allocation:
+    if graph is None or not cluster.started_request(record).parts or not run.allocation:
         return False
     left = {node: numbers for node, numbers in run.allocation.items() if node != lost}
     return not all_could_run(cluster, graph, left)

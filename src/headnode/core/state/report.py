@@ -32,7 +32,7 @@ class ReportStarted(Command, frozen=True):
 
     node: str
     job: JobId
-    begun: tuple[InstanceStart, ...]
+    starts: tuple[InstanceStart, ...]
 
 
 class ReportStaging(Command, frozen=True):
@@ -57,7 +57,7 @@ def started(cluster: ClusterState, command: ReportStarted, now: Instant) -> list
     if record is None or record.run is None:
         return []
     run = record.run
-    begun = [b for b in command.begun if _is_fresh(run, b, command.node)]
+    begun = [b for b in command.starts if _is_fresh(run, b, command.node)]
     fresh = tuple({(b.task, b.instance): b for b in begun}.values())
     return [e.InstancesStarted(at=now, job=record.id, started=fresh)] if fresh else []
 

@@ -124,7 +124,7 @@ def gpus_held(cluster: ClusterState, facts: NodeFacts) -> int:
     held, name = 0, facts.name
     for job in cluster.on_node(name) if facts.gpus else ():
         record = cluster.jobs[job]
-        run, request = record.run, cluster.given(record)
+        run, request = record.run, cluster.started_request(record)
         if run is None or run.detached:
             continue
         if request.exclusive or request.unit is UnitType.NODE:
@@ -197,7 +197,7 @@ def resume_on_nodes(cluster: ClusterState, command: StartJob, record: JobRecord,
             what=f"job {record.id} is held, or can resume only with the processors that it had",
         )
     end = Instant(now + cluster.request(record).run_time)
-    free = dict(pick(cluster, record.id, cluster.given(record), had, now, end))
+    free = dict(pick(cluster, record.id, cluster.started_request(record), had, now, end))
     allocation: NodeCores = tuple(
         (node, _as_before(cluster, node, places[node], free[node])) for node in places
     )

@@ -38,14 +38,14 @@ from headnode.core.state.transitions import JobState, job_target
 class CreateJob(Command, frozen=True):
     """Create a job; with `submit`, submit it at once.  `parents` as in `SubmitJob`.
 
-    `known` are the users of the head's machine that the job names.
+    `users` are the users of the head's machine that the job names.
     """
 
     by: User
     spec: JobSpec
     submit: bool = False
     parents: Mapping[int, ParentOutcome] = {}
-    known: Mapping[str, User] = {}
+    users: Mapping[str, User] = {}
 
 
 class SubmitJob(Command, frozen=True):
@@ -96,7 +96,7 @@ def create(cluster: ClusterState, command: CreateJob, now: Instant) -> list[Even
     spec = submitted_spec(cluster, command.by, command.spec) if command.submit else command.spec
     encoded = checked(spec)
     job = JobId(cluster.next_job)
-    made = created_event(command.by, job, spec, encoded, command.known, now)
+    made = created_event(command.by, job, spec, encoded, command.users, now)
     check_description_memory_of(cluster, (made,))
     if not command.submit:
         return [made]

@@ -73,7 +73,7 @@ def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") 
 
 def _modify(line: "ProgramWords", client: Client) -> int:
     terms: dict[str, str] = {}
-    for name, value in line.given:
+    for name, value in line.in_order:
         terms |= dict([_RESET[name]]) if name in _RESET else _terms(name, value)
     if not line.words:
         raise ProgramRefusal("Job ID is missing.", _NOT_MODIFIED, status=NOT_DONE, prefix="bare")

@@ -79,7 +79,7 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     for name, option in _VARIABLES.items():
         if name in os.environ and not args.has(option):
             args.options[option] = [os.environ[name]]
-            args.given.append((option, os.environ[name]))
+            args.in_order.append((option, os.environ[name]))
     limit, kill = _seconds(args), _signal(args)
     _enter(args.text("chdir"))
     for each in _END_SIGNALS:

@@ -156,7 +156,7 @@ def job_options(args: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM) 
     Raises:  ProgramRefusal.
     """
     found = []
-    for name, value in args.given:
+    for name, value in args.in_order:
         if name in left_out:
             continue
         converted = value

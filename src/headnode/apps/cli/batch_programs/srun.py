@@ -157,7 +157,7 @@ def _command(args: ProgramWords, *, alone: bool | None = None, more: str = "") -
         from headnode.apps.cli.batch_programs.step_tasks import start_or_fail
 
         return start_or_fail(args.words)
-    step = [f"--{name}={value}" if value else f"--{name}" for name, value in args.given if name in _LAYOUT]
+    step = [f"--{name}={value}" if value else f"--{name}" for name, value in args.in_order if name in _LAYOUT]
     own = quoted_line([os.path.realpath(sys.argv[0])])
     command = quoted_line(["compat", "run", "srun", *step])
     words = f"{command}{more} {quoted_line(['--', *args.words])}"

@@ -90,12 +90,12 @@ def names_here(program: str, table: "OptionTable") -> str:
 class ProgramWords:
     """What was typed: the values of each option, and the words that are no options."""
 
-    __slots__ = ("given", "options", "words")
+    __slots__ = ("in_order", "options", "words")
 
     def __init__(self) -> None:
         self.options: dict[str, list[str]] = {}
         self.words: list[str] = []
-        self.given: list[tuple[str, str]] = []  # every option in its order, with its value
+        self.in_order: list[tuple[str, str]] = []  # every option in its order, with its value
 
     def text(self, name: str) -> "str | None":
         """Return the last value of an option; None if it was not given."""
@@ -261,7 +261,7 @@ def _keep(args: ProgramWords, name: str, value: str, table: "OptionTable", *, da
         spelling = dash[: len(name)] + name  # one dash before a letter
         raise ProgramRefusal(f"{spelling} is not supported here: {table[name].refused}")
     args.options.setdefault(name, []).append(value)
-    args.given.append((name, value))
+    args.in_order.append((name, value))
 
 
 def repeated(args: ProgramWords, show: "Callable[[], object]") -> int:

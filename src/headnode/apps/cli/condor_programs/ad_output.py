@@ -125,18 +125,18 @@ class _Column:
 
     def __init__(self, text: str, form: str = "", qualifiers: str = "") -> None:
         self.text, self.form, self.qualifiers = text, form, qualifiers
-        self.found: Expression = parsed(text)
+        self.expression: Expression = parsed(text)
 
     def value(self, ad: "ClassAd") -> str | None:
         """Return its text; None for a format of an undefined value, which is left out."""
         if self.form:
-            return formatted(self.form, value_of(self.found, ad, time.time()))
+            return formatted(self.form, value_of(self.expression, ad, time.time()))
         if "r" in self.qualifiers:
-            raw = ad(self.found.name) if self.found.name else None
-            if self.found.name == "leavejobinqueue":
+            raw = ad(self.expression.name) if self.expression.name else None
+            if self.expression.name == "leavejobinqueue":
                 return written(raw)
-            return quoted(raw) if self.found.name else self.text
-        value = value_of(self.found, ad, time.time())
+            return quoted(raw) if self.expression.name else self.text
+        value = value_of(self.expression, ad, time.time())
         if isinstance(value, ErrorValue):
             return "error"
         if "T" in self.qualifiers and isinstance(value, int | float):

@@ -132,7 +132,7 @@ def _ended(source: CondorSource, waiting: "Sequence[CondorProcess]") -> "Iterato
         by_job.setdefault(row.cluster, []).append(row)
     with source.beside() as beside:
         for cluster, rows in by_job.items():
-            job = beside.found([cluster]).get(cluster)
+            job = beside.answers_of([cluster]).get(cluster)
             if job is None:
                 continue
             if len(rows) == 1:

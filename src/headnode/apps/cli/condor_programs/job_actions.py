@@ -96,7 +96,7 @@ class _Actions:
         return 1 if self._failed else 0
 
     def _process(self, cluster: int, number: int) -> None:
-        job = self._source.found([cluster]).get(cluster)
+        job = self._source.answers_of([cluster]).get(cluster)
         row = None if job is None else self._source.process(job, number)
         if row is None:
             self._fail(f"Job {cluster}.{number} not found")

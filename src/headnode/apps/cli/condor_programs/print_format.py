@@ -34,7 +34,7 @@ class PrintColumn:
     """A column: its expression, its heading, and how its values are printed."""
 
     def __init__(self, text: str, words: "Mapping[str, str]") -> None:
-        self.found = parsed(text)
+        self.expression = parsed(text)
         self.label = words.get("AS", text)
         self.form, self.function = words.get("PRINTF", ""), words.get("PRINTAS", "")
         if self.function and self.function not in FUNCTIONS:
@@ -54,7 +54,7 @@ class PrintColumn:
 
     def text(self, ad: "ClassAd") -> str:
         """Return what an ad shows."""
-        value = value_of(self.found, ad, time.time())
+        value = value_of(self.expression, ad, time.time())
         if self.function:
             shown = FUNCTIONS[self.function](ad, None if isinstance(value, ErrorValue) else value)
         elif self.form:

@@ -66,7 +66,7 @@ class CondorSource(JobSource):
         finally:
             client.close()
 
-    def found(self, ids: "Sequence[int]") -> "dict[int, Answer]":
+    def answers_of(self, ids: "Sequence[int]") -> "dict[int, Answer]":
         """Return the jobs of these ids."""
         return {int(job["id"]): job for job in self.listed(ids)}
 

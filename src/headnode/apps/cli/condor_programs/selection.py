@@ -48,7 +48,7 @@ class WantedProcesses:
         """Yield the jobs that are meant, those of `owner` if neither ids nor owners are given."""
         if self.by_ids:
             ids = dict.fromkeys([*self.clusters, *(job for job, _ in self.processes)])
-            known = source.found(list(ids))
+            known = source.answers_of(list(ids))
             yield from (
                 known[job] for job in sorted(ids, reverse=ended) if job in known and self._owned(known[job])
             )

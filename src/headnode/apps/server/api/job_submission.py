@@ -217,7 +217,7 @@ def create_command(
         links=tuple(described.links),
         submit=submit,
         parents=ended,
-        known=users_named(by, described.specs),
+        users=users_named(by, described.specs),
         sources={0: source_of(by, described)},
     )
 

@@ -76,7 +76,7 @@ def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartO
         promise=start.promise,
         p50=start.p50,
         p90=start.p90,
-        predicted_at=foreseer.made,
+        predicted_at=foreseer.computed,
         policy=context.engine.settings.text("SchedulingPolicy"),
         reason=unknown or _why_unknown(expected),
     )

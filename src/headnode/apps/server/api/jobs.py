@@ -219,7 +219,7 @@ async def _changed_to(
         spec=spec,
         fields=fields,
         archived=archived,
-        known=named,
+        users=named,
         parents=context.lookups.ended_parents(*(decode_spec(one.spec) for one in skipped)),
         skipped=skipped,
     )

@@ -134,7 +134,7 @@ def _object(context: ServerContext, resource: BatchResource) -> ResourceObject:
             1 for wanted in context.cluster.resource_index.outbound.values() if wanted == resource.key
         ),
         polled=None if status is None else status.polled,
-        answered_in=None if status is None else status.took,
+        answered_in=None if status is None else status.poll_time,
         overlay=resource.overlay,
         problem="" if status is None else status.problem,
     )

@@ -136,7 +136,7 @@ class _TerminalVisit:
             return
         ended = await self._sit(client, *place)
         if ended is not None:
-            await self._is_over(_PROGRAM_END_PATIENCE if ended.known else _JOB_END_PATIENCE)
+            await self._is_over(_PROGRAM_END_PATIENCE if ended.reported else _JOB_END_PATIENCE)
             await self._report_end(client, ended)
 
     async def sit_beside(self, client: ClientStream) -> None:
@@ -196,7 +196,7 @@ class _TerminalVisit:
                 return None
             await self._cancel("nothing of it runs any more")
             await self._is_over(_PROGRAM_END_PATIENCE)
-            return CommandEnd(NOT_RUN, known=False)
+            return CommandEnd(NOT_RUN, reported=False)
         finally:
             for each in (gone, ended, warning):
                 each.cancel()
@@ -251,7 +251,7 @@ class _TerminalVisit:
     def _where(self) -> tuple[str, SessionKey] | CommandEnd | None:
         record = self._context.cluster.jobs.get(self._job)
         if record is None:
-            return CommandEnd(NOT_RUN, known=False)
+            return CommandEnd(NOT_RUN, reported=False)
         for instance, live in record.run.tasks[0].live.items() if record.run is not None else ():
             if record.state in ACTIVE and live.started is not None:  # before, its node knows no such program
                 return live.placement[0][0], (1, instance, live.attempt)
@@ -357,7 +357,7 @@ class _TerminalVisit:
         job = self._context.lookups.job(self._job)
         state = STATE_NAMES[job.record.state]
         problem = ended.problem
-        if job.ended and not ended.known:
+        if job.ended and not ended.reported:
             why = job.record.message or problem
             problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
         await client.send(CommandExit(ended.code, problem, state))

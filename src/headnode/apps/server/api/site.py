@@ -218,7 +218,7 @@ def expected_there(context: ServerContext, record: JobRecord) -> ExpectedStartOb
         promise=None,
         p50=None if expected is None else expected.p50,
         p90=None if expected is None else expected.p90,
-        predicted_at=forecast.made,
+        predicted_at=forecast.computed,
         policy="" if snapshot is None else snapshot.facts.policy,
         reason="" if expected is not None else _why_unknown(job),
     )

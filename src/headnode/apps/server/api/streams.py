@@ -147,12 +147,12 @@ StreamHandler = Callable[[ClientStream], Awaitable[None]]
 class CommandEnd(NamedTuple):
     """How a command ended: its exit status, and in a sentence what went wrong with running it.
 
-    `known`: reported by the node that ran it; else it is only known that it no longer runs.
+    `reported`: reported by the node that ran it; else it is only known that it no longer runs.
     """
 
     code: int
     problem: str = ""
-    known: bool = True
+    reported: bool = True
 
 
 async def relay_stream(
@@ -191,7 +191,7 @@ async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd
             case "err":
                 await client.send(CommandOutput(err=piece.data))
             case "failed":
-                return CommandEnd(NOT_RUN, piece.data.decode(errors="replace"), known=False)
+                return CommandEnd(NOT_RUN, piece.data.decode(errors="replace"), reported=False)
         stream.took()
         if piece.kind == "exit":
             return CommandEnd(piece.code, piece.data.decode(errors="replace"))

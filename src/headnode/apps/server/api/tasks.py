@@ -86,7 +86,7 @@ async def replace_job(context: ServerContext, by: User, request: w.ReplaceJobReq
         known = users_named(by, described.specs)
         record = found.record
         await context.ask(
-            c.ModifyJob(by=by, job=record.id, spec=spec, fields=fields, known=known, replaced=True)
+            c.ModifyJob(by=by, job=record.id, spec=spec, fields=fields, users=known, replaced=True)
         )
     return ReplacedJob(request.job, list(fields), described.report)
 

@@ -87,7 +87,7 @@ class _WaitingRequest:
     """One request that waits."""
 
     def __init__(self) -> None:
-        self.called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.first = False  # of its user in this round: it begins however long the round is
 
 
@@ -107,14 +107,14 @@ class RequestTurns:
         if not self._busy:
             self._busy = True
             asyncio.get_running_loop().call_soon(self._round)
-        await turn.called
+        await turn.turn
         while not turn.first and time.monotonic() - self._began > SHORT_ROUND:
             self._wait_again(user, turn)
-            await turn.called
+            await turn.turn
 
     def _wait_again(self, user: int, turn: _WaitingRequest) -> None:
         """Let a request wait for the next round, before those that were not called yet."""
-        turn.called = asyncio.get_running_loop().create_future()
+        turn.turn = asyncio.get_running_loop().create_future()
         place = self._put_back.get(user, 0)
         self._put_back[user] = place + 1
         self._waiting.setdefault(user, deque()).insert(place, turn)
@@ -127,9 +127,9 @@ class RequestTurns:
             first = True
             for _ in range(min(MAX_OF_USER_IN_ROUND, len(waiting))):
                 turn = waiting.popleft()
-                if not turn.called.done():  # who asked has not gone away
+                if not turn.turn.done():  # who asked has not gone away
                     turn.first, first = first, False
-                    turn.called.set_result(None)
+                    turn.turn.set_result(None)
             if not waiting:
                 del self._waiting[user]
         self._began = time.monotonic()

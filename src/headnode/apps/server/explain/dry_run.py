@@ -148,7 +148,7 @@ def _created_before(context: ServerContext, by: User, request: w.SubmitJobReques
     refuse_unfit(context, by, spec, owner=found.record.owner)
     parents = context.lookups.ended_parents(spec)
     owner = replace(by, name=found.record.owner, uid=found.record.uid, gid=found.record.gid)
-    made = CreateJob(by=owner, spec=spec, submit=True, parents=parents, known=users_named(by, (spec,)))
+    made = CreateJob(by=owner, spec=spec, submit=True, parents=parents, users=users_named(by, (spec,)))
     events = decide(context.cluster, made, context.now())
     waits_for = next(event.waits_for for event in events if isinstance(event, JobSubmitted))
     return _DryRunJob(spec, tuple(_waits(context, spec, waits_for)), found.record.id, written=True)
@@ -162,7 +162,7 @@ def _refuse_change(context: ServerContext, by: User, job: FoundJob, spec: JobSpe
     if fields:
         archived = job.record if job.ended else None
         known = users_named(by, (spec,))
-        change = ModifyJob(by=by, job=job.record.id, spec=spec, fields=fields, archived=archived, known=known)
+        change = ModifyJob(by=by, job=job.record.id, spec=spec, fields=fields, archived=archived, users=known)
         decide(context.cluster, change, context.now())
     else:
         refuse_submitted(job)

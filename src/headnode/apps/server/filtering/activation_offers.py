@@ -140,7 +140,7 @@ class ActivationFilters:
                     words=activation_outcome(each, result, returned.answer, seconds),
                     hold=Seconds(settings.number("DefaultHoldDuration")),
                 )
-        if walk.called:
+        if walk.calls:
             self._cleared[question.offer] = _AcceptedOffer(question.job, walk, offered)
         return verdict
 

@@ -228,7 +228,7 @@ class SubmissionFilters(SubmissionChain):
                 passed = await self.through(chain, record, spec, lambda: self._record(job, order) is not None)
         await self._together.arrive()
         failed = passed.failed or await self._admit(job, order, chain, passed.spec)
-        if failed and passed.walk.called:
+        if failed and passed.walk.calls:
             await self._filter_caller.undo(passed.walk.to_undo(), job, self.seconds)
         if failed:
             await self._insist(RejectJob(job=job, order=order, message=failed))

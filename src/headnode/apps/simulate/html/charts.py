@@ -149,7 +149,7 @@ _HOVER = ("%{customdata[0]:,} % (%{customdata[1]:,} to %{customdata[2]:,} %)", _
 
 def timeline_details(about: Study) -> dict[str, Chart]:
     """Return what to put into the traces of the chart over time, by the width of its steps, widest first."""
-    changes = [change for one in about.found for change in _size_changes(about, one.outcome)]
+    changes = [change for one in about.findings for change in _size_changes(about, one.outcome)]
     midnight = about.calendar.midnight
     grids = [grid(about.first, about.last, most, midnight) for most in (_FEW, _MANY)]
     return {duration(steps.width): _columns(about, changes, steps) for steps in grids}
@@ -188,9 +188,9 @@ def _row(
 
 def timeline_chart(about: Study, columns: Chart) -> Chart:
     """Draw what happened over time, for every policy; `columns` are one of `timeline_details`."""
-    places = [(place, row) for place in range(len(about.found)) for row in range(len(_TITLES))]
+    places = [(place, row) for place in range(len(about.findings)) for row in range(len(_TITLES))]
     traces = [
-        _policy_trace(place, about.found[place].outcome.name, row)
+        _policy_trace(place, about.findings[place].outcome.name, row)
         | {"mode": "lines", "line": {"shape": "hv", "width": 1.6}, "hovertemplate": _HOVER[row]}
         | {key: values[trace] for key, values in columns.items()}
         for trace, (place, row) in enumerate(places)

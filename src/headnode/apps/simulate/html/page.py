@@ -76,21 +76,21 @@ def page(about: Study) -> bytes:
     from plotly.offline import get_plotlyjs  # optional, see `check_report`
 
     work, details = about.workload, timeline_details(about)
-    sizes = class_spreads(work, by_size(work), about.found)
-    run_times = class_spreads(work, by_run_time(work), about.found)
+    sizes = class_spreads(work, by_size(work), about.findings)
+    run_times = class_spreads(work, by_run_time(work), about.findings)
     charts = {
         "over-time": timeline_chart(about, next(iter(details.values()))),
-        "by-size": classes_chart(sizes, about.found, "Processors of the job"),
-        "by-run-time": classes_chart(run_times, about.found, "Run time of the job"),
-        **({"changes": changes_chart(about.found)} if about.several else {}),
+        "by-size": classes_chart(sizes, about.findings, "Processors of the job"),
+        "by-run-time": classes_chart(run_times, about.findings, "Run time of the job"),
+        **({"changes": changes_chart(about.findings)} if about.several else {}),
     }
     text: str = _template().render(
         about=about,
         work=work,
         title=_title(about),
         facts=_facts(about),
-        headlines=headlines(about.found),
-        columns=[_cells(column, about.found) for column in _COLUMNS],
+        headlines=headlines(about.findings),
+        columns=[_cells(column, about.findings) for column in _COLUMNS],
         kinds=(("by-size", "Processors", sizes), ("by-run-time", "Run time", run_times)),
         known=_known(about, charts, details),
         by_priority=by_priority,
@@ -125,7 +125,7 @@ def _plain(value: Any) -> Any:
 
 def _title(about: Study) -> str:
     """Say in a line what the page is about: policies and log."""
-    *most, last = (one.outcome.name for one in about.found)
+    *most, last = (one.outcome.name for one in about.findings)
     return f"{', '.join(most)}{' and ' if most else ''}{last} on {PurePath(about.name).name}"
 
 
@@ -153,7 +153,7 @@ def _counted(count: int, thing: str) -> str:
 class _FigureColumn(NamedTuple):
     title: str
     value: Callable[[PolicyFinding], float]
-    said: Callable[[float], str] = duration
+    text_of: Callable[[float], str] = duration
     best: Callable[[Sequence[float]], float] = min
 
 
@@ -175,7 +175,7 @@ def _cells(
 ) -> tuple[str, Sequence[tuple[str, bool]]]:
     """Return the title of a column, and for each policy its cell, and whether it is the best of several."""
     values = [column.value(one) for one in findings]
-    texts, best = [column.said(value) for value in values], column.said(column.best(values))
+    texts, best = [column.text_of(value) for value in values], column.text_of(column.best(values))
     return column.title, [(text, text == best and len(set(texts)) > 1) for text in texts]
 
 

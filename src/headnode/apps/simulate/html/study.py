@@ -265,7 +265,7 @@ class Study(NamedTuple):
     simulation: Simulation
     remarks: Sequence[str]
     calendar: LogCalendar
-    found: Sequence[PolicyFinding]
+    findings: Sequence[PolicyFinding]
     first: float
     last: float
 
@@ -287,7 +287,7 @@ class Study(NamedTuple):
     @property
     def several(self) -> bool:
         """Whether there is anything to compare."""
-        return len(self.found) > 1
+        return len(self.findings) > 1
 
 
 def study(name: str, simulation: Simulation, remarks: Sequence[str]) -> Study:

@@ -106,7 +106,7 @@ async def frame(visit: Visit, tab: str = "") -> Model:
     number = visit.request.path_params["job"]
     job = (await visit.ask("job", job=number))["job"]
     if tab or job["state"] not in ("Queued", "Configuring"):  # others wait for what all jobs do
-        visit.news = f"?job={number}"
+        visit.event_query = f"?job={number}"
     name = job["name"] or next((str(task.get("command", "")) for task in job["spec"].get("tasks", ())), "")
     return {
         "title": f"Job {number}",

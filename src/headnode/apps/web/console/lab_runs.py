@@ -78,7 +78,7 @@ class LabRuns:
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self.known: dict[int, LabRun] = {}
+        self.runs: dict[int, LabRun] = {}
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, by: str, variants: Sequence[LabVariant], since: str) -> LabRun:
@@ -90,10 +90,10 @@ class LabRuns:
             raise WrongState(
                 code="lab-busy", what="another run of the policy lab is active", fix="wait until it has ended"
             )
-        number = max(self.known, default=0) + 1
-        run = self.known[number] = LabRun(number, by, list(variants), since, time.time())
-        while len(self.known) > RUNS_KEPT:
-            del self.known[min(self.known)]
+        number = max(self.runs, default=0) + 1
+        run = self.runs[number] = LabRun(number, by, list(variants), since, time.time())
+        while len(self.runs) > RUNS_KEPT:
+            del self.runs[min(self.runs)]
         self._task = asyncio.create_task(self._carry_out(run))
         return run
 

@@ -61,7 +61,7 @@ async def show_lab(visit: Visit) -> Model:
                 "variants": [variant.name for variant in run.variants],
                 "state": _state(run),
             }
-            for run in sorted(visit.lab.known.values(), key=lambda each: -each.number)
+            for run in sorted(visit.lab.runs.values(), key=lambda each: -each.number)
         ],
     }
 
@@ -126,7 +126,7 @@ async def show_run(visit: Visit) -> Model:
     """Return how far a run is, or its results."""
     _only_administrators(visit)
     number = visit.request.path_params["run"]
-    run = visit.lab.known.get(number)
+    run = visit.lab.runs.get(number)
     if run is None:
         raise NotFound(
             code="lab-run", what=f"run {number} of the policy lab is not known", fix="begin a new one"

@@ -164,7 +164,7 @@ async def _ask_again(
             ],
             "values": {name: value or "" for name, value in changed.items()},
             "lab": in_lab,
-            "verdict": verdict_on(visit.lab.known.values(), before["SchedulingPolicy"]["value"], in_lab),
+            "verdict": verdict_on(visit.lab.runs.values(), before["SchedulingPolicy"]["value"], in_lab),
         },
         200,
     )

@@ -151,7 +151,7 @@ class Visit:
         self.now = time.time()
         self.site = ""  # the resource over which the head runs
         self.nonce = ""  # of the style elements that scripts of the page make; "": they make none
-        self.news = ""  # the query of the stream of events after which the page is fetched again
+        self.event_query = ""  # the query of the stream of events after which the page is fetched again
         self.path = request.url.path.removesuffix(".json") or "/"
         self.query: Mapping[str, str] = request.query_params
 

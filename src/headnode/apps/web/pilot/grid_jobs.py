@@ -59,22 +59,22 @@ class _History:
     """States in their order, each once."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, float, str]] = []
+        self.states: list[tuple[str, float, str]] = []
 
     def add(self, state: str, at: float, info: str = "") -> None:
         """Add a state unless it is the last one."""
-        if not self.found or self.found[-1][0] != state:
-            self.found.append((state, at, info))
+        if not self.states or self.states[-1][0] != state:
+            self.states.append((state, at, info))
 
     @property
     def state(self) -> str:
-        return self.found[-1][0] if self.found else ""
+        return self.states[-1][0] if self.states else ""
 
     def entries(self) -> list[Entry]:
         """Return the states as the service tells them."""
         return [
             {"s": state, "ts": time_text(at), **({"info": info} if info else {})}
-            for state, at, info in self.found
+            for state, at, info in self.states
         ]
 
 
@@ -85,7 +85,7 @@ def job_states(changes: Iterable[StateChange], held_since: float | None = None) 
         if change.task is msgspec.UNSET and (state := _OF_JOB.get(change.state)):
             history.add(state, change.at, _why(change) if state == ABORTED else "")
     if held_since is not None and history.state == PENDING:
-        history.add(PAUSED, max(held_since, history.found[-1][1]))
+        history.add(PAUSED, max(held_since, history.states[-1][1]))
     return history.entries()
 
 
@@ -137,7 +137,7 @@ class _GridTaskHistory:
             else:
                 _follow_own(history, change, free)
         if history.state == NEW and free is not None and self._is_queued():
-            history.add(PENDING, max(free, history.found[-1][1]))
+            history.add(PENDING, max(free, history.states[-1][1]))
         return history
 
     def _free(self, place: GridTaskPlace) -> float | None:
@@ -145,7 +145,7 @@ class _GridTaskHistory:
         parents = [self._known[name] for name in place.parents]
         if any(parent.state != FINISHED for parent in parents):
             return None
-        return max((parent.found[-1][1] for parent in parents), default=0.0)
+        return max((parent.states[-1][1] for parent in parents), default=0.0)
 
     def _is_queued(self) -> bool:
         return bool(self._of_job) and _OF_JOB.get(self._of_job[-1].state) in (PENDING, RUNNING, PAUSED)
@@ -167,7 +167,7 @@ def _follow_own(history: _History, change: StateChange, free: float | None) -> N
     if state == RUNNING or (started is not None and history.state not in (RUNNING, FINISHED, ABORTED)):
         began = change.at if started is None else started
         if history.state == NEW:
-            history.add(PENDING, min(began, max(free or 0.0, history.found[-1][1])))
+            history.add(PENDING, min(began, max(free or 0.0, history.states[-1][1])))
         history.add(RUNNING, began)
     if state == ABORTED and history.state in ("", NEW, PENDING) and change.state == "canceled":
         return

@@ -35,7 +35,7 @@ class GridOperation(NamedTuple):
 
     id: str
     op: str
-    asked: float
+    created: float
     completed: float | None
     success: bool
     result: str

@@ -105,7 +105,7 @@ async def job(request: GridRequest) -> GridReply:
 
 
 def _operation_object(operation: GridOperation) -> Object:
-    fields: Object = {"op": operation.op, "id": operation.id, "created": time_text(operation.asked)}
+    fields: Object = {"op": operation.op, "id": operation.id, "created": time_text(operation.created)}
     if operation.completed is not None:
         fields |= {"completed": time_text(operation.completed), "success": operation.success}
         fields |= {"result": {"message": operation.result}} if operation.result else {}

@@ -60,7 +60,7 @@ class KnownAnswer(NamedTuple):
 
     fresh_until: float
     until: float
-    found: Any
+    answer: Any
     size: int
 
 
@@ -86,7 +86,7 @@ class SharedAnswers:
             coming = self._coming[key] = asyncio.create_task(self._make(key, make, now, fresh))
             coming.add_done_callback(_note_failure)
         if known is not None and now < known.until:
-            found: Found = known.found
+            found: Found = known.answer
             return found
         return await asyncio.shield(coming) if coming is not None else await make()
 
@@ -95,7 +95,7 @@ class SharedAnswers:
         known, now = self._known.get(key), time.monotonic()
         if known is None or now >= known.until or (now > known.fresh_until and key not in self._coming):
             return None
-        return known.found
+        return known.answer
 
     async def _make(
         self, key: tuple[Any, ...], make: Callable[[], Awaitable[Found]], since: float, fresh: float

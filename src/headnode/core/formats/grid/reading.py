@@ -208,7 +208,7 @@ class _GridReader:
         source = self._source((), "task", found)
         words = found.get("meta", {})
         is_own_words = bool(words) and all(isinstance(value, str) for value in words.values())
-        inner = source._replace(found=_without(found, "meta")) if is_own_words else source
+        inner = source._replace(values=_without(found, "meta")) if is_own_words else source
         fields = GridTaskReader("", self._options.behaviour).fields(inner)
         fields |= _properties(source, {}) if is_own_words else {}
         spec = JobSpec(dialect=TASK, fail_on_task_failure=True)
@@ -245,13 +245,13 @@ class _GridReader:
         if "filename" not in item:
             return item
         source = self._source(("tasks", number), called(item), item)
-        return _without(item, "filename") | {"definition": self._from_file(source).found}
+        return _without(item, "filename") | {"definition": self._from_file(source).values}
 
     def _source(self, path: tuple[str | int, ...], whose: str, found: Found) -> GridObject:
         return GridObject(self._page, path, whose, found, self._findings)
 
     def _job_fields(self, source: GridObject) -> Found:
-        found = source.found
+        found = source.values
         extensions = source.kept(JOB_ROWS)
         fields: Found = {field: found[key] for key, field in JOB_FIELDS.items() if key in found}
         fields["extensions"] = extensions
@@ -261,8 +261,8 @@ class _GridReader:
 
     def _groups(self, source: GridObject, extensions: dict[str, str]) -> Found:
         """Bring all tasks together on one node if the groups connect them; a cluster is one resource."""
-        groups = source.found["groups"]
-        every = {item["id"] for item in source.found["tasks"]}
+        groups = source.values["groups"]
+        every = {item["id"] for item in source.values["tasks"]}
         together = connects(groups, every)
         if not together or len(groups) > 1:
             extensions["groups"] = as_extension(groups)
@@ -277,17 +277,17 @@ class _GridReader:
 
     def _definition(self, item: GridObject) -> GridObject | None:
         """Return the definition of a task of a job: written in it, in a file, or None."""
-        if "filename" in item.found:
+        if "filename" in item.values:
             return self._from_file(item)
-        if "definition" in item.found:
+        if "definition" in item.values:
             path = (*item.path, "definition")
-            return self._source(path, item.whose, item.found["definition"])
+            return self._source(path, item.whose, item.values["definition"])
         what = "the task has no definition: it cannot run without one"
         self._findings.add_at(self._page, Fidelity.NOTE, item.whose, what, item.path)
         return None
 
     def _from_file(self, item: GridObject) -> GridObject:
-        name = item.found["filename"]
+        name = item.values["filename"]
         if name not in self._options.files:
             what = f"file {name[:80]!r} with the definition does not exist"
             item.refuse(
@@ -306,12 +306,12 @@ def _fields(
     items: Sequence[GridObject], definitions: Sequence[GridObject | None], reader: GridTaskReader
 ) -> Iterator[Found]:
     """Yield the fields of each task but for what it requires."""
-    parents = _parents(item.found for item in items)
+    parents = _parents(item.values for item in items)
     for item, inner in zip(items, definitions, strict=True):
-        name = item.found["id"]
+        name = item.values["id"]
         own = item.kept(ITEM_ROWS)
         fields: Found = {"name": name, "depends_on": tuple(parents.get(name, ()))}
-        if "meta" in item.found:
+        if "meta" in item.values:
             fields |= _properties(item, own)
         if inner:
             fields |= reader.fields(inner)
@@ -334,7 +334,7 @@ def _parents(items: Iterable[Found]) -> dict[str, dict[str, None]]:
 
 def _properties(source: GridObject, extensions: dict[str, str]) -> Found:
     """Return meta as properties, if all its values are texts; keep it as an extension if they are not."""
-    meta: Found = source.found.get("meta", {})
+    meta: Found = source.values.get("meta", {})
     if not meta:
         return {}
     if all(isinstance(value, str) for value in meta.values()):

@@ -71,12 +71,12 @@ _CHOSEN = "it selects nodes"
 class RequirementFields(msgspec.Struct):
     """What the model says of the requirements: of the job, and of each task.
 
-    `left` is what it cannot, by the number of the task, or `OF_JOB`.
+    `unread` is what it cannot, by the number of the task, or `OF_JOB`.
     """
 
     fields: dict[str, Any] = {}
     needs: list[NodeNeeds] = []
-    left: dict[int, Needs] = {}
+    unread: dict[int, Needs] = {}
 
 
 def merged(job: Needs, task: Needs) -> Needs:
@@ -186,7 +186,7 @@ class _RequirementReader:
             needs=[
                 rest[needs_found[number]] if number in needs_found else ANY_NODE for number in range(tasks)
             ],
-            left=self._left,
+            unread=self._left,
         )
 
     def _requested(self, distinct: Iterable[NeedValues]) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ def with_tasks(
     """Return the job with its `tasks`; what they require is in typed fields, or in extensions."""
     wanted = [_needs(source) if source else None for source in definitions]
     folded = requirement_fields(_needs(job), wanted, _RequirementReport(job, definitions).report)
-    kept = _kept(job, JOB_PREFIX) | _extensions(folded.left.get(OF_JOB, {}), JOB_PREFIX)
+    kept = _kept(job, JOB_PREFIX) | _extensions(folded.unread.get(OF_JOB, {}), JOB_PREFIX)
     queue = _queue(job, definitions, wanted)
     kept |= _batch(job, JOB_PREFIX, queue)
     specs = tuple(
@@ -272,8 +272,8 @@ def with_tasks(
 def _task(
     fields: Fields, source: GridObject | None, folded: RequirementFields, number: int, queue: str
 ) -> TaskSpec:
-    if source and KEY in source.found:
-        left = _extensions(folded.left.get(number, {}), TASK_PREFIX)
+    if source and KEY in source.values:
+        left = _extensions(folded.unread.get(number, {}), TASK_PREFIX)
         fields["extensions"] |= _kept(source, TASK_PREFIX) | _batch(source, TASK_PREFIX, queue) | left
     return TaskSpec(**fields, needs=folded.needs[number])
 
@@ -317,7 +317,7 @@ def _extensions(left: Needs, prefix: str) -> dict[str, str]:
 
 
 def _needs(source: GridObject | None) -> Needs:
-    needs: Needs = source.found.get(KEY, {}) if source else {}
+    needs: Needs = source.values.get(KEY, {}) if source else {}
     return needs
 
 

@@ -83,11 +83,11 @@ def read_grid_text(data: bytes | str, file: str = "") -> GridText:
 class KeyOutcomes:
     """What always becomes of the keys of objects that have the same ones; there are `more` than the first."""
 
-    __slots__ = ("kept", "more", "told")
+    __slots__ = ("becomes", "kept", "more")
 
     def __init__(self, table: GridTable, keys: Iterable[str]) -> None:
         rows = [row for row in map(table.by_key.__getitem__, keys) if row.becomes]
-        self.told = [(row.kind, row.key, row.becomes) for row in rows]
+        self.becomes = [(row.kind, row.key, row.becomes) for row in rows]
         self.kept = [row.key for row in rows if row.role is GridRole.KEPT]
         self.more = 0
 
@@ -113,7 +113,7 @@ class GridFindings(CountedItems):
         outline = self._outlines.get(alike)
         if outline is None:
             outline = self._outlines[alike] = KeyOutcomes(table, values)
-            for kind, key, what in outline.told:
+            for kind, key, what in outline.becomes:
                 self.add_at(page, kind, whose, f"{key}: {what}", (*path, key), (kind, key, what))
         else:
             outline.more += 1
@@ -122,7 +122,7 @@ class GridFindings(CountedItems):
     def report(self) -> FidelityReport:
         """Return all findings, in the order in which they were made."""
         for outline in self._outlines.values():
-            for alike in outline.told:
+            for alike in outline.becomes:
                 self.again(alike, outline.more)
             outline.more = 0
         return super().report()
@@ -149,7 +149,7 @@ class GridObject(NamedTuple):
     page: GridText
     path: Path
     whose: str
-    found: dict[str, Any]
+    values: dict[str, Any]
     findings: GridFindings
 
     def report(self, kind: Fidelity, key: str, what: str, same: str = "") -> None:
@@ -171,7 +171,7 @@ class GridObject(NamedTuple):
 
         An empty value says nothing, and is not kept.
         """
-        found = self.found
+        found = self.values
         outline = self.findings.outline(self.page, table, found, self.whose, self.path)
         return {prefix + key: as_extension(found[key]) for key in outline.kept if found[key] not in _EMPTY}
 

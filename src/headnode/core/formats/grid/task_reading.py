@@ -32,21 +32,21 @@ class GridTaskReader:
         """Return the fields of a task that its definition fills; requirements are not among them."""
         extensions = source.kept(TASK_ROWS, PREFIX)
         base = self._base
-        if BASE in source.found:
-            base = StorageBase(source.found[BASE])
+        if BASE in source.values:
+            base = StorageBase(source.values[BASE])
             check_base(source, base.url)
-        fields = _program(source, extensions) | _exit_codes(source.found)
+        fields = _program(source, extensions) | _exit_codes(source.values)
         fields |= self._streams(source, base, extensions)
         fields |= self._files(source, base, extensions)
         fields["private_directory"] = True
-        if BASE in source.found:
-            fields["storage_base"] = source.found[BASE]
-        if ATTEMPTS in source.found:
-            fields["transfer_attempts"] = source.found[ATTEMPTS]
+        if BASE in source.values:
+            fields["storage_base"] = source.values[BASE]
+        if ATTEMPTS in source.values:
+            fields["transfer_attempts"] = source.values[ATTEMPTS]
         return fields | {"environment": self._environment(source, extensions), "extensions": extensions}
 
     def _environment(self, source: GridObject, extensions: dict[str, str]) -> dict[str, str]:
-        written: Mapping[str, str | int] = source.found.get("environment", {})
+        written: Mapping[str, str | int] = source.values.get("environment", {})
         if not written:
             return {}
         upper = self._behaviour is Behaviour.PUBLISHED
@@ -78,7 +78,7 @@ class GridTaskReader:
     def _streams(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> Fields:
         fields: Fields = {}
         for key, field in STREAMS.items():
-            reference = source.found.get(key, "")
+            reference = source.values.get(key, "")
             if not reference:
                 continue
             url = base.far_url(reference)
@@ -126,7 +126,7 @@ class GridTaskReader:
         """Return what is staged; paths that no base makes URLs of are kept, and ignored."""
         fields: Fields = {}
         for key, field in _STAGED.items():
-            files: Mapping[str, str] | None = source.found.get(key)
+            files: Mapping[str, str] | None = source.values.get(key)
             if not files:
                 continue
             moved = files
@@ -148,7 +148,7 @@ def check_base(source: GridObject, base: str) -> None:
 
     Raises:  BadRequest ``storage-base``.
     """
-    if BASE not in source.found:
+    if BASE not in source.values:
         return
     if not is_url(base):
         what = f"{BASE} {base[:80]!r} is not a URL"
@@ -161,7 +161,7 @@ def check_base(source: GridObject, base: str) -> None:
 
 def _program(source: GridObject, extensions: dict[str, str]) -> Fields:
     """Return command line, size and distribution."""
-    found = source.found
+    found = source.values
     executable = with_directory(found["executable"])
     if executable != found["executable"]:
         source.report(
@@ -182,7 +182,7 @@ def _program(source: GridObject, extensions: dict[str, str]) -> Fields:
 
 def _count(source: GridObject, extensions: dict[str, str]) -> tuple[int, bool]:
     """Return the number of processors, and whether that many processes are started."""
-    found = source.found
+    found = source.values
     kind = found.get("jobtype", "")
     count = max(found.get("count", 1), 1)
     if "count" not in found and kind in ("mpi", "hybrid"):
@@ -199,11 +199,11 @@ def _distribution(
     source: GridObject, count: int, parallel: bool, extensions: dict[str, str]
 ) -> Distribution | None:
     """Return how the processes are laid on nodes.  What it does not say of nodes and ppn is kept."""
-    nodes, per_node = (max(source.found.get(key, 0), 0) for key in ("nodes", "ppn"))
+    nodes, per_node = (max(source.values.get(key, 0), 0) for key in ("nodes", "ppn"))
     if not parallel:
         what = "it is kept: there is one process"
         _keep(source, ("nodes", "ppn"), Fidelity.NOT_SUPPORTED, what, extensions)
-        is_threads = source.found.get("jobtype") == "openmp" and count > 1
+        is_threads = source.values.get("jobtype") == "openmp" and count > 1
         return Distribution(nodes=1) if is_threads else None
     if per_node:
         source.report(Fidelity.TRANSLATED, "ppn", "this is the number of processes on each node")
@@ -225,8 +225,8 @@ def _keep(
     source: GridObject, keys: Iterable[str], kind: Fidelity, what: str, extensions: dict[str, str]
 ) -> None:
     for key in keys:
-        if source.found.get(key):
-            extensions[PREFIX + key] = as_extension(source.found[key])
+        if source.values.get(key):
+            extensions[PREFIX + key] = as_extension(source.values[key])
             source.report(kind, key, what)
 
 

@@ -56,7 +56,7 @@ class PlainName(msgspec.Struct):
     """A name of a property: its row, the version it is of, and what may stand only once; None: any number.
 
     `called` is its name in 3.1.0; `read` is None where the text is the value; `received` is how often the
-    document has it.  `known` are the properties of some texts: most values of a document are repeated.
+    document has it.  `read_before` are the properties of some texts: most values of a document are repeated.
     """
 
     name: str
@@ -68,7 +68,7 @@ class PlainName(msgspec.Struct):
     read: Callable[[str], Any] | None
     is_program: bool
     received: int = 0
-    known: dict[str | None, SssProperty] = {}
+    read_before: dict[str | None, SssProperty] = {}
 
 
 def plain_names(place: ElementPlace, prefix: str) -> dict[str, PlainName]:
@@ -167,7 +167,7 @@ class SssElementReader:
             self._note(name.version, name.name, element, name.row)
         name.received += 1
         written = element.text
-        found = name.known.get(written)
+        found = name.read_before.get(written)
         if found is not None:
             return found
         text = written.strip() if written else ""
@@ -181,8 +181,8 @@ class SssElementReader:
             self.fragments.append((text[1:], element))
             return name.shape(name=name.called, value=value)
         found = name.shape(name=name.called, value=value)
-        if len(name.known) < _MAX_KNOWN:
-            name.known[written] = found
+        if len(name.read_before) < _MAX_KNOWN:
+            name.read_before[written] = found
         return found
 
     def _note(self, version: SssVersion, name: str, element: etree._Element, row: SssRow) -> None:

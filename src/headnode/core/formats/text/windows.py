@@ -47,13 +47,13 @@ class WindowsFinding(msgspec.Struct, frozen=True, gc=False):
 
     field: str
     kind: Fidelity
-    said: str = ""
+    sentence: str = ""
     path: str = ""
 
     @property
     def what(self) -> str:
         """The finding as a sentence."""
-        return self.said or _path(PATHS.get(self.field, "command line"), self.path)
+        return self.sentence or _path(PATHS.get(self.field, "command line"), self.path)
 
 
 def may_have_findings(task: TaskSpec) -> bool:

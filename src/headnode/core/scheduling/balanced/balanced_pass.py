@@ -58,7 +58,7 @@ def minimum_classes(view: View) -> list[WaitingClass]:
 
 def as_if_given_up(view: View, classes: list[WaitingClass], reclaim: ReclaimState, hardest: Ease) -> View:
     """Return the view as if jobs had given up their spares up to this ease, with these waiting classes."""
-    spares = list(reclaim.left(hardest))
+    spares = list(reclaim.unclaimed_spares(hardest))
     running = [replace(job, wants=0) if job.wants else job for job in view.running]
     plain = replace(view, balancing=None, queue=classes, running=running)
     if not spares:
@@ -126,12 +126,12 @@ class MinimumStarts:
         spares: Iterable[Spare] = ()
         placement: Placement | None = None if start.ahead_of else find_placement(need, reclaim.resources)
         if placement is None and start.ahead_of is None:
-            there = reclaim.find(need, reclaim.left(self._hardest))
+            there = reclaim.find(need, reclaim.unclaimed_spares(self._hardest))
             placement, spares = there if there is not None else (None, ())
         if placement is None:
             numbers = self._node_table.numbers
             placement = tuple((numbers[name.casefold()], count) for name, count in start.allocation)
-            spares = list(reclaim.left(self._hardest))
+            spares = list(reclaim.unclaimed_spares(self._hardest))
         taken = reclaim.claim(need, placement, spares, start.job)
         if taken is None:
             self._put_off.add(request)
@@ -145,7 +145,7 @@ class MinimumStarts:
 
     def _plan_for_some_day(self) -> Plan | None:
         """Return the policy's plan once running tasks have ended; None if no job waits for that."""
-        harder = (spare for spare in self._reclaim.left(Ease.WAIT) if spare.ease > self._hardest)
+        harder = (spare for spare in self._reclaim.unclaimed_spares(Ease.WAIT) if spare.ease > self._hardest)
         if not self.inner.waits or next(harder, None) is None:
             return None
         return self._policy(as_if_given_up(self._view, self._classes, self._reclaim, Ease.WAIT))
@@ -163,7 +163,7 @@ class MinimumStarts:
             if start.job in now:
                 continue
             need = resolve(asks[start.job].option(start.option), self._node_table)
-            there = reclaim.find(need, reclaim.left(Ease.WAIT))
+            there = reclaim.find(need, reclaim.unclaimed_spares(Ease.WAIT))
             taken = None if there is None else reclaim.claim(need, *there, start.job, patient=True)
             if there is not None and taken:
                 named = shares(there[0], self._node_table)
@@ -284,9 +284,9 @@ def _recalls(reclaim: ReclaimState, node_table: NodeTable) -> Iterator[Recall]:
     As long as anybody waits for what is given up, all that was asked for is: else who waits for one thing
     today and for another tomorrow would be the cause of endless asking.
     """
-    still = reclaim.unclaimed() if reclaim.asked else {}
+    still = reclaim.unclaimed() if reclaim.requests else {}
     for job, lender in sorted(reclaim.lenders.items()):
-        asked = reclaim.asked.get(job, ReclaimRequest())
+        asked = reclaim.requests.get(job, ReclaimRequest())
         counts = asked.counts()
         for node, count in still.get(job, {}).items():
             counts[node] = counts.get(node, 0) + count

@@ -89,7 +89,7 @@ class ShareGrowth:
 
     def _keep_own(self) -> None:
         """Let jobs below their share keep recalled processors, once no job waits for them."""
-        if self._reclaim.asked:
+        if self._reclaim.requests:
             return
         for lender in self._lenders:
             short = self._goals[lender.job] - self._reclaim.extra[lender.job]

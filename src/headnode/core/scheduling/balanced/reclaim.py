@@ -53,7 +53,7 @@ class ReclaimState:
         self.resources, self.lenders = resources, lenders
         self.extra = {job: lender.extra for job, lender in lenders.items()}
         self.leaving = {job: lender.leaving for job, lender in lenders.items()}
-        self.asked: dict[JobId, ReclaimRequest] = {}
+        self.requests: dict[JobId, ReclaimRequest] = {}
         self._given: dict[tuple[JobId, int], int] = {}  # how much of what a job holds of a node is lifted
         numbers = count()
         spares = (spare for lender in lenders.values() for spare in lender.spares(numbers))
@@ -70,7 +70,7 @@ class ReclaimState:
             -turn.order,
         )
 
-    def left(self, hardest: Ease) -> Iterator[Spare]:
+    def unclaimed_spares(self, hardest: Ease) -> Iterator[Spare]:
         """Return the unclaimed spares up to this ease, in the order in which they are reclaimed."""
         if len(self._claimed) > MAX_CLAIMED + len(self._spares) // MAX_CLAIMED:
             self._spares = [spare for spare in self._spares if spare.number not in self._claimed]
@@ -81,7 +81,7 @@ class ReclaimState:
         """Return what jobs can give and keep their share, in processors; None: what they were asked for."""
         left = dict(self.extra)
         found = []
-        for spare in self.left(Ease.WAIT if hardest is None else hardest):
+        for spare in self.unclaimed_spares(Ease.WAIT if hardest is None else hardest):
             if spare.asked_before:
                 found.append(spare)
             elif hardest is None:
@@ -94,7 +94,7 @@ class ReclaimState:
     def unclaimed(self) -> dict[JobId, dict[int, int]]:
         """Return the processors recalled from each job before and not yet claimed, by node."""
         found: dict[JobId, dict[int, int]] = {}
-        for spare in self.left(Ease.WAIT):
+        for spare in self.unclaimed_spares(Ease.WAIT):
             if spare.asked_before:
                 mine = found.setdefault(spare.job, {})
                 mine[spare.node] = mine.get(spare.node, 0) + spare.processors
@@ -217,7 +217,7 @@ class ReclaimState:
         self._keep_licences(need.licences(placement), licences_now, taken)
         for spare in taken:
             self._claimed.add(spare.number)
-            self.asked.setdefault(spare.job, ReclaimRequest()).add(spare, for_job, patient=patient)
+            self.requests.setdefault(spare.job, ReclaimRequest()).add(spare, for_job, patient=patient)
             counted = self.leaving if spare.asked_before else self.extra
             counted[spare.job] -= spare.processors
         return taken
@@ -240,7 +240,7 @@ class ReclaimState:
 
     def keep(self, job: JobId, processors: int) -> None:
         """Let a job keep processors recalled before, up to so many."""
-        for spare in list(self.left(Ease.WAIT)):
+        for spare in list(self.unclaimed_spares(Ease.WAIT)):
             if spare.job == job and spare.asked_before and spare.processors <= processors:
                 self._claimed.add(spare.number)
                 self.extra[job] += spare.processors

@@ -34,13 +34,13 @@ RunTimeOf = Callable[[int], float]
 class ReplayInput(NamedTuple):
     """The state from which replays start, after the pass.  Jobs are known by numbers.
 
-    `running` has the start of each running job; `asked` says what a running or queued job asked for.
+    `running` has the start of each running job; `traits_of` says what a running or queued job asked for.
     """
 
     now: Instant
     policy: "ForkablePolicy"
     running: Mapping[int, Instant]
-    asked: Callable[[int], JobTraits]
+    traits_of: Callable[[int], JobTraits]
 
 
 class Replays:
@@ -57,7 +57,7 @@ class Replays:
         drawn: "DrawnRunTimes | None" = None,
     ) -> None:
         lives = _RunTimes(scene, history, {} if drawn is None else drawn)
-        self._limits = RunAhead(scene, lambda job: scene.asked(job).limit)
+        self._limits = RunAhead(scene, lambda job: scene.traits_of(job).limit)
         self._replays = [RunAhead(scene, lives.lasts(replay)) for replay in range(replays)]
 
     def foresee(self, now: Instant, jobs: Collection[int]) -> dict[int, PredictedWait]:
@@ -150,10 +150,10 @@ class _RunTimes:
     """
 
     def __init__(self, scene: ReplayInput, history: RunTimeHistory, drawn: DrawnRunTimes) -> None:
-        self._asked, self._history, self._drawn = scene.asked, history, drawn
+        self._asked, self._history, self._drawn = scene.traits_of, history, drawn
         self._of_kind: dict[JobTraits, RunTimeForecast] = {}
         self._of_job: dict[int, Sequence[Seconds]] = {
-            job: self._draw(job, history.forecast(scene.asked(job), Seconds(scene.now - start)))
+            job: self._draw(job, history.forecast(scene.traits_of(job), Seconds(scene.now - start)))
             for job, start in scene.running.items()
         }
 

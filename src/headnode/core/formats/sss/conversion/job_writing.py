@@ -169,7 +169,7 @@ def written_job(spec: JobSpec, identifier: str, findings: ConversionFindings, *,
     """
     writer = _JobObjectWriter(spec, findings)
     job = writer.job(identifier)
-    if spec.alternatives and not writer.told:
+    if spec.alternatives and not writer.alternatives_reported:
         _report_alternatives(spec, job, findings)
     if described or not spec.description:
         return job
@@ -238,7 +238,7 @@ class _JobObjectWriter:
     def __init__(self, spec: JobSpec, findings: ConversionFindings) -> None:
         self._spec = spec
         self.findings = findings
-        self.told = False  # whether it was told what became of alternatives
+        self.alternatives_reported = False  # whether it was told what became of alternatives
 
     def job(self, identifier: str) -> SssJob:
         """Return the job."""
@@ -274,7 +274,7 @@ class _JobObjectWriter:
         if math.prod(map(len, ways)) == len(whole) and list(product(*ways)) == whole:
             return ways
         self.findings.lost("alternatives: SSS cannot express a change of the job together with its tasks")
-        self.told = True
+        self.alternatives_reported = True
         return [[each] for each in first]
 
     def _report_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:

@@ -146,7 +146,7 @@ def accept_request(asking: SortedScope) -> AcceptedRequest:
 
     Raises:  BadRequest ``request`` when nothing can meet all that is asked, or as `request_of`.
     """
-    found = asking.asked
+    found = asking.requests
     if not (found.outside or found.inside):
         return ANYTHING
     try:

@@ -99,12 +99,12 @@ Counts = tuple[Bounds | None, Bounds | None]
 class SizedTask(msgspec.Struct, frozen=True):
     """A task to be: what its task group asks for all of its instances, or each of them.
 
-    `own` is what it asks for itself; `asked` has what its job asks for besides.
+    `own` is what it asks for itself; `request` has what its job asks for besides.
     `sharing` is how many instances share what the task group asks for: its own, or with others that differ.
     """
 
     findings: ConversionFindings
-    asked: Request
+    request: Request
     own: Request
     instances: int = 1
     each: Bounds | None = None
@@ -133,7 +133,7 @@ def sizes_of(job: Request, parts: Sequence[SizedTask], findings: ConversionFindi
         return SizeFields(_PLAIN | _alone(job, findings), ())
     processors, nodes = job.get("processors"), job.get("nodes")
     counted = [
-        (part.asked.get("processors") or processors, part.asked.get("nodes") or nodes) for part in parts
+        (part.request.get("processors") or processors, part.request.get("nodes") or nodes) for part in parts
     ]
     if _on_one_node(job, parts) and all(processors for processors, _ in counted):
         found = _by_processors(parts, [(processors, None) for processors, _ in counted])
@@ -159,7 +159,7 @@ def _sizes(
 
 def _on_one_node(job: Request, parts: Sequence[SizedTask]) -> bool:
     """Whether all of the job shall be on one node."""
-    own = [nodes for part in parts if (nodes := part.asked.get("nodes"))]
+    own = [nodes for part in parts if (nodes := part.request.get("nodes"))]
     return (job.get("nodes") == (1, 1) and not own) or (own == [(1, 1)] and len(parts) == 1)
 
 
@@ -286,7 +286,8 @@ def _job_size(
         single = len(parts) == 1 and parts[0].instances == 1
         return {} if single else _bounds((least, most))
     own = [
-        part.asked.get("nodes") if by_node else part.asked.get("processors") or part.each for part in parts
+        part.request.get("nodes") if by_node else part.request.get("processors") or part.each
+        for part in parts
     ]
     if len(parts) > 1 and not all(own):
         findings.translated("each task group without a size of its own gets the request of the job")
@@ -327,7 +328,7 @@ _OF_NO_JOB = {field: getattr(JobSpec(), field) for field in _OF_JOB.values()}
 def node_fields(job: Request, parts: Sequence[SizedTask], findings: ConversionFindings) -> NodeFields:
     """Return where the job and its tasks may run."""
     apart = {each for part in parts for field in part.own for each in RELATED.get(field, ())}
-    tasks = [_needs_of(part.asked, apart & _NEEDED) for part in parts] if apart else [ANY_NODE] * len(parts)
+    tasks = [_needs_of(part.request, apart & _NEEDED) for part in parts] if apart else [ANY_NODE] * len(parts)
     partition = job.get("partition")
     if partition:
         findings.translated("Partition: a node group of that name must exist")
@@ -359,7 +360,7 @@ def _held(
             if field in job:
                 amounts[name] = job[field]
             continue
-        found = {part.asked.get(field, 0) for part in parts}
+        found = {part.request.get(field, 0) for part in parts}
         amounts[name] = max(found)
         if len(found) > 1:
             most = f"{amounts[name]} MB of each node, the most that a task group asks for"
@@ -369,8 +370,8 @@ def _held(
 
 def _most_memory(parts: Sequence[SizedTask], findings: ConversionFindings) -> int | None:
     """Return the upper bound of the memory of all nodes: the least that a task group names."""
-    most: list[int] = [part.asked["maximum_memory"] for part in parts if "maximum_memory" in part.asked]
-    least = max(part.asked.get("minimum_memory", 0) for part in parts)
+    most: list[int] = [part.request["maximum_memory"] for part in parts if "maximum_memory" in part.request]
+    least = max(part.request.get("minimum_memory", 0) for part in parts)
     if not most:
         return None
     if min(most) < least:

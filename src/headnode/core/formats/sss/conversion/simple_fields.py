@@ -69,7 +69,7 @@ _BY_TYPE = (UnknownElement, Extension, SssDistribution)
 class SortedScope:
     """The properties of a job, task group or task, each sorted once by what becomes of it.
 
-    `asked` is what it requests, `kept` what must be written back.
+    `requests` is what it requests, `kept` what must be written back.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SortedScope:
     ) -> None:
         self.scope, self.place, self.findings, self.asker = scope, place, findings, asker
         self.policy = scope.awareness or policy
-        self.asked = request_properties(scope)
+        self.requests = request_properties(scope)
         self.values = values = dict[str, Value]()  # of several of a name that of the first
         self.structured: dict[type[SssProperty], list[Any]] = {}
         self.kept: list[SssProperty] = []
