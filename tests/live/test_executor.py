@@ -67,7 +67,7 @@ def test_a_call_runs_as_a_task_of_its_own(executor: HeadnodeExecutor, client: He
 
 
 def test_many_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_path: Path) -> None:
-    calls = share_of(1000)
+    calls = share_of(400)
     with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
         with HeadnodeExecutor(client, directory=tmp_path, name="many") as executor:
             futures = [executor.submit(pow, n, 2) for n in range(calls)]
@@ -95,9 +95,17 @@ def test_calls_go_on_when_the_head_was_killed(tmp_path: Path) -> None:
         again.join()
 
 
-def slowly(number: int) -> int:
-    threading.Event().wait(0.2)
-    return number
+def _slow_function() -> Callable[[int], int]:
+    """Return a function that is sent whole: else each call imports this module, and pytest with it."""
+
+    def slowly(number: int) -> int:
+        threading.Event().wait(0.2)
+        return number
+
+    return slowly
+
+
+slowly = _slow_function()
 
 
 def test_a_call_that_waits_is_canceled_and_one_that_runs_is_killed(
