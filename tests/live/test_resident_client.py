@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler
 class Launched:
     """The launcher with an installation and a socket directory of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, compiled: Path) -> None:
         self.folder = folder
         self.program = folder / "bin" / "hn"
         self.runtime = folder / "run"
@@ -38,7 +38,7 @@ class Launched:
         self.modules = folder / "modules"  # empty; a test may put another Headnode there
         for each in (self.program.parent, self.runtime, self.modules):
             each.mkdir(mode=0o700)
-        subprocess.run([str(COMPILER), "-o", str(self.program), str(SOURCE)], check=True)
+        shutil.copy(compiled, self.program)
         python = self.program.with_name("python3")
         python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
@@ -100,9 +100,16 @@ class Launched:
         until(lambda: not self.residents(), "no resident is left")
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("launcher") / "hn"
+    subprocess.run([str(COMPILER), "-o", str(program), str(SOURCE)], check=True)
+    return program
+
+
 @pytest.fixture
-def launched(tmp_path: Path) -> Iterator[Launched]:
-    made = Launched(tmp_path)
+def launched(tmp_path: Path, compiled: Path) -> Iterator[Launched]:
+    made = Launched(tmp_path, compiled)
     yield made
     made.end()
 
