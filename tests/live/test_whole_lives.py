@@ -267,6 +267,24 @@ def _fill_the_disk_and_go_on(head: RealHead) -> None:
     assert {job["id"] for job in head.ask("jobs", limit=1000)["jobs"]} == set(acknowledged)
 
 
+def test_a_head_whose_audit_log_cannot_be_written_is_ended_by_hn_down_all_the_same(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        log = head.state / "audit.log"
+        log.mkdir()  # before the first line
+        with pytest.raises(HeadnodeError, match=r"the audit log .* cannot be written"):
+            head.submit("true")
+        hn = [Path(sys.executable).with_name("hn"), "--state", head.state, "down"]
+        refused = subprocess.run([*hn, "--cancel-jobs"], capture_output=True, text=True)
+        assert (refused.returncode != 0, head.process.poll()) == (True, None)
+        down = subprocess.run(hn, capture_output=True, text=True)
+        assert (down.returncode, head.process.wait(PATIENCE)) == (0, 0), down.stderr
+        assert down.stdout == "The head has ended. Tasks that run continue without it.\n"
+        assert "the head was ended by a signal, without a line in the log" in down.stderr
+        log.rmdir()
+        head.start_again()
+        assert head.wait(head.submit("true"))["state"] == "Finished"
+
+
 def test_hn_in_a_task_finds_the_head_that_runs_it(head: RealHead) -> None:
     program = Path(sys.executable).with_name("hn")
     job = head.submit(f"{program} job modify $CCP_JOBID --progress 40")

@@ -1,6 +1,7 @@
 """``hn up``, ``hn down`` and ``hn agent``: start and end the head and the agents of this machine."""
 
 import os
+from signal import SIGTERM
 
 from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, usage
@@ -10,6 +11,8 @@ from headnode.apps.client.client import Client
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from headnode.core.model.errors import Unavailable
 
 PATIENCE = 60.0  # seconds a head may take to end
 
@@ -22,12 +25,22 @@ def end_head(args: Arguments, client: Client, out: Output) -> int:
         ended = stop_standby(client.state_directory)
         out.outcome("The standby has ended." if ended else "The standby does not run.", {"pid": ended})
         return 0
-    process = client.ask("ping")["pid"]
+    from headnode.core.model.errors import Unavailable
+
+    process, cancel_jobs = client.ask("ping")["pid"], args.flag("cancel-jobs")
     if client.state_directory:
         from headnode.apps.cli.web_gateway import stop_gateway
 
         stop_gateway(client.state_directory)
-    answer = client.ask("stop_head", cancel_jobs=args.flag("cancel-jobs") or None)
+    try:
+        answer = client.ask("stop_head", cancel_jobs=cancel_jobs or None)
+    except Unavailable as no:
+        if no.code != "audit" or cancel_jobs or client.login is not None:
+            raise
+        _end_by_signal(client, no)
+        out.note(f"{no.what.partition(';')[0]}; the head was ended by a signal, without a line in the log")
+        out.outcome("The head has ended. Tasks that run continue without it.", {"ended_by_signal": True})
+        return 0
     client.close()
     if client.login is None:
         _wait_for_end_of(process)
@@ -79,6 +92,25 @@ def _start_standby(args: Arguments, directory: str, out: Output) -> int:
         status["name"],
     )
     return 0
+
+
+def _end_by_signal(client: Client, no: "Unavailable") -> None:
+    """End the head of this user by SIGTERM: it refuses the request, because it cannot be recorded.
+
+    The kernel says which process it is, and whose.  What a head says of itself could name another process.
+    Raises:  `no` if it is a head of another user, or has ended.
+    """
+    connection = client.connect()
+    process, user = connection.peer()
+    connection.close()
+    client.close()
+    if user != os.geteuid():
+        raise no
+    try:
+        os.kill(process, SIGTERM)
+    except OSError:
+        raise no from None
+    _wait_for_end_of(process)
 
 
 def _wait_for_end_of(process: int) -> None:
