@@ -134,7 +134,7 @@ def is_still_valid(cluster: ClusterState, offer: ActivationOffer) -> bool:
 
 
 def limits_have_room(
-    cluster: ClusterState, offer: ActivationOffer, others: Iterable[ActivationOffer], now: Instant
+    cluster: ClusterState, offer: ActivationOffer, offers: Iterable[ActivationOffer], now: Instant
 ) -> bool:
     """Return whether the limits of its user and project have room for an offer beside what others hold.
 
@@ -145,7 +145,7 @@ def limits_have_room(
     from headnode.core.state.limit_use import limits_in_use  # few clusters have limits
 
     used = limits_in_use(cluster, [share.key for share, _ in _taken_of_limits(offer)], now)
-    for other in others:
+    for other in offers:
         if other.firm and other is not offer:
             taken = _taken_of_limits(other)
             for share, amount in (each for each in taken if not is_of_one_job(each[0].key)):

@@ -169,10 +169,10 @@ class PendingOffers:
         else:
             self._ask(cluster, record, offer)
 
-    def settled(self, given: Grant, answer: object) -> None:
+    def settled(self, grant: Grant, answer: object) -> None:
         """Take note of what became of something given: `answer` is the engine's."""
-        offer = self.of.get(given.job)
-        if offer is None or offer.giving is not given:
+        offer = self.of.get(grant.job)
+        if offer is None or offer.giving is not grant:
             return
         if isinstance(answer, tuple) and answer:
             del self.of[offer.job]

@@ -255,9 +255,9 @@ class EventSource(Protocol):
         """Copy everything that was acknowledged into a new file; see `HeadStore`."""
 
 
-def may_be_same(one: int | None, other: int | None) -> bool:
+def may_be_same(one: int | None, reported: int | None) -> bool:
     """Whether the checksums of two stores under one number may be of the same event; None: it was purged."""
-    return one is None or other is None or one == other
+    return one is None or reported is None or one == reported
 
 
 class StandbyStore(HeadStore, EventSource, Protocol):

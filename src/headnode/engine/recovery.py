@@ -49,12 +49,12 @@ def recover(journal: Journal) -> tuple[ClusterState, int, int]:
     return cluster, number, kept
 
 
-def _replay(cluster: ClusterState, journal: Journal, kept: int) -> int:
+def _replay(cluster: ClusterState, journal: Journal, snapshot: int) -> int:
     """Apply the events after the snapshot; return the number of the last one."""
-    last = number = kept
+    last = number = snapshot
     what = ""
     try:
-        for number, event in journal.replay(kept):
+        for number, event in journal.replay(snapshot):
             if number != last + 1:
                 raise _purged(last + 1)
             last = number

@@ -155,14 +155,14 @@ class ViewBuilder:
         if self._held_changed:
             self._held, self._held_changed = _held_by(self._with_amounts.values()), False
 
-    def _keep(self, job: JobId, seen: RunningJob) -> None:
-        self._running[job] = seen
-        if seen.wants:
+    def _keep(self, job: JobId, running: RunningJob) -> None:
+        self._running[job] = running
+        if running.wants:
             self._wanting.add(job)
         else:
             self._wanting.discard(job)
-        if holds_amounts(seen.request):
-            self._with_amounts[job], self._held_changed = seen, True
+        if holds_amounts(running.request):
+            self._with_amounts[job], self._held_changed = running, True
         elif self._with_amounts.pop(job, None) is not None:
             self._held_changed = True
 

@@ -106,14 +106,14 @@ def submit_words(base: str, token: str, markers: Iterable[str]) -> list[str]:
 
 
 def submit_input(
-    wanted: Mapping[str, tuple[str, Sequence[str]]], secrets: Mapping[str, str] = MappingProxyType({})
+    files: Mapping[str, tuple[str, Sequence[str]]], secrets: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
-    """Return the input of `submit_words`.  `wanted`: by marker, the script and the command to submit it.
+    """Return the input of `submit_words`.  `files`: by marker, the script and the command to submit it.
 
     `secrets` are kept in the file ``secret`` of their attempts, for the owner only.
     """
     lines = [shlex.join(["keep", marker, secret]) for marker, secret in secrets.items()]
-    lines += [shlex.join(["one", marker, script, *argv]) for marker, (script, argv) in wanted.items()]
+    lines += [shlex.join(["one", marker, script, *argv]) for marker, (script, argv) in files.items()]
     return "\n".join([_SUBMIT, *lines, "m=end; say 0 ''\n"]).encode()
 
 
@@ -177,16 +177,16 @@ class AttemptDesk(NamedTuple):
             return AttemptFileAnswer(question.number, problem=str(error))
         return AttemptFileAnswer(question.number, data, size)
 
-    def signal(self, asked: AttemptSignal) -> AttemptSignalAnswer:
+    def signal(self, order: AttemptSignal) -> AttemptSignalAnswer:
         """Send a signal to jobs as their user."""
-        argv = self.dialect.signal(asked.ids, asked.signal, asked.target)
+        argv = self.dialect.signal(order.ids, order.signal, order.target)
         if not argv:
-            return AttemptSignalAnswer(asked.number, impossible=True)
+            return AttemptSignalAnswer(order.number, impossible=True)
         try:
-            result = self._run(asked, argv, MAX_SIGNAL)
+            result = self._run(order, argv, MAX_SIGNAL)
         except (LookupError, PermissionError) as error:
-            return AttemptSignalAnswer(asked.number, problem=str(error))
-        return AttemptSignalAnswer(asked.number, problem="" if result.status == 0 else result.complaint)
+            return AttemptSignalAnswer(order.number, problem=str(error))
+        return AttemptSignalAnswer(order.number, problem="" if result.status == 0 else result.complaint)
 
     def _run(
         self, question: AttemptFileQuestion | AttemptSignal, argv: Sequence[str], seconds: float

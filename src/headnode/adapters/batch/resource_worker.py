@@ -378,9 +378,9 @@ class ResourceWorker:
         self._beside("", lambda: self._run(own_account(), argv), remembered)
 
 
-def _end_if_failed(done: "Future[None]") -> None:
+def _end_if_failed(future: "Future[None]") -> None:
     """Fail the process where the work of a thread has failed: else its attempts would wait for ever."""
-    error = done.exception()
+    error = future.exception()
     if error is not None:
         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
 

@@ -214,16 +214,16 @@ class TransferQueue:
         due = [each for each in self._waiting if each.retry_at <= now and not self._blocked(each)]
         return min(due, key=lambda each: counts[each.account.name], default=None)
 
-    def _blocked(self, wanted: ForeignTransfer) -> str:
+    def _blocked(self, transfer: ForeignTransfer) -> str:
         """Return what a transfer waits for: a host, or a slot; empty if it has room."""
-        staged, running = wanted.staged, self._running
-        of_user = sum(each.account.name == wanted.account.name for each in running)
-        of_job = sum(each.job == wanted.job for each in running)
+        staged, running = transfer.staged, self._running
+        of_user = sum(each.account.name == transfer.account.name for each in running)
+        of_job = sum(each.job == transfer.job for each in running)
         most_of_user = max(1, staged.per_node // 2)
         if len(running) >= staged.per_node or of_user >= most_of_user or of_job >= staged.per_job:
             return "a free slot"
         used = Counter(host for each in running for host in each.hosts)
-        return next((host for host in sorted(wanted.hosts) if used[host] >= staged.per_storage), "")
+        return next((host for host in sorted(transfer.hosts) if used[host] >= staged.per_storage), "")
 
     def _carry_out(self, transfer: ForeignTransfer) -> None:
         before = time.monotonic()

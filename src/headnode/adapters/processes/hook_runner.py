@@ -109,10 +109,10 @@ def _send(pipe: int, text: bytes) -> bytes:
         return b""
 
 
-def _receive(pipe: int, said: bytes, most: int) -> tuple[bytes, bool]:
+def _receive(pipe: int, data: bytes, most: int) -> tuple[bytes, bool]:
     """Read what is there; keep the last of it.  Tell whether there may be more."""
     try:
         piece = os.read(pipe, _CHUNK)
     except BlockingIOError:
-        return said, True
-    return (said + piece)[-most:], bool(piece)
+        return data, True
+    return (data + piece)[-most:], bool(piece)

@@ -224,13 +224,13 @@ class _Signals:
         self._before: set[int] = set()  # stopped by their user: they do not go on with the others
         self._stopped: set[int] = set()
 
-    def stop(self, these: set[int], spared: set[int], picture: Picture) -> list[int]:
+    def stop(self, processes: set[int], spared: set[int], picture: Picture) -> list[int]:
         """Stop what of these runs, and return it; let go on what is spared and was stopped here.
 
         What is blocked when it is told to stop does so before it runs again: there is nothing to wait for.
         """
-        self._before |= {process for process in these if picture[process].stopped} - self._stopped
-        running = {process for process in these if not picture[process].stopped}
+        self._before |= {process for process in processes if picture[process].stopped} - self._stopped
+        running = {process for process in processes if not picture[process].stopped}
         will_stop = {process for process in running & self._stopped if picture[process].blocked}
         process_tree.send(running, signal.SIGSTOP)
         again = {process for process in spared & self._stopped if picture[process].stopped}
@@ -252,7 +252,7 @@ class _Group:
     def begin(self) -> None:
         """Nothing is known from before."""
 
-    def stop(self, these: set[int], spared: set[int], _picture: Picture) -> list[int]:
+    def stop(self, processes: set[int], spared: set[int], _picture: Picture) -> list[int]:
         """Freeze these, and let out what is spared; return what was not frozen yet.
 
         Raises:  OSError.
@@ -261,10 +261,10 @@ class _Group:
         inside = self._freezer.inside()
         for process in spared & inside:
             self._freezer.let_out(process)
-        outside = these - inside
+        outside = processes - inside
         for process in outside:
             self._freezer.take_in(process)
-        return sorted(outside) if outside or self._freezer.is_frozen() else sorted(these)
+        return sorted(outside) if outside or self._freezer.is_frozen() else sorted(processes)
 
     def go_on(self, _mine: set[int]) -> None:
         """Thaw the group; its processes stay in it, to be frozen together another time."""

@@ -324,9 +324,9 @@ def _read(outcome: Path) -> list[bytes] | None:
     return fields[:-1] if len(fields) == _FIELDS + 1 else None
 
 
-def hook_result(program: HookProgram, told: Sequence[bytes]) -> ProgramResult:
+def hook_result(program: HookProgram, fields: Sequence[bytes]) -> ProgramResult:
     """Return in words what a keeper wrote."""
-    status, why, said = told
+    status, why, said = fields
     named = f"{program.name} {program.program!r}"
     if not status:
         started = not why.startswith(NOT_STARTED.encode())

@@ -184,11 +184,11 @@ class ShepherdTransfers:
             self._close(descriptor, says)
         return True
 
-    def _close(self, descriptor: int, says: int) -> None:
+    def _close(self, descriptor: int, pipe: int) -> None:
         self._poller.unregister(descriptor)
         del self._pipes[descriptor]
         os.close(descriptor)
-        os.close(says)
+        os.close(pipe)
 
     def reaped(self, process: int) -> None:
         """A child of this process has ended: one that has not said how it went is started again."""

@@ -151,10 +151,10 @@ class TransferRun:
             with contextlib.suppress(ValueError):
                 self._take(json.loads(line))
 
-    def _take(self, said: Any) -> None:
-        match said:
+    def _take(self, report: Any) -> None:
+        match report:
             case ["moved", int(), int(), int(), int(), str()]:
-                self.moved = said[1:]
+                self.moved = report[1:]
             case ["file", str(path)]:
                 self.done.append(path)
             case ["done", int(size)]:

@@ -154,22 +154,22 @@ class TransferLog:
         with self._lines:
             os.write(self._file, json.dumps(words).encode() + b"\n")
 
-    def begin(self, way: str) -> None:
+    def begin(self, direction: str) -> None:
         """A direction begins, if it has not before."""
-        if way not in self.began:
-            self.began[way] = time.time()
-            self._add("began", way, self.began[way])
+        if direction not in self.began:
+            self.began[direction] = time.time()
+            self._add("began", direction, self.began[direction])
 
-    def note(self, way: str, path: str) -> None:
+    def note(self, direction: str, path: str) -> None:
         """A file is whole."""
-        self._add("file", way, path)
+        self._add("file", direction, path)
 
-    def end(self, way: str, size: int) -> None:
+    def end(self, direction: str, size: int) -> None:
         """All files of a direction are whole, also after a power failure."""
-        self.moved[way] = (max(0.0, time.time() - self.began[way]), size)
+        self.moved[direction] = (max(0.0, time.time() - self.began[direction]), size)
         if ctypes.CDLL(None, use_errno=True).syncfs(self._file) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        self._add("moved", way, *self.moved[way])
+        self._add("moved", direction, *self.moved[direction])
         os.fsync(self._file)
 
     @property

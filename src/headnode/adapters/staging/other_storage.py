@@ -69,13 +69,13 @@ def _beside(path: str, token: str) -> str:
     return posixpath.join(folder, part_name(name, token))
 
 
-def _make_folders(folder: str, made: set[str], make: Callable[[str], object]) -> None:
+def _make_folders(folder: str, existing: set[str], make: Callable[[str], object]) -> None:
     """Make a directory and those above it; a failure shows when the file is stored."""
-    if folder.strip("/") and folder not in made:
-        _make_folders(posixpath.dirname(folder), made, make)
+    if folder.strip("/") and folder not in existing:
+        _make_folders(posixpath.dirname(folder), existing, make)
         with contextlib.suppress(OSError, ftplib.error_perm):  # it is there, or another connection makes it
             make(folder)
-        made.add(folder)
+        existing.add(folder)
 
 
 def _refuse_part(path: str, there: int | None, size: int) -> None:

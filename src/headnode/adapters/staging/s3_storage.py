@@ -77,22 +77,22 @@ class S3Storage:
             raise
 
     def _fetch(
-        self, place: Place, rest: dict[str, str], begun: int, arrival: ArrivingFile, progress: Seen
+        self, place: Place, rest: dict[str, str], offset: int, arrival: ArrivingFile, progress: Seen
     ) -> int:
         answer = self._client.get_object(**place, **rest)
         with contextlib.closing(answer["Body"]) as body:
-            if rest and str(answer.get("ContentRange", "")).startswith(f"bytes {begun}-"):
+            if rest and str(answer.get("ContentRange", "")).startswith(f"bytes {offset}-"):
                 arrival.begin(arrival.kept()[0])
             else:
-                begun = 0
+                offset = 0
                 if arrival.begin(f"{answer['ContentLength']} {answer.get('ETag', '')}"):
                     arrival.restart()
-            progress.expect(begun + int(answer["ContentLength"]))
-            progress(begun)
+            progress.expect(offset + int(answer["ContentLength"]))
+            progress(offset)
             while data := body.read(CHUNK):
                 progress(len(data))
                 arrival.write(data)
-        return begun + int(answer["ContentLength"])
+        return offset + int(answer["ContentLength"])
 
     def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:  # noqa: ARG002
         with _failures(url):

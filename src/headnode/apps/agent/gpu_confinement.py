@@ -48,27 +48,27 @@ class GpuConfinement:
         own = self._table.jobs.get(job)
         for each in self._table.jobs.values() if changed else [own] if own is not None else []:
             if each is not own:
-                self._confine(each, must=False)
+                self._confine(each, required=False)
         if own is not None:
-            self._confine(own, must=True)
+            self._confine(own, required=True)
 
-    def _confine(self, job: NodeJob, *, must: bool) -> None:
+    def _confine(self, job: NodeJob, *, required: bool) -> None:
         for tended in job.herd.values():
             if tended.phase is not ShepherdPhase.GONE:
-                self._deny(tended.place.group, must=must)
+                self._deny(tended.place.group, required=required)
 
-    def _deny(self, group: str, *, must: bool) -> None:
-        """Deny a group the GPUs that none of its jobs has; with `must` it is made if it is not there."""
+    def _deny(self, group: str, *, required: bool) -> None:
+        """Deny a group the GPUs that none of its jobs has; with `required` it is made if it is not there."""
         denied = self._denied_to(group)
         if self._place is None or self._denied.get(group) == denied:
             return
         directory = self._place / cgroups.name_of(group)
-        if must:
+        if required:
             directory.mkdir(exist_ok=True)
         try:
             deny(directory, denied)
         except FileNotFoundError:
-            if must:
+            if required:
                 raise
             return
         self._denied[group] = denied

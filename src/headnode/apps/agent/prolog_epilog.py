@@ -201,10 +201,10 @@ class PrologEpilog:
         work = self._work[visit.job] = asyncio.ensure_future(doing(visit))
         work.add_done_callback(lambda done: self._worked(visit.job, done))
 
-    def _worked(self, job: JobId, done: "asyncio.Task[None]") -> None:
-        if self._work.get(job) is done:
+    def _worked(self, job: JobId, task: "asyncio.Task[None]") -> None:
+        if self._work.get(job) is task:
             del self._work[job]
-        if not done.cancelled() and (error := done.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the preparation or release of this node for job %d failed", job, exc_info=error)
 
     async def _enter(self, visit: NodeVisit) -> None:
@@ -389,9 +389,9 @@ class TaskFilters:
         around = {**self._visits.environment(job), "HEADNODE_HOOK": event}
         return await ask_filter(path, filter_input, around, self._visits.patience_of_filters(job))
 
-    def _worked(self, job: JobId, candidates: Sequence[Candidate], done: "asyncio.Task[None]") -> None:
-        self._work.get(job, set()).discard(done)
-        if done.cancelled() or (error := done.exception()) is None:
+    def _worked(self, job: JobId, candidates: Sequence[Candidate], task: "asyncio.Task[None]") -> None:
+        self._work.get(job, set()).discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("filters of job %d failed", job, exc_info=error)
         for key, _ in candidates:

@@ -37,10 +37,10 @@ def end_strays(node: str, places: Places, known: Collection[str], patience: floa
     return len(ended), set()
 
 
-def _strays(node: str, places: Places, known: frozenset[bytes]) -> dict[int, int]:
+def _strays(node: str, places: Places, own: frozenset[bytes]) -> dict[int, int]:
     """Return the processes to end, each with its parent."""
     living = process_tree.picture().items()
-    return {number: seen.parent for number, seen in living if _is_stray(number, node, places, known)}
+    return {number: seen.parent for number, seen in living if _is_stray(number, node, places, own)}
 
 
 def _shepherds(strays: Mapping[int, int]) -> set[int]:
@@ -53,10 +53,10 @@ def _shepherds(strays: Mapping[int, int]) -> set[int]:
     }
 
 
-def _is_stray(process: int, node: str, places: Places, known: frozenset[bytes]) -> bool:
+def _is_stray(process: int, node: str, places: Places, own: frozenset[bytes]) -> bool:
     variables = process_tree.variables_of(process)
     marker = variables.get(SHEPHERD_MARKER.encode())
-    if marker is None or marker in known or variables.get(b"HEADNODE_NODE") != node.encode():
+    if marker is None or marker in own or variables.get(b"HEADNODE_NODE") != node.encode():
         return False
     of_head = os.fsencode(places.state.parent.parent)  # STATE/nodes/NODE, where a head has its own nodes
     return variables.get(b"HEADNODE_STATE") == of_head or variables.get(b"HEADNODE_AGENT") == os.fsencode(

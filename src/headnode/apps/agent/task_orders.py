@@ -48,7 +48,7 @@ class TaskOrders:
         facts: NodeFacts,
         head: Welcome,
         marker: str,
-        way: TaskAccess,
+        access: TaskAccess,
         gpus: GpuAssignments,
     ) -> None:
         self._tasks = decode_spec(opened.spec).tasks
@@ -59,10 +59,10 @@ class TaskOrders:
             node=facts.name,
             cluster=head.cluster,
             state_directory=head.state_directory,
-            agent=way.socket(opened.uid),
-            scripts=way.scripts(opened.uid) if any(task.script for task in self._tasks) else "",
+            agent=access.socket(opened.uid),
+            scripts=access.scripts(opened.uid) if any(task.script for task in self._tasks) else "",
             scheduler=head.host or socket.gethostname(),
-            base=way.environment(opened.uid),
+            base=access.environment(opened.uid),
             marker=marker,
             previous_job=opened.previous_job,
             parts=opened.parts,

@@ -83,9 +83,9 @@ class CommandBatcher:
         self._flush()
         return await answered
 
-    def tell(self, command: c.Command, answered: Callable[[Answer], None]) -> None:
-        """Have a command carried out; `answered` is called with its answer, and must not raise."""
-        self._waiting.append((command, answered))
+    def tell(self, command: c.Command, settle: Callable[[Answer], None]) -> None:
+        """Have a command carried out; `settle` is called with its answer, and must not raise."""
+        self._waiting.append((command, settle))
         if self._begun:
             return
         loop = asyncio.get_running_loop()

@@ -258,13 +258,13 @@ class HandOff:
                 attempt = self._attempt(record, cluster.spec(record), key, known, "/")
                 yield HandOffChange(key, _is_held(record), attempt.submission(now))
 
-    async def _ask(self, asked: _Question, *, starts: bool = False) -> _Answer:
+    async def _ask(self, question: _Question, *, starts: bool = False) -> _Answer:
         """Ask the process, and only if `starts` a new one.  Raises:  OSError when it is lost."""
         if not starts and not self._service.is_up:
             raise ConnectionError("it has ended between two questions")
         self._number += 1
-        asked = replace(asked, number=self._number)
-        return await (await self._service.ask(self._number, msgspec.msgpack.encode(asked)))
+        question = replace(question, number=self._number)
+        return await (await self._service.ask(self._number, msgspec.msgpack.encode(question)))
 
     async def read(self, record: JobRecord, path: str, span: tuple[int, int]) -> OutputBytesAnswer:
         """Read a file that a task has written at its resource, as its user; `span`: offset and length.

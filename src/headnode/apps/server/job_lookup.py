@@ -241,11 +241,11 @@ class Briefs:
             return None
         return known[2]
 
-    def _remember(self, found: FoundJob) -> Brief:
-        record = found.record
-        brief = brief_of(record, found.spec)
+    def _remember(self, looked_up: FoundJob) -> Brief:
+        record = looked_up.record
+        brief = brief_of(record, looked_up.spec)
         if len(record.spec) > SMALL:
-            self._known[record.id] = record.spec, _option(found), brief
+            self._known[record.id] = record.spec, _option(looked_up), brief
             alive = self._cluster().jobs
             if len(self._known) > 2 * len(alive) + _FEW_ENDED:
                 self._known = {job: known for job, known in self._known.items() if job in alive}

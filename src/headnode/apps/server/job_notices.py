@@ -323,7 +323,7 @@ class JobNotices:
                 self._settled.discard(key)
 
 
-def receivers(spec: JobSpec, owner: str, ways: DeliverySettings) -> tuple[str, ...]:
+def receivers(spec: JobSpec, owner: str, settings: DeliverySettings) -> tuple[str, ...]:
     """Return where the notices of a job go, each address once."""
-    own = addresses(spec.email) or ((f"{owner}@{ways.domain}",) if ways.domain else ())
-    return tuple(dict.fromkeys((*own, *ways.everything)))
+    own = addresses(spec.email) or ((f"{owner}@{settings.domain}",) if settings.domain else ())
+    return tuple(dict.fromkeys((*own, *settings.everything)))

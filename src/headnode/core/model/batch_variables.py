@@ -66,7 +66,7 @@ def _resized(before: JobSpec, after: JobSpec) -> JobSpec:
     return replace(after, tasks=(replace(task, minimum=least, maximum=most),))
 
 
-def _followed(before: JobSpec, after: JobSpec, was: TaskSpec, task: TaskSpec) -> TaskSpec:
+def _followed(before: JobSpec, after: JobSpec, former: TaskSpec, task: TaskSpec) -> TaskSpec:
     variables = dict(task.environment)
     for variable, value in _OF_JOB[after.dialect].items():
         if variables.get(variable) == value(before):  # else it was set in another way
@@ -74,8 +74,8 @@ def _followed(before: JobSpec, after: JobSpec, was: TaskSpec, task: TaskSpec) ->
             if not variables[variable]:
                 del variables[variable]
     size = _size(after, task)
-    if size != _size(before, was):
-        _resize(variables, after, size, _size(before, was), asked_processes(was, after.dialect))
+    if size != _size(before, former):
+        _resize(variables, after, size, _size(before, former), asked_processes(former, after.dialect))
     return task if variables == task.environment else replace(task, environment=variables)
 
 
@@ -85,27 +85,31 @@ def _size(spec: JobSpec, task: TaskSpec) -> tuple[int, int]:
 
 
 def _resize(
-    variables: dict[str, str], spec: JobSpec, size: tuple[int, int], was: tuple[int, int], asked: int | None
+    variables: dict[str, str],
+    spec: JobSpec,
+    size: tuple[int, int],
+    former: tuple[int, int],
+    requested: int | None,
 ) -> None:
     """Set the variables of the size anew.  Those that no longer agree with it are left out."""
     units, of_gpu = size
-    processors, before = units * (of_gpu or 1), was[0] * (was[1] or 1)
-    processes = max(1, (asked or 1) * units // max(1, was[0]))
-    if asked is not None:
+    processors, before = units * (of_gpu or 1), former[0] * (former[1] or 1)
+    processes = max(1, (requested or 1) * units // max(1, former[0]))
+    if requested is not None:
         variables[PROCESS_COUNT[spec.dialect]] = str(processes)
     if "SLURM_NPROCS" in variables:
         variables["SLURM_NPROCS"] = str(processes)
     if "SLURM_CPUS_PER_GPU" in variables:
         variables["SLURM_CPUS_PER_GPU"] = str(of_gpu or "")
     each = _number(variables, "SLURM_CPUS_PER_TASK")
-    if each and (each * processes > processors or of_gpu != was[1]):
+    if each and (each * processes > processors or of_gpu != former[1]):
         variables["SLURM_CPUS_PER_TASK"] = str(max(1, processors // processes))
     if _number(variables, "NCPUS") in (before, *range(processors + 1, before)):
         variables["NCPUS"] = str(processors)
     agree: dict[str, Callable[[int], bool]] = {
         "SLURM_NTASKS_PER_NODE": lambda number: number <= processes,
         "SLURM_CPUS_PER_GPU": lambda number: number == of_gpu,
-        "SLURM_MEM_PER_GPU": lambda _: of_gpu == was[1],
+        "SLURM_MEM_PER_GPU": lambda _: of_gpu == former[1],
         "SLURM_NTASKS_PER_GPU": lambda number: -(-processes // number) == units,
         "SLURM_GPUS_PER_TASK": lambda number: number * processes == units,
         "SLURM_GPUS_PER_NODE": lambda number: units % number == 0,

@@ -138,10 +138,10 @@ def _in_order(view: View) -> list[Reservation]:
     return sorted(_still_waiting(view, before), key=lambda each: (each.at, each.turn))
 
 
-def _carried(view: View, kept: Sequence[tuple[Reservation, CarriedSlot]]) -> CarriedReservations:
+def _carried(view: View, reservations: Sequence[tuple[Reservation, CarriedSlot]]) -> CarriedReservations:
     slots: dict[JobId, CarriedSlot] = {}
     turns: dict[JobRequest, list[QueuePosition]] = {}
-    for reservation, slot in kept:
+    for reservation, slot in reservations:
         slots[reservation.job] = slot
         turns.setdefault(reservation.request, []).append(reservation.turn)
     for each in turns.values():

@@ -348,9 +348,9 @@ class _LumpSearch:
         return given is not None
 
 
-def lay_equal_lumps(parts: Sequence[ResolvedPart], size: int, left: dict[int, int]) -> GangUnits | None:
+def lay_equal_lumps(parts: Sequence[ResolvedPart], size: int, units_left: dict[int, int]) -> GangUnits | None:
     """Return the layout of parts whose chunks all have this size, packed or one on each node.  Exact."""
-    room = {node: units // size for node, units in left.items() if units >= size} if size else {}
+    room = {node: units // size for node, units in units_left.items() if units >= size} if size else {}
     obliged = Counter(node for part in parts for node in part.required)
     if any(room.get(node, 0) < count for node, count in obliged.items()):
         return None

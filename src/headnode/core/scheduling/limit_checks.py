@@ -117,20 +117,20 @@ def fewest_processors(request: JobRequest) -> int:
     return max(1, request.minimum) * max(1, request.processors_per_gpu)
 
 
-def _sentence(share: LimitShare, asked: int, used: int) -> str:
+def _sentence(share: LimitShare, requested: int, used: int) -> str:
     owner = limit_owner(share.key)
     if share.seconds:
-        return _minutes_sentence(share, owner, asked, used)
+        return _minutes_sentence(share, owner, requested, used)
     has = f" and has {used}" if used else ""
-    needs = "" if owner.amount is LimitedAmount.JOBS else f"; the job needs {asked}"
+    needs = "" if owner.amount is LimitedAmount.JOBS else f"; the job needs {requested}"
     return f"{owner.scope} {owner.name!r} may have {owner.amount.counted(share.limit)} at once{has}{needs}"
 
 
-def _minutes_sentence(share: LimitShare, owner: LimitOwner, asked: int, used: int) -> str:
+def _minutes_sentence(share: LimitShare, owner: LimitOwner, requested: int, used: int) -> str:
     """Say it of minutes: what is used, and what running jobs may use until they end."""
     amount = owner.amount
     most = amount.counted(amount.shown(share.limit))
-    needs = f"the job may use {amount.shown(asked)}"
+    needs = f"the job may use {amount.shown(requested)}"
     if share.seconds == ENDLESS:
         needs = "the job has no run time limit (--runtime)"
     if is_of_one_job(share.key):

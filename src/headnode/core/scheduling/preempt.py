@@ -348,8 +348,8 @@ class _PreemptionSearch:
     def _fits_on(self, resources: FreeResources) -> bool:
         return any(find_placement(need, resources) is not None for need in self._needs)
 
-    def _starts(self, gone: Sequence[_LowerJob]) -> bool:
-        return self.start_without({each.job.job: each.job.allocation for each in gone}) is not None
+    def _starts(self, lower: Sequence[_LowerJob]) -> bool:
+        return self.start_without({each.job.job: each.job.allocation for each in lower}) is not None
 
     def start_without(self, gifts: Mapping[JobId, Shares]) -> Start | None:
         """Return how the policy starts the job when these have given that up; None if it does not."""

@@ -35,7 +35,7 @@ def with_given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
         left = _less(job.allocation, gift)
         for node, count in gift:
             if node in nodes:
-                nodes[node] = _freed(nodes[node], job, count, gone=node not in dict(left))
+                nodes[node] = _freed(nodes[node], job, count, ended=node not in dict(left))
         _hold_licences(licences, job.request, job.allocation, -1)
         if left:
             _hold_licences(licences, job.request, left, 1)
@@ -53,12 +53,12 @@ def _hold_licences(
             licences[feature] = (total, free - sign * amount)
 
 
-def _freed(node: NodeView, job: RunningJob, count: int, *, gone: bool) -> NodeView:
+def _freed(node: NodeView, job: RunningJob, count: int, *, ended: bool) -> NodeView:
     return replace(
-        held_with(node, job.request, -count, first=gone),
+        held_with(node, job.request, -count, first=ended),
         free=node.free + count,
-        jobs=node.jobs - gone,
-        exclusive_to=None if gone and node.exclusive_to == job.job else node.exclusive_to,
+        jobs=node.jobs - ended,
+        exclusive_to=None if ended and node.exclusive_to == job.job else node.exclusive_to,
     )
 
 
@@ -174,9 +174,9 @@ def _redrawn(view: View, nodes: Mapping[str, NodeView], **changed: Any) -> View:
     return replace(view, nodes=nodes, ground=ground, freed=True, **changed)
 
 
-def joined_shares(one: Shares, other: Shares) -> Shares:
+def joined_shares(one: Shares, more: Shares) -> Shares:
     both = dict(one)
-    for node, count in other:
+    for node, count in more:
         both[node] = both.get(node, 0) + count
     return tuple(both.items())
 

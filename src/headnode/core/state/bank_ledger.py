@@ -58,8 +58,8 @@ class BankEntry(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 class BankLedger:
     """The entries by job and run, and which are due, the oldest first."""
 
-    def __init__(self, kept: Iterable[BankEntry] = ()) -> None:
-        self.entries: dict[BankKey, BankEntry] = {(each.job, each.run): each for each in kept}
+    def __init__(self, entries: Iterable[BankEntry] = ()) -> None:
+        self.entries: dict[BankKey, BankEntry] = {(each.job, each.run): each for each in entries}
         self.due = dict.fromkeys(key for key, each in self.entries.items() if each.due)
 
     def open(self, record: JobRecord, run: int) -> BankEntry:

@@ -102,10 +102,15 @@ def refuse_repeated(cluster: ClusterState, user: User, once: IdempotencyKey, now
 
 
 def receipt_event(
-    cluster: ClusterState, command: Command, made: list[Event], user: User, once: IdempotencyKey, now: Instant
+    cluster: ClusterState,
+    command: Command,
+    events: list[Event],
+    user: User,
+    once: IdempotencyKey,
+    now: Instant,
 ) -> RequestCarriedOut:
-    """Return the event that keeps what a command makes; `made` are its events, not applied yet."""
-    jobs = tuple(event.job for event in made if isinstance(event, JobCreated))
+    """Return the event that keeps what a command makes; `events` are its events, not applied yet."""
+    jobs = tuple(event.job for event in events if isinstance(event, JobCreated))
     first = last = 0
     batch = b""
     match command:

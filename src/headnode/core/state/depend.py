@@ -213,11 +213,11 @@ def _fate(
     return found
 
 
-def _just_ended(cluster: ClusterState, wanted: Collection[int]) -> dict[int, ParentOutcome]:
+def _just_ended(cluster: ClusterState, jobs: Collection[int]) -> dict[int, ParentOutcome]:
     """Return what became of those that ended in this batch and are not in the archive yet."""
     return {
         job: outcome_of(cluster.agenda.for_archive[JobId(job)])
-        for job in wanted
+        for job in jobs
         if JobId(job) in cluster.agenda.for_archive
     }
 
@@ -318,13 +318,13 @@ def _may_come_back(cluster: ClusterState, record: JobRecord, now: Instant) -> bo
 
 
 def _outcomes(
-    cluster: ClusterState, specs: Mapping[JobId, JobSpec], known: Mapping[int, ParentOutcome]
+    cluster: ClusterState, specs: Mapping[JobId, JobSpec], outcomes: Mapping[int, ParentOutcome]
 ) -> dict[int, ParentOutcome]:
     """Return what has become of each job that these wait for, as if all of these were queued."""
-    fates = dict(known)
+    fates = dict(outcomes)
     for awaited in {parent for spec in specs.values() for parent in parents(spec)}:
         alive = cluster.jobs.get(JobId(awaited)) or cluster.agenda.for_archive.get(JobId(awaited))
-        if alive is not None and alive.id not in known:
+        if alive is not None and alive.id not in outcomes:
             fates[awaited] = outcome_of(alive)
     return fates | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
 

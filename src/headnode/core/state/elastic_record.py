@@ -204,18 +204,18 @@ def obstacle(record: ElasticRecord, now: Instant) -> str:
     return record.too_dear
 
 
-def next_step(record: ElasticRecord, wanted: int, unwanted: float, now: Instant) -> ElasticStep:
-    """Return what follows from demand for `wanted` nodes more than have joined.
+def next_step(record: ElasticRecord, nodes: int, unwanted: float, now: Instant) -> ElasticStep:
+    """Return what follows from demand for `nodes` nodes more than have joined.
 
     `unwanted`: for so many seconds fewer have been wanted than are pending.  What nobody has wanted for
     the idle time is given back, the youngest first.
     """
     pending = record.pending
-    surplus = len(pending) - wanted
+    surplus = len(pending) - nodes
     if surplus >= 0:
         late = unwanted >= record.pool.idle_time and surplus
         back = tuple(each.job for each in pending[-surplus:]) if late else ()
-        words = "no waiting job wants more nodes" if not wanted else f"{wanted} wanted nodes are on their way"
+        words = "no waiting job wants more nodes" if not nodes else f"{nodes} wanted nodes are on their way"
         return ElasticStep(0, back, obstacle(record, now) or words)
     why = obstacle(record, now)
     if why:
@@ -223,7 +223,7 @@ def next_step(record: ElasticRecord, wanted: int, unwanted: float, now: Instant)
     most_pending = 1 if record.failures else record.pool.most_queued
     room = min(-surplus, record.pool.most_nodes - len(record.allocations), most_pending - len(pending))
     make = int(min(room, record.affordable))
-    return ElasticStep(make, (), f"{wanted} more nodes are wanted")
+    return ElasticStep(make, (), f"{nodes} more nodes are wanted")
 
 
 def closing(record: ElasticRecord, one: ElasticAllocation, started: Instant, now: Instant) -> NodeDrained:

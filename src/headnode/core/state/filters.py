@@ -166,11 +166,9 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
     return [replace(answered, until=ahead)]
 
 
-def _is_changed(record: JobRecord, answered: e.FilterAnswered) -> bool:
+def _is_changed(record: JobRecord, event: e.FilterAnswered) -> bool:
     """Whether it was not said before: a filter that is asked again and again says the same mostly."""
-    return record.filter_reply is None or replace(record.filter_reply, at=answered.at) != filter_reply(
-        answered
-    )
+    return record.filter_reply is None or replace(record.filter_reply, at=event.at) != filter_reply(event)
 
 
 def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:

@@ -42,7 +42,7 @@ def give_up_node(cluster: ClusterState, command: GiveUpNode, now: Instant) -> li
     return events
 
 
-def rebooted(cluster: ClusterState, node: str, kept: Collection[AttemptKey], now: Instant) -> list[Event]:
+def rebooted(cluster: ClusterState, node: str, attempts: Collection[AttemptKey], now: Instant) -> list[Event]:
     """Give up the attempts of a node before its reboot, except those whose outcome the node can report.
 
     A dispatched attempt without a reported start may have started: a machine without power reports nothing.
@@ -55,7 +55,7 @@ def rebooted(cluster: ClusterState, node: str, kept: Collection[AttemptKey], now
         if record.run is None or job not in cluster.graphs:
             continue
         gone = _lost(record.run, node, now, message)
-        lost = tuple(r for r in gone if (job, r.task, r.instance, r.attempt) not in kept)
+        lost = tuple(r for r in gone if (job, r.task, r.instance, r.attempt) not in attempts)
         over = ended(cluster, ReportEnded(node=node, job=job, reports=lost), now) if lost else []
         events += over
         if record.state is not JobState.ENDING and not any(isinstance(event, e.JobEnding) for event in over):
@@ -170,12 +170,12 @@ def is_too_small_without(cluster: ClusterState, record: JobRecord, run: JobRun, 
     return node.lower() in required or left < request.minimum or _serves_less(cluster, record, run, node)
 
 
-def goes_on_with(cluster: ClusterState, record: JobRecord, kept: Mapping[str, tuple[int, ...]]) -> bool:
+def goes_on_with(cluster: ClusterState, record: JobRecord, cores: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a running job goes on with what it keeps: its minimum, or what runs and room for each task."""
     graph, request = cluster.graph(record.id), cluster.started_request(record)
     if request.together:
         return False
-    left = {node: numbers for node, numbers in kept.items() if numbers}
+    left = {node: numbers for node, numbers in cores.items() if numbers}
     required = {name.lower() for name in request.required_nodes}
     if not required <= {node.lower() for node in left} or not all_could_run(cluster, graph, left):
         return False

@@ -126,13 +126,13 @@ class OneTimeSecret(Protocol):
 Known = TypeVar("Known", bound=OneTimeSecret)
 
 
-def valid_secret(known: Mapping[str, Known], digest: str, now: Instant, noun: str, fix: str) -> Known:
+def valid_secret(secrets: Mapping[str, Known], digest: str, now: Instant, noun: str, fix: str) -> Known:
     """Return what has this digest.
 
     `noun` is what it is called, and the code of the refusal; `fix` what to do without it.
     Raises:  NotAllowed of that code when it is not known, any more or at all, or its time is over.
     """
-    found = known.get(digest)
+    found = secrets.get(digest)
     if found is None:
         what = f"this {noun} was used already or revoked, or was never made by this cluster"
         raise NotAllowed(code=noun, what=what, fix=fix)

@@ -28,7 +28,7 @@ class NodeVanished(Command, frozen=True):
 
 
 class ChangeNode(Command, frozen=True):
-    """Approve, pause, resume or remove a node; `action` is the action."""
+    """Carry out `action` on a node: approve, pause, resume or remove."""
 
     by: User
     node: str

@@ -123,9 +123,9 @@ def _goes_whole(request: JobRequest) -> bool:
 
 
 def _is_too_small(
-    cluster: ClusterState, record: JobRecord, request: JobRequest, left: Mapping[str, tuple[int, ...]]
+    cluster: ClusterState, record: JobRecord, request: JobRequest, cores: Mapping[str, tuple[int, ...]]
 ) -> bool:
-    kept = {node: numbers for node, numbers in left.items() if numbers}
+    kept = {node: numbers for node, numbers in cores.items() if numbers}
     units = sum(units_in(request, len(held), cluster.nodes[node].facts) for node, held in kept.items())
     required = {name.lower() for name in request.required_nodes}
     if units < request.minimum or not required <= {node.lower() for node in kept}:
@@ -138,11 +138,11 @@ def _stale(record: JobRecord, why: str) -> WrongState:
 
 
 def _stops(
-    record: JobRecord, graph: TaskGraph, wanted: Mapping[str, int], command: RecallProcessors, now: Instant
+    record: JobRecord, graph: TaskGraph, recalled: Mapping[str, int], command: RecallProcessors, now: Instant
 ) -> list[Event]:
     """Return what stops enough of what runs there: the youngest first, and nothing that may not run twice."""
     chosen: dict[NodeCores, list[tuple[int, int]]] = {}
-    for node, count in wanted.items():
+    for node, count in recalled.items():
         missing = count - len(graph.free[node]) - sum(_on(place, node) for place in chosen)
         for place, instances in _lanes_on(graph, node):
             if missing <= 0:
@@ -254,11 +254,11 @@ def processors_recalled(cluster: ClusterState, event: e.ProcessorsRecalled) -> N
         cluster.agenda.pass_needed = True  # who was to have them does not come; the job may want to grow
 
 
-def settle_recall(run: JobRun, node: str, gone: int, left: int) -> None:
+def settle_recall(run: JobRun, node: str, ended: int, left: int) -> None:
     """So many processors of a node went, and so many are left: that much less is to be given up there."""
     recalled = run.recalled.get(node, 0)
     if not recalled:
         return
-    set_recalled(run.holdings, node, max(0, min(recalled - gone, left)))
+    set_recalled(run.holdings, node, max(0, min(recalled - ended, left)))
     if not run.recalled:
         run.recalled_for = ()

@@ -82,9 +82,9 @@ def _follows(record: JobRecord, live: LiveAttempt, direction: str) -> bool:
     return direction == "out" or (live.started is None and live.staging != "ready")
 
 
-def _is_fresh(run: JobRun, begun: e.InstanceStart, node: str) -> bool:
+def _is_fresh(run: JobRun, start: e.InstanceStart, node: str) -> bool:
     """Whether a start is news; one that overtook the end of a parent is told again."""
-    live = _live(run, begun.task, begun.instance, begun.attempt, node)
+    live = _live(run, start.task, start.instance, start.attempt, node)
     return live is not None and live.started is None and not any(waits_for(run, live))
 
 
@@ -240,11 +240,11 @@ def _verdict(
     return _after_failure(spec, outcome, progress.retries.get(report.instance, 0))
 
 
-def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:
+def _after_loss(task: TaskSpec, node: str, retries: int, allowed: int) -> Verdict:
     if task.rerunnable and retries < allowed:
-        return "queued", "system", lost
+        return "queued", "system", node
     why = f"after {retries} retries" if task.rerunnable else "and it is not rerunnable"
-    return "failed", "system", f"{lost}, {why}"
+    return "failed", "system", f"{node}, {why}"
 
 
 def _after_failure(spec: JobSpec, outcome: AttemptOutcome, retries: int) -> Verdict:

@@ -56,13 +56,13 @@ class SubmitJob(Command, frozen=True):
     parents: Mapping[int, ParentOutcome] = {}
 
 
-def check_description_memory_of(cluster: ClusterState, made: Iterable[object]) -> None:
+def check_description_memory_of(cluster: ClusterState, specs: Iterable[object]) -> None:
     """Refuse jobs for which their owners have no room.
 
     Raises:  WrongState ``submit``.
     """
     wanted: dict[str, int] = {}
-    for event in made:
+    for event in specs:
         if isinstance(event, JobCreated) and len(event.spec) > SMALL_DESCRIPTION.most:
             wanted[event.owner] = wanted.get(event.owner, 0) + len(event.spec)
     for owner, size in wanted.items():

@@ -52,7 +52,7 @@ def _could_run(
     cluster: ClusterState, graph: TaskGraph, index: int, held: Mapping[str, Sequence[int]]
 ) -> bool:
     room = TaskPlacement(
-        cluster, graph, index, {node: list(numbers) for node, numbers in held.items()}, lent=True
+        cluster, graph, index, {node: list(numbers) for node, numbers in held.items()}, shared=True
     )
     return room.place() is not None
 
@@ -67,20 +67,20 @@ class TaskPlacement:
         index: int,
         free: dict[str, list[int]],
         *,
-        lent: bool = False,
+        shared: bool = False,
     ) -> None:
         """`free` holds the free processors of each node; its lists are replaced, never changed.
 
-        `lent`: it is asked what would be: nodes that take no tasks now count, instances that run do not.
+        `shared`: it is asked what would be: nodes that take no tasks now count, instances that run do not.
         """
-        self._lent = lent
+        self._lent = shared
         self._flow, self._task, self._free = graph, graph.spec.tasks[index], free
         task = self._task
         self._cluster = cluster
         self._named = {name.lower() for name in task.required_nodes}
         self.nodes = [node for node in graph.run.allocation if self._may_use(node)]
         self._load: Counter[str] = Counter()  # of a distributed sweep: places of it on each node
-        if task.distribution is not None and task.kind is TaskType.SWEEP and not lent:
+        if task.distribution is not None and task.kind is TaskType.SWEEP and not shared:
             self._load.update(node for place in places_in_use(graph.run.tasks[index]) for node, _ in place)
 
     def is_in_service(self, place: NodeCores) -> bool:
@@ -242,9 +242,9 @@ def task_reasons(cluster: ClusterState, record: JobRecord, index: int) -> list[T
     return [_room_reason(cluster, record, index)]
 
 
-def _dependency(left: int, key: str | int) -> TaskReason:
+def _dependency(unfinished: int, key: str | int) -> TaskReason:
     what = f"task {key!r}" if isinstance(key, str) else f"task group {key}"
-    number = f"; {left} tasks of that name have not ended" if left > 1 else ""
+    number = f"; {unfinished} tasks of that name have not ended" if unfinished > 1 else ""
     return TaskReason("dependency", f"it waits for {what} to end{number}", str(key))
 
 

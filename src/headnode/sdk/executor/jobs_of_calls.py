@@ -48,9 +48,9 @@ class CallJob:
             self.failed = failed
             self._pool.settle_failed(self.id)
 
-    def has_room(self, wanted: int) -> bool:
+    def has_room(self, calls: int) -> bool:
         """Return True if so many more processors would be used at once, or when the job starts."""
-        return self.state == "Queued" or self.allocated >= wanted
+        return self.state == "Queued" or self.allocated >= calls
 
 
 class JobsOfCalls:

@@ -15,11 +15,11 @@ from headnode.protocol.cluster_answers import RefundAnswer
 MAX_EVENTS = 1_000  # of a job, that are looked at: the newest
 
 
-def bank_of(context: ServerContext, found: FoundJob) -> BankObject | None:
+def bank_of(context: ServerContext, looked_up: FoundJob) -> BankObject | None:
     """Return what is known of a job at the bank; None if the bank was never asked about it."""
-    job, noted = found.record.id, _noted(context, found)
+    job, noted = looked_up.record.id, _noted(context, looked_up)
     ledger, runs = context.cluster.bank, {event.run for event in noted}
-    runs.add(found.record.run.starts if found.record.run is not None else 0)
+    runs.add(looked_up.record.run.starts if looked_up.record.run is not None else 0)
     entries = [ledger.entries[job, run] for run in sorted(runs) if (job, run) in ledger.entries]
     if not noted and not entries:
         return None
@@ -28,7 +28,7 @@ def bank_of(context: ServerContext, found: FoundJob) -> BankObject | None:
     problems = context.bank_problems
     due = [f"{each.due}: {problems.get((job, each.run), 'not told yet')}" for each in entries if each.due]
     return BankObject(
-        account=found.spec.project,
+        account=looked_up.spec.project,
         reserved=reserved[-1] / MILLION if reserved else None,
         charged=sum(charges.values()) / MILLION if charges else None,
         due="; ".join(due),

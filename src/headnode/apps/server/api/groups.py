@@ -155,9 +155,9 @@ def _dependency(
     return DependencyObject(parent, condition.value, spec.name, STATE_NAMES[other.state], stands)
 
 
-def dependents_of(context: ServerContext, found: FoundJob) -> list[DependentObject]:
+def dependents_of(context: ServerContext, looked_up: FoundJob) -> list[DependentObject]:
     """Return the jobs that depend on a job: the ones of its group, and all that have not started."""
-    own = found.record
+    own = looked_up.record
     waiting = {context.cluster.jobs[job].id for job in context.cluster.children.get(own.id, ())}
     group = context.lookups.group(own.group, own.owner) if own.group else []
     candidates = {record.id: record for record in group}

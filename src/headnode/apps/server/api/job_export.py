@@ -66,13 +66,13 @@ def _instances(context: ServerContext, job: FoundJob, number: int, most: int) ->
     return over | live
 
 
-def live_of(context: ServerContext, found: FoundJob) -> ExportedJob:
+def live_of(context: ServerContext, looked_up: FoundJob) -> ExportedJob:
     """Return what only the scheduler knows of a job."""
-    record, run = found.record, found.record.run
-    tasks = {number: _task(context, found, number) for number in range(1, len(found.spec.tasks) + 1)}
+    record, run = looked_up.record, looked_up.record.run
+    tasks = {number: _task(context, looked_up, number) for number in range(1, len(looked_up.spec.tasks) + 1)}
     held = [*run.usage.nodes, *run.allocation] if run is not None else []
     used = dict.fromkeys([*held, *(node for task in tasks.values() for node in task.nodes)])
-    group = context.lookups.group(found.spec.job_group, record.owner) if found.spec.job_group else []
+    group = context.lookups.group(looked_up.spec.job_group, record.owner) if looked_up.spec.job_group else []
     return ExportedJob(
         id=record.id,
         state=record.state,
@@ -176,19 +176,19 @@ def _state(job: FoundJob, progress: TaskProgress) -> TaskState:
 # ---------------------------------------------------------------- the file that it was read from
 
 
-async def submitted_file(context: ServerContext, by: User, found: FoundJob) -> JobFileAnswer:
+async def submitted_file(context: ServerContext, by: User, looked_up: FoundJob) -> JobFileAnswer:
     """Return the file that a job was read from, and what became of its words.
 
     Raises:  NotAllowed ``not-owner``, for what is private; NotFound ``no-job-file``.
     """
-    job = found.record.id
-    if not may_see_private(context, by, found):
+    job = looked_up.record.id
+    if not may_see_private(context, by, looked_up):
         raise NotAllowed(
             code="not-owner",
-            what=f"the job file of job {job} is private to {found.record.owner!r}",
+            what=f"the job file of job {job} is private to {looked_up.record.owner!r}",
             fix="see what the job asks for: hn job export --to native",
         )
-    text = script_of(found.spec) or _kept_file(context, by, found)
+    text = script_of(looked_up.spec) or _kept_file(context, by, looked_up)
     if not text:
         raise NotFound(
             code="no-job-file",
@@ -197,9 +197,9 @@ async def submitted_file(context: ServerContext, by: User, found: FoundJob) -> J
             fix="write the job in any language: hn job export --to native",
         )
     if len(text) <= LARGE_JOB_FILE:
-        return JobFileAnswer(text, _read_again(text, found.spec))
+        return JobFileAnswer(text, _read_again(text, looked_up.spec))
     async with context.reading:
-        return JobFileAnswer(text, await asyncio.to_thread(_read_again, text, found.spec))
+        return JobFileAnswer(text, await asyncio.to_thread(_read_again, text, looked_up.spec))
 
 
 def _kept_file(context: ServerContext, by: User, job: FoundJob) -> str:

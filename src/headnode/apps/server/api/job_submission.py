@@ -62,18 +62,18 @@ def _uncounted_licences(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]
         )
 
 
-def unsent_notices(spec: JobSpec, ways: DeliverySettings) -> Iterator[str]:
+def unsent_notices(spec: JobSpec, settings: DeliverySettings) -> Iterator[str]:
     """Yield why no notification will be sent, for each such address of a job."""
     own = addresses(spec.email)
-    if not own and not ways.domain:
+    if not own and not settings.domain:
         yield "it names no address for its notices: add one with /emailaddress, or use `hn job wait`"
     for address in own:
-        if is_hook(address, ways.hooks):
+        if is_hook(address, settings.hooks):
             continue
         if not is_mail(address):
-            allowed = f" or hooks at {', '.join(ways.hooks)}" if ways.hooks else ""
+            allowed = f" or hooks at {', '.join(settings.hooks)}" if settings.hooks else ""
             yield f"notices cannot go to {address!r}: name an address of mail{allowed}"
-    if not ways.server and (any(map(is_mail, own)) or (not own and ways.domain)):
+    if not settings.server and (any(map(is_mail, own)) or (not own and settings.domain)):
         yield "this cluster sends no mail until an administrator sets EmailSmtpServer; use `hn job wait`"
 
 

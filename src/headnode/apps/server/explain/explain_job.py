@@ -194,13 +194,13 @@ async def helpful_changes(
     context: ServerContext,
     snapshot: PolicySnapshot,
     room: ChangeLimits,
-    way: Callable[[Suggestion], ChangeCommand],
+    command_of: Callable[[Suggestion], ChangeCommand],
 ) -> Object:
     """Return what would let the job start now or sooner, each with the way to do it."""
     if planned_start(snapshot.plan, snapshot.view, snapshot.subject).now:
         return {}
     changes = await found_changes(context, snapshot, room)
-    offers = [_change(offer, snapshot, way(offer)) for offer in changes.offers]
+    offers = [_change(offer, snapshot, command_of(offer)) for offer in changes.offers]
     return {"changes": offers, "searched": True, "incomplete": changes.cut}
 
 
@@ -226,14 +226,14 @@ async def latest_start(context: ServerContext, snapshot: PolicySnapshot) -> Obje
     }
 
 
-def _change(offer: Suggestion, snapshot: PolicySnapshot, way: ChangeCommand) -> HelpfulChange:
+def _change(offer: Suggestion, snapshot: PolicySnapshot, command: ChangeCommand) -> HelpfulChange:
     return HelpfulChange(
         text=changes_in_words(offer, snapshot.subject.request),
         now=offer.outcome.now,
         at=known_instant(offer.outcome.at),
         nodes=allocation_object(offer.outcome.starts),
-        options=way.options,
-        command=way.command,
+        options=command.options,
+        command=command.command,
     )
 
 

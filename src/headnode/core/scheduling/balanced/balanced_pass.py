@@ -220,13 +220,13 @@ def _with_board(view: View, resources: FreeResources, changed: Iterable[int]) ->
     return nodes
 
 
-def _without(running: RunningJob, given: Mapping[int, int] | None, node_table: NodeTable) -> RunningJob:
+def _without(running: RunningJob, shares: Mapping[int, int] | None, node_table: NodeTable) -> RunningJob:
     """Return a running job with what is left of it once it has given this up, by number of node."""
-    if not given:
+    if not shares:
         return running
     numbers = node_table.numbers
     rest = (
-        (name, count - given.get(numbers.get(name.casefold(), -1), 0)) for name, count in running.allocation
+        (name, count - shares.get(numbers.get(name.casefold(), -1), 0)) for name, count in running.allocation
     )
     return replace(running, allocation=tuple(part for part in rest if part[1] > 0))
 

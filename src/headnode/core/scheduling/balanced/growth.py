@@ -168,8 +168,8 @@ class ShareGrowth:
                     kept.append((node, less))
         return kept
 
-    def _free_again(self, kept: list[tuple[int, int]]) -> None:
-        for node, less in kept:
+    def _free_again(self, units: list[tuple[int, int]]) -> None:
+        for node, less in units:
             self._reclaim.resources.free[node] += less
 
     def _leave_out_unused(self) -> bool:

@@ -175,13 +175,13 @@ class ReclaimState:
         most = max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
         return max(0, need.minimum - most)
 
-    def _go_to(self, spares: Sequence[Spare], lifted: int, wanted: int) -> int:
+    def _go_to(self, spares: Sequence[Spare], lifted: int, needed: int) -> int:
         """Let so many of the pieces be lifted, the first ones."""
-        if wanted > lifted:
-            self.lift(spares[lifted:wanted])
+        if needed > lifted:
+            self.lift(spares[lifted:needed])
         else:
-            self.lower(spares[wanted:lifted])
-        return wanted
+            self.lower(spares[needed:lifted])
+        return needed
 
     def claim(
         self,

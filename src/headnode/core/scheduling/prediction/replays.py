@@ -54,9 +54,9 @@ class Replays:
         scene: ReplayInput,
         history: RunTimeHistory,
         replays: int = REPLAYS,
-        drawn: "DrawnRunTimes | None" = None,
+        run_times: "DrawnRunTimes | None" = None,
     ) -> None:
-        lives = _RunTimes(scene, history, {} if drawn is None else drawn)
+        lives = _RunTimes(scene, history, {} if run_times is None else run_times)
         self._limits = RunAhead(scene, lambda job: scene.traits_of(job).limit)
         self._replays = [RunAhead(scene, lives.lasts(replay)) for replay in range(replays)]
 
@@ -149,8 +149,8 @@ class _RunTimes:
     What was drawn before holds as long as the forecast is the same.
     """
 
-    def __init__(self, scene: ReplayInput, history: RunTimeHistory, drawn: DrawnRunTimes) -> None:
-        self._asked, self._history, self._drawn = scene.traits_of, history, drawn
+    def __init__(self, scene: ReplayInput, history: RunTimeHistory, run_times: DrawnRunTimes) -> None:
+        self._asked, self._history, self._drawn = scene.traits_of, history, run_times
         self._of_kind: dict[JobTraits, RunTimeForecast] = {}
         self._of_job: dict[int, Sequence[Seconds]] = {
             job: self._draw(job, history.forecast(scene.traits_of(job), Seconds(scene.now - start)))
