@@ -53,7 +53,7 @@ test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
 ifeq ($(strip $(TESTS)),)
 	@failed=0; run="$(BIN)/python -m pytest -rs --depth $(DEPTH)"; \
 	$$run -n auto --dist worksteal $(TESTS_SIDE_BY_SIDE) || failed=1; \
-	$$run -n 7 --dist loadfile $(TESTS_BY_FILE) || failed=1; \
+	$$run -n 7 --dist loadfile --no-loadscope-reorder $(TESTS_BY_FILE) || failed=1; \
 	$$run $(TESTS_ALONE) || failed=1; exit $$failed
 else
 	@$(BIN)/python -m pytest -rs --depth $(DEPTH) $(TESTS)

@@ -12,6 +12,7 @@ from hypothesis import settings
 
 import depth
 
+pytest_plugins = ["longest_first"]
 os.environ["HEADNODE_RESIDENT_CLIENT"] = "0"  # hn of a checkout would leave a process for the next commands
 os.environ["TZ"] = "UTC"  # what is kept to be compared shows times; tests of other zones set their own
 time.tzset()
