@@ -28,9 +28,9 @@ MODULE = b"headnode.adapters.staging"
 storage = storage_fixture(data=DATA, prog=PROGRAM)
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[RealHead]:
-    with real_head(tmp_path) as head:
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("head")) as head:
         head.ask("set_parameters", values={"TransferNetworks": "127.0.0.0/8", "TransferTimeout": "20"})
         yield head
 
@@ -127,7 +127,7 @@ def test_whoever_is_killed_while_files_come_the_task_runs_once_with_whole_files(
         head.kill()
         head.start_again()
     else:
-        mine = (MODULE, str(tmp_path).encode())
+        mine = (MODULE, str(head.state).encode())
         words = mine if victim == "transfer" else (b"headnode.apps.agent", str(head.state).encode())
         for process in list(processes(*words)):
             os.kill(process, signal.SIGKILL)
@@ -172,7 +172,7 @@ def test_a_job_that_is_canceled_while_files_come_leaves_nothing(
     head.ask("cancel_job", job=job)
     assert head.wait(job)["state"] == "Canceled"
     head.until(lambda: not any(work.iterdir()))
-    head.until(lambda: not list(processes(MODULE, str(tmp_path).encode())))
+    head.until(lambda: not list(processes(MODULE, str(head.state).encode())))
     assert not (tmp_path / "ran").exists()
 
 
@@ -220,8 +220,10 @@ def test_it_is_told_how_far_the_files_are(head: RealHead, storage: FaultyStorage
 
 @pytest.mark.parametrize("bound", ["TransfersPerNode", "TransfersPerStorage"])
 def test_transfers_of_several_jobs_wait_for_each_other(
-    head: RealHead, storage: FaultyStorage, tmp_path: Path, bound: str
+    head: RealHead, storage: FaultyStorage, tmp_path: Path, bound: str, request: pytest.FixtureRequest
 ) -> None:
+    before = {one["name"]: one["value"] for one in head.ask("parameters")["parameters"]}
+    request.addfinalizer(lambda: head.ask("set_parameters", values={bound: before[bound]}))
     head.ask("set_parameters", values={bound: "1"})
     first = staged(head, storage, tmp_path / "a", stagein=f"{storage.url}/held/data=data")
     head.until(lambda: any(path == "/held/data" for _, path, _ in storage.asked))
@@ -287,7 +289,7 @@ def test_secrets_are_in_no_argument_journal_or_log(
         held = staged(
             head, storage, tmp_path / "ran", stagein=f"{storage.url}/held/data=data", credential=name
         )
-        head.until(lambda: list(processes(MODULE, str(tmp_path).encode())))
+        head.until(lambda: list(processes(MODULE, str(head.state).encode())))
         for process in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 assert b"secret-token" not in process.read_bytes()
@@ -303,7 +305,8 @@ def test_secrets_are_in_no_argument_journal_or_log(
     finally:
         path.unlink()
     assert storage.headers[0].get("Authorization", storage.headers[1].get("Authorization")) is not None
-    written = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    folders = (tmp_path, head.state.parent)
+    written = b"".join(each.read_bytes() for where in folders for each in where.rglob("*") if each.is_file())
     assert b"secret-token" not in written
 
 
