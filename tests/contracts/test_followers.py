@@ -48,9 +48,10 @@ def test_a_standby_that_is_always_late_delays_few_writes() -> None:
     waits, began, numbers = 0, time.monotonic(), itertools.count(2)
     while time.monotonic() < began + 1.0:
         number = next(numbers)
-        waits += seconds_for(followers, number, 0.05) >= 0.05
+        waits += slow.waited_for  # not by the clock: a busy machine delays other writes, too
+        seconds_for(followers, number, 0.05)
         followers.confirm(slow, number)  # each time after the write was given up
-    assert 1 <= waits <= 1.0 / (0.05 * TRUSTED_AFTER) + 1
+    assert 1 <= waits <= (time.monotonic() - began) / (0.05 * TRUSTED_AFTER) + 1
 
 
 def test_a_standby_that_was_late_once_is_waited_for_again() -> None:
