@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sites import add_resource
 
+from depth import share_of
 from headnode.core.model.errors import BadRequest
 from heads import RealHead, processes, real_head
 from testbed.faulty_storage import FaultyStorage, storage_fixture
@@ -316,18 +317,18 @@ def test_files_that_the_resource_would_not_see_are_refused(
 def test_a_sweep_is_whole_and_runs_once_though_processes_are_killed_at_random(
     head: RealHead, peer: PbsPeer, storage: FaultyStorage, tmp_path: Path
 ) -> None:
-    dice, numbers = random.Random(7), range(1, 21)
+    dice, numbers = random.Random(7), range(1, max(8, share_of(20)) + 1)
     for number in numbers:
         storage.put(f"in.{number}", str(number).encode() * 50_000)
     job = head.submit(
         f"sh -c 'echo $CCP_TASKINSTANCEID >> {tmp_path}/ran; cp data made'",
         terms={"resource": "old"},
-        parametric="1-20",
+        parametric=f"1-{len(numbers)}",
         rerunnable="false",
         stagein=f"{storage.url}/in.*=data",
         stageout=f"made={storage.url}/out.*",
     )
-    for _ in range(12):
+    for _ in range(share_of(12)):
         head.until(lambda: transfers(tmp_path) or head.ask("job", job=job)["job"]["state"] != "Queued")
         for process in victims(head, dice.choice(["transfer", "hand-off"]), tmp_path):
             with contextlib.suppress(ProcessLookupError):
