@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -22,9 +22,7 @@ from testbed.debian_packages import CannotInstall, install
 NAMES = ("chromium", "chromium-browser")
 AXE_CACHE = Path(os.environ.get("HEADNODE_AXE", Path.home() / ".cache" / "headnode-axe"))
 WIDTHS = (360, 900, 1600)  # pixels: a telephone, a small window, a large one
-_LOOKS = [*product(WIDTHS, ("light", "dark"))][:: every()]
-LOOKS = [(width, [look for wide, look in _LOOKS if wide == width]) for width in dict(_LOOKS)]
-"""Widths that are tried, each with its colours."""
+SCHEMES = ("light", "dark")  # colours
 
 
 @contextmanager
@@ -86,15 +84,18 @@ def window(
 
 
 def troubles_of_pages(
-    page: Any, gateway: RealGateway, paths: Iterable[str], schemes: Sequence[str]
+    page: Any, gateway: RealGateway, paths: Iterable[str], width: int
 ) -> dict[tuple[str, str], list[str]]:
     """Return what axe finds on pages in light or dark colours, which are wider than the window, what of their
     frames is printed, and what moves where motion is unwanted.
 
-    A page is loaded once and then changes its colours and medium: to load it takes as long as axe does.
+    A whole run looks at each page at each of `WIDTHS` in both colours, a quarter of it at one or two of these
+    six looks.  A page is loaded once, then changes its colours and medium: to load it takes as long as axe.
     """
     axe, found = axe_source(), {}
-    for path in paths:
+    for number, path in enumerate(paths):
+        if not (schemes := _schemes_of(number, width)):
+            continue
         page.emulate_media(color_scheme=schemes[0])
         page.goto(gateway.address + path)
         page.evaluate(axe)
@@ -105,6 +106,13 @@ def troubles_of_pages(
         if troubles := _troubles_in_print(page):
             found[path, "print"] = troubles
     return found
+
+
+def _schemes_of(number: int, width: int) -> list[str]:
+    """Return the colours in which a page is looked at in a window of this width."""
+    looks = [*product(WIDTHS, SCHEMES)]
+    first = number * len(looks)
+    return [scheme for at, (wide, scheme) in enumerate(looks, first) if wide == width and at % every() == 0]
 
 
 def _troubles_in_print(page: Any) -> list[str]:

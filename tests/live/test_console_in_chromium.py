@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chromium import LOOKS, WIDTHS, axe_source, chromium, tab_to, troubles_of_pages, window
+from chromium import WIDTHS, axe_source, chromium, tab_to, troubles_of_pages, window
 from gateways import RealGateway, gateway_fixture, real_gateway
 
 from heads import RealHead, real_head, shared_head_fixture
@@ -94,12 +94,12 @@ def addresses(head: RealHead) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("width", "schemes"), LOOKS)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_on_no_page_axe_finds_anything_or_is_anything_cut_off_or_the_frame_printed_or_unwanted_motion(
-    browser: Any, gateway: RealGateway, addresses: list[str], width: int, schemes: list[str]
+    browser: Any, gateway: RealGateway, addresses: list[str], width: int
 ) -> None:
     with window(browser, gateway, width, bypass_csp=True) as page:
-        assert troubles_of_pages(page, gateway, addresses, schemes) == {}
+        assert troubles_of_pages(page, gateway, addresses, width) == {}
 
 
 def test_a_file_is_dropped_checked_submitted_watched_and_canceled(

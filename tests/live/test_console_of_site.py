@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import LOOKS, chromium, troubles_of_pages, window
+from chromium import SCHEMES, WIDTHS, chromium, troubles_of_pages, window
 from gateways import RealGateway, gateway_fixture, real_gateway
 from sites import slurm_fixture
 
@@ -71,17 +71,17 @@ def browser() -> Iterator[Any]:
         yield running
 
 
-@pytest.mark.parametrize(("width", "schemes"), LOOKS)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_axe_finds_nothing_and_nothing_is_cut_off_on_the_pages_of_a_site(
-    browser: Any, gateway: RealGateway, waiting: int, width: int, schemes: list[str]
+    browser: Any, gateway: RealGateway, waiting: int, width: int
 ) -> None:
     with window(browser, gateway, width, bypass_csp=True) as page:
         if pictures := os.environ.get("HEADNODE_PICTURES"):
-            for scheme, (number, path) in product(schemes, enumerate(addresses(waiting))):
+            for scheme, (number, path) in product(SCHEMES, enumerate(addresses(waiting))):
                 page.emulate_media(color_scheme=scheme)
                 page.goto(gateway.address + path)
                 page.screenshot(path=Path(pictures) / f"{number}-{scheme}-{width}.png", full_page=True)
-        assert troubles_of_pages(page, gateway, addresses(waiting), schemes) == {}
+        assert troubles_of_pages(page, gateway, addresses(waiting), width) == {}
 
 
 def test_the_pages_show_the_queue_the_nodes_and_why_a_job_waits(
