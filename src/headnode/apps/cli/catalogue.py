@@ -19,7 +19,10 @@ SLURM = (
     *("sacctmgr", "sshare", "sstat", "sreport", "scrontab"),
 )
 PBS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
-OF_ONE = {"pbsnodes": "pbs", "qsig": "pbs", "qhost": "gridengine", "qacct": "gridengine"}
+OF_ONE = {
+    **dict.fromkeys(("pbsnodes", "qsig", "qrerun", "qselect"), "pbs"),
+    **dict.fromkeys(("qhost", "qacct"), "gridengine"),
+}
 """Programs that only one of PBS and Grid Engine has."""
 LSF = (
     *("bsub", "bjobs", "bkill", "bstop", "bresume", "brequeue", "bpeek", "bhist", "bacct", "bmod", "bswitch"),

@@ -35,6 +35,8 @@ _PURPOSES = {
     "qalter": ("[OPTIONS] JOB...", "Change jobs, with the options of qsub."),
     "qacct": ("[-j [JOB|NAME]] [OPTIONS]", "Show jobs that have ended, with what they used, or sums of it."),
     "qsig": ("[-s SIGNAL|suspend|resume] JOB...", "Send a signal to running jobs."),
+    "qrerun": ("JOB...", "Let running jobs run again from the queue."),
+    "qselect": ("[OPTIONS]", "List the ids of the jobs that fit all options."),
     "pbsnodes": ("[OPTIONS] [NODE...]", "List nodes, or take them offline."),
     "qhost": ("[OPTIONS]", "List nodes, with their queues and jobs."),
     "bsub": ("[OPTIONS] [COMMAND [ARGUMENT...]]", "Submit a command, a script, or standard input."),

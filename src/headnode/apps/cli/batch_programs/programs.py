@@ -39,6 +39,7 @@ def run_as(program: str, argv: "Sequence[str]", client: Client | None = None, *,
 
 _OF_SEVERAL = {
     "qsub": "qsub", "qdel": "qsub", "qhold": "qhold", "qrls": "qhold", "qalter": "qalter",
+    "qsig": "qsig", "qrerun": "qsig",
     "bkill": "bkill", "bstop": "bkill", "bresume": "bkill", "bpeek": "bkill",
     "brequeue": "bkill", "bmod": "bmod", "bswitch": "bmod",
     "bhosts": "bhosts", "bqueues": "bhosts", "lsid": "bhosts", "lshosts": "bhosts", "lsload": "bhosts",
