@@ -227,9 +227,8 @@ def _line(
 
 
 def _asks(offer: ActivationOffer) -> JobRequest:
-    return (
-        offer.request.option(offer.giving.option) if isinstance(offer.giving, c.StartJob) else offer.request
-    )
+    giving = offer.giving
+    return giving.taken(offer.request) if isinstance(giving, c.StartJob) else offer.request
 
 
 def _nodes_with(nodes: Mapping[str, NodeView], firm: Sequence[ActivationOffer]) -> Mapping[str, NodeView]:

@@ -36,6 +36,7 @@ def grants_of(plan: Plan) -> list[Grant]:
             backfilled=start.ahead_of is not None,
             option=start.option,
             parts=start.parts,
+            lowered_limit=start.lowered_limit,
         )
         for start in plan.starts
     ]
@@ -154,9 +155,9 @@ def limits_have_room(
 
 
 def _taken_of_limits(offer: ActivationOffer) -> Iterator[tuple[LimitShare, int]]:
-    option = offer.giving.option if isinstance(offer.giving, c.StartJob) else 0
+    request = offer.giving.taken(offer.request) if isinstance(offer.giving, c.StartJob) else offer.request
     size = sum(count for _, count in offer.giving.shares)
-    for share in offer.request.option(option).limits:
+    for share in request.limits:
         yield share, share.held(size) - (share.held(0) if offer.grows else 0)
 
 
@@ -256,7 +257,13 @@ def _is_free(
 
 
 def _offer(cluster: ClusterState, record: JobRecord, word: FilterReply) -> ActivationOffer:
-    giving = c.StartJob(job=record.id, shares=word.reserved, option=word.alternative, parts=word.parts)
+    giving = c.StartJob(
+        job=record.id,
+        shares=word.reserved,
+        option=word.alternative,
+        parts=word.parts,
+        lowered_limit=word.lowered_limit,
+    )
     return ActivationOffer(
         number=0,
         job=record.id,

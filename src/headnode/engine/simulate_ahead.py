@@ -67,7 +67,9 @@ def simulate_ahead(
         plan = policy(scene.view())
         for start in plan.starts:
             starts[start.job] = scene.now
-            scene.start(start, lasts(start.job, start.option))
+            run_time = lasts(start.job, start.option)
+            limit = start.lowered_limit
+            scene.start(start, run_time if limit is None else min(run_time, limit))
         for grow in plan.grows:
             scene.grow(grow)
         if not scene.go_on(plan):
@@ -132,7 +134,7 @@ class _SimulatedCluster:
         turns.remove(turn)
         if not turns:
             del self.queue[request]
-        taken = request.option(start.option)
+        taken = start.taken(request)
         limit = Instant(self.now + taken.run_time)
         job = RunningJob(start.job, turn, taken, limit, start.allocation)
         self._running[start.job] = job

@@ -60,7 +60,7 @@ class _KeyUse(NamedTuple):
 def _given(plan: Plan, cluster: ClusterState) -> Iterator[tuple[str, int, int]]:
     """Yield what a plan takes of each limit, in seconds, and with how many processors or GPUs."""
     for start in plan.starts:
-        yield from _taken(cluster.queue.requests[start.job].option(start.option), start.allocation)
+        yield from _taken(start.taken(cluster.queue.requests[start.job]), start.allocation)
     for grow in plan.grows:
         yield from _taken(cluster.request(cluster.jobs[grow.job]), grow.allocation)
 

@@ -73,6 +73,7 @@ class JobObject(VerbAnswer, frozen=True):
     maximum: int
     unit: str
     run_time: float | None  # seconds; null without a limit
+    minimum_run_time: float | None  # to which the limit may be lowered for an earlier start; null: it is not
     group: str
     state: str  # Configuring, Queued, Running, Suspended, Finished, Failed, Canceled
     priority: int

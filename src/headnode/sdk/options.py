@@ -103,6 +103,7 @@ class JobOptions(TypedDict, total=False):
     template: str  # job template
     priority: str | int  # place in the queue
     run_time: str | timedelta  # run time limit of the job
+    minimum_run_time: str | timedelta  # to start earlier, the run time limit may be lowered to this
     processors: int | str  # processors for the whole job; * is calculated from the tasks
     sockets: int | str  # sockets for the whole job; * is calculated from the tasks
     nodes: int | str  # whole nodes for the whole job; * is calculated from the tasks

@@ -7,7 +7,7 @@ import msgspec
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest
 from headnode.core.model.owner_limits import is_of_one_job, is_spent
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition, Seconds
 from headnode.core.scheduling.plan import Plan, Shares
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.histories import Policy
@@ -46,19 +46,28 @@ class ResourceDemand(NamedTuple):
         """The job whose demand it is."""
         return self.turn.job
 
-    def under(self, option: int, now: float) -> "ResourceDemand":
+    def under(self, option: int, now: float, limit: Seconds | None = None) -> "ResourceDemand":
         """Return the demand under one of its options, as if it asked for nothing else.
 
+        limit:   its run time limit, if it is lowered
         Raises:  PromiseBroken when it has no such.
         """
         there = 0 <= option <= len(self.request.alternatives)
         broken_unless(there, f"job {self.job} gets option {option}, which does not exist")
-        taken = msgspec.structs.replace(self.request.option(option), alternatives=())
+        lowered = limit is None or self.request.option(option).allows_limit(limit)
+        broken_unless(lowered, f"the limit of job {self.job} is lowered to {limit}, which it does not allow")
+        taken = msgspec.structs.replace(self.request.option(option, limit), alternatives=())
         return self._replace(request=taken, end=Instant(now + taken.run_time) if self.starts else self.end)
 
     def options(self, now: float) -> "list[ResourceDemand]":
         """Return the demand under each of its options, best first."""
         return [self.under(option, now) for option in range(len(self.request.alternatives) + 1)]
+
+    def lowest(self, now: float) -> "list[ResourceDemand]":
+        """Return the demand under each of its options with the lowest limit that it may start with."""
+        options = (self.request, *self.request.alternatives) if self.starts else ()
+        lowered = [(n, o.least_run_time) for n, o in enumerate(options) if o.least_run_time < o.run_time]
+        return [self.under(option, now, least) for option, least in lowered]
 
     def held(self, shares: Shares) -> HeldShares:
         """Return what the job holds if it is given these."""
@@ -219,15 +228,24 @@ def _within_limits(request: JobRequest, alone: World, left: dict[str, int]) -> W
     return nodes, tuple((name, left[name] if name in own else total) for name, total in totals)
 
 
+NOTHING_GIVEN = (None, 0, None)
+
+
+def given_by(plan: Plan) -> dict[tuple[JobId, bool], tuple[Shares | None, int, Seconds | None]]:
+    """Return what a plan gives, by job and whether it starts: shares, an option and a lowered limit."""
+    given: dict[tuple[JobId, bool], tuple[Shares | None, int, Seconds | None]] = {}
+    given |= {(each.job, False): (each.allocation, 0, None) for each in plan.grows}
+    given |= {(each.job, True): (each.allocation, each.option, each.lowered_limit) for each in plan.starts}
+    return given
+
+
 def _waiting(view: View, plan: Plan) -> Iterator[tuple[ResourceDemand, list[HeldShares]]]:
     """Yield the demands that get nothing, in turn, with what is held when it is their turn."""
-    given = {(each.job, False): (each.allocation, 0) for each in plan.grows}
-    given |= {(each.job, True): (each.allocation, each.option) for each in plan.starts}
-    held = held_by_running(view)
+    given, held = given_by(plan), held_by_running(view)
     for demand in demands(view):
-        shares, option = given.get((demand.job, demand.starts), (None, 0))
+        shares, option, limit = given.get((demand.job, demand.starts), NOTHING_GIVEN)
         if shares is not None:
-            held.append(demand.under(option, view.now).held(shares))
+            held.append(demand.under(option, view.now, limit).held(shares))
         elif demand.starts:
             yield demand, held
 

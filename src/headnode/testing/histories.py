@@ -143,8 +143,8 @@ class _Life:
         turn, taken = turn_of(arrival.job, arrival.priority), _taken(arrival, start)
         end = Instant(self.now + taken.run_time)
         self._running[start.job] = RunningJob(start.job, turn, taken, end, start.allocation, arrival.wants)
-        lasts = arrival.lasts * MINUTE
-        self._ends[start.job] = self.now + (min(lasts, taken.run_time) if start.option else lasts)
+        lasts, is_other = arrival.lasts * MINUTE, start.option or start.lowered_limit is not None
+        self._ends[start.job] = self.now + (min(lasts, taken.run_time) if is_other else lasts)
 
     def _grow(self, grow: Grow) -> None:
         job = self._running.get(grow.job)
@@ -163,7 +163,7 @@ def _taken(arrival: Arrival, start: Start) -> JobRequest:
     request = arrival.request
     there = 0 <= start.option <= len(request.alternatives)
     broken_unless(there, f"the plan gives job {start.job} option {start.option}, which does not exist")
-    return msgspec.structs.replace(request.option(start.option), alternatives=())
+    return msgspec.structs.replace(start.taken(request), alternatives=())
 
 
 def _together(one: Shares, other: Shares) -> Shares:
@@ -235,7 +235,9 @@ def show_plan(plan: Plan, now: Instant) -> str:
 
 
 def _option(given: Start | Reservation) -> str:
-    return f" (option {given.option})" if given.option else ""
+    limit = given.lowered_limit if isinstance(given, Start) else None
+    lowered = "" if limit is None else f" (limit {_number(limit / MINUTE)} minutes)"
+    return (f" (option {given.option})" if given.option else "") + lowered
 
 
 def _places(shares: Shares) -> str:

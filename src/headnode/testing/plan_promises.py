@@ -14,10 +14,12 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.plan import Grow, Plan, Reason, Shares, Start
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.testing.held_shares import (
+    NOTHING_GIVEN,
     HeldShares,
     ResourceDemand,
     demands,
     empty,
+    given_by,
     held_by_running,
     kept_out_by_limits,
     reopened,
@@ -86,7 +88,7 @@ def after_plan(view: View, plan: Plan) -> list[HeldShares]:
             broken_unless(False, f"job {each.job} gets more processors, but does not want any")
             return held
         if isinstance(each, Start):
-            demand = demand.under(each.option, view.now)
+            demand = demand.under(each.option, view.now, each.lowered_limit)
         _check_fits(there, demand, each)
         held.append(demand.held(each.allocation))
         there = world(view, held)
@@ -253,17 +255,18 @@ class _BackfillCheck:
         self._head: FirstBlocked | None = None
 
     def check(self) -> None:
-        given = {(each.job, False): (each.allocation, 0) for each in self._plan.grows}
-        given |= {(each.job, True): (each.allocation, each.option) for each in self._plan.starts}
+        given, now = given_by(self._plan), self._view.now
         for demand in demands(self._view):
-            shares, option = given.get((demand.job, demand.starts), (None, 0))
+            shares, option, limit = given.get((demand.job, demand.starts), NOTHING_GIVEN)
             if shares is not None:
-                self._preferred(demand, option)
-                self._given(demand, demand.under(option, self._view.now).held(shares))
+                self._preferred(demand, option if limit is None else len(demand.options(now)))
+                if limit is not None:
+                    self._lowered(demand.under(option, now, limit), shares)
+                self._given(demand, demand.under(option, now, limit).held(shares))
             elif self._head is None:
                 self._blocked(demand)
             elif self._thorough is not None:
-                for each in demand.options(self._view.now):
+                for each in (*demand.options(now), *demand.lowest(now)):
                     self._refused(self._head, each)
         promised = self._head is not None and self._head.at is not None
         broken_unless(
@@ -279,6 +282,14 @@ class _BackfillCheck:
             elif self._head is None:
                 fits = ways(better.request, self._there)
                 broken_unless(not fits, f"job {demand.job} does not get its preferred request, which fits")
+
+    def _lowered(self, demand: ResourceDemand, shares: Shares) -> None:
+        """Check that a second more would delay the first blocked job."""
+        broken_unless(self._head is not None, f"the limit of job {demand.job} is lowered, and no job waits")
+        if self._head is not None:
+            longer = demand._replace(end=Instant(demand.end + 1)).held(shares)
+            kept = self._head.with_another(longer).is_kept(self._view)
+            broken_unless(not kept, f"the limit of job {demand.job} is lowered more than it needs")
 
     def _given(self, demand: ResourceDemand, new: HeldShares) -> None:
         if self._head is not None:

@@ -7,11 +7,13 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.model.job import HeldAmounts, JobRequest, Licence, UnitType
+from headnode.core.model.quantities import Seconds
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.scenes import (
     INF,
+    MINUTE,
     Queued,
     asks,
     gang,
@@ -169,6 +171,28 @@ def holding_of_nodes() -> Iterator[View]:
     return _worlds(nodes, [[], *running], kinds)
 
 
+def lowering() -> Iterator[View]:
+    """Yield jobs that may start with a lower run time limit, beside jobs that may not."""
+    kinds = [
+        asks(1, minutes=1),
+        asks(2, minutes=2),
+        asks(1, minutes=INF),
+        asks(1, minutes=4, minimum_run_time=Seconds(MINUTE)),
+        asks(1, 2, minutes=INF, minimum_run_time=Seconds(2 * MINUTE)),
+        asks(3, minutes=3, minimum_run_time=Seconds(2 * MINUTE)),
+        asks(2, minutes=3, exclusive=True, minimum_run_time=Seconds(MINUTE)),
+        asks(
+            2,
+            minutes=9,
+            minimum_run_time=Seconds(3 * MINUTE),
+            alternatives=(asks(1, minutes=9, minimum_run_time=Seconds(2 * MINUTE)),),
+        ),
+    ]
+    nodes = [node("a", 2), node("b", 2)]
+    running = [[runs(1, asks(1), ("a", 1), minutes_left=minutes)] for minutes in (1, 2.5, 3, INF)]
+    return _worlds(nodes, [[], *running], kinds)
+
+
 def on_graphics() -> Iterator[View]:
     """Yield jobs that count GPUs, with few processors each or many, beside jobs for processors."""
     kinds = [
@@ -317,6 +341,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "gangs": gangs,
         "switches": under_switches,
         "tasks with nodes of their own": tasks_with_nodes_of_their_own,
+        "lower limits": lowering,
         "other requests": choosing,
         "other numbers of processors": choosing_alike,
     }

@@ -228,6 +228,7 @@ NEW_OF_JOBS = {
     "reservation": st.just("") | names,
     "switches": st.just(0) | few,
     "switches_wait": st.sampled_from((Seconds(300.0), Seconds(60.0), FOREVER)),
+    "minimum_run_time": st.sampled_from((None, Seconds(2.0))),
     "resource": st.just("") | names,
     "processors_per_gpu": st.just(1) | few,
     "signal": st.sampled_from(("", "USR1@1", "B:USR2@1", "S:TERM@1")),

@@ -46,7 +46,7 @@ JOB_FIELDS: dict[str, Any] = {
     "notify_on_completion": True, "email": "ann@example.org", "run_as": "ann", "environment": {"A": "1"},
     "group_edges": (GroupEdge(1, 2),), "properties": {"P": "1"}, "extensions": {"Odd": "1"},
     "storage_base": "https://h/d/", "transfer_attempts": 3, "credential": "store", "switches": 2,
-    "switches_wait": Seconds(60.0),
+    "switches_wait": Seconds(60.0), "minimum_run_time": Seconds(60.0),
 }  # fmt: skip
 TASK_FIELDS: dict[str, Any] = {
     "script": "#!/bin/sh\necho $1\n",

@@ -52,6 +52,8 @@ JOB_EXAMPLES = [
     ("deadline", "2030-01-02T03:04:05Z", "end_by", 1893553445),
     ("holds", "data,review", "holds", ("data", "review")),
     ("hold", "data", "holds", ("data",)),
+    ("minimumruntime", "10m", "minimum_run_time", 600.0),
+    ("timemin", "10m", "minimum_run_time", 600.0),
     ("switches", "2", "switches", 2),
     ("switcheswait", "10m", "switches_wait", 600.0),
     ("reservation", "Course", "reservation", "Course"),

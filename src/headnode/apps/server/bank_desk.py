@@ -104,7 +104,7 @@ class BankDesk:
         offer = self._context.engine.offers.of.get(record.id)
         if offer is None or not isinstance(offer.giving, StartJob):
             return _filter_return(_WAIT, "the offer is not there any more")
-        request = offer.request.option(offer.giving.option)
+        request = offer.giving.taken(offer.request)
         if not math.isfinite(request.run_time):
             return _filter_return(_HOLD, _ENDLESS)
         offered = sum(count for _, count in offer.giving.shares)

@@ -81,7 +81,7 @@ class JobLookup:
     def _decoded(self, alive: JobRecord) -> JobSpec | None:
         """Return the description of a job as it is written, if the cluster has it decoded."""
         graph = self.cluster.graphs.get(alive.id)
-        own = alive.run is not None and alive.run.alternative == 0
+        own = alive.run is not None and alive.run.alternative == 0 and alive.run.lowered_limit is None
         return graph.spec if graph is not None and own else None
 
     def archived(self, job: int) -> JobRecord | None:

@@ -9,7 +9,7 @@ from msgspec.structs import fields, replace
 
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.owner_limits import LimitShare
+from headnode.core.model.owner_limits import LimitShare, retimed
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Priority, Seconds
 from headnode.core.model.resource import places_in
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
@@ -200,6 +200,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     exclusive: bool = False
     single_node: bool = False
     run_time: Seconds = FOREVER
+    minimum_run_time: Seconds | None = None  # to start earlier, its limit may be lowered to this
     run_until_canceled: bool = False
     licences: tuple[Licence, ...] = ()
     node_groups: tuple[str, ...] = ()
@@ -317,13 +318,25 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     limits: tuple[LimitShare, ...] = ()  # of its user and project
     switches: int = 0  # it waits for at most so many leaf switches; 0: it does not matter
     switches_until: Instant = NEVER  # when any number will do
+    minimum_run_time: Seconds | None = None  # it may start with a limit as low as this; None: with its own
 
-    def option(self, number: int) -> "JobRequest":
+    def option(self, number: int, limit: Seconds | None = None) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.
 
+        limit:   the run time limit, if it was lowered; the job takes less of limits of minutes
         Raises:  IndexError when there are not so many.
         """
-        return self.alternatives[number - 1] if number else self
+        asked = self.alternatives[number - 1] if number else self
+        return asked if limit is None else replace(asked, run_time=limit, limits=retimed(asked.limits, limit))
+
+    @property
+    def least_run_time(self) -> Seconds:
+        """The lowest run time limit that it may start with."""
+        return self.run_time if self.minimum_run_time is None else min(self.run_time, self.minimum_run_time)
+
+    def allows_limit(self, limit: Seconds | None) -> bool:
+        """Return whether its job may start with this limit instead of its own; None: with its own."""
+        return limit is None or self.least_run_time <= limit < self.run_time
 
 
 def with_option(spec: JobSpec, option: int) -> JobSpec:
@@ -336,7 +349,8 @@ def with_option(spec: JobSpec, option: int) -> JobSpec:
     other = spec.alternatives[option - 1]
     if spec.unit is UnitType.GPU and other.unit not in (None, UnitType.GPU):
         spec = replace(spec, processors_per_gpu=1)  # as if it had never counted them
-    tasks = tuple(map(_task, spec.tasks, other.tasks)) if other.tasks else spec.tasks
+    pairs = zip(spec.tasks, other.tasks, strict=False)
+    tasks = tuple(replace(task, **_stated(values)) for task, values in pairs) if other.tasks else spec.tasks
     return replace(spec, **_stated(other, "tasks"), tasks=tasks)
 
 
@@ -346,10 +360,6 @@ def places_named(spec: JobSpec) -> tuple[str, ...]:
     for other in spec.alternatives:
         places += places_in(other.resource) if other.resource is not None else ()
     return tuple(dict.fromkeys(places))
-
-
-def _task(task: TaskSpec, other: TaskAlternative) -> TaskSpec:
-    return replace(task, **_stated(other))
 
 
 def _stated(other: msgspec.Struct, *aside: str) -> dict[str, object]:

@@ -28,7 +28,7 @@ from headnode.core.model.value_checks import (
     check_holds,
     check_listed,
     check_positive,
-    check_run_time,
+    check_run_times,
     check_whole_numbers,
     find_cycle,
     task_part,
@@ -202,7 +202,7 @@ _LIMITED = [option for option in OPTIONS_OF_JOBS if option.limits]
 
 
 def _check_limits(spec: JobSpec) -> None:
-    check_run_time(THE_JOB, spec.run_time)
+    check_run_times(THE_JOB, spec.run_time, spec.minimum_run_time)
     if not LOWEST <= spec.priority <= HIGHEST:
         what = f"priority {spec.priority} is not between {LOWEST} and {HIGHEST}"
         THE_JOB.refuse("priority", what, "choose one that is", "priority")
@@ -233,7 +233,7 @@ def _check_signal(spec: JobSpec) -> None:
         asked = read_limit_signal(spec.signal)
     except BadRequest as no:
         THE_JOB.refuse(no.code, no.what, no.fix, "signal")
-    if spec.run_time <= asked.before:
+    if min(spec.run_time, spec.minimum_run_time or spec.run_time) <= asked.before:
         what = f"a signal {asked.before:g} s before a run time limit of {spec.run_time:g} s"
         THE_JOB.refuse("signal", what, "write fewer seconds, such as USR1@30, or a longer limit", "signal")
 

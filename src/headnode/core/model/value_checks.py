@@ -85,6 +85,18 @@ def check_run_time(part: JobPart, span: float) -> None:
         )
 
 
+def check_run_times(part: JobPart, limit: float, least: float | None) -> None:
+    """Refuse a run time limit that is no span of time, and a minimum of it that is above it."""
+    check_run_time(part, limit)
+    if least is not None and not 0 < least <= limit:
+        part.refuse(
+            "minimum-run-time",
+            f"the minimum {least:g} s of the run time limit of {part} is not within its limit, {limit:g} s",
+            "lower the minimum, or raise the run time limit",
+            "minimum_run_time",
+        )
+
+
 def check_listed(part: JobPart, what: str, name: str, *field: Step) -> None:
     """Refuse a name that cannot stand in a list."""
     if "," in name or not name.strip():

@@ -6,8 +6,10 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition, Seconds, format_time_limit
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.request import (
     ResolvedRequest,
@@ -32,11 +34,18 @@ class Candidate(NamedTuple):
     request: JobRequest
     end: Instant  # when what is given comes back
     option: int = 0  # what `need` and `end` are of: the request itself, or the n-th of its others
+    lowered_limit: Seconds | None = None  # and of this run time limit; None: of that of the request
 
     @property
     def asks(self) -> JobRequest:
         """What is asked for under the option."""
-        return self.request.option(self.option)
+        return self.request.option(self.option, self.lowered_limit)
+
+    @property
+    def lowered_in_words(self) -> str:
+        """What a reason says of the lowered limit; empty if it is not lowered."""
+        limit = self.lowered_limit
+        return "" if limit is None else f", even with a run time limit of {format_time_limit(limit)}"
 
     @property
     def job(self) -> JobId:
@@ -145,6 +154,31 @@ def candidate_options(candidate: Candidate, now: Instant, node_table: NodeTable)
         )
         for number, other in others
     )
+
+
+def with_limit(candidate: Candidate, limit: Seconds, now: Instant, node_table: NodeTable) -> Candidate:
+    """Return the candidate as if its run time limit was lowered to so much."""
+    lower = candidate._replace(end=Instant(now + limit), lowered_limit=limit)
+    need = candidate.need
+    if need.access is None and not need.limits and not node_table.closing:
+        return lower  # the limit changes nothing of what it needs
+    return lower._replace(need=resolve_now(lower.asks, node_table, now))
+
+
+def at_lowest_limit(candidate: Candidate, now: Instant, node_table: NodeTable) -> Candidate:
+    """Return the candidate with the lowest run time limit that its job may start with."""
+    least = candidate.asks.least_run_time
+    if not candidate.starts or least == candidate.asks.run_time:
+        return candidate
+    return with_limit(candidate, least, now, node_table)
+
+
+def lowest(request: JobRequest) -> JobRequest:
+    """Return a request with the lowest run time limit that its job may start with, under each option."""
+    if request.minimum_run_time is None:
+        return request
+    alternatives = tuple(map(lowest, request.alternatives))
+    return replace(request.option(0, request.least_run_time), alternatives=alternatives)
 
 
 def first_candidate(view: View, node_table: NodeTable, place: int) -> Candidate:

@@ -16,9 +16,9 @@ from functools import partial
 from math import inf, nextafter
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.availability import Availability, Slot
-from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options, first_candidate
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
 from headnode.core.scheduling.carried_reservations import (
     NOTHING_CARRIED,
     CarriedReservations,
@@ -32,7 +32,7 @@ from headnode.core.scheduling.carried_reservations import (
 )
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.gaps import within_all
-from headnode.core.scheduling.limit_checks import are_limited, limit_reasons, spent_classes
+from headnode.core.scheduling.limit_checks import spent_classes
 from headnode.core.scheduling.placement import (
     at_minimum,
     find_placement,
@@ -45,16 +45,13 @@ from headnode.core.scheduling.plan import (
     LazyReasons,
     LazyWait,
     Plan,
-    Reason,
     Reservation,
     Start,
-    Wait,
-    Why,
 )
-from headnode.core.scheduling.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.release_profile import kinds_of
 from headnode.core.scheduling.request import ResolvedRequest
 from headnode.core.scheduling.shadow_reservation import releases_of
+from headnode.core.scheduling.slot_reasons import SlotReasons
 from headnode.core.scheduling.unlimited_jobs import UnlimitedJobs
 from headnode.core.scheduling.view import View
 
@@ -87,20 +84,20 @@ class ConservativePass:
         self._in_vain: dict[JobRequest, Instant] = {}  # there is no slot for this request before
         self._starts: list[Start] = []
         self._grows: list[Grow] = []
-        self._waits: dict[JobRequest, LazyWait] = {
-            view.queue[place].request: partial(self._why_refused, place, None) for place in spent
-        }
         self._reservations: list[Reservation] = []
+        self._reasons = SlotReasons(view, self._resources, self._unlimited, self._reservations)
+        self._waits: dict[JobRequest, LazyWait] = {
+            view.queue[place].request: partial(self._reasons.of_class, place, None) for place in spent
+        }
         self._held: list[Slot] = []  # of the reservations
-        self._head: JobId | None = None  # the first that must wait
         self._shallow, self._refused_with = True, -1  # how many starts there were when classes were refused
         self._processors = sum(self._resources.free)
 
     def _planned_before(self, *, anew: bool) -> tuple[Availability, CarriedReservations]:
         """Return what is free over time without the reservations that are kept, and these."""
         needs, view = list(self._candidates.needs()), self._view
-        lasts = (each.run_time for one in view.queue for each in (one.request, *one.request.alternatives))
-        table, shortest = self._node_table, within_all(lasts)
+        requests = (each for one in view.queue for each in (one.request, *one.request.alternatives))
+        table, shortest = self._node_table, within_all(each.least_run_time for each in requests)
         kinds, releases = kinds_of(table, needs), releases_of(view, table)
         amounts = any(need.counts_amounts for need in needs)
         before = recalled(view, table, kinds, shortest)
@@ -118,8 +115,8 @@ class ConservativePass:
                 self._grow(candidate)
             elif candidate.job in self._kept.slots:
                 self._offer(candidate, self._kept.slots.pop(candidate.job))
-            elif self._is_limited(candidate):
-                self._wait(candidate, NEVER)
+            elif self._reasons.is_limited(candidate):
+                self._lower_or_wait(candidate)
             elif self._is_shallow():
                 self._reserve(candidate)
             elif self._kept.slots or not self._is_refused(candidate):
@@ -129,13 +126,6 @@ class ConservativePass:
         if not self._kept.slots:
             remember(self._node_table, self._future, held, self._held)
         return Plan(tuple(self._starts), tuple(self._grows), LazyReasons(self._waits), held, wake)
-
-    def _is_limited(self, candidate: Candidate) -> bool:
-        """Return whether limits of its user and project keep the job from starting, under all its options."""
-        if not (candidate.request.limits or candidate.request.alternatives):
-            return False
-        needs = [option.need for option in self._options(candidate)]
-        return are_limited(needs, self._resources, self._unlimited.empty)
 
     def _is_shallow(self) -> bool:
         """Return whether one more job may have a reservation; after the first refusal, none may."""
@@ -212,8 +202,9 @@ class ConservativePass:
         if any(slot is not None for _, slot in slots):
             self._settle(candidate, slots)
         else:
-            self._unlimited.wait(candidate)
-            self._wait(candidate, NEVER)
+            if candidate.request.minimum_run_time is None or not self._starts_lowered(candidate):
+                self._unlimited.wait(candidate)
+                self._wait(candidate, NEVER)
 
     def _settle(
         self,
@@ -237,17 +228,47 @@ class ConservativePass:
                 self._future.take(option.need.piece(found), slot.at, slot.at + option.asks.run_time)
                 self._hold(candidate, option, slot)
             return
-        self._wait(candidate, NEVER)
+        self._lower_or_wait(candidate)
 
     def _start_or_wait(self, candidate: Candidate) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
         for option in self._options(candidate):
-            lasts = self._future.may_last(option.need, option.end)
-            found = self._room_now(option) if lasts and self._fits_on_board(option.need) else None
+            found = self._room_beside_slots(option)
             if found is not None and self._unlimited.allows(option, found):
                 self._start(candidate, option, found)
                 return
-        self._wait(candidate, NEVER)
+        self._lower_or_wait(candidate)
+
+    def _room_beside_slots(self, option: Candidate) -> Placement | None:
+        lasts = self._future.may_last(option.need, option.end)
+        return self._room_now(option) if lasts and self._fits_on_board(option.need) else None
+
+    def _lower_or_wait(self, candidate: Candidate) -> None:
+        """Start a job with a lower run time limit, if it may and touches no reservation then."""
+        if candidate.request.minimum_run_time is None or not self._starts_lowered(candidate):
+            self._wait(candidate, NEVER)
+
+    def _starts_lowered(self, candidate: Candidate) -> bool:
+        from headnode.core.scheduling.lowered_limits import start_lowered  # few jobs have such a limit
+
+        due = [each.at for each in self._reservations]
+        due += [held.slot.at for held in self._kept.slots.values()]
+        options, table = self._options(candidate), self._node_table
+        found = start_lowered(options, self._view, table, self._room_beside_slots, due)
+        if found is not None and self._unlimited.allows(*found):
+            self._start(candidate, *found)
+            return True
+        return False
+
+    def _leaves_slot(self, candidate: Candidate, option: Candidate, slot: Slot) -> bool:
+        """Start a job with a lower limit that has a slot later on, which it then does not need."""
+        slot_of = option.need.piece(slot.fit), slot.at, slot.at + option.asks.run_time
+        self._future.give(*slot_of)
+        if not self._starts_lowered(candidate):
+            self._future.take(*slot_of)
+            return False
+        self._in_vain.clear()
+        return True
 
     def _is_refused(self, candidate: Candidate) -> bool:
         """Leave out the classes of which no job will start; return whether the candidate is of one of them.
@@ -255,13 +276,14 @@ class ConservativePass:
         Nothing is given back any more when no job is left with a slot from before, so that what is free only
         becomes less.
         """
-        if self._head is None:
+        if self._reasons.head is None:
             return False
         if self._refused_with != len(self._starts):
             self._refused_with = len(self._starts)
             for place in self._candidates.refuse(self._is_hopeless):
                 self._waits.setdefault(
-                    self._view.queue[place].request, partial(self._why_refused, place, self._head)
+                    self._view.queue[place].request,
+                    partial(self._reasons.of_class, place, self._reasons.head),
                 )
         if not self._is_hopeless(candidate.request, candidate.need):
             return False
@@ -274,7 +296,7 @@ class ConservativePass:
             return False
         if self._processors < need.minimum and need.unit is not UnitType.NODE:
             return True
-        return not self._future.may_last(need, self._view.now + request.run_time)
+        return not self._future.may_last(need, self._view.now + request.least_run_time)
 
     def _options(self, candidate: Candidate) -> tuple[Candidate, ...]:
         return (
@@ -325,13 +347,19 @@ class ConservativePass:
         """Start the job of a candidate under one of its options."""
         self._give(option, placement)
         named, parts = shares(placement, self._node_table), part_shares(placement, self._node_table)
-        self._starts.append(Start(candidate.job, named, self._head, option.option, parts))
+        limit = option.lowered_limit
+        self._starts.append(Start(candidate.job, named, self._reasons.head, option.option, parts, limit))
         self._candidates.granted(candidate)
 
     def _hold(
         self, candidate: Candidate, option: Candidate, slot: Slot, before: CarriedSlot | None = None
     ) -> None:
-        """Keep a slot for the job of a candidate under one of its options; it may be as it was before."""
+        """Keep a slot for the job of a candidate under one of its options; it may be as it was before.
+
+        It does not need the slot if it starts now with a lower limit.
+        """
+        if candidate.request.minimum_run_time is not None and self._leaves_slot(candidate, option, slot):
+            return
         self._record_wait(candidate, slot.at)
         kept = before.reservation if before is not None and before.slot is slot else None
         if kept is None or kept.turn != candidate.turn:
@@ -354,45 +382,7 @@ class ConservativePass:
     def _record_wait(self, candidate: Candidate, at: Instant) -> None:
         """Record the wait of the first job of a class, and the first waiting job of all."""
         if candidate.request not in self._waits:
-            self._waits[candidate.request] = partial(self._why, candidate, at, self._head)
-        is_first = self._head is None and not self._is_limited(candidate)
+            self._waits[candidate.request] = partial(self._reasons.of, candidate, at, self._reasons.head)
+        is_first = self._reasons.head is None and not self._reasons.is_limited(candidate)
         if is_first and self._unlimited.can_run(candidate):
-            self._head = candidate.job
-
-    def _why(self, candidate: Candidate, at: Instant, head: JobId | None) -> Wait:
-        """Return why the candidate waits.  What did not fit during the pass does not fit after it."""
-        if not self._unlimited.can_run(candidate):
-            never = never_with_any(candidate.request, self._view)
-            if never:
-                return Wait(never)
-        if at == NEVER and self._is_limited(candidate):
-            return Wait(with_alternatives(self._limits_of(each) for each in self._options(candidate)))
-        ahead = (
-            () if head is None else (Reason(Why.PRIORITY, f"job {head} is ahead in the queue", str(head)),)
-        )
-        told = with_alternatives(self._refused(each) for each in self._options(candidate))
-        return Wait((*ahead, *told), at)
-
-    def _why_refused(self, place: int, head: JobId | None) -> Wait:
-        """Return why the jobs of a class wait that was left out."""
-        return self._why(first_candidate(self._view, self._node_table, place), NEVER, head)
-
-    def _limits_of(self, candidate: Candidate) -> tuple[Reason, ...]:
-        return tuple(limit_reasons(candidate.need, self._resources))
-
-    def _refused(self, candidate: Candidate) -> tuple[Reason, ...]:
-        """Return the shortage of a candidate under one of its options, or the reservation that blocks it."""
-        if self._fits_on_board(candidate.need):
-            return (self._in_the_way(candidate),)
-        return shortage(candidate.need, candidate.asks, self._resources)
-
-    def _in_the_way(self, candidate: Candidate) -> Reason:
-        """Return the reason with the first reserved job: the candidate fits now, and only slots block it."""
-        slots = [(each.at, each.job) for each in self._reservations]
-        if candidate.end == NEVER and self._unlimited.head is not None:
-            slots.append((NEVER, self._unlimited.head.job))
-        job = min(slots)[1] if slots else self._head
-        what = f"it would fit, but could delay job {job}, which has a reservation"
-        if candidate.end == NEVER:
-            what += "; with a run time limit it may be backfilled"
-        return Reason(Why.RESERVATION, what, str(job))
+            self._reasons.head = candidate.job

@@ -92,7 +92,7 @@ def _without(view: View, starts: Mapping[JobId, Start], grows: Mapping[JobId, in
     for each in view.queue:
         for start in (starts[turn.job] for turn in each.turns if turn.job in starts):
             size = sum(count for _, count in start.allocation)
-            for name, amount in licences_taken(each.request.option(start.option), size).items():
+            for name, amount in licences_taken(start.taken(each.request), size).items():
                 if name in licences:
                     licences[name] = (licences[name][0], licences[name][1] - amount)
     queue = [

@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from msgspec.structs import replace
-
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.owner_limits import (
     ENDLESS,
@@ -23,9 +21,7 @@ from headnode.core.model.owner_limits import (
     is_of_one_job,
     is_spent,
     limit_owner,
-    retimed,
 )
-from headnode.core.model.quantities import Seconds
 from headnode.core.scheduling.candidates import resolved_at_some_time
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
@@ -98,11 +94,6 @@ def limit_reasons(need: ResolvedRequest, resources: FreeResources) -> Iterator[R
         free = resources.licences.get(share.key, inf)
         if asked > free:
             yield Reason(Why.LIMIT, _sentence(share, asked, share.limit - int(free)), share.key)
-
-
-def lasting(request: JobRequest, run_time: float) -> JobRequest:
-    """Return the request with another run time limit, by which it takes more or less of limits of minutes."""
-    return replace(request, run_time=Seconds(run_time), limits=retimed(request.limits, run_time))
 
 
 def times_within_limits(request: JobRequest, view: View) -> set[float]:

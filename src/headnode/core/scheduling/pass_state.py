@@ -10,6 +10,7 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.candidates import (
     Candidate,
+    at_lowest_limit,
     candidate_options,
     resolved_at_some_time,
     waits_for_switches,
@@ -117,7 +118,8 @@ class PassState:
             head_before = self.head_of(candidate)
             ahead_of = None if head_before is None else head_before.job
             parts = part_shares(placement, self._node_table)
-            self.starts.append(Start(candidate.job, named, ahead_of, candidate.option, parts))
+            option, limit = candidate.option, candidate.lowered_limit
+            self.starts.append(Start(candidate.job, named, ahead_of, option, parts, limit))
         else:
             self.grows.append(Grow(candidate.job, named))
 
@@ -128,6 +130,10 @@ class PassState:
     def options(self, candidate: Candidate) -> tuple[Candidate, ...]:
         """Return the candidate under each of its options, best first."""
         return candidate_options(candidate, self._view.now, self._node_table)
+
+    def at_lowest_limit(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with the lowest run time limit that its job may start with."""
+        return at_lowest_limit(candidate, self._view.now, self._node_table)
 
     def is_limited(self, candidate: Candidate) -> bool:
         """Return whether limits of its user and project keep the job from starting, under all its options."""
@@ -172,7 +178,7 @@ class PassState:
             return False
         if not self.may_fit(need):
             return True
-        end = self._view.now + request.run_time
+        end = self._view.now + request.least_run_time
         for head in self.heads.values():
             if not end <= head.due < NEVER and not self._may_keep_promise(head, need):
                 return True
@@ -299,6 +305,7 @@ class PassState:
 
     def can_run(self, candidate: Candidate) -> bool:
         """Return whether the candidate would fit on the open nodes if nothing ran there."""
+        candidate = self.at_lowest_limit(candidate)
         in_all = counted_licences(candidate.asks, self._view)
         runs = self._node_table.cache.of(ResolvedCache).runs
         known = runs.get((candidate.asks, in_all))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition, Seconds
 
 Shares = tuple[tuple[str, int], ...]
 """Node names with the processors taken on each, in the order they were taken."""
@@ -49,7 +49,8 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     """Start the job on these processors.  `ahead_of` is the job it overtakes, if it is backfilled.
 
     `option` is the request it was given: 0 its own, n the n-th of the others.  `parts` says, for a gang,
-    which shares are for which part; together they are the allocation.
+    which shares are for which part; together they are the allocation.  `lowered_limit` is the run time limit
+    in seconds, if the job starts because of a lower one than it asks for: not below its minimum.
     """
 
     job: JobId
@@ -57,6 +58,11 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     ahead_of: JobId | None = None
     option: int = 0
     parts: tuple[Shares, ...] = ()
+    lowered_limit: Seconds | None = None
+
+    def taken(self, request: JobRequest) -> JobRequest:
+        """Return what the job is given of its request.  Raises:  IndexError when it has no such option."""
+        return request.option(self.option, self.lowered_limit)
 
 
 class Grow(msgspec.Struct, frozen=True, gc=False):

@@ -17,7 +17,7 @@ import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
-from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate, lowest
 from headnode.core.scheduling.free_resources import Placement
 from headnode.core.scheduling.limit_checks import limit_reasons, spent_classes
 from headnode.core.scheduling.node_table import NodeTable
@@ -99,7 +99,7 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
     refused = {view.queue[at].request: at for at in spent}
     heads = 0
     for candidate in candidates:
-        granted = _wanted(state, candidate, rule)
+        granted = _wanted(view, state, candidate, rule)
         if granted:
             state.grant(*granted)
             candidates.granted(candidate)
@@ -123,18 +123,27 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
     )
 
 
-def _wanted(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Candidate, Placement] | None:
-    """Return what the candidate is given, and under which of its options: the first that can be."""
+def _wanted(
+    view: View, state: PassState, candidate: Candidate, rule: BackfillRule
+) -> tuple[Candidate, Placement] | None:
+    """Return what the candidate is given, and under which of its options: the first that can be.
+
+    If none can be, it may be with a lower run time limit.
+    """
     ask: Callable[[PassState, Candidate], Placement | None] = any_placement
     if state.heads:
         ask = backfill_placement if state.head_of(candidate) is None else rule.overtake
-    for option in (
-        state.options(candidate) if candidate.request.alternatives else (candidate,)
-    ):  # few have any, and all are asked
+    options = state.options(candidate) if candidate.request.alternatives else (candidate,)  # few have any
+    for option in options:
         found = ask(state, option)
         if found:
             return option, found
-    return None
+    if candidate.request.minimum_run_time is None:
+        return None
+    from headnode.core.scheduling.lowered_limits import start_lowered  # few jobs have such a limit
+
+    due = [head.due for head in state.heads.values()]
+    return start_lowered(options, view, state.resources.node_table, partial(ask, state), due)
 
 
 def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillRule) -> LazyWait:
@@ -153,23 +162,17 @@ def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillR
 
 def _limited(state: PassState, candidate: Candidate) -> Wait:
     """Return which limits keep a job from starting: no other job is in its way."""
-    return Wait(with_alternatives(tuple(_limits_of(state, each)) for each in state.options(candidate)))
-
-
-def _limits_of(state: PassState, candidate: Candidate) -> Iterator[Reason]:
-    return limit_reasons(candidate.need, state.resources)
+    needs = (each.need for each in state.options(candidate))
+    return Wait(with_alternatives(tuple(limit_reasons(need, state.resources)) for need in needs))
 
 
 def _lacking(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     """Return the shortage of the first waiting job; if none, it would delay another reserved job."""
+    candidate = state.at_lowest_limit(candidate)
     others = [head for head in state.heads.values() if head.candidate.request != candidate.request]
     if others and find_placement(at_minimum(candidate.need), state.resources) is not None:
         what = f"it would fit, but could delay job {others[0].job}, which holds a reservation"
         return (Reason(Why.RESERVATION, what, str(others[0].job)),)
-    return _missing(state, candidate)
-
-
-def _missing(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     return shortage(candidate.need, candidate.asks, state.resources)
 
 
@@ -197,18 +200,17 @@ def _behind(view: View, state: PassState, candidate: Candidate, rule: BackfillRu
 
 def _refused(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Reason, ...]:
     """Return the shortage of a candidate under one of its options, and the policy's refusal."""
+    candidate = state.at_lowest_limit(candidate)
     fits = find_placement(at_minimum(candidate.need), state.resources) is not None
-    missing = () if fits else _missing(state, candidate)
+    missing = () if fits else shortage(candidate.need, candidate.asks, state.resources)
     return (*missing, *rule.refusal(state, candidate, fits))
 
 
 def _would_never_fit(view: View, state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     """Return why the job could not run even if every node was open and nothing ran; nothing if it could."""
-    if not candidate.request.alternatives:
-        return () if state.can_run(candidate) else never_with_any(candidate.request, view)
     if any(state.can_run(option) for option in state.options(candidate)):
         return ()
-    return never_with_any(candidate.request, view)
+    return never_with_any(lowest(candidate.request), view)
 
 
 def plan_fcfs(view: View) -> Plan:
@@ -246,7 +248,7 @@ def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
     what = f"{'it would fit, but' if fits else 'it'} could delay job {job}, which holds the reservation"
     if candidate.end == inf:
         what += "; with a run time limit it may be backfilled"
-    return (Reason(Why.RESERVATION, what, str(job)),)
+    return (Reason(Why.RESERVATION, what + candidate.lowered_in_words, str(job)),)
 
 
 def _hopeless_fcfs(state: PassState, request: JobRequest, _need: ResolvedRequest) -> bool:

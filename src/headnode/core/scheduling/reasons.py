@@ -11,7 +11,7 @@ import msgspec
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import JobId
-from headnode.core.scheduling.candidates import resolve_at_last, resolved_at_some_time
+from headnode.core.scheduling.candidates import lowest, resolve_at_last, resolved_at_some_time
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.limit_checks import limit_reasons
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
@@ -349,7 +349,7 @@ def explain(view: View, plan: Plan, request: JobRequest) -> tuple[Reason, ...]:
     wait = plan.waits.get(request)
     if wait is None:
         return ()
-    nodes = _nodes_after(view, plan)
+    nodes, request = _nodes_after(view, plan), lowest(request)
     node_table = NodeTable(nodes)
     resources = FreeResources.now(node_table, nodes, {})  # what licences remain, the pass itself has told
     told = tuple(reason for reason in wait.reasons if reason.why is not Why.NODE or not reason.what)
@@ -386,6 +386,6 @@ def _given_shares(view: View, plan: Plan) -> Iterator[tuple[JobId, JobRequest, S
             if job not in started:
                 break  # the jobs of a class start in turn
             start = started[job]
-            yield job, waiting.request.option(start.option), start.allocation
+            yield job, start.taken(waiting.request), start.allocation
     requests = {running.job: running.request for running in view.running}
     yield from ((grow.job, requests[grow.job], grow.allocation) for grow in plan.grows)

@@ -125,11 +125,11 @@ def plan_violation(plan: Plan, view: View) -> str:
         given.append((grow.job, grow, None if job is None else resolve_growth(job, node_table)))
     waiting = {turn.job: each.request for each in view.queue for turn in each.turns}
     for start in plan.starts:
-        asked = _asked(waiting.pop(start.job, None), start.option)
+        asked = _asked(waiting.pop(start.job, None), start)
         given.append((start.job, start, None if asked is None else resolve_now(asked, node_table, view.now)))
     for number, each, need in given:
         if need is None:
-            return f"its plan gives something to job {number} twice, or the job waits for nothing"
+            return f"its plan gives something to job {number} twice, or the job waits for nothing of the kind"
         parts = each.parts if isinstance(each, Start) else ()
         wrong = allocation_violation(need, each.allocation, resources, parts)
         if wrong:
@@ -138,11 +138,11 @@ def plan_violation(plan: Plan, view: View) -> str:
     return ""
 
 
-def _asked(request: JobRequest | None, option: int) -> JobRequest | None:
-    """Return the request of a waiting job under an option; None if the job or the option does not exist."""
-    if request is None or not 0 <= option <= len(request.alternatives):
+def _asked(request: JobRequest | None, start: Start) -> JobRequest | None:
+    """Return what a start gives of the request of a waiting job; None if it cannot be given that."""
+    if request is None or not 0 <= start.option <= len(request.alternatives):
         return None
-    return request.option(option)
+    return start.taken(request) if request.option(start.option).allows_limit(start.lowered_limit) else None
 
 
 def allocation_violation(
@@ -260,6 +260,8 @@ def plan_fault(answer: object, view: View) -> str:
             return f"{what}; an allocation is pairs of node and processors"
         if not isinstance(each, Grow) and type(each.option) is not int:
             return f"its plan takes option {each.option!r} of job {each.job}, which is not a number"
+        if isinstance(each, Start) and type(each.lowered_limit) not in (int, float, type(None)):
+            return f"its plan lowers the limit of job {each.job} to {each.lowered_limit!r}; write seconds"
         if isinstance(each, Start) and not _are_parts(each.parts):
             return (
                 f"its plan gives job {each.job} the parts {each.parts!r}; each is pairs as an allocation is"

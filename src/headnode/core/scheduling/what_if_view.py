@@ -75,7 +75,7 @@ def with_started(view: View, starts: Sequence[Start]) -> View:
     nodes, licences, running = dict(view.nodes), dict(view.licences), list(view.running)
     for start in starts:
         turn, whole = found[start.job]
-        request = whole.option(start.option)
+        request = start.taken(whole)
         for node, count in start.allocation:
             nodes[node] = replace(
                 held_with(nodes[node], request, count, first=True),

@@ -166,8 +166,7 @@ class ClusterState:
 
     def started_request(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
-        option = record.run.alternative if record.run is not None else 0
-        return self.admit_request(record, without_refused(request_taken(record.spec, option), record.run))
+        return self.admit_request(record, without_refused(request_taken(record.spec, record.run), record.run))
 
     # For `apply_events` only
 

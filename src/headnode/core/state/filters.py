@@ -154,6 +154,7 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
     if command.kept is not None:
         given = command.kept
         answered = replace(answered, reserved=given.shares, alternative=given.option, parts=given.parts)
+        answered = replace(answered, lowered_limit=given.lowered_limit)
     if record.state is JobState.RUNNING or command.verdict not in (
         ActivationVerdict.HOLD,
         ActivationVerdict.FAIL,
@@ -190,7 +191,9 @@ def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
 def forget_offer(record: JobRecord) -> None:
     """The job is not as it was when it was offered something: what was kept for it is free again."""
     if record.filter_reply is not None and record.filter_reply.reserved:
-        record.filter_reply = replace(record.filter_reply, reserved=(), alternative=0, parts=())
+        record.filter_reply = replace(
+            record.filter_reply, reserved=(), alternative=0, parts=(), lowered_limit=None
+        )
 
 
 def filter_reply(event: e.FilterAnswered) -> FilterReply:
@@ -203,6 +206,7 @@ def filter_reply(event: e.FilterAnswered) -> FilterReply:
         reserved=event.reserved,
         alternative=event.alternative,
         parts=event.parts,
+        lowered_limit=event.lowered_limit,
     )
 
 

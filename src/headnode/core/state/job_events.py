@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import RecurringOrigin
 
 Outcome = Literal["finished", "failed", "canceled"]
@@ -104,6 +104,7 @@ class FilterAnswered(JobEvent, frozen=True, gc=False, tag="FilterAnswered"):
     reserved: tuple[tuple[str, int], ...] = ()
     alternative: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+    lowered_limit: Seconds | None = None
 
 
 class JobConfiguring(JobEvent, frozen=True, gc=False, tag="JobConfiguring"):
@@ -116,6 +117,7 @@ class JobStarted(JobEvent, frozen=True, gc=False, tag="JobStarted"):
     """The job starts with its allocation; `backfilled` if it starts before the first job of the queue.
 
     `alternative` is the request it was given: 0 its own, n its n-th.  `parts` of a gang: those of each task.
+    `lowered_limit` is its run time limit, if it started because of a lower one than it asks for.
     """
 
     allocation: NodeCores
@@ -124,6 +126,7 @@ class JobStarted(JobEvent, frozen=True, gc=False, tag="JobStarted"):
     parts: tuple[NodeCores, ...] = ()
     prolog: bool = False  # its nodes must say that they are ready before anything of it is dispatched to them
     resource: str = ""  # it is handed over to this resource and holds nothing here; nothing of it runs yet
+    lowered_limit: Seconds | None = None
 
 
 class AllocationGrown(JobEvent, frozen=True, gc=False, tag="AllocationGrown"):

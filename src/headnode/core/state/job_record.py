@@ -103,7 +103,7 @@ class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FilterReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last answer of an activation filter that refused the job the resources offered to it.
 
-    `reserved`, `alternative` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
+    `reserved` and what follows as in `FilterAnswered`: what is kept for it meanwhile.
     """
 
     at: Instant
@@ -113,6 +113,7 @@ class FilterReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reserved: tuple[tuple[str, int], ...] = ()
     alternative: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+    lowered_limit: Seconds | None = None
 
 
 class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -135,6 +136,7 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     deadline: Instant | None = None  # when its run time limit is over
     backfilled: bool = False
     alternative: int = 0  # the request it was given: 0 the job's own, n its n-th alternative
+    lowered_limit: Seconds | None = None  # its run time limit, if it started because of a lower one
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     end: RunEnd | None = None  # once it is ending, or no longer dispatches
     requeues: int = 0
@@ -303,7 +305,11 @@ def started_run(record: JobRecord) -> JobRun:
 
 def written_spec(record: JobRecord, written: JobSpec) -> JobSpec:
     """Return a job's written description with the request that the job was given in place of its own."""
-    return written if record.run is None else with_option(written, record.run.alternative)
+    run = record.run
+    if run is None:
+        return written
+    spec = with_option(written, run.alternative)
+    return spec if run.lowered_limit is None else replace(spec, run_time=run.lowered_limit)
 
 
 def encode_record(record: JobRecord) -> bytes:

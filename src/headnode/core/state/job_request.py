@@ -101,6 +101,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         exclusive=spec.exclusive,
         single_node=spec.single_node,
         run_time=spec.run_time,
+        minimum_run_time=spec.minimum_run_time,
         licences=spec.licences,
         node_groups=spec.node_groups,
         resource=_resource_of(spec.resource),
@@ -143,12 +144,12 @@ def request_in(data: bytes) -> JobRequest:
     return _request_in_small(data) if len(data) <= SMALL else request_of(decode_spec(data))
 
 
-def request_taken(data: bytes, option: int) -> JobRequest:
-    """Return the request under which a job runs that was given this option of its description in `data`."""
+def request_taken(data: bytes, run: JobRun | None) -> JobRequest:
+    """Return the request under which a job with the description in `data` runs, or would without a run."""
     whole = request_in(data)
-    if not whole.alternatives:
-        return whole
-    return whole.alternatives[option - 1] if option else replace(whole, alternatives=())
+    option, limit = (0, None) if run is None else (run.alternative, run.lowered_limit)
+    taken = whole.option(option, limit) if option or limit is not None else whole
+    return replace(taken, alternatives=()) if taken.alternatives else taken
 
 
 def without_refused(request: JobRequest, run: JobRun | None) -> JobRequest:
@@ -196,6 +197,7 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
         minimum=processors,
         maximum=processors,
         run_time=left,
+        minimum_run_time=None,
         single_node=False,
         node_groups=(),
         node_group_op=NodeGroupOp.INTERSECT,
@@ -223,7 +225,7 @@ def gpus_while_suspended(record: JobRecord) -> int:
     run = record.run
     if run is None or run.suspension is None:
         return 0
-    return gpus_of(request_taken(record.spec, run.alternative), map(len, run.suspension.allocation.values()))
+    return gpus_of(request_taken(record.spec, run), map(len, run.suspension.allocation.values()))
 
 
 def gpus_of(request: JobRequest, sizes: Iterable[int]) -> int:
@@ -291,16 +293,15 @@ def limit_end(spec: JobSpec, run: JobRun) -> Instant:
 
 def deadline_of(spec: JobSpec, run: JobRun) -> Instant | None:
     """Return when a job that runs is ended: the earlier of its limit and its deadline; None for never."""
-    end = limit_end(spec, run)
-    if spec.end_by is not None:
-        end = min(end, spec.end_by)
+    end = min(limit_end(spec, run), NEVER if spec.end_by is None else spec.end_by)
     return None if end == NEVER else end
 
 
 def shortest(spec: JobSpec) -> Seconds:
-    """Return the smallest of the run time limits under which the job would run; a job without one needs 0."""
+    """Return the lowest run time limit under which the job would run; a job without any needs 0."""
+    least = spec.minimum_run_time
     limits = [with_option(spec, option).run_time for option in range(len(spec.alternatives) + 1)]
-    return min(Seconds(0.0) if limit == FOREVER else limit for limit in limits)
+    return min(least or Seconds(0.0) if limit == FOREVER else min(limit, least or limit) for limit in limits)
 
 
 def last_start(spec: JobSpec) -> Instant | None:

@@ -303,10 +303,11 @@ def _check_running(record: JobRecord, command: ModifyJob) -> None:
             fix="make a changed copy of it: hn job clone, or submit the task as a job of its own",
             path=("tasks",),
         )
-    if "run_time" in command.fields and run is not None and run.backfilled:
+    if "run_time" in command.fields and run is not None and (run.backfilled or run.lowered_limit is not None):
+        why = "was backfilled" if run.backfilled else "started"
         raise WrongState(
             code="backfilled",
-            what=f"the run time limit of job {record.id} cannot change: the job was backfilled because of it",
+            what=f"the run time limit of job {record.id} cannot change: the job {why} because of it",
             fix="wait for its end, or cancel it and submit it again",
             path=("run_time",),
         )

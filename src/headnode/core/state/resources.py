@@ -31,7 +31,7 @@ _PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
 _OURS_OF_JOBS = (
     *("node_groups", "requested_nodes", "excluded_nodes", "minimum_memory", "maximum_memory"),
     *("minimum_processors_per_node", "maximum_processors_per_node", "resource_limits", "reservation"),
-    *("licences", "interactive", "together", "alternatives", "run_until_canceled"),
+    *("licences", "interactive", "together", "alternatives", "run_until_canceled", "minimum_run_time"),
 )
 _OURS_OF_TASKS = (
     *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "resource_limits"),

@@ -37,13 +37,18 @@ from headnode.core.state.transitions import JobState, job_target, set_prolog_due
 
 
 class StartJob(Command, frozen=True):
-    """Scheduler: start the job on these processors; `option` and `parts` as in `JobStarted`."""
+    """Scheduler: start the job on these processors; `option`, `parts` and the limit as in `JobStarted`."""
 
     job: JobId
     shares: tuple[tuple[str, int], ...]
     backfilled: bool = False
     option: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+    lowered_limit: Seconds | None = None
+
+    def taken(self, request: JobRequest) -> JobRequest:
+        """Return what the job is given of its request.  Raises:  IndexError when it has no such option."""
+        return request.option(self.option, self.lowered_limit)
 
 
 class GrowJob(Command, frozen=True):
@@ -155,6 +160,7 @@ def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]
             alternative=command.option,
             parts=pick_parts(record.id, allocation, command.parts),
             prolog=readies_nodes(cluster),
+            lowered_limit=command.lowered_limit,
         )
     ]
 
@@ -163,11 +169,15 @@ def _option(whole: JobRequest, command: StartJob) -> JobRequest:
     """Return the request that the job is to be given, if it has it with so many parts."""
     requests = (whole, *whole.alternatives)
     request = requests[command.option] if 0 <= command.option < len(requests) else None
-    if request is None or len(command.parts) != (len(request.parts) if request.together else 0):
+    if (
+        request is None
+        or len(command.parts) != (len(request.parts) if request.together else 0)
+        or not request.allows_limit(command.lowered_limit)
+    ):
         raise WrongState(
             code="stale-plan", what=f"job {command.job} does not match the allocation that was planned for it"
         )
-    return request
+    return command.taken(whole)
 
 
 def grow(cluster: ClusterState, command: GrowJob, now: Instant) -> list[Event]:
@@ -227,7 +237,7 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     cluster.dequeue(record)
     clear_hold(record)
     run = run_of(cluster, record)
-    take_option(record, run, event.alternative)
+    take_option(record, run, event.alternative, event.lowered_limit)
     run.allocation, run.parts = dict(event.allocation), event.parts
     run.usage.begin(run.allocation)
     run.resource = event.resource
@@ -257,8 +267,9 @@ def clear_hold(record: JobRecord) -> None:
         record.spec = encode_spec(replace(spec, hold_until=None))
 
 
-def take_option(record: JobRecord, run: JobRun, option: int) -> None:
-    """Set the alternative request of the job: its tasks have the instances of that request."""
+def take_option(record: JobRecord, run: JobRun, option: int, limit: Seconds | None = None) -> None:
+    """Set the alternative request of the job, and its lowered limit; tasks have its instances."""
+    run.lowered_limit = limit
     if run.alternative == option:
         return
     run.alternative = option

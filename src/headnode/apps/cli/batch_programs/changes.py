@@ -73,6 +73,7 @@ _TERMS: "Mapping[str, tuple[str, Callable[[str], str]]]" = {
     "reservationname": ("reservation", str),
     "starttime": ("holduntil", _start),
     "timelimit": ("runtime", _run_time),
+    "timemin": ("minimumruntime", _run_time),
 }
 
 

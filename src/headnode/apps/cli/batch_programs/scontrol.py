@@ -50,7 +50,7 @@ _JOB = (
     "Priority=priority Nice=!0 Account=account QOS=qos",
     "JobState=state Reason=reason Dependency=dependency",
     "Requeue=requeue Restarts=restarts BatchFlag=!1 Reboot=!0 ExitCode=exit",
-    "RunTime=elapsed TimeLimit=limit TimeMin=!N/A",
+    "RunTime=elapsed TimeLimit=limit TimeMin=timemin",
     "SubmitTime=submit EligibleTime=eligible",
     "AccrueTime=eligible",
     "StartTime=startorexpected EndTime=end Deadline=deadline",

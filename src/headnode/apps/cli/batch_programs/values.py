@@ -354,6 +354,7 @@ FIELDS: "Mapping[str, Value]" = {
     "left": _left,
     "licenses": _licences,
     "limit": limit,
+    "timemin": lambda row: "N/A" if (t := row.job["minimum_run_time"]) is None else clock(t, hours=True),
     "limitminutes": lambda row: str(int((limit_of(row) or 0) // 60)),
     "memory": _memory,
     "name": name,

@@ -25,6 +25,7 @@ class Brief(NamedTuple):
     maximum: int
     unit: str
     run_time: Seconds | None
+    minimum_run_time: Seconds | None
     command: str  # of the first task, cut; "" of a job without tasks
     instances: int
     array: str
@@ -47,6 +48,7 @@ def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
         maximum=request.maximum,
         unit=written.unit.value,
         run_time=None if written.run_time == FOREVER else written.run_time,
+        minimum_run_time=written.minimum_run_time,
         command=command,
         instances=sum(task.instances for task in spec.tasks),
         array=array_of(spec),

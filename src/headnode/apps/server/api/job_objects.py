@@ -64,6 +64,7 @@ def job_object(
         maximum=brief.maximum,
         unit=brief.unit,
         run_time=brief.run_time,
+        minimum_run_time=brief.minimum_run_time,
         group=record.group,
         state=STATE_NAMES[record.state],
         priority=record.priority,

@@ -17,7 +17,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import awaits_files, kind_of_wait, why_unpredictable
 from headnode.core.model.bounds import HISTORY_PAGE, PAGE, PAGE_BYTES
 from headnode.core.model.node import folded_names, natural_order
-from headnode.core.model.quantities import Instant, JobId, instant_text
+from headnode.core.model.quantities import Instant, JobId, format_time_limit, instant_text
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state import suspension_events as sj
@@ -115,8 +115,8 @@ def event_sentence(event: Event) -> str:
     if type(event) in _OF_INSTANCES:
         return ""  # most events; the patterns below are tried one after the other, the frequent ones first
     match event:
-        case e.JobStarted(allocation=place, backfilled=backfilled):
-            return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
+        case e.JobStarted():
+            return _start_sentence(event)
         case e.JobEnded(outcome=outcome, message=message):
             return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
         case e.AllocationShrunk(removed=place, message=message):
@@ -223,6 +223,12 @@ def _until(at: Instant | None) -> str:
 
 def _preempted(jobs: tuple[int, ...]) -> str:
     return f"Job is being preempted by job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs))}"
+
+
+def _start_sentence(event: e.JobStarted) -> str:
+    limit, backfilled = event.lowered_limit, " (backfilled)" if event.backfilled else ""
+    lowered = "" if limit is None else f"; run time limit lowered to {format_time_limit(limit)}"
+    return f"Started on {_cores(event.allocation)}{backfilled}{lowered}"
 
 
 def _cores(place: NodeCores) -> str:

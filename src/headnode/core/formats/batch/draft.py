@@ -44,6 +44,7 @@ class BatchDraft:
         self.round_robin = False
         self.memory: int | None = None  # MB of each node
         self.run_time: Seconds = FOREVER
+        self.least_time: tuple[OptionPlace, Seconds] | None = None
         self.array: tuple[tuple[int, int, int], ...] = ()  # first, last, step
         self.at_once: int | None = None  # instances of the array
         self.output: str | None = None
@@ -83,8 +84,16 @@ class BatchDraft:
         )
         self.gpu_size = self.gpus.size(asked)
 
-    def settle_signal(self) -> None:
-        """Settle which signal comes before the run time limit, after all options have been read."""
+    def settle_time(self) -> None:
+        """Settle the lowest limit of the job and the signal before its end, after all options have been read.
+
+        Raises:  BadRequest for the lowest limit of an array: it is one job here, each task has the limit.
+        """
+        if self.least_time is not None:
+            place, least = self.least_time
+            if self.array:
+                place.refuse("the tasks of an array have one run time limit", "leave it out, or the array")
+            self.job["minimum_run_time"] = least
         if self.soft_limit is not None:
             place, soft = self.soft_limit
             before = self.run_time - soft

@@ -115,6 +115,7 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--exclude": ",".join(spec.excluded_nodes),
         "--licenses": ",".join(f"{each.feature}:{each.amount or task.minimum}" for each in spec.licences),
         "--reservation": spec.reservation,
+        "--time-min": _slurm_clock(spec.minimum_run_time) if spec.minimum_run_time else "",
         "--switches": _switches(spec, losses),
         "--mincpus": str(spec.minimum_processors_per_node or ""),
         "--dependency": ",".join(filter(None, (_dependencies(spec), "singleton" if spec.singleton else ""))),
@@ -219,7 +220,9 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
     if spec.process_memory:
         yield f"-l pmem={spec.process_memory}mb"
     if spec.run_time != FOREVER:
-        yield f"-l walltime={_clock(spec.run_time)}"
+        yield f"-l {'max_' if spec.minimum_run_time else ''}walltime={_clock(spec.run_time)}"
+    if spec.minimum_run_time:
+        yield f"-l min_walltime={_clock(spec.minimum_run_time)}"
     if task.kind is TaskType.SWEEP:
         yield f"-J {_ranges(spec).partition(',')[0]}"
         if _at_once(spec, task):

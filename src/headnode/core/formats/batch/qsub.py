@@ -188,6 +188,12 @@ def read_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.report(_TRANSLATED, "it is the run time limit")
 
 
+def read_least_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read the lowest limit of a shrink-to-fit job of PBS Professional."""
+    draft.least_time = place, _seconds(draft, place, text)
+    place.report(_TRANSLATED, "the run time limit may be lowered to this if the job starts earlier then")
+
+
 def read_soft_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read when the program gets SIGUSR1."""
     draft.soft_limit = place, _seconds(draft, place, text)

@@ -27,6 +27,8 @@ _NOTE = Fidelity.NOTE
 _LESS = "processor time has no limit of its own: the run time limit is -l walltime or -l h_rt"
 PBS_RESOURCES: Final[Mapping[str, Reader]] = {
     "walltime": r.read_seconds,
+    "max_walltime": r.read_seconds,
+    "min_walltime": r.read_least_seconds,
     "nodes": r.read_torque_nodes,
     "ncpus": r.read_processors,
     "procs": r.read_processors,

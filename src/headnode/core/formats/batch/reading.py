@@ -81,7 +81,7 @@ def read_script(
         refuse_long_options(command, 0, len(command.text))
         _read_line(command, draft, Directive(system, command_words(origin.options)))
     draft.count_gpus()
-    draft.settle_signal()
+    draft.settle_time()
     words = (posixpath.basename(origin.words[0]) or NAME, *origin.words[1:]) if origin.words else (NAME,)
     _set_files(draft, words[0], origin.directory)
     _set_environment(draft, origin)

@@ -70,6 +70,14 @@ def read_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.report(_TRANSLATED, "it is the run time limit")
 
 
+def read_least_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    least = slurm_time(place, text)
+    if least == FOREVER:
+        place.refuse("the lowest run time limit of a job is a time", "write minutes: --time-min=30")
+    draft.least_time = place, least
+    place.report(_TRANSLATED, "the run time limit may be lowered to this if the job starts earlier then")
+
+
 def read_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     least, _, most = text.partition("-")
     draft.nodes = place.number(least, 1)
@@ -373,21 +381,3 @@ def read_export(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         elif name not in ("NONE", "NIL"):
             draft.named_variables.append(name)
     place.report(_TRANSLATED, "these variables are in the environment of the program")
-
-
-def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    draft.needs["minimum_disk"] = place.megabytes(text)
-    place.report(_TRANSLATED, "nodes with at least this disk")
-
-
-def read_switches(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    count, at, wait = text.partition("@")
-    draft.job["switches"] = place.number(count, 1)
-    if at:
-        draft.job["switches_wait"] = slurm_seconds(place, wait)
-    place.report(_TRANSLATED, "the job waits for so few leaf switches, and no longer than it says")
-
-
-def read_least_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    draft.job["minimum_processors_per_node"] = place.number(text, 1)
-    place.report(_TRANSLATED, "each node of the job has at least so many processors")

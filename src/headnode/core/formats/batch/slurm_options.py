@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import headnode.core.formats.batch.slurm as r
+import headnode.core.formats.batch.slurm_nodes as nodes
 from headnode.core.formats.batch.draft import BatchDraft, Reader, ignored, read_hold, refused
 from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import Word
@@ -66,7 +67,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "mem-bind": ignored(_HINT),
     "mem-per-cpu": r.read_memory_per_processor,
     "mem-per-gpu": r.read_memory_per_gpu,
-    "mincpus": r.read_least_processors,
+    "mincpus": nodes.read_least_processors,
     "nice": r.read_nice,
     "no-requeue": r.read_requeue,
     "nodelist": r.read_only,
@@ -89,13 +90,13 @@ _READERS: Final[Mapping[str, Reader]] = {
     "reservation": r.read_reservation,
     "signal": r.read_signal,
     "sockets-per-node": ignored(_CORES),
-    "switches": r.read_switches,
+    "switches": nodes.read_switches,
     "tasks-per-node": r.read_per_node,
     "test-only": refused("the script only tests", "use: hn job submit --dry-run"),
     "threads-per-core": ignored(_CORES),
     "time": r.read_time,
-    "time-min": ignored("the run time limit is not reduced for an earlier start"),
-    "tmp": r.read_disk,
+    "time-min": r.read_least_time,
+    "tmp": nodes.read_disk,
     "verbose": ignored(_OURS, _NOTE),
     "wait": ignored("use: hn job submit --wait", _NOTE),
     "wait-all-nodes": ignored("the program starts when all nodes are ready", _NOTE),

@@ -38,9 +38,11 @@ _SAID_BY: Final[Mapping[BatchSystem, tuple[frozenset[str], frozenset[str]]]] = {
         frozenset((
             *("node_groups", "excluded_nodes", "licences", "reservation", "end_by", "description"),
             *("signal", "singleton", "switches", "switches_wait", "minimum_processors_per_node"),
+            "minimum_run_time",
         )),
         _NOTHING,
     ),
+    BatchSystem.PBS: (frozenset({"minimum_run_time"}), _NOTHING),
     BatchSystem.GRID_ENGINE: (frozenset({"signal"}), _NOTHING),
     BatchSystem.LSF: (
         frozenset((

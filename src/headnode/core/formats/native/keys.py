@@ -282,9 +282,10 @@ _VALUES = {**VALUES, **RESOURCE_VALUES}
 
 _NEEDS_ORDER = """features lacking architecture system only_nodes avoid_nodes node_patterns avoid_patterns
     feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors"""
-_JOB_ORDER = f"""name description job_group project template priority run_time processors sockets nodes gpus
-    processors_per_gpu exclusive single_node together run_until_canceled requested_nodes excluded_nodes
-    node_groups node_group_op processors_per_node memory_per_node process_memory held {_NEEDS_ORDER}
+_JOB_ORDER = f"""name description job_group project template priority run_time minimum_run_time processors
+    sockets nodes gpus processors_per_gpu exclusive single_node together run_until_canceled
+    requested_nodes excluded_nodes node_groups node_group_op processors_per_node memory_per_node
+    process_memory held {_NEEDS_ORDER}
     order_by licences parents
     after_failure after_exit after_start named_parents singleton
     hold_until holds end_by switches switches_wait reservation signal suspendable

@@ -120,7 +120,7 @@ class MinimumStarts:
         A backfilled job has its placement from the policy: elsewhere it might delay another job.
         """
         need, reclaim = (
-            resolve_now(request.option(start.option), self._node_table, self._view.now),
+            resolve_now(start.taken(request), self._node_table, self._view.now),
             self._reclaim,
         )
         spares: Iterable[Spare] = ()
@@ -141,7 +141,7 @@ class MinimumStarts:
             self.claims.append(Claim(start.job, named, _for_minimum(named, taken), start.option))
         else:
             parts = part_shares(placement, self._node_table) or start.parts
-            self.starts.append(Start(start.job, named, start.ahead_of, start.option, parts))
+            self.starts.append(replace(start, allocation=named, parts=parts))
 
     def _plan_for_some_day(self) -> Plan | None:
         """Return the policy's plan once running tasks have ended; None if no job waits for that."""
@@ -162,7 +162,7 @@ class MinimumStarts:
         for start in some_day.starts:
             if start.job in now:
                 continue
-            need = resolve(asks[start.job].option(start.option), self._node_table)
+            need = resolve(start.taken(asks[start.job]), self._node_table)
             there = reclaim.find(need, reclaim.unclaimed_spares(Ease.WAIT))
             taken = None if there is None else reclaim.claim(need, *there, start.job, patient=True)
             if there is not None and taken:

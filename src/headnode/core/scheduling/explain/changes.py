@@ -22,7 +22,7 @@ from headnode.core.model.quantities import (
     QueuePosition,
     Seconds,
 )
-from headnode.core.scheduling.limit_checks import lasting, times_within_limits
+from headnode.core.scheduling.limit_checks import times_within_limits
 from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.plan import Plan, Shares
 from headnode.core.scheduling.view import View, WaitingClass, with_limits
@@ -217,7 +217,7 @@ def _run_time(subject: Subject, view: View, plan: Plan, room: ChangeLimits) -> I
         ChangeKind.RUN_TIME,
         "",
         range(longest, least - 1, -1),
-        lambda subject, minutes: subject._replace(request=lasting(subject.request, minutes * MINUTE)),
+        lambda job, minutes: job._replace(request=job.request.option(0, Seconds(minutes * MINUTE))),
         tuple(guesses),
     )
 
