@@ -9,6 +9,16 @@ from headnode.core.formats.batch.slurm import slurm_seconds
 from headnode.core.formats.fidelity import Fidelity
 
 
+def read_hint(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    """Read ``multithread``, as every job runs here: all threads of a core are processors."""
+    if text != "multithread":
+        place.refuse(
+            f"{text[:60]!r} is not supported: the threads of a core are processors of their own",
+            "leave it out, or write --cpus-per-task=N for processes with N processors each",
+        )
+    place.report(Fidelity.TRANSLATED, "the threads of a core are processors")
+
+
 def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.needs["minimum_disk"] = place.megabytes(text)
     place.report(Fidelity.TRANSLATED, "nodes with at least this disk")

@@ -29,7 +29,10 @@ class SlurmOption(NamedTuple):
 
 _HINT = "it is a hint for the hardware of nodes, and is ignored"
 _OURS = "it is for the sbatch command, not for the job"
-_CORES = "processors are counted, not cores or sockets of a kind"
+_NO_LAYOUT = "the cores and threads of the sockets of a node are not known"
+_MINCPUS = "leave it out, or write --mincpus=N for nodes with at least N processors"
+_NO_BOUND = "how many tasks run on a core or a socket is not bounded"
+_PER_NODE = "leave it out, or write --ntasks-per-node=N"
 _READERS: Final[Mapping[str, Reader]] = {
     "account": r.read_project,
     "array": r.read_array,
@@ -38,7 +41,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "clusters": refused("a job goes to this cluster", "leave it out"),
     "comment": r.read_comment,
     "constraint": r.read_features,
-    "cores-per-socket": ignored(_CORES),
+    "cores-per-socket": refused(_NO_LAYOUT, _MINCPUS),
     "cpu-freq": ignored("the speed of processors is not set"),
     "cpus-per-gpu": r.read_processors_per_gpu,
     "cpus-per-task": r.read_per_task,
@@ -56,7 +59,8 @@ _READERS: Final[Mapping[str, Reader]] = {
     "gpus-per-task": r.gpus_of("gpus-per-task", GpuScope.PROCESS),
     "gpu-bind": ignored(_HINT),
     "gres": r.read_gres,
-    "hint": ignored(_HINT),
+    "extra-node-info": refused(_NO_LAYOUT, _MINCPUS),
+    "hint": nodes.read_hint,
     "hold": read_hold,
     "input": r.read_input,
     "job-name": r.read_name,
@@ -73,10 +77,10 @@ _READERS: Final[Mapping[str, Reader]] = {
     "nodelist": r.read_only,
     "nodes": r.read_nodes,
     "ntasks": r.read_processes,
-    "ntasks-per-core": ignored(_CORES),
+    "ntasks-per-core": refused(_NO_BOUND, _PER_NODE),
     "ntasks-per-gpu": r.read_processes_per_gpu,
     "ntasks-per-node": r.read_per_node,
-    "ntasks-per-socket": ignored(_CORES),
+    "ntasks-per-socket": refused(_NO_BOUND, _PER_NODE),
     "open-mode": r.read_open_mode,
     "output": r.read_output,
     "oversubscribe": r.read_shared,
@@ -89,11 +93,11 @@ _READERS: Final[Mapping[str, Reader]] = {
     "requeue": r.read_requeue,
     "reservation": r.read_reservation,
     "signal": r.read_signal,
-    "sockets-per-node": ignored(_CORES),
+    "sockets-per-node": refused(_NO_LAYOUT, _MINCPUS),
     "switches": nodes.read_switches,
     "tasks-per-node": r.read_per_node,
     "test-only": refused("the script only tests", "use: hn job submit --dry-run"),
-    "threads-per-core": ignored(_CORES),
+    "threads-per-core": refused(_NO_LAYOUT, _MINCPUS),
     "time": r.read_time,
     "time-min": r.read_least_time,
     "tmp": nodes.read_disk,
@@ -107,7 +111,7 @@ _READERS: Final[Mapping[str, Reader]] = {
         refused("it has no equivalent in Headnode", "leave it out"),
     ),
     **dict.fromkeys(
-        """acctg-freq delay-boot extra-node-info gpu-freq gres-flags kill-on-invalid-dep mcs-label network
+        """acctg-freq delay-boot gpu-freq gres-flags kill-on-invalid-dep mcs-label network
         power profile""".split(),  # noqa: SIM905
         ignored("it is not supported"),
     ),
