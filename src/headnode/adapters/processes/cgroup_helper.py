@@ -49,10 +49,8 @@ class CgroupHelper:
         self._outer = {place: place / cgroups.name_of(marker) for place in hierarchies.places()}
         self._made: dict[int, list[Path]] = {}  # groups by number
         self._leaving: dict[int, list[Path]] = {}  # those that are to be removed
-        if hierarchies.unified is not None:
-            self._outer[hierarchies.unified] = cgroups.make_tasks(
-                self._outer[hierarchies.unified], hierarchies
-            )
+        if (unified := hierarchies.unified) is not None:
+            self._outer[unified] = cgroups.make_tasks(self._outer[unified], hierarchies)
 
     def run(self) -> None:
         """Serve until the shepherd is gone."""
@@ -295,9 +293,7 @@ class TaskCgroups:
     def __init__(self, helper: socket.socket, marker: str, hierarchies: Hierarchies) -> None:
         helper.settimeout(_PATIENCE)
         self._helper, self._found = helper, hierarchies
-        self._outer = {
-            name: place / cgroups.name_of(marker) for name, place in hierarchies.controllers.items()
-        }
+        self._outer = {key: place / cgroups.name_of(marker) for key, place in hierarchies.controllers.items()}
         if hierarchies.version == "v2":
             self._outer = {name: outer / cgroups.TASKS for name, outer in self._outer.items()}
         if hierarchies.unified is not None:

@@ -390,10 +390,8 @@ class HandOff:
     def _attempt(
         self, record: JobRecord, spec: JobSpec, key: AttemptPlace, resource: BatchResource, home: str
     ) -> ForeignAttempt:
-        marker, base = (
-            marker_of(resource.mark, key),
-            base_directory(resource, record.owner).replace("~", home, 1),
-        )
+        marker = marker_of(resource.mark, key)
+        base = base_directory(resource, record.owner).replace("~", home, 1)
         machine = socket.gethostname()
         return ForeignAttempt(key, marker, spec, record.owner, home, base, resource, self._name, machine)
 

@@ -159,8 +159,7 @@ class ClusterState:
 
     def request(self, record: JobRecord) -> JobRequest:
         """Return the resource request of a job; of a running job, the request that it started with."""
-        known = self._granted.get(record.id) or self.queue.requests.get(record.id)
-        if known is not None:
+        if (known := self._granted.get(record.id) or self.queue.requests.get(record.id)) is not None:
             return known
         return self.started_request(record) if record.state.is_active else request_in(record.spec)
 
@@ -261,9 +260,8 @@ class ClusterState:
         """Return a request with its owner, if some node serves one user only."""
         if not self.personal:
             return request
-        return replace(
-            request, user=owner, alternatives=tuple(replace(one, user=owner) for one in request.alternatives)
-        )
+        options = tuple(replace(one, user=owner) for one in request.alternatives)
+        return replace(request, user=owner, alternatives=options)
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
