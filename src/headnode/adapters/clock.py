@@ -1,4 +1,4 @@
-"""What time it is: on the wall, or of a clock that goes only when it is told to."""
+"""The clock of this machine, and one that a test or a simulation moves."""
 
 import time
 
@@ -45,7 +45,7 @@ class VirtualClock:
         self._now = instant
 
     def jump(self, to: Instant) -> None:
-        """Set the clock, forwards or backwards, as somebody may do to the machine's own."""
+        """Set the clock, forwards or backwards, as an administrator may set that of a machine."""
         self._set_by = Seconds(self._set_by + to - self._now)
         self._now = to
 
@@ -59,7 +59,7 @@ MIN_JUMP = 2.0  # seconds; less is a clock that is kept right
 
 
 class WallClock:
-    """A `Clock` that tells the machine's time.  It jumps when somebody sets the machine's clock."""
+    """A `Clock` that tells the machine's time.  It jumps when the machine's clock is set."""
 
     def __init__(self) -> None:
         self._ahead = _ahead_of_boot()

@@ -1,4 +1,4 @@
-"""The memory of this process: what is collected, and what goes back to the system."""
+"""Garbage collection of this process, and memory that is returned to the system."""
 
 import gc
 from collections.abc import Callable

@@ -34,7 +34,7 @@ def installed_policies() -> FoundPolicies:
 
 
 def load(points: Iterable[EntryPoint]) -> FoundPolicies:
-    """Load the policies behind these entry points, and say what is wrong with those that do not."""
+    """Load the policies behind these entry points, and report those that cannot be loaded."""
     policies: dict[str, Policy] = {}
     troubles: dict[str, str] = {}
     for name, offers in _by_name(points).items():

@@ -142,7 +142,7 @@ def not_written(result: CommandResult) -> SubmissionResult | None:
 
 
 def look_words(base: str, markers: Sequence[str]) -> list[str]:
-    """Return the command that says what is in the directories of attempts."""
+    """Return the command that lists the directories of attempts."""
     return ["sh", "-c", _LOOK, "sh", base, *markers]
 
 

@@ -98,7 +98,7 @@ def run_command(
 
 
 def input_file(data: bytes, opened: contextlib.ExitStack) -> int:
-    """Return a descriptor that reads the data: a pipe would block where nobody reads."""
+    """Return a descriptor that reads the data: a pipe would block if its reader does not read."""
     if not data:
         source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         opened.callback(os.close, source)

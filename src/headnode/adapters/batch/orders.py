@@ -57,7 +57,7 @@ class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return len(self.script) + (len(self.staged.incoming + self.staged.outgoing) if self.staged else 0)
 
     def without_input(self) -> "HandOffOrder":
-        """Return it without what nobody needs once it is there."""
+        """Return it without the script, the secret and the list of staged input."""
         staged = None if self.staged is None else replace(self.staged, incoming=b"[]")
         return replace(self, script="", secret="", staged=staged)
 

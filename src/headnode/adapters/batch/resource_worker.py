@@ -169,7 +169,7 @@ class ResourceWorker:
             threads.shutdown(wait=False)
 
     def _now(self) -> Instant:
-        """Return the time, after the table was told by how much the clock was set, if it was."""
+        """Return the time. If the clock was set, the table learns by how much first."""
         now = time.time()
         moved = now - time.monotonic() - self._ahead
         if abs(moved) >= CLOCK_STEP:

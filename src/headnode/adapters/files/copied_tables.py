@@ -1,4 +1,4 @@
-"""Tables beside the journal of which standby heads get a copy: what is not sent yet, and stored credentials.
+"""Tables beside the journal that are copied to standby heads: notices to send, and stored credentials.
 
 They are in files of their own in the state directory, of a head and of its standby.
 """

@@ -59,7 +59,7 @@ def _announce(directory: int, name: str, text: str) -> None:
 
 
 def local_heads(environ: Mapping[str, str]) -> list[LocalHead]:
-    """Return the heads that this user may mean, his own first, each once."""
+    """Return the heads that this user may mean, each once; the user's own first."""
     heads = [head for place in (own_place(environ), SYSTEM_PLACE) for head in _listed(place)]
     return list(dict.fromkeys(heads))
 

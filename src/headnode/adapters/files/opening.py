@@ -79,7 +79,7 @@ def open_named(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
 
 
 def open_own_directory(path: str) -> int:
-    """Open a directory that nobody but this user and root can change, and return its descriptor.
+    """Open a directory that only this user and root can change, and return its descriptor.
 
     Raises:  OSError, `EPERM` when it belongs to another user or others may write there.
     """

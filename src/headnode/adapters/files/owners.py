@@ -169,7 +169,7 @@ def _refuse_writers(directory: str, status: os.stat_result) -> None:
 
 
 def _is_own_group(number: int) -> bool:
-    """Whether a group is the private one of this user, with nobody else in it; never for root."""
+    """Whether a group is the private one of this user, without other members; never for root."""
     if os.geteuid() == 0:
         return False
     try:

@@ -103,7 +103,7 @@ class Programs:
             _remove(str(left))
 
     async def call(self, call: FilterRequest) -> FilterReturn:
-        """Run one filter, and return what it said and how it left the job."""
+        """Run one filter, and return its answer and the job as it left it."""
         if why_not := await asyncio.to_thread(why_not_run, call.filter.program):
             return FilterReturn(FilterAnswer(CallOutcome.MISSING, words=why_not), call.paper)
         as_json = call.filter.dialect == "native-json"
@@ -141,7 +141,7 @@ def _request(call: FilterRequest, paper: str, *, as_json: bool) -> dict[str, Any
 
 
 def _write(paper: str, job: bytes) -> None:
-    """Write a job file that nobody else may read; the directory is ours alone, so its name is new."""
+    """Write a job file that other users cannot read; the directory is ours alone, so its name is new."""
     handle = os.open(paper, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb", buffering=0) as file:
         left = memoryview(job)

@@ -47,7 +47,7 @@ class FilterRun:
         self.began = time.monotonic()
 
     def add(self, pipe: int, data: bytes) -> None:
-        """Keep what was said: the end of it, or all of it within bounds."""
+        """Keep the output: its end, or all of it within bounds."""
         kept = self.captured[pipe]
         kept += data
         if self.whole and pipe == self.output:

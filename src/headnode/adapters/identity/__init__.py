@@ -1,1 +1,1 @@
-"""Who is on the other end of a socket, and the log of what they did."""
+"""The user at the other end of a socket, and the audit log."""

@@ -51,7 +51,7 @@ class BackupFile(msgspec.Struct, frozen=True):
 
 
 class ManifestVersion(msgspec.Struct, frozen=True):
-    """What the manifest of every version has: which format it is, and who wrote it."""
+    """The fields of the manifest in every version: its format, and the version that wrote it."""
 
     format: str
     version: int

@@ -77,7 +77,7 @@ def other_cluster(path: Path, beside: str, inside: str) -> Unavailable:
 
 
 def in_use(path: Path) -> Unavailable:
-    """Return the error for a journal that another process holds, though nobody holds the lock file."""
+    """Return the error for a journal that another process holds, though the lock file is not locked."""
     return Unavailable(
         code="already-running",
         what=f"another process uses the journal {str(path)!r}",

@@ -122,7 +122,7 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
 
 
 def _other_version(path: Path, version: int, database: sqlite3.Connection) -> Unavailable:
-    """Return the error for a journal of another format: who wrote it, and what can be done."""
+    """Return the error for a journal of another format, with the version that wrote it and a way out."""
     try:
         (writer,) = database.execute("select written_by from cluster").fetchone()
     except (sqlite3.Error, TypeError):

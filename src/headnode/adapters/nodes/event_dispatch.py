@@ -81,7 +81,7 @@ def hooks_of(settings: Settings, run: JobRun) -> m.Hooks | None:
 
 
 def transfer_rules(settings: Settings, nodes: int) -> m.TransferRules:
-    """Return what each of so many nodes is told of the rules for transfers; they share each storage host."""
+    """Return the rules for transfers for each of so many nodes; they share each storage host."""
     return m.TransferRules(
         networks=tuple(settings.text("TransferNetworks").replace(",", " ").split()),
         at_once=int(settings.number("TransfersPerJob")),
@@ -93,7 +93,7 @@ def transfer_rules(settings: Settings, nodes: int) -> m.TransferRules:
 
 
 def storage_shares(cluster: ClusterState) -> int:
-    """Return how many machines transfer files: the nodes, and that of the head for jobs at resources."""
+    """Return how many machines transfer files: the nodes, and the head's for jobs at resources."""
     return len(cluster.nodes) + bool(cluster.resource_index.named)
 
 
@@ -293,7 +293,7 @@ class EventDispatch:
                 self.close_on(link, job)
 
     def _acknowledge(self, job: JobId, nodes: set[str]) -> None:
-        """Acknowledge what nodes have said of a job that is over, with the same write."""
+        """Acknowledge the reports of nodes on a job that is over, with the same write."""
         for node in sorted(nodes):
             link = self._link(node)
             if link is not None:
@@ -311,7 +311,7 @@ class EventDispatch:
 
 
 def time_for_nodes() -> Instant:
-    """Return the time of day of this machine, by which deadlines are told."""
+    """Return the time of day of this machine, in which deadlines are sent."""
     return Instant(time.time())
 
 

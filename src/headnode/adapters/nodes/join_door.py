@@ -65,7 +65,7 @@ def _read(data: bytes) -> FromStranger:
 
 
 class ClusterNames(NamedTuple):
-    """What a standby head is told of the cluster that it joins."""
+    """What a standby head receives about the cluster that it joins."""
 
     name: str
     id: str

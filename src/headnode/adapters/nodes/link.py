@@ -103,12 +103,12 @@ class NodeLink:
 
     @property
     def knows_standbys(self) -> bool:
-        """Whether the node may be told of standby heads; to one of before, a message with them is none."""
+        """Whether the node understands messages about standby heads; older agents do not."""
         return self.protocol >= KNOWS_STANDBYS
 
     @property
     def knows_signals(self) -> bool:
-        """Whether the node may be told of signals; to one of before, a message with them is none."""
+        """Whether the node understands messages about signals; older agents do not."""
         return self.protocol >= KNOWS_SIGNALS
 
     def greet(self, welcome: Welcome, now: Instant) -> None:
@@ -156,7 +156,7 @@ class NodeLink:
         self._results.setdefault(message.job, []).append(message.number)
 
     def acknowledge(self, message: Results) -> None:
-        """Tell the node that results are on the disk, unless it was told when their job ended."""
+        """Acknowledge results that are on the disk, unless that was done when their job ended."""
         numbers = self._results.get(message.job, [])
         if message.number in numbers:
             numbers.remove(message.number)
@@ -170,7 +170,7 @@ class NodeLink:
             self.send(ResultsAck(number=number))
 
     def began(self, message: Started) -> None:
-        """The node has said that something runs."""
+        """The node has reported that tasks run."""
         self._note(*((message.job, each.task, each.instance, each.attempt) for each in message.started))
 
     def _note(self, *attempts: tuple[int, int, int, int]) -> None:

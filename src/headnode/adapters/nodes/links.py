@@ -110,7 +110,7 @@ class NodeLinks:
 
     @property
     def open_jobs(self) -> Mapping[JobId, Collection[str]]:
-        """The nodes that have been told of each job."""
+        """By job, the nodes to which it was sent."""
         return self._telling.open_jobs
 
     def _where(self) -> AttemptsByNode:
@@ -123,7 +123,7 @@ class NodeLinks:
             self.links[node].send(message)
 
     def silent(self, least: float, limit: Callable[[str], float]) -> list[str]:
-        """Hang up on the nodes that have said nothing for longer than their limit, and return them.
+        """Close the connections of nodes that were silent for longer than their limit, and return them.
 
         `limit` returns seconds, and never less than `least`.
         """

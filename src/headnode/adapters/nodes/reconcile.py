@@ -34,7 +34,7 @@ class ExpectedAttempt(NamedTuple):
 
 
 class AttemptsByNode:
-    """The live attempts by the node that was told to start them: the first one of their place."""
+    """The live attempts by the node that starts them: the first one of their allocation."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._on: dict[str, set[tuple[JobId, int, int]]] = {}

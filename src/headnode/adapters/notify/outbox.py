@@ -250,7 +250,7 @@ class DeliveryQueue:
             heappush(self._resting, (until, key, one))
 
     def take_back(self, busy: Container[NoticeKey]) -> None:
-        """Take back all that were given away, but `busy`: the one who had them was lost."""
+        """Take back all that were given out, except `busy`: the process that had them was lost."""
         for key in sorted((key for key in self._out if key not in busy), reverse=True):
             self._insert(self._out.pop(key))
 

@@ -46,7 +46,7 @@ class _MeasuredAttempt(Protocol):
 
 
 class UsageMeter:
-    """Measures when somebody asks.  Anybody may ask at any time, so answers are given again for a while.
+    """Measures on request.  Anybody may ask at any time, so answers are given again for a while.
 
     Then a shepherd measures for at most a tenth of its time, however many processes the machine has.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with a program that cannot be started, and what to do, in words for the owner of its job.
+"""Why a program cannot be started, and what to do, as a sentence for the owner of its job.
 
 Standard library only: this is loaded by the shepherd factory."""
 

@@ -115,7 +115,7 @@ def step_name(task: str) -> str:
 
 
 class RemoteCommands:
-    """What was launched here, until it is told to be over: daemons outlive the commands that start them."""
+    """The commands launched here, until ordered to end: daemons outlive the commands that start them."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class ShepherdSignaled(
     processes: int
 
     def answer(self) -> SignalSent:
-        """Return what the head is told."""
+        """Return it as a message for the head."""
         return SignalSent(number=self.question, processes=self.processes)
 
 
@@ -84,7 +84,7 @@ class ShepherdMeasured(
     usage: list[AttemptUsage]
 
     def answer(self) -> JobMeasured:
-        """Return what the head is told."""
+        """Return it as a message for the head."""
         return JobMeasured(number=self.question, usage=tuple(self.usage[: ATTEMPTS.most]))
 
 

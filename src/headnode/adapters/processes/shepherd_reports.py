@@ -46,7 +46,7 @@ class ShepherdReports:
         return {record.key: record for record in self._unacknowledged.values()}
 
     def next_moment(self) -> float:
-        """Return when something is to be written or told, on the monotonic clock."""
+        """Return when the next write or report is due, on the monotonic clock."""
         moment = self._journal_retry if self._no_journal else FOR_EVER
         if self._link.up and self._untold:
             moment = min(moment, self._told_at + self._pause)

@@ -47,9 +47,9 @@ def base_environment(uid: int) -> dict[str, str]:
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
-    """How a program ended, and the beginning of what it said; `trouble` is why it is not to be believed.
+    """How a program ended, and the beginning of its output; `trouble` is why its result is not used.
 
-    `errors`: what it said on standard error, where that was listened to apart.
+    `errors`: its standard error, if that was read separately.
     """
 
     output: bytes = b""
@@ -205,7 +205,7 @@ class HookProgram(msgspec.Struct, frozen=True):
 
 
 async def run_once(program: HookProgram, outcome: Path) -> ProgramResult:
-    """Run a program as the user of this process, or hear what became of it that an earlier agent had run.
+    """Run a program as the user of this process, or return the result of one that an earlier agent ran.
 
     `outcome` is the file with the result: if it is removed, the program runs again.  A program without a
     known result, because the machine stopped or its runner was killed, runs again.  Where a result cannot be

@@ -191,7 +191,7 @@ class ShepherdTransfers:
         os.close(pipe)
 
     def reaped(self, process: int) -> None:
-        """A child of this process has ended: one that has not said how it went is started again."""
+        """A child of this process has ended: one that has not reported a result is started again."""
         transfer = self._by_process.pop(process, None)
         if transfer is None:
             return

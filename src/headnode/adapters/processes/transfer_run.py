@@ -124,7 +124,7 @@ class TransferRun:
         self._text = b""
 
     def order(self) -> bytes:
-        """Return what the process is told."""
+        """Return the order for the process."""
         plan = self.attempt.staging or {}
         told = {key: value for key, value in plan.items() if key not in _NOT_TOLD}
         files = plan[self.direction]

@@ -197,7 +197,7 @@ class HttpStorage:
         return answer.headers if answer.status < 300 else None
 
     def _stored(self, file: int, size: int, url: str) -> int:
-        """Return from which byte an upload goes on, which another process began."""
+        """Return the byte from which to continue an upload that another process began."""
         answer = self._once("HEAD", url, {}, None)
         answer.close()
         there = (_length(answer) or 0) if answer.status < 300 else 0

@@ -23,7 +23,7 @@ MAX_SORTED = 100_000  # files of a directory
 
 
 def open_source(path: str) -> int:
-    """Open a regular file of the user.  A pipe or device is refused, and blocks nobody.
+    """Open a regular file of the user.  A pipe or device is refused, and does not block.
 
     As root no link of another user is followed.
     Raises:  OSError, NeverTransferred.
