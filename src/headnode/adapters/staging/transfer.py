@@ -22,6 +22,7 @@ import msgspec
 
 from headnode.adapters.staging.arrival import ArrivingFile
 from headnode.adapters.staging.credentials import read_credential
+from headnode.adapters.staging.drivers import open_storage
 from headnode.adapters.staging.failures import (
     CHECK_SERVER,
     ChangedOnTheWay,
@@ -32,7 +33,7 @@ from headnode.adapters.staging.failures import (
 )
 from headnode.adapters.staging.local_storage import made_files, note_brought, open_source
 from headnode.adapters.staging.network_guard import NetworkGuard, networks_of, why_refused
-from headnode.adapters.staging.storage import Storage, open_storage
+from headnode.adapters.staging.storage import Storage
 
 ORDER = 3  # the descriptor of a file that has the order
 MAX_FILES = 100_000  # of one attempt, those in directories counted
