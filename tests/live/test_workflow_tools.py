@@ -73,6 +73,7 @@ import sys
 import psij
 
 executor = psij.JobExecutor.get_instance(sys.argv[1])
+executor.config.queue_polling_interval = 1  # seconds, not 30
 
 def job(script):
     return psij.Job(psij.JobSpec(
