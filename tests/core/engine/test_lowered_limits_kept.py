@@ -2,6 +2,7 @@
 
 import pytest
 from asked_filters import FilteredWorld
+from msgspec.structs import replace
 from worlds import ADA, ROOT, World
 
 from headnode.core.filtering import ActivationVerdict
@@ -117,6 +118,18 @@ def test_the_limit_of_a_running_job_that_was_lowered_does_not_change() -> None:
     spec = made.cluster.written(made.record(job))
     with pytest.raises(WrongState, match="backfilled"):
         made.do(ModifyJob(by=ADA, job=job, spec=spec, fields=("run_time",)))
+
+
+def test_another_change_of_such_a_job_leaves_its_lowered_limit_and_its_own() -> None:
+    made, _ = blocked("easy")
+    job = one(made, hours=2, minimum_run_time=Seconds(60.0))
+    end = made.cluster.graph(job).run.deadline
+    written = made.cluster.written(made.record(job))
+    made.wait(60)
+    made.do(ModifyJob(by=ADA, job=job, spec=replace(written, name="other"), fields=("name",)))
+    assert (limit(made, job), made.cluster.graph(job).run.deadline) == (HOUR, end)
+    assert made.cluster.written(made.record(job)).run_time == 2 * HOUR
+    made.check_replay()
 
 
 @pytest.mark.parametrize("verdict", [ActivationVerdict.START, ActivationVerdict.KEEP_RESOURCES])
