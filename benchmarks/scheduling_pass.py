@@ -3,7 +3,7 @@
 ``PYTHONPATH=tests python benchmarks/scheduling_pass.py``, or ``make bench``.
 
 For 10,000 queued jobs of 500 requests on 1,000 nodes with 2,000 running jobs the limits are one second, five
-for conservative with 100 reservations, and 50 ms for a pass after one job ended.  Processor time, so that
+for conservative with 100 reservations.  `warm_passes` has those of a running head.  Processor time, so that
 figures mean the same on a machine that others use; words name the parts to measure: preemption balanced.
 """
 
@@ -16,32 +16,20 @@ from functools import partial
 
 import msgspec
 
-from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.model.job import JobRequest, JobSpec, NodeGroupOp, UnitType
+from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, QueuePosition, Seconds, queue_position
-from headnode.core.model.task import TaskSpec
-from headnode.core.model.user import User
 from headnode.core.scheduling import preempt as preempting
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
-from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.policies import POLICIES, Policy
+from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.preempt import PreemptionCandidate
 from headnode.core.scheduling.view import Balancing, NodeSurplus, RunningJob, ShareInfo, View, WaitingClass
-from headnode.core.state.join import RegisterNode
-from headnode.core.state.nodes import SetParameter
-from headnode.core.state.submit import CreateJob
-from headnode.engine.engine import Engine
 from headnode.engine.preemption import plan_in_mode
-from testbed.in_process import InProcessNodes
 
 NOW = Instant(1_000_000.0)
 LIMIT = 1.0  # seconds
 LIMITS = {"conservative": 5.0, "conservative-replan": 5.0}
-WARM_LIMIT = 0.05
 DEPTH = 100  # reservations
-ROOT = User(name="root", uid=0, gid=0, administrator=True)
 ROUNDS = 5
 HOUR = 3600
 
@@ -139,73 +127,6 @@ def cold() -> bool:
             broken |= span > limit
             print(f"    {policy:<20} {title:<26} {span * 1e3:7.1f} ms (limit {limit * 1e3:.0f})")
     return broken
-
-
-def warm() -> bool:
-    """Print what a pass of a running head costs after one job ended; return whether the limit is broken."""
-    broken = False
-    print("warm pass after one job ended, the same sizes, every processor in use, in a running head:")
-    for policy in POLICIES:
-        for title, shared in (("some exclusive", False), ("all shared", True)):
-            head = FullHead(policy, shared=shared)
-            passes, wholes = zip(*(head.after_one_end() for _ in range(ROUNDS)), strict=True)
-            one_pass, whole = statistics.median(passes), statistics.median(wholes)
-            broken |= one_pass > WARM_LIMIT
-            print(
-                f"    {policy:<20} {title:<26} {one_pass * 1e3:7.1f} ms (limit {WARM_LIMIT * 1e3:.0f}); "
-                f"with all else that follows {whole * 1e3:.1f} ms"
-            )
-    return broken
-
-
-class FullHead:
-    """A head in one process whose 1,000 nodes are full, with 10,000 jobs waiting."""
-
-    def __init__(self, policy: str, *, shared: bool) -> None:
-        self.nodes, self.clock = InProcessNodes(), VirtualClock(NOW)
-        self.engine = Engine(
-            MemoryJournal(), self.clock, {policy: self._clocked(POLICIES[policy])}, self.nodes
-        )
-        self.spans: list[float] = []
-        dice = random.Random(2003)
-        facts = [NodeFacts(name=f"node{number:04}", processors=16, memory=64_000) for number in range(1000)]
-        self.engine.handle([RegisterNode(facts=each, approved=True) for each in facts])
-        self.engine.handle([SetParameter(by=ROOT, name="SchedulingPolicy", value=policy)])
-        holding = [_submits(8, dice.uniform(1, 20) * HOUR) for _ in range(2000)]
-        self.engine.handle(holding)
-        waiting = [
-            _submits(
-                dice.choice((1, 4, 16, 32, 64)) + kind % 7,
-                HOUR * (1 + kind / 500) if kind % 5 else FOREVER,
-                exclusive=not shared and kind % 3 == 0,
-            )
-            for kind in range(500)
-        ]
-        self.engine.handle([waiting[number % 500] for number in range(10_000)])
-
-    def _clocked(self, plan: Policy) -> Policy:
-        def clocked(view: View) -> Plan:
-            began = time.process_time()
-            made = plan(view)
-            self.spans.append(time.process_time() - began)
-            return made
-
-        return clocked
-
-    def after_one_end(self) -> tuple[float, float]:
-        """Let one job end; return the seconds of its pass, and of everything the head did about it."""
-        self.spans.clear()
-        self.clock.advance(Seconds(1.0))
-        report = self.nodes.ended(self.nodes.running()[7], self.clock.now(), kind="exited", exit_code=0)
-        began = time.process_time()
-        self.engine.handle([report])
-        return sum(self.spans), time.process_time() - began
-
-
-def _submits(processors: int, seconds: float, *, exclusive: bool = False) -> CreateJob:
-    task = TaskSpec(command="x", minimum=processors, maximum=processors)
-    spec = JobSpec(tasks=(task,), run_time=Seconds(seconds), exclusive=exclusive)
-    return CreateJob(by=ROOT, spec=spec, submit=True)
 
 
 def with_reservations() -> None:
@@ -342,7 +263,7 @@ def curve() -> None:
 
 def main() -> int:
     """Print the figures of all parts, or of those that are named; fail when a limit is broken."""
-    parts = (cold, preemption, balanced, with_reservations, warm, curve)
+    parts = (cold, preemption, balanced, with_reservations, curve)
     broken = [part() for part in parts if part.__name__ in sys.argv[1:] or not sys.argv[1:]]
     return int(any(broken))
 
