@@ -10,8 +10,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "headnode"
 CORE = sorted((SOURCE / "core").rglob("*.py"))
 
 PURE_MODULES = {
-    "abc", "array", "base64", "binascii", "bisect", "collections", "cronsim", "dataclasses", "datetime",
-    "difflib",
+    "abc", "array", "base64", "binascii", "bisect", "collections", "copy", "cronsim", "dataclasses",
+    "datetime", "difflib",
     "enum", "fractions", "functools", "hashlib", "heapq", "headnode", "hmac", "itertools", "math", "msgspec",
     "operator", "posixpath", "re", "shlex", "string", "types", "typing", "zoneinfo",
 }  # fmt: skip

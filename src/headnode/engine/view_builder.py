@@ -188,7 +188,7 @@ class ViewBuilder:
 
     def _look_at_nodes(self, now: Instant) -> None:
         """Draw the nodes that are not as they were."""
-        cluster, held, changed = self.cluster, self._held, {}
+        cluster, held, changed, times_differ = self.cluster, self._held, {}, False
         aside = _held_aside(cluster) if cluster.detached else {}
         look = sorted(cluster.agenda.dirty_node_views | self._closing) if self._nodes else list(cluster.nodes)
         self._closing.clear()
@@ -206,9 +206,9 @@ class ViewBuilder:
                 if before is None or not is_alike(before, seen):
                     self._node_table, self.freed = None, True
                 elif before.reserved or seen.reserved:
-                    self._node_table, self.freed = None, self.freed or not _as_reserved(before, seen)
+                    times_differ, self.freed = True, self.freed or not _as_reserved(before, seen)
                 elif before.open_for != seen.open_for:  # decreases, unless another date was set
-                    self._node_table, self.freed = None, self.freed or seen.open_for > before.open_for
+                    times_differ, self.freed = True, self.freed or seen.open_for > before.open_for
             elif before is not None:
                 self._node_table, self.freed = None, True
         cluster.agenda.dirty_node_views -= set(look) if self._keeps else set()
@@ -217,6 +217,9 @@ class ViewBuilder:
             if len(drawn) != len(cluster.nodes):  # some are gone
                 drawn = {name: node for name, node in drawn.items() if name in cluster.nodes}
             self._nodes = drawn
+        if times_differ and (earlier := self._node_table) is not None:
+            self._node_table = earlier.at_other_times(self._nodes)
+            self._node_table.cache.take_over(earlier.cache, ReleaseCache)
 
 
 def _held_by(running: Iterable[RunningJob]) -> dict[str, NodeAmounts]:

@@ -15,15 +15,20 @@ from headnode.core.model.errors import Refused
 from headnode.core.model.job import NOTHING_HELD, HeldAmounts, Licence
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.scheduling.conservative import ConservativePass
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import ReservedTime
 from headnode.core.scheduling.pass_state import PassState
 from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.shadow_reservation import ReleaseCache
 from headnode.core.scheduling.view import View
 from headnode.core.state.drain import DrainNode
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import ChangeNode, SetParameter
+from headnode.core.state.reservations import MakeReservation
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import JobState
 from headnode.engine.sure_refusals import starts_nothing
@@ -70,16 +75,21 @@ def test_plans_on_the_kept_picture_are_those_of_a_fresh_one(policy: str, seed: i
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("seed", seeds(3))
-def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: int) -> None:
+def test_the_kept_picture_of_nodes_that_close_or_are_reserved_is_a_fresh_one(policy: str, seed: int) -> None:
     dice, world = random.Random(f"closing {policy} {seed}"), World(4, 4, 2, 8)
     open_for: set[float] = set()
+    reserved: set[tuple[ReservedTime, ...]] = set()
+    tables: list[tuple[NodeTable, ReleaseCache]] = []
 
     def held(view: View) -> Plan:
         fresh = ViewBuilder(world.cluster, keeps=False).view(view.now)
         assert dict(view.nodes) == dict(fresh.nodes)
         open_for.update(node.open_for for node in view.nodes.values())
+        reserved.update(node.reserved for node in view.nodes.values())
+        tables.append((view.node_table(), view.node_table().cache.of(ReleaseCache)))
         made, cold = POLICIES[policy](view), POLICIES[policy](msgspec.structs.replace(view, ground=None))
-        assert (made.starts, made.grows) == (cold.starts, cold.grows)
+        assert (made.starts, made.grows, made.reservations) == (cold.starts, cold.grows, cold.reservations)
+        assert made.waits == cold.waits
         return made
 
     world.engine.policies = {policy: held}
@@ -90,9 +100,28 @@ def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: 
             after = dice.choice((None, 60, 130))
             closes = None if after is None else Instant(world.clock.now() + after)
             world.do(DrainNode(by=ROOT, node=f"node{dice.randint(1, 4)}", closes=closes))
+        if dice.random() < 0.1:
+            with contextlib.suppress(Refused):  # such as where another is
+                world.do(reservation(dice, world.clock.now()))
         with contextlib.suppress(Refused):
             deed(dice, world, jobs)
     assert len(open_for) > 3
+    assert len(reserved) > 3
+    assert len({id(cache) for _, cache in tables}) < len({id(table) for table, _ in tables})
+
+
+def reservation(dice: random.Random, now: Instant) -> MakeReservation:
+    """Return a reservation of a node, for maintenance or for a user."""
+    begins = Instant(now + dice.choice((1, 60, 200)))
+    named = NodeReservation(
+        name=f"r{dice.randrange(1000)}",
+        start=begins,
+        end=Instant(begins + dice.choice((30, 90))),
+        nodes=(f"node{dice.randint(1, 4)}",),
+        users=dice.choice(((), (ADA.name,))),
+        automatic=dice.random() < 0.5,
+    )
+    return MakeReservation(by=ROOT, reservation=named, regardless=True)
 
 
 @pytest.mark.parametrize("policy", ["easy", "fcfs"])

@@ -299,7 +299,8 @@ class Availability:
     def resources(self, need: ResolvedRequest, start: float, end: float) -> FreeResources:
         """Return what is free all the time between two instants; if it starts now, on which nodes it is.
 
-        Of licences only those of the need.  It is only to be read.
+        Of licences only those of the need; of amounts, too, and of nodes of which a processor is free.  It is
+        only to be read.
         """
         real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
@@ -311,12 +312,7 @@ class Availability:
             elif count > 0:
                 spread(kind, count, free, real if now else None)
         holders: list[int] = list(map(lt, free, node_table.processors))
-        amounts = real.amounts if now else self._in_all
-        if self._beside.counts_amounts:
-            amounts = amounts[0][:], amounts[1][:], amounts[2][:], amounts[3][:]
-        for left, rooms in zip(amounts, self._beside.amounts, strict=True):
-            for node, room in rooms.items():
-                left[node] = room.least(start, end)
+        amounts = self._beside.amounts_of(need, real.amounts if now else self._in_all, free, (start, end))
         licences = {feature: stairs.least(start, end) for feature, stairs in self._beside.of_need(need)}
         return FreeResources(
             node_table, free, real.jobs if now else holders, [False] * len(free), amounts, licences

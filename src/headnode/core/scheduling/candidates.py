@@ -203,7 +203,7 @@ def resolved_later(need: ResolvedRequest, node_table: NodeTable, seconds: float)
         need = later(need, seconds)
     if access is None:
         return _lasting(need, node_table)
-    orders = (tuple(n for n in order if node_table.accepts(n, access, seconds)) for order in need.anywhere)
+    orders = (node_table.taking(order, access, seconds) for order in need.anywhere)
     return _lasting(need._replace(alternatives=tuple(orders)), node_table)
 
 
@@ -214,7 +214,7 @@ def resolved_at_some_time(need: ResolvedRequest, node_table: NodeTable) -> Resol
         need = later(need, inf)
     if access is None:
         return need
-    orders = (tuple(n for n in order if node_table.ever_takes(n, access)) for order in need.anywhere)
+    orders = (node_table.ever_taking(order, access) for order in need.anywhere)
     return need._replace(alternatives=tuple(orders))
 
 

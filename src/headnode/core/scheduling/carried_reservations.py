@@ -180,7 +180,8 @@ def _placed(
     if any(number < 0 or node_table.alike_of[number] < 0 for number, _ in named):
         return None
     access = need.access
-    if access is not None and not all(node_table.accepts(number, access, at - now) for number, _ in named):
+    numbers = tuple(number for number, _ in named)
+    if access is not None and node_table.taking(numbers, access, at - now) != numbers:
         return None  # it was reserved since
     placement: Placement | None = named
     if reservation.parts:

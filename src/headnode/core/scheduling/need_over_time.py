@@ -1,6 +1,7 @@
 """How much of all that a job needs is free over time, for the search of a slot."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
@@ -24,9 +25,10 @@ class NeedOverTime(NamedTuple):
 
     def demands(self, kinds: Sequence[int], worths: Sequence[Worth]) -> list[AmountDemand]:
         """Return what must come together for the minimum on these kinds of nodes."""
-        need = self.need
+        need, exact = self.need, self._units_tell()
         amounts = [
-            self._over_time(self.free_of(kind), worth) for kind, worth in zip(kinds, worths, strict=True)
+            self._units(kind, worth) if exact else self._over_time(self.free_of(kind), worth)
+            for kind, worth in zip(kinds, worths, strict=True)
         ]
         demands = [AmountDemand(amounts, 1 if need.single else need.minimum)]
         for node in need.required:
@@ -41,7 +43,7 @@ class NeedOverTime(NamedTuple):
             rate = need.timed.get(feature)
             wanted = need.fixed.get(feature, 0) + (feature in need.each) + (rate.seconds if rate else 0)
             demands.append(AmountDemand([self._over_time(stairs, _as_is)], wanted))
-        if need.counts_amounts:
+        if need.counts_amounts and not exact:
             demands.append(AmountDemand(list(self._amounts_over_time(kinds)), 0))
         return demands
 
@@ -51,13 +53,56 @@ class NeedOverTime(NamedTuple):
         Whether they suffice is asked of the placement; but it is asked again when there are more of them,
         though as many processors are free as before.
         """
-        held = self.need.held
-        takes = self.need.memory or held.memory, held.disk, held.swap, self.need.processors_per_gpu
-        for rooms, taken in zip(self.amounts, takes, strict=True):
+        for rooms, taken in zip(self.amounts, self.need.takes, strict=True):
             if taken and rooms:
                 for kind in kinds:
                     for node in self.kinds.all[kind].nodes:
                         yield self._over_time(rooms[node], _as_is)
+
+    def _units_tell(self) -> bool:
+        """Return whether the units of each node, amounts included, tell whether the need fits."""
+        need = self.need
+        special = need.whole or need.share or need.required or need.parts or need.switches
+        return need.counts_amounts and not special
+
+    def _units(self, kind: int, worth: Worth) -> AmountChanges:
+        """Return how many units a node has for the duration, by when it begins, for all that a need takes."""
+        free = list(self._over_time(self.free_of(kind), worth))
+        most = max(units for _, _, units in free)
+        if not most:
+            return free
+        (node, *_), size, _ = self.kinds.all[kind]
+        duration, after, until = self.span
+        courses = [free]
+        for rooms, limit in zip(self.amounts, self._limits(node, size), strict=True):
+            if limit is not None and rooms and limit(rooms[node].least(after, until + duration)) < most:
+                windows = rooms[node].windows(*self.span)
+                courses.append([(at, above, max(0, limit(amount))) for at, above, amount in windows])
+        return free if len(courses) == 1 else lowest_of(courses)
+
+    def _limits(self, node: int, size: int) -> list[Worth | None]:
+        """Return how many units so much of each amount of a node allows; None: the need takes none of it.
+
+        For a job on one node, whether it is enough.
+        """
+        need, units, held = self.need, self.node_table.units_of(self.need)[node], self.need.held
+        each, memory, disk, swap = need.processors_per_gpu, need.memory, held.disk, held.swap
+
+        def by_memory(amount: int) -> int:
+            if not memory:
+                return units if amount >= held.memory else 0
+            processors = (amount - held.memory) // memory
+            return processors // each if each else processors * units // size
+
+        limits = [
+            by_memory if memory or held.memory else None,
+            (lambda amount: units if amount >= disk else 0) if disk else None,
+            (lambda amount: units if amount >= swap else 0) if swap else None,
+            _as_is if each else None,
+        ]
+        if not need.single:
+            return limits
+        return [None if one is None else partial(_is_enough, one, need.minimum) for one in limits]
 
     def _idle_units(self, kind: int) -> AmountChanges:
         (node, *_), size, _ = self.kinds.all[kind]
@@ -98,6 +143,30 @@ def worth_of(need: ResolvedRequest, kind: NodeKind, node_table: NodeTable) -> Wo
         each = need.processors_per_gpu
         return lambda count: min(count // each, units)
     return lambda count: count * units // size
+
+
+def lowest_of(courses: Sequence[AmountChanges]) -> AmountChanges:
+    """Return the lowest of several amounts over time.
+
+    >>> list(lowest_of([[(0, False, 4), (5, True, 1)], [(0, False, 2), (7, False, 0)]]))
+    [(0, False, 2), (5, True, 1), (7, False, 0)]
+    """
+    changes = sorted(
+        (at, above, which, amount) for which, course in enumerate(courses) for at, above, amount in course
+    )
+    current, found = [0] * len(courses), list[tuple[float, bool, int]]()
+    for at, above, which, amount in changes:
+        current[which] = amount
+        if found and found[-1][:2] == (at, above):
+            found.pop()
+        least = min(current)
+        if not found or found[-1][2] != least:
+            found.append((at, above, least))
+    return found
+
+
+def _is_enough(limit: Worth, minimum: int, amount: int) -> int:
+    return int(limit(amount) >= minimum)
 
 
 def _as_is(count: int) -> int:

@@ -4,8 +4,9 @@ Source: CCS, "Resource sorting"; HPC Pack job properties (node groups, memory, c
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from copy import copy
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.core.model.job import (
     CountsUnits,
@@ -16,14 +17,18 @@ from headnode.core.model.job import (
     UnitType,
     units_in,
 )
-from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.node_needs import needs_objection as unmet
 from headnode.core.scheduling.node_view import (
     NodeView,
+    PassCache,
     ReservationAccess,
+    ReservedTime,
+    closed_as,
     ever_takes,
     instants_of,
+    looks_of,
     reserved_objection,
     takes,
 )
@@ -149,25 +154,6 @@ _MAX_SERVING = 10_000  # of what parts ask of nodes, for one table
 NodeOrder = tuple[int, ...]
 """Numbers of nodes in the order in which they are taken."""
 
-Cached = TypeVar("Cached")
-
-
-class PassCache:
-    """Results of passes on the same nodes: one object for each class.
-
-    It only saves work: a pass with an empty cache makes the same plan.
-    """
-
-    def __init__(self) -> None:
-        self._by_class: dict[type[object], Any] = {}
-
-    def of(self, cached: type[Cached]) -> Cached:
-        """Return the object of this class; it is made, without arguments, when first asked for."""
-        known: Cached | None = self._by_class.get(cached)
-        if known is None:
-            known = self._by_class[cached] = cached()
-        return known
-
 
 class NodeTable:
     """Nodes by number.  `units` is how many of each unit but GPUs a whole node has.
@@ -182,16 +168,10 @@ class NodeTable:
         self.facts: list[NodeFacts] = [node.facts for node in nodes.values()]
         self.names = [node.name for node in self.facts]
         self.numbers = {name.casefold(): number for number, name in enumerate(self.names)}
-        self.closed = [_closed(node, reopened) for node in nodes.values()]
-        self.open_for = [inf if reopened else node.open_for for node in nodes.values()]
-        self.closing = any(left < inf for left in self.open_for)
-        self.reserved = [node.reserved for node in nodes.values()]
-        self.reserving = any(self.reserved)
-        self._edges = sorted(instants_of(self.reserved)) if self.reserving else []
+        self.closed = [closed_as(node, reopened) for node in nodes.values()]
         self.switch_paths = [node.switches for node in nodes.values()]
         self.switched = any(self.switch_paths)
         self._tree: SwitchTree | None = None
-        self.changes = self.closing or self.reserving  # with time, though nothing happens
         self._at_any_time = reopened
         self.processors = [node.processors for node in self.facts]
         self.sockets = [node.whole_sockets for node in self.facts]
@@ -201,8 +181,32 @@ class NodeTable:
             UnitType.NODE: [1] * len(self.facts),
         }
         self._gpus: dict[int, list[int]] = {}  # that come with so many processors each
-        self.alike, self.alike_of = self._grouped()
         self._sorted: dict[tuple[tuple[OrderKey, ...], bool], list[int]] = {}
+        self._looks = self._numbered_looks()
+        self._see_times(nodes)
+
+    def at_other_times(self, nodes: Mapping[str, NodeView]) -> "NodeTable":
+        """Return the table of views of the same nodes that differ only in when they close or are reserved.
+
+        What does not depend on that is shared.
+        """
+        table = copy(self)
+        table._see_times(nodes)
+        return table
+
+    def _see_times(self, nodes: Mapping[str, NodeView]) -> None:
+        """Note when the nodes close or are reserved, and forget what depends on that."""
+        self.open_for = [inf if self._at_any_time else node.open_for for node in nodes.values()]
+        self._closings = sorted({left for left in self.open_for if left < inf})
+        self.closing = bool(self._closings)
+        self.reserved = [node.reserved for node in nodes.values()]
+        self.reserving = any(self.reserved)
+        known: dict[tuple[ReservedTime, ...], int] = {}
+        self._times_of = [known.setdefault(times, len(known)) for times in self.reserved]
+        self._times = list(known)
+        self._edges = sorted(instants_of(self._times)) if self.reserving else []
+        self.changes = self.closing or self.reserving  # with time, though nothing happens
+        self.alike, self.alike_of = self._grouped()
         self._alternatives: dict[NodeRules, tuple[NodeOrder, ...]] = {}
         self._rules: dict[NodeRules, int] = {}
         self._serving: dict[tuple[object, ...], ServingNodes] = {}
@@ -226,14 +230,21 @@ class NodeTable:
             known = self._gpus[each] = [units_in(request, node.processors, node) for node in self.facts]
         return known
 
+    def _numbered_looks(self) -> list[int]:
+        """Return for each node a number, the same for nodes that look the same; -1 for closed nodes."""
+        known: dict[tuple[object, ...], int] = {}
+        return [
+            -1 if closed or facts.processors < 1 else known.setdefault(looks_of(facts), len(known))
+            for closed, facts in zip(self.closed, self.facts, strict=True)
+        ]
+
     def _grouped(self) -> tuple[list[NodeOrder], list[int]]:
         """Return the open nodes that are equal but for their names, by name; and the group of each, or -1."""
         groups: dict[tuple[object, ...], list[int]] = {}
-        for number, facts in enumerate(self.facts):
-            if not self.closed[number] and facts.processors > 0:
-                groups.setdefault((*_looks(facts), self.open_for[number], self.reserved[number]), []).append(
-                    number
-                )
+        seen = zip(self._looks, self.open_for, self.reserved, strict=True)
+        for number, key in enumerate(seen):
+            if key[0] >= 0:
+                groups.setdefault(key, []).append(number)
         of = [-1] * len(self.facts)
         for group, numbers in enumerate(groups.values()):
             for number in numbers:
@@ -259,29 +270,32 @@ class NodeTable:
         return ReservationAccess(request.reservation, request.welcome, request.run_time)
 
     def _now_alike(self, request: JobRequest) -> ReservationAccess:
-        """Return the access with the longest time that meets the same reservations, if it begins now.
-
-        So requests of many run times have the same candidates.
-        """
+        """Return the access with the longest time that meets the same reservations, if it begins now."""
         if self._at_any_time:
             return ReservationAccess(request.reservation, request.welcome, request.run_time)
         place = bisect_left(self._edges, request.run_time)
         lasts = self._edges[place] if place < len(self._edges) else inf
         return ReservationAccess(request.reservation, request.welcome, lasts)
 
-    def accepts(self, number: int, access: ReservationAccess, begin: float) -> bool:
-        """Return whether a node takes the job, as far as reservations go, so long from now (seconds)."""
-        if self._at_any_time:
-            return self.ever_takes(number, access)
-        return takes(self.reserved[number], access, begin)
+    def taking(self, order: NodeOrder, access: ReservationAccess, begin: float) -> NodeOrder:
+        """Return the nodes that take the job, as far as reservations go, so long from now (seconds).
 
-    def ever_takes(self, number: int, access: ReservationAccess) -> bool:
-        """Return whether it does at some time."""
-        return ever_takes(self.reserved[number], access)
+        Nodes that are reserved for the same times are looked at once.
+        """
+        if self._at_any_time:
+            return self.ever_taking(order, access)
+        return self._reserved_as(order, [takes(times, access, begin) for times in self._times])
+
+    def ever_taking(self, order: NodeOrder, access: ReservationAccess) -> NodeOrder:
+        """Return the nodes that take it at some time."""
+        return self._reserved_as(order, [ever_takes(times, access) for times in self._times])
+
+    def _reserved_as(self, order: NodeOrder, good: list[bool]) -> NodeOrder:
+        return order if all(good) else tuple([number for number in order if good[self._times_of[number]]])
 
     def kept_from(self, number: int, access: ReservationAccess) -> str:
         """Return why a node does not take the job now, as far as reservations go; nothing if it does."""
-        if self._at_any_time and self.ever_takes(number, access):
+        if self._at_any_time and ever_takes(self.reserved[number], access):
             return ""
         return reserved_objection(self.reserved[number], access)
 
@@ -294,14 +308,20 @@ class NodeTable:
 
     def rules(self, request: JobRequest) -> int:
         """Return the number of what the request demands of nodes: the same for the same alternatives."""
-        self.alternatives(request)
-        return self._rules[self._rules_of(request)]
+        rules = self._rules_of(request)
+        self._listed(rules)
+        return self._rules[rules]
 
     def _rules_of(self, request: JobRequest) -> NodeRules:
         rules = rules_of(request)
         if self.reserving or request.reservation:
             rules = rules._replace(access=self._now_alike(request))
-        return rules._replace(lasts=request.run_time) if self.closing else rules
+        return rules._replace(lasts=self._closing_after(request.run_time)) if self.closing else rules
+
+    def _closing_after(self, run_time: float) -> float:
+        """Return the longest time that runs into the same closings, so that it is one for many run times."""
+        place = bisect_left(self._closings, run_time)
+        return self._closings[place] if place < len(self._closings) else inf
 
     def closes_too_soon(self, number: int, lasts: float) -> bool:
         """Return whether a node closes before what starts now and runs so long (seconds) is surely over."""
@@ -336,13 +356,14 @@ class NodeTable:
         access = rules.access
         if access is not None:
             whole = self._listed(rules._replace(access=None))
-            return tuple(tuple(n for n in order if self.accepts(n, access, 0.0)) for order in whole)
+            return tuple(self.taking(order, access, 0.0) for order in whole)
+        if rules.lasts:
+            whole, stay = self._listed(rules._replace(lasts=0.0)), self.open_for
+            return tuple(tuple(n for n in order if rules.lasts <= stay[n]) for order in whole)
         fit = tuple(
             number
             for number in self._in_order(rules.order, spares_gpus=rules.spares_gpus)
-            if not self.closed[number]
-            and not self.closes_too_soon(number, rules.lasts)
-            and not node_objection(rules, self.facts[number])
+            if not self.closed[number] and not node_objection(rules, self.facts[number])
         )
         if not rules.groups or rules.group_op is not NodeGroupOp.UNIFORM:
             return (fit,)
@@ -374,27 +395,3 @@ class KnownNodes(NamedTuple):
 
     nodes: Mapping[str, NodeView]
     node_table: NodeTable
-
-
-def _looks(facts: NodeFacts) -> tuple[object, ...]:
-    """Return all properties of a node by which requests can select it, except its name."""
-    return (
-        facts.processors,
-        facts.sockets,
-        facts.memory,
-        facts.speed,
-        facts.groups,
-        facts.features,
-        facts.architecture,
-        facts.system,
-        facts.disk,
-        facts.swap,
-        facts.only_user,
-        facts.gpus,
-    )
-
-
-def _closed(node: NodeView, reopened: bool) -> str:
-    if reopened and node.closed != NodeState.REMOVED:
-        return ""
-    return node.closed

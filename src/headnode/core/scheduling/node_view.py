@@ -1,12 +1,12 @@
-"""A node as a policy sees it, and the times for which it is reserved."""
+"""A node as a policy sees it, the times for which it is reserved, and what passes on the same nodes keep."""
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from headnode.core.model.node import NodeFacts
+from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import JobId, Seconds, format_time_limit
 
 
@@ -41,6 +41,31 @@ def is_alike(one: NodeView, other: NodeView) -> bool:
     """Return whether both are the same for a `NodeTable`, but for the times at which they close."""
     same = one.facts == other.facts and one.closed == other.closed
     return same and one.switches == other.switches
+
+
+def looks_of(facts: NodeFacts) -> tuple[object, ...]:
+    """Return all properties of a node by which requests can select it, except its name."""
+    return (
+        facts.processors,
+        facts.sockets,
+        facts.memory,
+        facts.speed,
+        facts.groups,
+        facts.features,
+        facts.architecture,
+        facts.system,
+        facts.disk,
+        facts.swap,
+        facts.only_user,
+        facts.gpus,
+    )
+
+
+def closed_as(node: NodeView, reopened: bool) -> str:
+    """Return why a node accepts no new jobs; with `reopened` only removed nodes do not."""
+    if reopened and node.closed != NodeState.REMOVED:
+        return ""
+    return node.closed
 
 
 class ReservationAccess(NamedTuple):
@@ -121,3 +146,27 @@ def instants_of(times: Iterable[Sequence[ReservedTime]]) -> set[float]:
     """Return when any of these times begins or ends that is still to come, in seconds from now."""
     edges = {edge for each in set(map(tuple, times)) for time in each for edge in (time.begins, time.ends)}
     return {edge for edge in edges if 0 < edge < inf}
+
+
+Cached = TypeVar("Cached")
+
+
+class PassCache:
+    """Results of passes on the same nodes: one object for each class.
+
+    It only saves work: a pass with an empty cache makes the same plan.
+    """
+
+    def __init__(self) -> None:
+        self._by_class: dict[type[object], Any] = {}
+
+    def of(self, cached: type[Cached]) -> Cached:
+        """Return the object of this class; it is made, without arguments, when first asked for."""
+        known: Cached | None = self._by_class.get(cached)
+        if known is None:
+            known = self._by_class[cached] = cached()
+        return known
+
+    def take_over(self, before: "PassCache", cached: type[object]) -> None:
+        """Have the object of this class of another cache."""
+        self._by_class[cached] = before.of(cached)

@@ -1,10 +1,10 @@
 """What is free over time beside processors: memory, disk, swap and GPUs of nodes, licences and limits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from headnode.core.model.owner_limits import is_spent
-from headnode.core.scheduling.free_resources import Allocation, FreeResources
+from headnode.core.scheduling.free_resources import Allocation, FreeAmounts, FreeResources
 from headnode.core.scheduling.profile import Profile
 from headnode.core.scheduling.release_profile import amount_profiles, licence_profiles
 from headnode.core.scheduling.request import ResolvedRequest
@@ -100,6 +100,30 @@ class ProfilesBeside:
         """Return the profiles of the licences and limits that a need counts."""
         counted, wished = self.licences, {**need.fixed, **need.each, **need.timed}
         return [(name, counted[name]) for name in wished if name in counted]
+
+    def amounts_of(
+        self, need: ResolvedRequest, others: FreeAmounts, free: Sequence[int], span: tuple[float, float]
+    ) -> FreeAmounts:
+        """Return the amounts that a need takes, as they are free for a span of nodes with free processors.
+
+        Of all other nodes and amounts, those of `others`.
+        """
+        if not (self.counts_amounts and need.counts_amounts):
+            return others
+        nodes = [node for node in self.amounts[0] if free[node] > 0]
+        memory, disk, swap, gpus = (
+            self._least(rooms, nodes, rest, span) if taken else rest
+            for rooms, taken, rest in zip(self.amounts, need.takes, others, strict=True)
+        )
+        return memory, disk, swap, gpus
+
+    def _least(
+        self, rooms: Mapping[int, Profile], nodes: Sequence[int], rest: list[int], span: tuple[float, float]
+    ) -> list[int]:
+        left = rest[:]
+        for node in nodes:
+            left[node] = rooms[node].least(*span)
+        return left
 
     def _held(self, piece: Allocation) -> list[tuple[Profile, int]]:
         """Return what a piece takes as long as it lasts."""

@@ -100,6 +100,12 @@ class ResolvedRequest(NamedTuple):
         return bool(self.memory or self.processors_per_gpu or self.held)
 
     @property
+    def takes(self) -> tuple[int, int, int, int]:
+        """Which amounts of nodes it takes, zero if not: memory, disk and swap, and GPUs."""
+        held = self.held
+        return self.memory or held.memory, held.disk, held.swap, self.processors_per_gpu
+
+    @property
     def candidates(self) -> tuple[NodeOrder, ...]:
         """The nodes that it may use, now or later."""
         return self.alternatives if self.access is None else self.anywhere
