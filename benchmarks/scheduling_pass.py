@@ -176,7 +176,7 @@ def _below(running: Sequence[PreemptionCandidate], priority: int) -> Sequence[Pr
 
 
 def _at_most_normal(turn: QueuePosition) -> QueuePosition:
-    return turn._replace(minus_priority=max(-2000, turn.minus_priority))
+    return msgspec.structs.replace(turn, minus_priority=max(-2000, turn.minus_priority))
 
 
 def urgent(sizes: Sequence[int]) -> View:
@@ -242,7 +242,7 @@ def sharing(view: View, *, wanting: bool = True) -> View:
     dice = random.Random(2008)
     running, sharers = [], {}
     for job in view.running:
-        turn = job.turn._replace(minus_priority=-dice.choice((1000, 2000, 3000)))
+        turn = msgspec.structs.replace(job.turn, minus_priority=-dice.choice((1000, 2000, 3000)))
         running.append(msgspec.structs.replace(job, turn=turn, request=request(1, 64, HOUR)))
         held = tuple(NodeSurplus(name, count, stoppable=count) for name, count in job.allocation)
         sharers[job.job] = ShareInfo(job.job, 64, 64, held) if wanting else ShareInfo(job.job, 1, 0, held)

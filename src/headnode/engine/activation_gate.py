@@ -10,6 +10,7 @@ Source: HPC filters, exit codes 1 and 2.
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -215,7 +216,7 @@ def _line(
         if blocker is not None:
             at = bisect_left(turns, blocker)
             last = [blocker] if at < len(turns) and turns[at] == blocker else []
-            turns = [*turns[: bisect_left(turns, blocker[:2])], *last]
+            turns = [*turns[: bisect_left(turns, blocker.rank, key=attrgetter("rank"))], *last]
         without = left_out.get(each.request)
         if without:
             turns = [turn for turn in turns if turn.job not in without]

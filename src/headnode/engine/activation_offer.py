@@ -92,7 +92,7 @@ class QueueOrder:
         (new, mine), (other_new, other) = self.key(record), self.key(blocker)
         if new != other_new:
             return record.priority <= blocker.priority
-        return mine[:2] >= other[:2]
+        return mine.rank >= other.rank
 
     def place(self, cluster: ClusterState, record: JobRecord) -> int:
         """Return the place of a job in the queue, from 1; of a running one, where it would be."""

@@ -24,7 +24,7 @@ def worlds(every: int) -> Iterator[View]:
     for number, view in enumerate(islice(chain(*(make() for make in SMALL_WORLDS.values())), 0, None, every)):
         running = [
             replace(
-                job, turn=job.turn._replace(minus_priority=-(1000, 2000, 1500, 3000)[(number + place) % 4])
+                job, turn=replace(job.turn, minus_priority=-(1000, 2000, 1500, 3000)[(number + place) % 4])
             )
             for place, job in enumerate(view.running)
         ]
@@ -93,9 +93,9 @@ def test_who_is_preempted_is_lower_and_needed_and_the_other_starts(name: str, ho
         first = min((turns[job] for job in turns if job not in {s.job for s in found.starts}), default=None)
         if first is None:
             continue
-        if first[2] in claimed:
+        if first.job in claimed:
             served += 1
-            mine = {job: gifts[job] for job, others in owed if first[2] in others}
+            mine = {job: gifts[job] for job, others in owed if first.job in others}
             assert not starts(policy, view, first, {})
             assert starts(policy, view, first, mine)
             if how == "immediate":

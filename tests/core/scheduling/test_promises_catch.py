@@ -143,7 +143,9 @@ def starts_nobody(view: View) -> Plan:
 
 def last_first(view: View) -> Plan:
     queue = [
-        WaitingClass(each.request, sorted(turn._replace(order=-turn.order) for turn in each.turns))
+        WaitingClass(
+            each.request, sorted(msgspec.structs.replace(turn, order=-turn.order) for turn in each.turns)
+        )
         for each in view.queue
     ]
     return easy(changed(view, queue=queue))

@@ -8,7 +8,9 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import NamedTuple, NewType
+from typing import NewType
+
+import msgspec
 
 from headnode.core.model.errors import BadRequest
 
@@ -35,10 +37,11 @@ SortKey = int | float | tuple[float, ...]
 """What a policy orders the queue by; those of one queue are all numbers or all tuples of numbers."""
 
 
-class QueuePosition(NamedTuple):
+class QueuePosition(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """The position of a job in the queue: the smallest is first.
 
     Without a `key` the order is that of priority, submission and id.  A policy may set the key in a view.
+    It takes 48 bytes, and the garbage collector does not visit it; a named tuple takes 80.
     """
 
     key: SortKey
@@ -50,6 +53,11 @@ class QueuePosition(NamedTuple):
     def priority(self) -> int:
         """The priority of the job."""
         return -self.minus_priority
+
+    @property
+    def rank(self) -> tuple[SortKey, int]:
+        """What goes before the order of submission."""
+        return self.key, self.minus_priority
 
 
 def queue_position(priority: int, order: int, job: int) -> QueuePosition:
@@ -229,6 +237,7 @@ class DurationHistogram:
 
     def add(self, seconds: float) -> None:
         """Count one duration; less than none, of a clock that was set back, counts as none."""
-        seconds = max(0.0, seconds)
+        if seconds < 0.0:
+            seconds = 0.0
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds

@@ -157,7 +157,7 @@ def _still_waiting(view: View, reservations: Sequence[Reservation]) -> Iterator[
         waiting.setdefault(each.request, []).append(each.turns)
     for reservation in reservations:
         turn = view.position(reservation.turn)
-        if turn[1:] == reservation.turn[1:] and any(
+        if msgspec.structs.replace(turn, key=reservation.turn.key) == reservation.turn and any(
             _has(turns, turn) for turns in waiting.get(reservation.request, ())
         ):
             yield reservation if turn == reservation.turn else msgspec.structs.replace(reservation, turn=turn)

@@ -13,10 +13,10 @@ from math import inf, isnan
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import JobId, QueuePosition, SortKey
+from headnode.core.model.quantities import JobId, SortKey
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate, lowest
 from headnode.core.scheduling.free_resources import Placement
 from headnode.core.scheduling.limit_checks import limit_reasons, spent_classes
@@ -328,7 +328,7 @@ def in_order(view: View, keys: Mapping[JobId, SortKey]) -> View:
     running = [_running_in_order(job, keys.get(job.job, first)) for job in view.running]
     waiting = chain.from_iterable(each.turns for each in queue)
     positions = {turn.job: turn for turn in chain(waiting, (job.turn for job in running))}
-    return msgspec.structs.replace(view, queue=queue, running=running, positions=positions)
+    return replace(view, queue=queue, running=running, positions=positions)
 
 
 def reordering(policy: Policy) -> Callable[[View], View]:
@@ -340,12 +340,9 @@ def reordering(policy: Policy) -> Callable[[View], View]:
 
 def without_order(view: View) -> View:
     """Return the view as it is before a policy orders its queue: by priority and submission."""
-    queue = [
-        msgspec.structs.replace(each, turns=sorted(turn._replace(key=0) for turn in each.turns))
-        for each in view.queue
-    ]
-    running = [msgspec.structs.replace(job, turn=job.turn._replace(key=0)) for job in view.running]
-    return msgspec.structs.replace(view, queue=queue, running=running, positions=None)
+    queue = [replace(each, turns=sorted(replace(turn, key=0) for turn in each.turns)) for each in view.queue]
+    running = [replace(job, turn=replace(job.turn, key=0)) for job in view.running]
+    return replace(view, queue=queue, running=running, positions=None)
 
 
 def _are_tuples(keys: Mapping[JobId, SortKey]) -> bool:
@@ -378,14 +375,14 @@ def _is_key(key: SortKey, *, tuples: bool) -> bool:
 
 def _class_in_order(waiting: WaitingClass, keys: Mapping[JobId, SortKey]) -> WaitingClass:
     try:
-        turns = [QueuePosition(keys[job], minus, order, job) for _, minus, order, job in waiting.turns]
+        turns = [replace(turn, key=keys[turn.job]) for turn in waiting.turns]
     except KeyError as missing:
         raise BadOrder(f"its order has no key for job {missing}") from None
     return WaitingClass(waiting.request, sorted(turns), waiting.owner, waiting.project)
 
 
 def _running_in_order(job: RunningJob, key: SortKey) -> RunningJob:
-    return msgspec.structs.replace(job, turn=job.turn._replace(key=key))
+    return replace(job, turn=replace(job.turn, key=key))
 
 
 DEFAULT_POLICY = "easy"

@@ -87,7 +87,8 @@ async def dry_run(context: ServerContext, by: User, request: w.SubmitJobRequest)
 
 async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> PredictedJob:
     spec = with_resource(context.cluster.resource_index.named, candidate.spec)
-    turn = new_turn(context.cluster, spec)._replace(job=candidate.job or JobId(context.cluster.next_job))
+    job = candidate.job or JobId(context.cluster.next_job)
+    turn = replace(new_turn(context.cluster, spec), job=job)
     owner = owner_of(by, spec, users_named(by, (spec,)))
     request = context.cluster.request_if_queued(owner.name, spec)
     now = context.now()

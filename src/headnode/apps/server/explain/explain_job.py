@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import expected_start
@@ -175,7 +177,7 @@ async def _draft(context: ServerContext, by: User, job: FoundJob) -> Object:
     spec = with_resource(context.cluster.resource_index.named, spec)
     if is_elsewhere(spec.resource):
         return {"reasons": [reason_object(would_be_handed(spec.resource))]}
-    turn = new_turn(context.cluster, spec)._replace(job=record.id)
+    turn = msgspec.structs.replace(new_turn(context.cluster, spec), job=record.id)
     snapshot = await snapshot_with(
         context,
         Subject(turn, context.cluster.request_if_queued(record.owner, spec), record.owner, spec.project),

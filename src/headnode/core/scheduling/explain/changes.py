@@ -240,9 +240,8 @@ def _sizes(subject: Subject, room: ChangeLimits) -> Iterator[ChangeAxis]:
         return _resized(subject, size, room.most)
 
     def submitted_again(subject: Subject, size: int) -> Subject:
-        return _resized(subject, size, 1)._replace(
-            turn=(room.again or subject.turn)._replace(key=subject.turn.key)
-        )
+        turn = msgspec.structs.replace(room.again or subject.turn, key=subject.turn.key)
+        return _resized(subject, size, 1)._replace(turn=turn)
 
     yield ChangeAxis(ChangeKind.SIZE, "", range(size - 1, least - 1, -1), resized)
     if room.again is not None:
@@ -396,4 +395,4 @@ def _priority(subject: Subject, view: View, room: ChangeLimits) -> Iterator[Chan
 
 
 def _of_priority(subject: Subject, priority: int) -> Subject:
-    return subject._replace(turn=subject.turn._replace(minus_priority=-priority))
+    return subject._replace(turn=msgspec.structs.replace(subject.turn, minus_priority=-priority))
