@@ -255,6 +255,7 @@ class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
 MAX_REMEMBERED = 1024  # small descriptions
+LARGE = 2**20  # bytes of an encoded description above which it is decoded each time
 
 _spec_encoder = msgspec.msgpack.Encoder()
 _spec_decoder = msgspec.msgpack.Decoder(JobSpec)
@@ -267,17 +268,23 @@ def encode_spec(spec: JobSpec) -> bytes:
 
 
 def decode_spec(data: bytes) -> JobSpec:
-    """Return the description that `data` holds.  Small ones of late are remembered: many jobs are alike.
+    """Return the description that `data` holds.
+
+    Small ones of late are remembered: many jobs are alike.  Of larger ones the last is, because it is read
+    eight times until the job has started.
 
     Raises:  UnknownDescription if it has a field that this version does not know.
     """
     try:
-        return _decode_small(data) if len(data) <= SMALL else _spec_decoder.decode(data)
+        if len(data) <= SMALL:
+            return _decode_small(data)
+        return _decode_last(data) if len(data) <= LARGE else _spec_decoder.decode(data)
     except msgspec.ValidationError as error:
         raise UnknownDescription(str(error)) from None
 
 
 _decode_small = lru_cache(MAX_REMEMBERED)(_spec_decoder.decode)
+_decode_last = lru_cache(1)(_spec_decoder.decode)
 
 
 def without_texts(spec: JobSpec) -> JobSpec:
@@ -308,7 +315,7 @@ def written_spec(record: JobRecord, written: JobSpec) -> JobSpec:
     run = record.run
     if run is None:
         return written
-    spec = with_option(written, run.alternative)
+    spec = with_option(written, run.alternative) if run.alternative else written
     return spec if run.lowered_limit is None else replace(spec, run_time=run.lowered_limit)
 
 

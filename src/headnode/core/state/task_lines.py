@@ -239,7 +239,8 @@ class TaskParents:
         for key, waiting in waiters.items():
             for index in waiting:
                 self._behind[index] = self._behind.get(index, 0) + (self._queued[key] > 0)
-        self.soon = sorted(index for index in self._behind if self._is_soon(index))
+        if self._behind:
+            self.soon = sorted(index for index in self._behind if self._is_soon(index))
 
     def changed(self, index: int) -> None:
         """Instances of a task were dispatched, ended or came back."""
@@ -251,15 +252,19 @@ class TaskParents:
             self._counted ^= {index}
             for key in self._awaited(index):
                 self._count(key, 1 if queued else -1)
-        self._sort(index)
+        if index in self._behind:
+            self._sort(index)
 
     def _count(self, key: Waiter, step: int) -> None:
         before = self._queued[key]
         self._queued[key] = before + step
         if 0 in (before, before + step):
             for waiter in self._waiters.get(key, ()):
-                if waiter in self._behind:
-                    self._behind[waiter] += step
+                behind = self._behind.get(waiter)
+                if behind is None:
+                    continue
+                self._behind[waiter] = behind + step
+                if 0 in (behind, behind + step):  # else it is not `soon`, before and after
                     self._sort(waiter)
 
     def done(self, index: int) -> None:
