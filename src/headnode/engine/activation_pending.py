@@ -115,10 +115,13 @@ class PendingOffers:
         self._left_out = None
         self.resting[job] = until
 
+    @property
+    def are_timed(self) -> bool:
+        """Whether a filter may have to be called again at some time."""
+        return bool(self.of or self.resting)
+
     def wake(self) -> Instant:
         """Return when a filter is to be called again."""
-        if not self.of and not self.resting:
-            return NEVER
         kept = (offer.again for offer in self.of.values() if offer.stage is OfferStage.KEPT)
         return min((*kept, *self.resting.values()), default=NEVER)
 

@@ -48,8 +48,8 @@ class JournalWrite:
         self.number = 0  # of the last event
         self.seconds = 0.0
         self._journal, self._clock = journal, clock
-        alive = cluster.jobs
-        self._over = [record for job, record in cluster.agenda.for_archive.items() if job not in alive]
+        alive, ended = cluster.jobs, cluster.agenda.for_archive
+        self._over = [record for job, record in ended.items() if job not in alive] if ended else []
         self._revived = [event.job for event in facts if type(event) is JobUnarchived and event.job in alive]
 
     @property

@@ -111,7 +111,7 @@ class Engine:
     def _make_plan(self, now: Instant) -> Plan:
         self._unmade = None
         plan = self._last_plan = self.plan(now)
-        self._planned_by = self.rules.method
+        self._planned_by = self._rules.method  # those that the plan was made by
         return plan
 
     def _has_no_plan(self) -> None:
@@ -214,7 +214,8 @@ class Engine:
     def _run_to_fixpoint(self, now: Instant, facts: list[Event]) -> None:
         """Dispatch, end and schedule until nothing more follows from what has happened."""
         for _ in range(MAX_ROUNDS):
-            self._attend(now, facts)
+            if self._agenda.has_dirty:
+                self._attend(now, facts)
             if not self._pass_is_due(now):
                 return
             self._schedule(now, facts)
@@ -241,7 +242,7 @@ class Engine:
         """Return when the last plan wants to be made again though nothing happens."""
         made = self._last_plan if self._unmade is None else None  # an unmade plan waits for no time
         wake = NEVER if made is None else made.wake
-        return min(wake, self.offers.wake())
+        return min(wake, self.offers.wake()) if self.offers.are_timed else wake
 
     def _rest_after_pass(self, now: Instant, seconds: float) -> None:
         self._rest = (now, Instant(now + seconds))
@@ -272,8 +273,10 @@ class Engine:
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
-        self._take(reclaims_of(plan), now, facts)
-        self.offers.make_next_firm(claim.job for claim in plan.claims)
+        if plan.preempts or plan.recalls:
+            self._take(reclaims_of(plan), now, facts)
+        if plan.claims:
+            self.offers.make_next_firm(claim.job for claim in plan.claims)
         self._view_builder.freed = (
             self.offers.restless
         )  # what was planned for those asked about is free still
@@ -341,7 +344,8 @@ class Engine:
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrained_view(self.view(now), self.offers, self.cluster)
-        return self.rules.planned_again(plan_of_cluster(view, self.policy(), self.cluster), view)
+        plan = plan_of_cluster(view, self.policy(), self.cluster)
+        return plan if self._rules.order is None else self._rules.planned_again(plan, view)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""
@@ -375,13 +379,17 @@ class Engine:
         if self._retry_at is not None:
             return self._retry_at
         agenda = self._agenda
-        times = [self.cluster.queue.next_release(), agenda.next_due()]
-        if agenda.pass_needed and not self.closing:
-            now = self.clock.now()
-            times.append(now if self._pass_is_due(now) else self._rest[1])
-        elif (wake := self._wake()) < NEVER and not self.closing:
-            times.append(Instant(max(wake, self._rest[1])))
-        return min([time for time in times if time is not None], default=None)
+        first = agenda.next_due()
+        release = self.cluster.queue.next_release()
+        if release is not None and release < first:
+            first = release
+        if not self.closing:
+            if agenda.pass_needed:
+                now = self.clock.now()
+                first = min(first, now if self._pass_is_due(now) else self._rest[1])
+            elif (wake := self._wake()) < NEVER:
+                first = min(first, max(wake, self._rest[1]))
+        return first if first < NEVER else None
 
     def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:
         """Keep a snapshot if so many events have happened since the last; return whether one was kept."""

@@ -180,9 +180,7 @@ class ViewBuilder:
         if not self._keeps:
             return sorted(cluster.running)
         dirty = cluster.agenda.dirty_job_views
-        if not (dirty or self._wanting or cluster.waiting):
-            return ()
-        look = sorted(dirty | self._wanting | cluster.waiting)
+        look = sorted(dirty.union(self._wanting, cluster.waiting))
         dirty.clear()
         return look
 
@@ -330,12 +328,14 @@ def _counted(cluster: ClusterState, job: JobId, node: str, numbers: tuple[int, .
 
 def running_job(cluster: ClusterState, record: JobRecord) -> RunningJob:
     """Return what a policy may know of a job that holds processors."""
-    request = cluster.request(record)
-    run = cluster.graph(record.id).run
+    request, graph = cluster.request(record), cluster.graph(record.id)
+    run, reduced = graph.run, cluster.cores.reduced
     allocation = tuple(
-        (node, count)
-        for node, numbers in run.allocation.items()
-        if (count := _counted(cluster, record.id, node, numbers))
+        [
+            (node, count)
+            for node, numbers in run.allocation.items()
+            if (count := _counted(cluster, record.id, node, numbers) if node in reduced else len(numbers))
+        ]
     )
     return RunningJob(
         job=record.id,
@@ -345,7 +345,7 @@ def running_job(cluster: ClusterState, record: JobRecord) -> RunningJob:
         allocation=allocation,
         wants=_wants(cluster, record, request) if record.state is JobState.RUNNING else 0,
         owner=record.owner,
-        project=cluster.graph(record.id).spec.project,
+        project=graph.spec.project,
     )
 
 
@@ -374,8 +374,9 @@ def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest, more: 
     graph = cluster.graph(record.id)
     if graph.run.end is not None or request.together:
         return 0
-    free = more + sum(map(len, cluster.cores.free.values()))  # more cannot be given, and is not counted
-    room = min(request.maximum - held_units(cluster, record), free)
+    room = request.maximum - held_units(cluster, record)
+    if room > 0:  # more than is free cannot be given, and is not counted
+        room = min(room, more + sum(map(len, cluster.cores.free.values())))
     if room <= 0:
         return 0
     if graph.service in graph.ready:
@@ -391,8 +392,10 @@ def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest, more: 
 def licences_of(cluster: ClusterState) -> dict[str, tuple[int, int]]:
     """Return each licence with how many there are and how many are free."""
     total = Settings(cluster.parameters).licences()
+    if not total:
+        return {}
     free = dict(total)
-    for job in cluster.running if total else ():
+    for job in cluster.running:
         record = cluster.jobs[job]
         held = cluster.graph(job).run.allocation
         for licence in cluster.request(record).licences:

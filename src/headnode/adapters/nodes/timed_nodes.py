@@ -60,8 +60,8 @@ class TimedNodes:
 
     def next_end(self) -> float:
         """Return when the next attempt is over, on the clock of the events; inf if none runs."""
-        coming = self._coming
-        while coming and self._held.get(coming[0].attempt) is not coming[0]:
+        coming, held = self._coming, self._held
+        while coming and held.get(coming[0].attempt) is not coming[0]:
             heappop(coming)
         return coming[0].end if coming else inf
 

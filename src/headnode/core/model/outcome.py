@@ -105,7 +105,8 @@ class AttemptOutcome(NamedTuple):
         """How long it ran; None if that is not known.  Its node's clock may have been set back."""
         if self.started is None or self.ended is None:
             return None
-        return Seconds(max(0.0, self.ended - self.started))
+        lasted = self.ended - self.started
+        return Seconds(lasted if lasted > 0.0 else 0.0)
 
 
 def ended_well(outcome: AttemptOutcome, valid: ExitCodes) -> bool:

@@ -82,6 +82,7 @@ class PassState:
         self.grows: list[Grow] = []
         self._view, self._node_table, self._policy = view, node_table, policy
         self._given: list[Release] = []
+        self._known_releases: list[Release] | None = None
         self._reservations: tuple[Reservation, ...] | None = None
         self._room: dict[tuple[int, UnitType | None], int] = {}  # by rules, and the unit of whole nodes
         self._before = self._recalled()
@@ -98,10 +99,12 @@ class PassState:
             memory.idle = FreeResources.empty(self._node_table, in_all)
         return memory.idle
 
-    @cached_property
+    @property
     def _running(self) -> list[Release]:
         """The releases of running jobs.  Where no job waits, nobody asks for them."""
-        return releases_of(self._view, self._node_table)
+        if self._known_releases is None:  # a cached_property takes a lock
+            self._known_releases = releases_of(self._view, self._node_table)
+        return self._known_releases
 
     def grant(self, candidate: Candidate, placement: Placement) -> None:
         """Give the candidate these processors."""
@@ -275,7 +278,8 @@ class PassState:
         if before is None:
             return frozenset()
         head, queue = before.head.candidate, self._view.queue
-        places = [place for place, each in enumerate(queue) if each.turns and each.request in before.refused]
+        refused = before.refused
+        places = [place for place, each in enumerate(queue) if each.turns and each.request in refused]
         leading = [queue[place].request for place in places if queue[place].turns[0] == head.turn]
         if leading != [head.request]:
             return frozenset()  # the head is gone, or was changed

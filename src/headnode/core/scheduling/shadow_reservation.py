@@ -87,10 +87,10 @@ _BLOCK = 64  # jobs that are compared at once
 
 def release(at: Instant, job: int, piece: Allocation) -> Release:
     """Return when a piece comes back, without the processor-minutes of limits, which do not."""
-    if any(map(is_spent, piece.licences)):
+    if piece.licences and any(map(is_spent, piece.licences)):
         left = {key: amount for key, amount in piece.licences.items() if not is_spent(key)}
         piece = piece._replace(licences=left)
-    return Release(at, sum(processors for _, processors in piece.fit), job, piece)
+    return Release(at, sum([processors for _, processors in piece.fit]), job, piece)
 
 
 def release_of(running: RunningJob, now: Instant, node_table: NodeTable) -> Release:
@@ -103,9 +103,9 @@ def _not_before(now: Instant, found: Release) -> Release:
 
 
 def _worked_out(running: RunningJob, node_table: NodeTable) -> Release:
-    numbers = ((node_table.numbers.get(name.casefold()), taken) for name, taken in running.allocation)
-    held = tuple((number, taken) for number, taken in numbers if number is not None)
-    total = sum(taken for _, taken in running.allocation)
+    numbers = [(node_table.numbers.get(name.casefold()), taken) for name, taken in running.allocation]
+    held = tuple([(number, taken) for number, taken in numbers if number is not None])
+    total = sum([taken for _, taken in running.allocation])
     piece = Allocation(
         held,
         running.request.exclusive,

@@ -71,8 +71,9 @@ def end_when_done(
     if graph.open or graph.spec.run_until_canceled or (run.end is not None and not run.end.requeue):
         return None
     over = _over(record, graph, now)
-    begun = any(each.phase is not NodePhase.ASSIGNED for each in run.holdings.values())
-    tended = graph.tends_nodes and (graph.lanes or begun)
+    tended = graph.tends_nodes and (
+        graph.lanes or any(each.phase is not NodePhase.ASSIGNED for each in run.holdings.values())
+    )
     cleaned = run.allocation and (run.cleaning or cleans_nodes(cluster))
     if not tended and not cleaned:
         return [over]

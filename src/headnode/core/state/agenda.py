@@ -8,7 +8,7 @@ from collections.abc import Mapping, Set
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.state.job_record import JobRecord
 
@@ -78,11 +78,19 @@ class Agenda:
         )  # of a service (""), a node with an epilog, transfers
         self.edges: Timers[Instant] = Timers()  # when a reservation begins or ends
 
-    def next_due(self) -> Instant | None:
-        """Return the earliest time of all timers, or None."""
-        timers = (self.deadlines, self.last_starts, self.wake_ups, self.edges)
-        times = [at for each in timers if each.due and (at := each.next()) is not None]
-        return min(times, default=None)
+    @property
+    def has_dirty(self) -> bool:
+        """Whether a job or a reservation is to be looked at."""
+        return bool(self.dirty_jobs or self.dirty_reservations)
+
+    def next_due(self) -> Instant:
+        """Return the earliest time of all timers, or NEVER."""
+        first = NEVER
+        for timers in (self.deadlines, self.last_starts, self.wake_ups, self.edges):
+            at = timers.next() if timers.due else None
+            if at is not None and at < first:
+                first = at
+        return first
 
     def set_deadline(self, job: JobId, at: Instant | None) -> None:
         """Set when the run time limit of a job is over; None: it has none."""

@@ -247,8 +247,9 @@ class ClusterState:
 
     def admit_request(self, record: JobRecord, request: JobRequest) -> JobRequest:
         """Return a request with the access of its owner to reservations and nodes, and with its limits."""
-        request = self.for_user(record.owner, admitted(self.reservation_index.named, record, request))
-        return self.limit_index.admit_job(record, request)
+        if self.reservation_index.named or request.reservation:
+            request = admitted(self.reservation_index.named, record, request)
+        return self.limit_index.admit_job(record, self.for_user(record.owner, request))
 
     def request_if_queued(self, owner: str, spec: JobSpec) -> JobRequest:
         """Return the request of a job that is not queued, as if it were this owner's."""
@@ -283,18 +284,18 @@ class ClusterState:
 
     def open_run(self, record: JobRecord) -> None:
         """Update the indexes for a job's allocation."""
-        run = started_run(record)
-        self.running.add(record.id)
-        self._granted[record.id] = self.started_request(record)
+        run, job = started_run(record), record.id
+        self.running.add(job)
+        granted = self._granted[job] = self.started_request(record)
         for node, processors in run.allocation.items():
-            self.cores.take(record.id, node, processors)
-        self.graphs[record.id] = TaskGraph(record, run, self.waiting)
-        self.agenda.set_deadline(record.id, run.deadline)
+            self.cores.take(job, node, processors)
+        graph = self.graphs[job] = TaskGraph(record, run, self.waiting)
+        self.agenda.set_deadline(job, run.deadline)
         self.update_releasing(record)
         for name, until in wake_ups(run, self.parameters).items():
-            self.agenda.wake_ups.set((record.id, name), until)
-        self.agenda.dirty_jobs.add(record.id)
-        self.usage.count(record, self.spec(record).project, self._granted[record.id])
+            self.agenda.wake_ups.set((job, name), until)
+        self.agenda.dirty_jobs.add(job)
+        self.usage.count(record, graph.spec.project, granted)
 
     def open_elsewhere(self, record: JobRecord) -> None:
         """Update the indexes for a job that was handed over; it holds nothing here."""
@@ -354,11 +355,9 @@ class ClusterState:
             record.run.allocation, record.run.parts, record.run.holdings = {}, (), {}
             record.run.recalled_for, record.run.end = (), None
             self.usage.count(record, self.spec(record).project)
-        self.running.discard(record.id)
-        self.resource_index.elsewhere.discard(record.id)
-        self.releasing.discard(record.id)
+        for jobs in (self.running, self.resource_index.elsewhere, self.releasing, self.waiting):
+            jobs.discard(record.id)
         self.graphs.pop(record.id, None)
-        self.waiting.discard(record.id)
         self.agenda.deadlines.drop(record.id)
         self._granted.pop(record.id, None)
         self.agenda.pass_needed = True

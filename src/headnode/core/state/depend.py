@@ -356,7 +356,8 @@ def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
 def set_awaited(cluster: ClusterState, record: JobRecord, awaited: tuple[int, ...]) -> None:
     """Set the dependencies that are still open; the others are satisfied, but a requeue may reopen them."""
     record.waits_for = awaited
-    record.satisfied = tuple(parent for parent in parents(cluster.spec(record)) if parent not in awaited)
+    wanted = parents(cluster.spec(record))
+    record.satisfied = tuple(parent for parent in wanted if parent not in awaited) if wanted else ()
 
 
 def update_children(cluster: ClusterState, parent: JobRecord) -> None:

@@ -130,7 +130,7 @@ def _on_all(record: JobRecord, graph: TaskGraph, now: Instant) -> e.InstancesDis
     index = graph.ready[0]
     progress = graph.run.tasks[index]
     instance = progress.queued.firsts[0]
-    place = tuple((node, tuple(numbers)) for node, numbers in graph.free.items())
+    place = tuple([(node, tuple(numbers)) for node, numbers in graph.free.items()])
     attempts = ((instance, progress.used_by(instance) + 1),)
     return e.InstancesDispatched(at=now, job=record.id, task=index + 1, placement=place, attempts=attempts)
 

@@ -63,21 +63,20 @@ NODE_FILTER_TIMEOUT = 60
 MARGIN = 60.0
 """Seconds that a node has, beside the time its programs may take, to kill what a job left and to say so."""
 
-_BEFORE = ("PrologProgram", "NodeFilterDirectory")
-_AFTER = ("EpilogProgram", "NodeFilterDirectory")
+_PROLOG, _EPILOG, _NODE_FILTERS = "PrologProgram", "EpilogProgram", "NodeFilterDirectory"
 """The parameters that name what nodes run before a job comes and after it has gone."""
 
 
 def readies_nodes(cluster: ClusterState) -> bool:
     """Whether nodes do something before a job that comes to them may start anything there."""
     values = cluster.parameters
-    return bool(values) and any(values.get(name) for name in _BEFORE)
+    return bool(values) and bool(values.get(_PROLOG) or values.get(_NODE_FILTERS))
 
 
 def cleans_nodes(cluster: ClusterState) -> bool:
     """Whether nodes do something after a job has gone."""
     values = cluster.parameters
-    return bool(values) and any(values.get(name) for name in _AFTER)
+    return bool(values) and bool(values.get(_EPILOG) or values.get(_NODE_FILTERS))
 
 
 def cleaning_time(cluster: ClusterState, *, unready: bool) -> Seconds:

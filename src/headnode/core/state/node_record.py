@@ -62,7 +62,9 @@ class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def usable(self) -> int:
         """How many of its processors jobs may keep, those with the lowest numbers."""
-        return 0 if any(drain.empties for drain in self.drains) else self.facts.processors
+        if self.drains and any(drain.empties for drain in self.drains):
+            return 0
+        return self.facts.processors
 
     def with_settings(self, facts: NodeFacts) -> NodeFacts:
         """Return what its machine says, with what an administrator has set in its place."""

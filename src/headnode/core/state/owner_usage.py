@@ -204,8 +204,10 @@ class OwnerUsage:
         granted:  the request that it was started with, if it has processors
         """
         run = record.run
-        held = 0 if run is None else sum(map(len, run.allocation.values()))
-        gpus = gpus_of(granted, map(len, run.allocation.values())) if held and granted and run else 0
+        held = sum(map(len, run.allocation.values())) if run is not None and run.allocation else 0
+        gpus = 0
+        if held and granted and run and granted.processors_per_gpu:
+            gpus = gpus_of(granted, map(len, run.allocation.values()))
         if run is not None:
             run.usage.hold(held, max(self.now, run.started or self.now))  # no event was read at a start
         known = self._jobs.pop(record.id, None)

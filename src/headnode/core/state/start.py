@@ -73,11 +73,12 @@ def pick(
     for node, _ in shares:
         if cluster.reservation_index.on or request.reservation:
             must_take(cluster.reservation_index.on.get(node, ()), request, node, now, end)
-        if node in cluster.nodes and cluster.nodes[node].closes < end:
+        known = cluster.nodes.get(node)
+        if known is not None and known.drains and known.closes < end:
             raise WrongState(
                 code="stale-plan", what=f"node {node!r} closes before job {job} is certain to end"
             )
-    return tuple((node, tuple(_free(cluster, job, request, node, count)[:count])) for node, count in shares)
+    return tuple([(node, tuple(_free(cluster, job, request, node, count)[:count])) for node, count in shares])
 
 
 def pick_parts(job: JobId, allocation: NodeCores, parts: Sequence[Shares]) -> tuple[NodeCores, ...]:
@@ -85,6 +86,8 @@ def pick_parts(job: JobId, allocation: NodeCores, parts: Sequence[Shares]) -> tu
 
     Raises:  WrongState ``stale-plan`` when the allocation has not so many.
     """
+    if not parts:
+        return ()
     left = {node: iter(numbers) for node, numbers in allocation}
     found: list[NodeCores] = []
     for shares in parts:

@@ -131,8 +131,10 @@ def _has_plain_texts(spec: JobSpec) -> bool:
 
     Only a bound and the rule against NUL look at them; a small job is below the bound of a command line.
     """
-    plain = 4 * len(spec.name) <= NAME.most and "\0" not in spec.name and not spec.singleton
-    return plain and not any("\0" in task.command for task in spec.tasks)
+    for task in spec.tasks:
+        if "\0" in task.command:
+            return False
+    return 4 * len(spec.name) <= NAME.most and "\0" not in spec.name and not spec.singleton
 
 
 @lru_cache(MAX_REMEMBERED)

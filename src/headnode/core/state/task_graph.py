@@ -83,7 +83,10 @@ class TaskGraph:
         self.release: int | None = None
         self.service: int | None = None
         self.tends_nodes = False  # something is to be done on each node before its tasks, or after them
-        if all(progress.instances_made is None for progress in self.run.tasks):
+        for progress in self.run.tasks:
+            if progress.instances_made is not None:
+                break
+        else:
             return
         found = {task.kind: index for index, task in enumerate(self.spec.tasks) if task.kind in SPECIAL}
         self.prep, self.release = found.get(TaskType.NODE_PREP), found.get(TaskType.NODE_RELEASE)
@@ -157,13 +160,16 @@ class TaskGraph:
         """Work out which processors of the allocation no live instance uses."""
         self.lanes = {}
         self.lines.clear()
-        taken: dict[str, set[int]] = {}
         for index, progress in enumerate(self.run.tasks):
             for instance, live in progress.live.items():
                 if live.started is not None or live.moved:
                     self.lines.last(live.placement, index, instance)
                 self.lanes[live.placement] = self.lanes.get(live.placement, 0) + 1
                 self.lines.join(live.placement, index, 1)
+        if not self.lanes:
+            self.free = {node: list(processors) for node, processors in self.run.allocation.items()}
+            return
+        taken: dict[str, set[int]] = {}
         for place in self.lanes:
             for node, processors in place:
                 taken.setdefault(node, set()).update(processors)
@@ -206,7 +212,7 @@ class TaskGraph:
         """A task's instances were dispatched, ended or came back: put `ready` right."""
         progress = self.run.tasks[index]
         self.parents.changed(index)
-        listed = _holds(self.ready, index)
+        listed = bool(self.ready) and _holds(self.ready, index)
         wanted = (progress.queued.count > 0 or progress.endless) and index not in self.blocks
         if wanted == listed:
             return
@@ -220,7 +226,7 @@ class TaskGraph:
         """The last instance of a task is over: those that waited for nothing else may run."""
         self.open -= 1
         self.parents.done(index)
-        for key in _carries(self.spec, index):
+        for key in _carries(self.spec, index) if self.remaining else ():
             self.remaining[key] -= 1
             if self.remaining[key] == 0:
                 for waiter in self.waiters.pop(key, ()):

@@ -277,10 +277,12 @@ def job_target(state: JobState, event: object, target: JobState | None = None) -
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
     targets = JOB_TRANSITIONS.get((state, type(event)), _NOWHERE)
-    if target in targets:
+    if target is None:
+        if len(targets) == 1:
+            (only,) = targets
+            return only
+    elif target in targets:
         return target
-    if target is None and len(targets) == 1:
-        return next(iter(targets))
     raise _no_transition("job", state, event)
 
 
