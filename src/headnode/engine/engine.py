@@ -273,10 +273,8 @@ class Engine:
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
-        if plan.preempts or plan.recalls:
-            self._take(reclaims_of(plan), now, facts)
-        if plan.claims:
-            self.offers.make_next_firm(claim.job for claim in plan.claims)
+        self._take(reclaims_of(plan), now, facts)
+        self.offers.make_next_firm(claim.job for claim in plan.claims)
         self._view_builder.freed = (
             self.offers.restless
         )  # what was planned for those asked about is free still

@@ -64,6 +64,8 @@ def withdrawals(cluster: ClusterState) -> list[Reclaim]:
 
 def reclaims_of(plan: Plan) -> list[Reclaim]:
     """Return what a plan takes from jobs, as wishes."""
+    if not plan.preempts and not plan.recalls:
+        return []
     preempts: list[Reclaim] = [c.PreemptJob(job=each.job, for_job=each.for_job) for each in plan.preempts]
     return preempts + [
         c.RecallProcessors(
