@@ -1,15 +1,18 @@
 """What many queued jobs have in common is one object, also after a restart."""
 
+import gc
 import random
+import sys
 
 from worlds import World
 
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import JobId
+from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.quantities import JobId, queue_position
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.indexes import RequestTable
+from headnode.core.state.job_record import LARGE, SMALL, decode_spec, encode_spec
 from headnode.engine.recovery import recover, save
 
 
@@ -59,3 +62,16 @@ def test_a_request_table_has_what_a_dictionary_would_have() -> None:
         assert table[job] is wanted[job] is table.pop(job)
     assert not list(table.items())
     assert not table._pages  # nothing is left of the jobs
+
+
+def test_a_position_in_the_queue_takes_48_bytes_and_the_collector_does_not_visit_it() -> None:
+    turn = queue_position(2000, 7, 7)
+    assert sys.getsizeof(turn) <= 48
+    assert not gc.is_tracked(turn)
+
+
+def test_the_last_large_description_is_decoded_once_but_not_a_huge_one() -> None:
+    large = encode_spec(JobSpec(tasks=(TaskSpec(command="x" * 2 * SMALL),)))
+    huge = encode_spec(JobSpec(tasks=(TaskSpec(command="x" * LARGE),)))
+    assert decode_spec(large) is decode_spec(large)
+    assert decode_spec(huge) is not decode_spec(huge)
