@@ -146,7 +146,7 @@ class SitePoller:
     def _failed(self, problem: str) -> SiteSnapshot:
         self._failures += 1
         took = Seconds(time.monotonic() - self._asked)
-        self._last = replace(self._last, facts=self._facts, ended=(), took=took, problem=problem)
+        self._last = replace(self._last, facts=self._facts, ended=(), poll_time=took, problem=problem)
         return self._last
 
     def _history(self) -> tuple[SiteJob, ...]:
