@@ -281,7 +281,7 @@ def test_two_clusters_with_jobs_of_the_same_number_have_one_bank(bank: AnyBank) 
     def told(machine: str, action: BankAction, *, first: bool = True) -> tuple[str, int]:
         key, server = str(bank.key_file), f"127.0.0.1:{bank.port}"
         reply = ask_bank(BankOrder(1, server, key, "headnode", machine, action, run, first))
-        return reply.said, reply.amount // MILLION
+        return reply.outcome, reply.amount // MILLION
 
     for machine in ("n1", "n2"):
         assert told(machine, "reserve") == ("done", 100)

@@ -101,7 +101,7 @@ def test_the_amount_of_an_answer_is_read(inside: str, amount: int) -> None:
     ],
 )
 def test_an_answer_without_a_believable_amount_is_none(inside: str) -> None:
-    assert judged(order("charge"), response(inside)).said == "away"
+    assert judged(order("charge"), response(inside)).outcome == "away"
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_an_answer_without_a_believable_amount_is_none(inside: str) -> None:
     ],
 )
 def test_only_what_is_about_the_money_is_a_refusal(code: str, action: str, said: str) -> None:
-    assert judged(order(action), response("", code, "Failure")).said == said
+    assert judged(order(action), response("", code, "Failure")).outcome == said
 
 
 def test_an_answer_to_another_message_is_none() -> None:
     inside = "<Count>5</Count>"
-    assert judged(order("charge"), response(inside, more=' id="n1-12-2-charge"')).said == "away"
-    assert judged(order("charge"), response(inside, more=' id="n1-12-1-charge"')).said == "done"
+    assert judged(order("charge"), response(inside, more=' id="n1-12-2-charge"')).outcome == "away"
+    assert judged(order("charge"), response(inside, more=' id="n1-12-1-charge"')).outcome == "done"
 
 
 @pytest.mark.parametrize(
@@ -164,5 +164,5 @@ def test_any_answer_has_a_meaning(inside: str, action: str) -> None:
         told = response(inside)
     except MessageFault:
         return
-    assert judged(order(action), told).said in ("done", "refused", "away")
+    assert judged(order(action), told).outcome in ("done", "refused", "away")
     done_before(order("charge"), told)
