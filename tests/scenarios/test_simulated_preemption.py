@@ -66,7 +66,7 @@ def test_without_preemption_the_urgent_job_waits_for_an_end() -> None:
 def test_a_job_that_is_stopped_runs_again_from_its_beginning() -> None:
     starts, told = lived(URGENT, IMMEDIATE)
     assert starts == [0, 30, 10]  # the younger of the two gives way
-    assert told.begun == [0, 0, 10]
+    assert told.started == [0, 0, 10]
     assert told.ended == [100, 130, 30]
     assert (told.returned, told.stopped, told.lost) == ([0, 1, 0], [0, 1, 0], [0, 10 * 2, 0])
 
@@ -99,7 +99,7 @@ def test_only_the_tasks_are_stopped_whose_processors_are_needed() -> None:
 def test_jobs_of_smaller_sizes_take_the_time_that_their_tasks_need() -> None:
     work = Workload((1, 2), (0, 0), (10, 10), (10, 10), (2, 4), users=("1", "2"))
     starts, told = lived(work, least=50)
-    assert told.begun == [0, 0]
+    assert told.started == [0, 0]
     assert told.ended == [10, 20]  # two of its four tasks wait for the other job
     assert starts == [0, 10]
     assert not any(told.cut)
@@ -112,12 +112,12 @@ def test_balanced_jobs_have_shares_by_their_priority(bias: str, stopped: int) ->
     above = read_priorities(["user:9=AboveNormal"])
     shares = BALANCED, f"PriorityBias={bias}"
     _, told = lived(work, *shares, size=12, least=1, priorities=above)
-    assert told.begun == [0, 10]
+    assert told.started == [0, 10]
     assert told.stopped[0] == stopped
     assert told.lost[0] == 10 * stopped
     _, told = lived(work, *shares, "PreemptionBalancedMode=Graceful", size=12, least=1, priorities=above)
     assert told.lost == [0, 0]
-    assert told.begun == [0, 100]
+    assert told.started == [0, 100]
 
 
 KINDS = (
