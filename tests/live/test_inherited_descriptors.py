@@ -127,7 +127,7 @@ def test_programs_of_the_site_have_only_the_standard_streams(tmp_path: Path) -> 
         ]
 
     for ran in asyncio.run(both()):
-        assert ran.said.decode().split() == STANDARD
+        assert ran.output.decode().split() == STANDARD
 
 
 def test_received_files_are_closed_on_exec_and_too_many_are_refused() -> None:
