@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from operator import add
-from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
-from headnode.core.model.node import NodeState, switches_above
+from headnode.core.model.node import switches_above
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import NodeAmounts
@@ -21,27 +20,14 @@ from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.job_request import job_names
-from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.node_record import closed_reason
 from headnode.core.state.owner_usage import UsageKey
 from headnode.core.state.prep_release import held_units, idle_units
 from headnode.core.state.start import exclusive_holder
 from headnode.core.state.transitions import JobState
 from headnode.engine.settings import Settings
 
-_CLOSED = MappingProxyType(
-    {
-        NodeState.READY: "",
-        NodeState.PENDING: "not yet approved by an administrator",
-        NodeState.PAUSED: "paused, but for jobs that an administrator submitted",
-        NodeState.UNREACHABLE: "unreachable",
-        NodeState.LOST_PAUSED: "unreachable and paused",
-        NodeState.REMOVED: "removed",
-    }
-)
-"""Why a node takes no new work; empty: it does."""
 _NOTHING: NodeAmounts = (0, 0, 0, 0)
-_THERE = (NodeState.READY, NodeState.PAUSED)
-"""A drain keeps out administrators' jobs, too, which may start on a paused node: of both it is told."""
 
 
 class ViewBuilder:
@@ -272,7 +258,7 @@ def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -
         free=len(cluster.cores.free_on(name)),
         jobs=len(cluster.cores.holders.get(name, ())),
         exclusive_to=exclusive_holder(cluster, name),
-        closed=_closed(node, now),
+        closed=closed_reason(node, now),
         memory_held=held[0],
         open_for=node.closes - now if node.closes > now else inf,
         reserved=_reserved(cluster, name, now) if name in cluster.reservation_index.on else (),
@@ -295,19 +281,6 @@ def _as_reserved(before: NodeView, now: NodeView) -> bool:
     """Return whether a node is reserved for the same times, and open as long: others gain nothing."""
     told = [(each.says, each.limits) for each in before.reserved]
     return told == [(each.says, each.limits) for each in now.reserved] and now.open_for <= before.open_for
-
-
-def _closed(node: NodeRecord, now: Instant) -> str:
-    """Return why a node takes nothing new at all; what closes it later is not told."""
-    drain = node.drain
-    if node.state not in _THERE or drain is None or drain.closes > now:
-        return _CLOSED[node.state]
-    if drain.cause in ("hook", "bad-report", "failures"):
-        return f"drained: {drain.reason}"
-    if drain.cause == "fault":
-        return f"drained for a fault of its own: {drain.reason}"
-    cause = f"drained by {drain.by}" if drain.cause == "request" else "drained: its health check failed"
-    return f"{cause}: {drain.reason}" if drain.reason else cause
 
 
 def _counted(cluster: ClusterState, job: JobId, node: str, numbers: tuple[int, ...]) -> int:

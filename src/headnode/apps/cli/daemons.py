@@ -15,6 +15,7 @@ from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable, W
 
 Answer = TypeVar("Answer")
 
+ENDING = 60.0  # seconds a head may take to end
 LAST_LINES = 15  # of a log, told when a program does not stay
 
 
@@ -137,6 +138,47 @@ def wait_for_end(
         if time.monotonic() > deadline:
             raise slow
         time.sleep(pause)
+
+
+def end_head_by_signal(client: Client, no: Unavailable) -> None:
+    """End the head of this user by SIGTERM: it refuses the request, because it cannot be recorded.
+
+    The kernel says which process it is, and whose.  What a head says of itself could name another process.
+    Raises:  `no` if it is a head of another user, or has ended.
+    """
+    connection = client.connect()
+    process, user = connection.peer()
+    connection.close()
+    client.close()
+    if user != os.geteuid():
+        raise no
+    try:
+        os.kill(process, signal.SIGTERM)
+    except OSError:
+        raise no from None
+    wait_for_end_of_head(process)
+
+
+def wait_for_end_of_head(process: int) -> None:
+    """Wait until the head has ended.
+
+    Raises:  Unavailable ``head-slow`` after `ENDING` seconds.
+    """
+    slow = Unavailable(
+        code="head-slow",
+        what=f"the head, process {process}, still has not ended after {ENDING:.0f} seconds",
+        fix=f"see its log; if it must end: kill {process}; nothing acknowledged is lost",
+    )
+    wait_for_end(lambda: _lives(process), ENDING, slow)
+
+
+def _lives(process: int) -> bool:
+    """Whether the process is there and no zombie, which a parent that does not look may leave."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 (pathlib costs 6 ms)
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
 
 
 def become_head(directory: str, settings: HeadSettings) -> NoReturn:

@@ -57,14 +57,11 @@ class PreviousPass(NamedTuple):
 
 
 class PassMemory:
-    """The result of the last pass that left a blocked job with a shadow reservation.
-
-    `idle` is what is free when no job runs, as it was last worked out.
-    """
+    """The result of the last pass that left a blocked job with a shadow reservation."""
 
     def __init__(self) -> None:
         self.ended: PreviousPass | None = None
-        self.idle: FreeResources | None = None
+        self.idle: FreeResources | None = None  # what is free when no job runs
 
 
 class PassState:

@@ -391,14 +391,3 @@ def end_suspension(run: JobRun, at: Instant) -> None:
         run.staged_time = Seconds(run.staged_time + max(0.0, since - run.staged_since))
         run.staged_since = at
     run.suspended_time = Seconds(run.suspended_time + max(0.0, at - since))
-
-
-def keep_suspended(run: JobRun, at: Instant) -> None:
-    """Let a job that waits for processors for its files be suspended from now on by request."""
-    suspension = run.suspension
-    if suspension is None or not suspension.staging:
-        return
-    if run.staged_since is not None:
-        run.staged_time = Seconds(run.staged_time + max(0.0, at - run.staged_since))
-        run.staged_since = at
-    suspension.staging, suspension.since = False, at

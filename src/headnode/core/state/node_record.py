@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace as dataclasses_replace
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -215,3 +216,31 @@ class PrologSuccesses:
     def others_since(self, owner: str, since: Instant) -> bool:
         """Return whether a prolog of another owner has succeeded since then."""
         return any(at >= since for other, at in self._owners.items() if other != owner)
+
+
+_CLOSED = MappingProxyType(
+    {
+        NodeState.READY: "",
+        NodeState.PENDING: "not yet approved by an administrator",
+        NodeState.PAUSED: "paused, but for jobs that an administrator submitted",
+        NodeState.UNREACHABLE: "unreachable",
+        NodeState.LOST_PAUSED: "unreachable and paused",
+        NodeState.REMOVED: "removed",
+    }
+)
+"""Why a node takes no new work; empty: it does."""
+_THERE = (NodeState.READY, NodeState.PAUSED)
+"""A drain keeps out administrators' jobs, too, which may start on a paused node: of both it is told."""
+
+
+def closed_reason(node: NodeRecord, now: Instant) -> str:
+    """Return why a node takes nothing new at all; what closes it later is not told."""
+    drain = node.drain
+    if node.state not in _THERE or drain is None or drain.closes > now:
+        return _CLOSED[node.state]
+    if drain.cause in ("hook", "bad-report", "failures"):
+        return f"drained: {drain.reason}"
+    if drain.cause == "fault":
+        return f"drained for a fault of its own: {drain.reason}"
+    cause = f"drained by {drain.by}" if drain.cause == "request" else "drained: its health check failed"
+    return f"{cause}: {drain.reason}" if drain.reason else cause

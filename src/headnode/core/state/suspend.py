@@ -1,7 +1,7 @@
 """Suspending jobs and resuming them."""
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state import staging
@@ -14,7 +14,6 @@ from headnode.core.state.job_record import (
     JobRun,
     JobSuspension,
     end_suspension,
-    keep_suspended,
     started_run,
 )
 from headnode.core.state.job_request import moved_place, renumbered, set_limits, suspension_of
@@ -169,7 +168,7 @@ def suspended(cluster: ClusterState, event: sj.JobSuspended) -> None:
     state = job_target(record.state, event)
     if record.state is JobState.RESUMING:
         cluster.dequeue(record)
-        keep_suspended(started_run(record), event.at)
+        _keep_suspended(started_run(record), event.at)
         cluster.move(record, state)
         return
     run = started_run(record)
@@ -244,3 +243,14 @@ def detached_node_lost(
     if waiting:
         cluster.enqueue(record)
     cluster.agenda.dirty_jobs.add(record.id)
+
+
+def _keep_suspended(run: JobRun, at: Instant) -> None:
+    """Let a job that waits for processors for its files be suspended from now on by request."""
+    suspension = run.suspension
+    if suspension is None or not suspension.staging:
+        return
+    if run.staged_since is not None:
+        run.staged_time = Seconds(run.staged_time + max(0.0, at - run.staged_since))
+        run.staged_since = at
+    suspension.staging, suspension.since = False, at

@@ -1,7 +1,6 @@
 """``hn up``, ``hn down`` and ``hn agent``: start and end the head and the agents of this machine."""
 
 import os
-from signal import SIGTERM
 
 from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, usage
@@ -12,10 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.core.model.errors import Unavailable
-
-PATIENCE = 60.0  # seconds a head may take to end
-
 
 def end_head(args: Arguments, client: Client, out: Output) -> int:
     """End the head and wait until it is gone; say what goes on without it."""
@@ -25,6 +20,7 @@ def end_head(args: Arguments, client: Client, out: Output) -> int:
         ended = stop_standby(client.state_directory)
         out.outcome("The standby has ended." if ended else "The standby does not run.", {"pid": ended})
         return 0
+    from headnode.apps.cli import daemons
     from headnode.core.model.errors import Unavailable
 
     process, cancel_jobs = client.ask("ping")["pid"], args.flag("cancel-jobs")
@@ -37,13 +33,13 @@ def end_head(args: Arguments, client: Client, out: Output) -> int:
     except Unavailable as no:
         if no.code != "audit" or cancel_jobs or client.login is not None:
             raise
-        _end_by_signal(client, no)
+        daemons.end_head_by_signal(client, no)
         out.note(f"{no.what.partition(';')[0]}; the head was ended by a signal, without a line in the log")
         out.outcome("The head has ended. Tasks that run continue without it.", {"ended_by_signal": True})
         return 0
     client.close()
     if client.login is None:
-        _wait_for_end_of(process)
+        daemons.wait_for_end_of_head(process)
     running = answer["running_tasks"]
     message = "The head has ended."
     if running:
@@ -92,46 +88,6 @@ def _start_standby(args: Arguments, directory: str, out: Output) -> int:
         status["name"],
     )
     return 0
-
-
-def _end_by_signal(client: Client, no: "Unavailable") -> None:
-    """End the head of this user by SIGTERM: it refuses the request, because it cannot be recorded.
-
-    The kernel says which process it is, and whose.  What a head says of itself could name another process.
-    Raises:  `no` if it is a head of another user, or has ended.
-    """
-    connection = client.connect()
-    process, user = connection.peer()
-    connection.close()
-    client.close()
-    if user != os.geteuid():
-        raise no
-    try:
-        os.kill(process, SIGTERM)
-    except OSError:
-        raise no from None
-    _wait_for_end_of(process)
-
-
-def _wait_for_end_of(process: int) -> None:
-    from headnode.apps.cli import daemons
-    from headnode.core.model.errors import Unavailable
-
-    slow = Unavailable(
-        code="head-slow",
-        what=f"the head, process {process}, still has not ended after {PATIENCE:.0f} seconds",
-        fix=f"see its log; if it must end: kill {process}; nothing acknowledged is lost",
-    )
-    daemons.wait_for_end(lambda: _lives(process), PATIENCE, slow)
-
-
-def _lives(process: int) -> bool:
-    """Whether the process is there and no zombie, which a parent that does not look may leave."""
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 (pathlib costs 6 ms)
-            return file.read().rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return False
 
 
 _AGENT_SETTINGS = (
