@@ -18,7 +18,8 @@ import msgspec
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import FOREVER, Instant, JobId, QueuePosition, Seconds, queue_position
+from headnode.core.model.priority_factors import QueuePosition, queue_position
+from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.scheduling import preempt as preempting
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.policies import POLICIES

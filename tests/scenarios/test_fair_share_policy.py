@@ -10,7 +10,8 @@ from headnode.adapters.clock import VirtualClock
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey, queue_position
+from headnode.core.model.priority_factors import queue_position
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling.plan import Why

@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan

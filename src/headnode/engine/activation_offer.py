@@ -13,7 +13,8 @@ from headnode.core.filtering import ActivationVerdict, FilterChain
 from headnode.core.model.job import JobRequest, units_in
 from headnode.core.model.node import NodeState
 from headnode.core.model.owner_limits import LimitShare, is_of_one_job
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.plan import Plan
 from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState

@@ -14,7 +14,8 @@ import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.owner_limits import is_spent, limit_owner
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView, instants_of
 from headnode.core.scheduling.plan import Grow, Plan, Shares, Start

@@ -18,7 +18,8 @@ from headnode.core.batch.slurm_site import node_names
 from headnode.core.model.job import HeldAmounts, JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.prediction.calibration import Calibration, PredictedWait
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
 from headnode.core.model.node import switches_above
 from headnode.core.model.owner_limits import is_spent
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservedTime, is_alike

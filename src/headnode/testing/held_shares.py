@@ -7,7 +7,8 @@ import msgspec
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest
 from headnode.core.model.owner_limits import is_of_one_job, is_spent
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition, Seconds
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.plan import Plan, Shares
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.histories import Policy

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_position
+from headnode.core.model.priority_factors import QueuePosition, queue_position
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.view import View
 from headnode.testing.earliest_slots import slots_are_earliest, slots_are_earliest_anew

@@ -27,15 +27,8 @@ from headnode.core.model.owner_limits import (
     is_of_one_job,
     timed,
 )
-from headnode.core.model.quantities import (
-    FOREVER,
-    NEVER,
-    Instant,
-    JobId,
-    QueuePosition,
-    Seconds,
-    queue_position,
-)
+from headnode.core.model.priority_factors import QueuePosition, queue_position
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan, Reservation, Start
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass

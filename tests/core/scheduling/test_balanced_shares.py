@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.model.quantities import queue_position
+from headnode.core.model.priority_factors import queue_position
 from headnode.core.scheduling.balanced.shares import ShareClaim, share_out, weight_of
 from headnode.core.scheduling.view import Bias
 

@@ -6,7 +6,8 @@ from itertools import chain, islice
 import pytest
 from msgspec.structs import replace
 
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.plan import Plan, Shares, Start
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.preempt import PreemptionCandidate, PreemptionState, preempting_plan

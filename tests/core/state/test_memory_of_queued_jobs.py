@@ -8,7 +8,8 @@ from worlds import World
 
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import JobId, queue_position
+from headnode.core.model.priority_factors import queue_position
+from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.indexes import RequestTable

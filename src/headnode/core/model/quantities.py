@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NewType
 
-import msgspec
-
 from headnode.core.model.errors import BadRequest
 
 Seconds = NewType("Seconds", float)  # a span of time, never negative
@@ -35,42 +33,6 @@ Priority = NewType("Priority", int)  # 0 (lowest) to 4000 (highest)
 
 SortKey = int | float | tuple[float, ...]
 """What a policy orders the queue by; those of one queue are all numbers or all tuples of numbers."""
-
-
-class QueuePosition(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """The position of a job in the queue: the smallest is first.
-
-    Without a `key` the order is that of priority, submission and id.  A policy may set the key in a view.
-    It takes 48 bytes, and the garbage collector does not visit it; a named tuple takes 80.
-    """
-
-    key: SortKey
-    minus_priority: int
-    order: int  # counts submissions
-    job: JobId
-
-    @property
-    def priority(self) -> int:
-        """The priority of the job."""
-        return -self.minus_priority
-
-    @property
-    def rank(self) -> tuple[SortKey, int]:
-        """What goes before the order of submission."""
-        return self.key, self.minus_priority
-
-
-def queue_position(priority: int, order: int, job: int) -> QueuePosition:
-    """Return the place in the queue of a job to which no policy gives a key.
-
-    >>> queue_position(3000, 2, 2) < queue_position(2000, 1, 1)
-    True
-    """
-    return QueuePosition(0, _MINUS.get(priority, -priority), order, JobId(job))
-
-
-_MINUS = {priority: -priority for priority in range(0, 4001, 1000)}
-"""One object for each priority that has a name: 32 bytes for each of many jobs."""
 
 
 LOWEST, HIGHEST = Priority(0), Priority(4000)

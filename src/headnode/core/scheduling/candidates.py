@@ -9,7 +9,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition, Seconds, format_time_limit
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds, format_time_limit
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.request import (
     ResolvedRequest,

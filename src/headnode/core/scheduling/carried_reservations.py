@@ -8,7 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.availability import Availability, Slot
 from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement

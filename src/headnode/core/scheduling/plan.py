@@ -8,7 +8,8 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition, Seconds
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 
 Shares = tuple[tuple[str, int], ...]
 """Node names with the processors taken on each, in the order they were taken."""

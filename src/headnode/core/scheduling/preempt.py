@@ -14,7 +14,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.candidates import resolve_now
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.placement import at_minimum, find_placement

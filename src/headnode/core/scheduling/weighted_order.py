@@ -8,8 +8,8 @@ from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.priority_factors import JobScore, PriorityFactor, Shares, Weights
-from headnode.core.model.quantities import JobId, QueuePosition, Seconds, SortKey
+from headnode.core.model.priority_factors import JobScore, PriorityFactor, QueuePosition, Shares, Weights
+from headnode.core.model.quantities import JobId, Seconds, SortKey
 from headnode.core.model.usage_weights import UNIT, UsageWeights
 from headnode.core.scheduling.fair_share import OF_PROJECT, Owner, SharedAccount, ShareTree
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass

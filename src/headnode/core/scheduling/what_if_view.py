@@ -10,7 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Shares, Start

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import BatchResource, is_choice, is_elsewhere
 from headnode.core.state.agenda import Agenda, Timers
 from headnode.core.state.job_record import JobRecord, started_run

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.outcome import AttemptOfTask
-from headnode.core.model.quantities import Instant, JobId, Priority, QueuePosition, Seconds, queue_position
+from headnode.core.model.priority_factors import QueuePosition, queue_position
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.resource import Placement
 from headnode.core.model.task import SPECIAL, RecurringOrigin, TaskSpec, TaskType

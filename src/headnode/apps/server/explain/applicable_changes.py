@@ -20,6 +20,7 @@ from headnode.core.formats.slash_terms import UNITS, read_job_terms
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.job_checks import check_job
+from headnode.core.model.priority_factors import QueuePosition, queue_position
 from headnode.core.model.quantities import (
     ANCHORS,
     FOREVER,
@@ -28,11 +29,9 @@ from headnode.core.model.quantities import (
     Instant,
     JobId,
     Priority,
-    QueuePosition,
     Seconds,
     format_priority,
     format_time_limit,
-    queue_position,
 )
 from headnode.core.model.user import User
 from headnode.core.scheduling.balanced.balanced_pass import minimums_only

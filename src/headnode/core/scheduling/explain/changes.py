@@ -12,16 +12,8 @@ import msgspec
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.quantities import (
-    FOREVER,
-    HIGHEST,
-    NEVER,
-    Instant,
-    JobId,
-    Priority,
-    QueuePosition,
-    Seconds,
-)
+from headnode.core.model.priority_factors import QueuePosition
+from headnode.core.model.quantities import FOREVER, HIGHEST, NEVER, Instant, JobId, Priority, Seconds
 from headnode.core.scheduling.limit_checks import times_within_limits
 from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.plan import Plan, Shares
