@@ -67,7 +67,7 @@ def test_a_call_runs_as_a_task_of_its_own(executor: HeadnodeExecutor, client: He
 
 
 def test_many_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_path: Path) -> None:
-    calls = share_of(400)
+    calls = share_of(1000)
     with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
         with HeadnodeExecutor(client, directory=tmp_path, name="many") as executor:
             futures = [executor.submit(pow, n, 2) for n in range(calls)]

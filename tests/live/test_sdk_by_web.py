@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from gateways import RealGateway, real_gateway, write_certificate
 
+from depth import share_of
 from headnode.sdk import (
     AsyncHeadnodeClient,
     BadRequest,
@@ -171,8 +172,9 @@ def test_coroutines_do_the_same(
 
 def test_functions_run_as_tasks(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, name="by-web") as executor:
-        futures = [executor.submit(pow, n, 2) for n in range(20)]
-        assert [future.result(PATIENCE) for future in futures] == [n**2 for n in range(20)]
+        numbers = range(share_of(100))
+        futures = [executor.submit(pow, n, 2) for n in numbers]
+        assert [future.result(PATIENCE) for future in futures] == [n**2 for n in numbers]
         assert isinstance(executor.submit(divmod, 1, 0).exception(PATIENCE), ZeroDivisionError)
 
 

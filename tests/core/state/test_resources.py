@@ -1,6 +1,6 @@
 """Jobs at resources with their own schedulers: what the head decides, and what it remembers of them."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -129,6 +129,12 @@ def test_no_change_makes_a_job_of_it_that_the_resource_cannot_run() -> None:
     spec = replace(decode_spec(world.record(job).spec), licences=(Licence("solver", 1),))
     with pytest.raises(BadRequest, match="does not support licences"):
         world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("licences",)))
+
+
+@pytest.mark.parametrize("limits", [{"switches": 1}, {"minimum_run_time": Seconds(60.0)}])
+def test_what_decides_where_or_when_it_starts_on_own_nodes_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="that is for own nodes"):
+        with_resource().submit(ONE, resource="peer", run_time=Seconds(600.0), **limits)
 
 
 def test_its_time_counts_from_its_start_there() -> None:
