@@ -29,10 +29,6 @@ class SlurmOption(NamedTuple):
 
 _HINT = "it is a hint for the hardware of nodes, and is ignored"
 _OURS = "it is for the sbatch command, not for the job"
-_NO_LAYOUT = "the cores and threads of the sockets of a node are not known"
-_MINCPUS = "leave it out, or write --mincpus=N for nodes with at least N processors"
-_NO_BOUND = "how many tasks run on a core or a socket is not bounded"
-_PER_NODE = "leave it out, or write --ntasks-per-node=N"
 _READERS: Final[Mapping[str, Reader]] = {
     "account": r.read_project,
     "array": r.read_array,
@@ -41,7 +37,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "clusters": refused("a job goes to this cluster", "leave it out"),
     "comment": r.read_comment,
     "constraint": r.read_features,
-    "cores-per-socket": refused(_NO_LAYOUT, _MINCPUS),
+    "cores-per-socket": nodes.read_layout,
     "cpu-freq": ignored("the speed of processors is not set"),
     "cpus-per-gpu": r.read_processors_per_gpu,
     "cpus-per-task": r.read_per_task,
@@ -59,7 +55,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "gpus-per-task": r.gpus_of("gpus-per-task", GpuScope.PROCESS),
     "gpu-bind": ignored(_HINT),
     "gres": r.read_gres,
-    "extra-node-info": refused(_NO_LAYOUT, _MINCPUS),
+    "extra-node-info": nodes.read_layout,
     "hint": nodes.read_hint,
     "hold": read_hold,
     "input": r.read_input,
@@ -77,10 +73,12 @@ _READERS: Final[Mapping[str, Reader]] = {
     "nodelist": r.read_only,
     "nodes": r.read_nodes,
     "ntasks": r.read_processes,
-    "ntasks-per-core": refused(_NO_BOUND, _PER_NODE),
+    "ntasks-per-core": nodes.read_tasks_of_core,
     "ntasks-per-gpu": r.read_processes_per_gpu,
     "ntasks-per-node": r.read_per_node,
-    "ntasks-per-socket": refused(_NO_BOUND, _PER_NODE),
+    "ntasks-per-socket": refused(
+        "how many tasks run on a socket is not bounded", "write --ntasks-per-node=N"
+    ),
     "open-mode": r.read_open_mode,
     "output": r.read_output,
     "oversubscribe": r.read_shared,
@@ -93,11 +91,11 @@ _READERS: Final[Mapping[str, Reader]] = {
     "requeue": r.read_requeue,
     "reservation": r.read_reservation,
     "signal": r.read_signal,
-    "sockets-per-node": refused(_NO_LAYOUT, _MINCPUS),
+    "sockets-per-node": nodes.read_layout,
     "switches": nodes.read_switches,
     "tasks-per-node": r.read_per_node,
     "test-only": refused("the script only tests", "use: hn job submit --dry-run"),
-    "threads-per-core": refused(_NO_LAYOUT, _MINCPUS),
+    "threads-per-core": nodes.read_layout,
     "time": r.read_time,
     "time-min": r.read_least_time,
     "tmp": nodes.read_disk,
