@@ -137,6 +137,15 @@ def test_the_parts_of_those_with_jobs_are_the_whole_cluster(
     assert all(0 <= each.factor <= 1 for each in (*found, *projects))
 
 
+@given(USAGE, SHARES, st.permutations(OWNERS), st.integers(1, len(OWNERS)))
+def test_shares_do_not_depend_on_the_order_in_which_those_with_jobs_are_found(
+    used: dict[Owner, float], shares: Shares, owners: list[Owner], count: int
+) -> None:
+    found = owners[:count]
+    one, other = (ShareTree(shares, used, active, least=1.0) for active in (found, sorted(found)))
+    assert [one.of(owner) for owner in OWNERS] == [other.of(owner) for owner in OWNERS]  # to the last digit
+
+
 def shared(used: dict[Owner, float], shares: Shares = EQUAL) -> dict[Owner, FairShare]:
     tree = ShareTree(shares, used, used.keys(), least=1.0)
     return {owner: tree.of(owner) for owner in tree.owners()}

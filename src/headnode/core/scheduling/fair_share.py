@@ -80,13 +80,13 @@ class ShareTree:
     def __init__(
         self, shares: Shares, used: Mapping[Owner, float], active: Collection[Owner], *, least: float
     ) -> None:
-        self._shares, self._active = shares, frozenset(active)
-        self._used = {owner: used.get(owner, 0.0) for owner in (*used, *active)}
+        self._shares, self._active = shares, dict.fromkeys(sorted(active))  # sums do not depend on its order
+        self._used = {owner: used.get(owner, 0.0) for owner in (*used, *self._active)}
         self._of_project: dict[str, float] = {}
         for (_, project), amount in self._used.items():
             if project:
                 self._of_project[project] = self._of_project.get(project, 0.0) + amount
-        self._active_projects = {project for _, project in active if project}
+        self._active_projects = dict.fromkeys(project for _, project in self._active if project)
         alone = [user for user, project in self._active if not project]
         named = sum(map(shares.of_project, self._active_projects))
         all_shares = named + sum(shares.of_user(user, "") for user in alone)

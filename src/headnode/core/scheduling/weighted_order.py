@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
+import msgspec
+
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.priority_factors import JobScore, PriorityFactor, QueuePosition, Shares, Weights
 from headnode.core.model.quantities import JobId, Seconds, SortKey
@@ -17,7 +19,7 @@ from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 CHARGED = 3600.0  # seconds at most for which a job is charged in advance
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True, order=True, gc=False):
     """A queued job with what of its score does not depend on other jobs."""
 
     minus_priority: int
@@ -69,8 +71,8 @@ class _Project:
         minus_priority, minus_score, position = self.users[0][0]
         return minus_priority, minus_score - self._fair_share, position
 
-    def take(self) -> tuple[QueuePosition, JobScore]:
-        """Remove its first job, and charge it in advance; return what orders it."""
+    def take(self) -> tuple[_Waiting, float]:
+        """Remove its first job, and charge it in advance; return the job and its fair share."""
         at = self.users[0][1]
         user = self._all[at]
         fair_share = self._fair_share + user.fair_share
@@ -82,7 +84,7 @@ class _Project:
         if self._account is not None:
             self._account.used += job.charge
             self._fair_share = self._weight * self._account.factor
-        return job.position, JobScore(fair_share, job.age, job.size)
+        return job, fair_share
 
 
 class WeightedOrder(NamedTuple):
@@ -98,14 +100,20 @@ class WeightedOrder(NamedTuple):
         if len(view.queue) == 1 and len(view.queue[0].turns) == 1:  # as most of the time
             (turn,) = view.queue[0].turns
             return {turn.job: (turn.minus_priority, 0.0)}
-        return {turn.job: (turn.minus_priority, -score.total) for turn, score in self._scores(view)}
+        return {
+            job.position.job: (job.minus_priority, -(fair_share + job.age + job.size))
+            for job, fair_share in self._in_turn(view)
+        }
 
     def scores(self, view: View) -> dict[JobId, JobScore]:
         """Return what orders each queued job."""
-        return {turn.job: score for turn, score in self._scores(view)}
+        return {
+            job.position.job: JobScore(fair_share, job.age, job.size)
+            for job, fair_share in self._in_turn(view)
+        }
 
-    def _scores(self, view: View) -> Iterator[tuple[QueuePosition, JobScore]]:
-        """Yield the queued jobs in this order.
+    def _in_turn(self, view: View) -> Iterator[tuple[_Waiting, float]]:
+        """Yield the queued jobs in this order, with the weighted fair share of each.
 
         Cost:  O(jobs * log(jobs)).
         """
@@ -141,10 +149,15 @@ class WeightedOrder(NamedTuple):
         processors = sizes.processors(each.request)
         size = self.weights.get(PriorityFactor.SIZE, 0) * min(1.0, processors / sizes.all_processors)
         charge = sizes.rate(each.request, processors) * min(each.request.run_time, CHARGED)
-        weight = self.weights.get(PriorityFactor.AGE, 0)
+        weight, now, since, oldest = (
+            self.weights.get(PriorityFactor.AGE, 0),
+            view.now,
+            view.waiting_since,
+            self.max_age,
+        )
         for turn in each.turns:
-            waits = max(0.0, view.now - view.waiting_since.get(turn.job, view.now))
-            age = weight * min(1.0, waits / self.max_age)
+            waits = now - since.get(turn.job, now)
+            age = weight * (0.0 if waits <= 0.0 else 1.0 if waits >= oldest else waits / oldest)
             yield _Waiting(turn.minus_priority, -age - size, turn, age, size, charge)
 
 
