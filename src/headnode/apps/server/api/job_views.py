@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from headnode.apps.readable_values import time_limit
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api.groups import members, summary
 from headnode.apps.server.api.verbs import READS, verb
@@ -17,7 +18,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import awaits_files, kind_of_wait, why_unpredictable
 from headnode.core.model.bounds import HISTORY_PAGE, PAGE, PAGE_BYTES
 from headnode.core.model.node import folded_names, natural_order
-from headnode.core.model.quantities import Instant, JobId, format_time_limit, instant_text
+from headnode.core.model.quantities import Instant, JobId, instant_text
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state import suspension_events as sj
@@ -227,7 +228,7 @@ def _preempted(jobs: tuple[int, ...]) -> str:
 
 def _start_sentence(event: e.JobStarted) -> str:
     limit, backfilled = event.lowered_limit, " (backfilled)" if event.backfilled else ""
-    lowered = "" if limit is None else f"; run time limit lowered to {format_time_limit(limit)}"
+    lowered = "" if limit is None else f"; run time limit lowered to {time_limit(limit)}"
     return f"Started on {_cores(event.allocation)}{backfilled}{lowered}"
 
 
