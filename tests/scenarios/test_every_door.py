@@ -71,7 +71,7 @@ DOORS: Mapping[str, DoorRow] = {
     "unix": DoorRow(lambda context: UnixDoor(context).serve, _nothing),
     "gateway": DoorRow(lambda context: GatewayDoor(context, "").serve, _for_user),
     "lines": DoorRow(lambda context: LinesDoor(context, ME).serve, _nothing, LinePeer),
-    "tls": DoorRow(lambda context: partial(TlsDoor(context).serve, known=lambda: None), _with_token),
+    "tls": DoorRow(lambda context: partial(TlsDoor(context).serve, authenticated=lambda: None), _with_token),
 }
 Connect = Callable[[], Any]
 

@@ -34,7 +34,7 @@ def end_head(args: Arguments, client: Client, out: Output) -> int:
         if no.code != "audit" or cancel_jobs or client.login is not None:
             raise
         daemons.end_head_by_signal(client, no)
-        out.note(f"{no.what.partition(';')[0]}; the head was ended by a signal, without a line in the log")
+        out.note("the audit log cannot be written; the head was ended by a signal, without a line in the log")
         out.outcome("The head has ended. Tasks that run continue without it.", {"ended_by_signal": True})
         return 0
     client.close()

@@ -44,7 +44,6 @@ def weight_of(turn: QueuePosition, bias: Bias) -> float:
     """Return how much a job of this turn gets for each one that a job of priority 0 gets.
 
         >>> from headnode.core.model.priority_factors import queue_position
-    from headnode.core.model.quantities import
         >>> high, low = queue_position(3000, 1, 1), queue_position(2000, 2, 2)
         >>> weight_of(high, Bias.MEDIUM) / weight_of(low, Bias.MEDIUM)
         2.0
@@ -59,7 +58,6 @@ def share_out(claims: Sequence[ShareClaim], processors: int) -> list[int]:
         Cost:  O(claims * log(claims)), however many processors there are.
 
         >>> from headnode.core.model.priority_factors import queue_position
-    from headnode.core.model.quantities import
         >>> low, high = queue_position(2000, 1, 1), queue_position(3000, 2, 2)
         >>> share_out([ShareClaim(low, 9, 1, 1.0), ShareClaim(high, 9, 1, 2.0)], 9)
         [3, 6]
