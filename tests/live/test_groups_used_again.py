@@ -236,10 +236,10 @@ def test_a_group_with_a_process_is_not_ready_and_one_that_was_left_has_no_limit(
     while group.members() != {child}:
         pass
     assert group.hold(50 * MB)
-    assert not group.rest()
+    assert not group.reset()
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    assert group.rest() == FORGETS
+    assert group.reset() == FORGETS
     if FORGETS:
         limit = group.paths["memory"] / ("memory.max" if GROUPS.version == "v2" else "memory.limit_in_bytes")
         assert limit.read_text().strip() in ("max", str((2**63 - 1) // 4096 * 4096))
