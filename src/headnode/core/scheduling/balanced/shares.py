@@ -43,10 +43,10 @@ class ShareClaim(NamedTuple):
 def weight_of(turn: QueuePosition, bias: Bias) -> float:
     """Return how much a job of this turn gets for each one that a job of priority 0 gets.
 
-        >>> from headnode.core.model.priority_factors import queue_position
-        >>> high, low = queue_position(3000, 1, 1), queue_position(2000, 2, 2)
-        >>> weight_of(high, Bias.MEDIUM) / weight_of(low, Bias.MEDIUM)
-        2.0
+    >>> from headnode.core.model.priority_factors import queue_position
+    >>> high, low = queue_position(3000, 1, 1), queue_position(2000, 2, 2)
+    >>> weight_of(high, Bias.MEDIUM) / weight_of(low, Bias.MEDIUM)
+    2.0
     """
     return float(_TIMES[bias] ** (turn.priority / 1000))
 
@@ -54,13 +54,13 @@ def weight_of(turn: QueuePosition, bias: Bias) -> float:
 def share_out(claims: Sequence[ShareClaim], processors: int) -> list[int]:
     """Return how many units each claim gets, of so many processors in all.
 
-        Never more than it could use; everything is given away that anybody can use.  Ties go by turn.
-        Cost:  O(claims * log(claims)), however many processors there are.
+    Never more than it could use; everything is given away that anybody can use.  Ties go by turn.
+    Cost:  O(claims * log(claims)), however many processors there are.
 
-        >>> from headnode.core.model.priority_factors import queue_position
-        >>> low, high = queue_position(2000, 1, 1), queue_position(3000, 2, 2)
-        >>> share_out([ShareClaim(low, 9, 1, 1.0), ShareClaim(high, 9, 1, 2.0)], 9)
-        [3, 6]
+    >>> from headnode.core.model.priority_factors import queue_position
+    >>> low, high = queue_position(2000, 1, 1), queue_position(3000, 2, 2)
+    >>> share_out([ShareClaim(low, 9, 1, 1.0), ShareClaim(high, 9, 1, 2.0)], 9)
+    [3, 6]
     """
     given = _nearly(claims, processors)
     left = processors - sum(units * claim.size for units, claim in zip(given, claims, strict=True))
