@@ -287,6 +287,27 @@ def test_what_could_make_no_job_is_refused_at_once(fields: dict[str, Any], code:
     assert refused.value.code == code
 
 
+def test_next_times_that_are_remembered_are_those_that_are_found_anew() -> None:
+    world = Recurring()
+    for change in (
+        {},
+        {"suspended": True},
+        {"suspended": False},
+        {"schedule": "30 * * * *"},
+        {"most_runs": 2},
+    ):
+        if change:
+            world.do(ChangeRecurring(by=ADA, number=1, changes=change, owner=ADA))
+        for _ in range(3):
+            world.end_all()
+            world.go_on(HOUR)
+            now = world.clock.now()
+            found = world.cluster.recurring.next_times(world.kept, now)
+            assert found == world.kept.next_times(now)
+            assert world.cluster.recurring.next_times(world.kept, now) is found or not found
+    assert found == ()  # it has made two jobs and more
+
+
 def test_names_and_the_number_of_recurring_jobs_are_those_of_each_user() -> None:
     world = Recurring()
     world.do(SetParameter(by=ROOT, name="MaxRecurringJobsPerUser", value="2"))

@@ -15,7 +15,6 @@ from headnode.adapters.identity.users import Account, account
 from headnode.apps.server.api.job_submission import refuse_unfit_now
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, NotFound, Refused, Unavailable
-from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -62,7 +61,6 @@ class RecurringJobs:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._woken = asyncio.Event()
-        self._times: dict[int, tuple[RecurringJob, Instant, Instant | None]] = {}
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Look again after a change, and after the end of a job: one may wait for it."""
@@ -88,11 +86,6 @@ class RecurringJobs:
             if wait <= 0 and not await self._advance(record.recurring.number):
                 wait = AFTER_TROUBLE
             soon = min(soon, max(wait, SHORTEST_PAUSE))
-        self._times = {
-            number: known
-            for number, known in self._times.items()
-            if number in self._context.cluster.recurring.numbered
-        }
         return soon
 
     def _wait(self, record: RecurringRecord) -> float:
@@ -102,19 +95,12 @@ class RecurringJobs:
             return LONGEST_PAUSE
         if record.waiting is not None and not unfinished_jobs(self._context.cluster, record):
             return 0.0
-        at = self._next_time(record)
-        return LONGEST_PAUSE if at is None else at - self._context.now()
-
-    def _next_time(self, record: RecurringRecord) -> Instant | None:
-        known = self._times.get(record.recurring.number)
-        if known is None or known[0] is not record.recurring or known[1] != record.last or record.is_spent:
-            try:
-                at = record.next_time(self._context.now())
-            except BadRequest:  # the time zone is not known here: perhaps it will be
-                return None
-            known = record.recurring, record.last, at
-            self._times[record.recurring.number] = known
-        return known[2]
+        now = self._context.now()
+        try:
+            times = self._context.cluster.recurring.next_times(record, now)
+        except BadRequest:  # the time zone is not known here: perhaps it will be
+            return LONGEST_PAUSE
+        return times[0] - now if times else LONGEST_PAUSE
 
     async def _advance(self, number: int) -> bool:
         """Ask for a decision; return whether it was written."""

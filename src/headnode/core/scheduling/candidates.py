@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
     need: ResolvedRequest
     request: JobRequest
     end: Instant  # when what is given comes back
-    option: int = 0  # what `need` and `end` are of: the request itself, or the n-th of its others
+    option: int = 0  # what `need` and `end` are of: the request itself, or its n-th alternative
     lowered_limit: Seconds | None = None  # and of this run time limit; None: of that of the request
 
     @property

@@ -4,6 +4,7 @@ What the commands decide is in `recurring` and `recurring_table`, which are impo
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -166,6 +167,7 @@ class SetRecurringTable(Command, frozen=True):
     entries: tuple[RecurringJob, ...]
 
 
+NEXT: Final = 5  # times that are shown
 LATE: Final = Seconds(60.0)
 """A time that is later than this was missed: the head was away, or the recurring job was suspended."""
 
@@ -219,6 +221,32 @@ class RecurringRecord(msgspec.Struct, forbid_unknown_fields=True):
         at, end = self.recurring.times().next_after(after), self.recurring.end
         return None if at is None or (end is not None and at > end) else at
 
+    def next_times(self, now: Instant) -> tuple[Instant, ...]:
+        """Return that time and those after it, at most `NEXT`, and no more than it may make jobs.
+
+        Raises:  BadRequest ``time-zone``.
+        """
+        first, recurring = self.next_time(now), self.recurring
+        if first is None:
+            return ()
+        left = min(NEXT, recurring.most_runs - self.runs) if recurring.most_runs else NEXT
+        times = (first, *islice(recurring.times().times_after(first), left - 1))
+        return tuple(at for at in times if recurring.end is None or at <= recurring.end)
+
+
+class _KnownTimes(NamedTuple):
+    """The next times of a recurring job, and of which state of it they are."""
+
+    recurring: RecurringJob
+    last: Instant
+    runs: int
+    times: tuple[Instant, ...]
+
+    def holds(self, record: RecurringRecord, now: Instant) -> bool:
+        """Return whether they are still the next; of a suspended job, times pass without a decision."""
+        same = record.recurring is self.recurring and (record.last, record.runs) == (self.last, self.runs)
+        return same and (not record.recurring.suspended or (bool(self.times) and self.times[0] > now))
+
 
 class DueTime(NamedTuple):
     """A time that is due, and why it makes no job; `cause` is None if it makes one."""
@@ -263,6 +291,7 @@ class RecurringIndex:
         self.tables = {table.owner: table for table in tables}
         self.next_number = next_number
         self._named = {each.recurring.key: number for number, each in self.numbered.items()}
+        self._known: dict[int, _KnownTimes] = {}  # the next times by number: to find them takes up to 1 ms
 
     def kept(self) -> dict[str, Any]:
         """Return what a snapshot keeps of them, by the names of its fields."""
@@ -299,6 +328,19 @@ class RecurringIndex:
         """Return the recurring jobs of a user, in the order of their numbers."""
         return [each for each in self.numbered.values() if each.recurring.owner == owner]
 
+    def next_times(self, record: RecurringRecord, now: Instant) -> tuple[Instant, ...]:
+        """Return the next times at which a recurring job makes jobs, at most `NEXT`.
+
+        They are found once for each change of it, and for each time that is decided.
+        Raises:  BadRequest ``time-zone``.
+        """
+        recurring, number = record.recurring, record.recurring.number
+        known = self._known.get(number)
+        if known is None or not known.holds(record, now):
+            known = _KnownTimes(recurring, record.last, record.runs, record.next_times(now))
+            self._known[number] = known
+        return known.times
+
     def refused(self) -> int:
         """Return how many make no jobs now, because the last one was refused."""
         newest = (each.recent[-1] for each in self.numbered.values() if each.recent)
@@ -321,6 +363,7 @@ class RecurringIndex:
     def drop(self, number: int) -> None:
         """Remove a recurring job."""
         record = self.numbered.pop(number)
+        self._known.pop(number, None)
         del self._named[record.recurring.key]
 
 

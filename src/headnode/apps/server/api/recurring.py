@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,7 +33,6 @@ from headnode.core.state.transitions import STATE_NAMES
 from headnode.protocol import recurring_answers as w
 from headnode.protocol.requests import CreateJobRequest
 
-NEXT = 5  # times that are shown
 _CAUSES = {"overlap": "Skipped", "missed": "Missed", "refused": "Refused", "waiting": "Waiting"}
 _FIELDS = ("schedule", "name", "zone", "overlap", "missed", "keep")
 
@@ -337,7 +335,7 @@ def _object(context: ServerContext, record: RecurringRecord) -> w.RecurringJobOb
     recurring, now = record.recurring, context.now()
     problem, following = "", list[float]()
     try:
-        following = _next_times(record, now)
+        following = [*context.cluster.recurring.next_times(record, now)]
     except BadRequest as no:  # the time zone is not known here any more
         problem = no.what
     ended = not following and not problem and record.waiting is None
@@ -365,16 +363,6 @@ def _object(context: ServerContext, record: RecurringRecord) -> w.RecurringJobOb
         last=[_run_object(context, run) for run in reversed(record.recent)],
         problem=problem,
     )
-
-
-def _next_times(record: RecurringRecord, now: Instant) -> list[float]:
-    first = record.next_time(now)
-    if first is None:
-        return []
-    recurring = record.recurring
-    left = min(NEXT, recurring.most_runs - record.runs) if recurring.most_runs else NEXT
-    times = [first, *islice(recurring.times().times_after(first), left - 1)]
-    return [at for at in times if recurring.end is None or at <= recurring.end]
 
 
 def _run_object(context: ServerContext, run: RecurringRun) -> w.RecurringRunObject:

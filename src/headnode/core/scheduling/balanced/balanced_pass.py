@@ -119,10 +119,8 @@ class MinimumStarts:
 
         A backfilled job has its placement from the policy: elsewhere it might delay another job.
         """
-        need, reclaim = (
-            resolve_now(start.taken(request), self._node_table, self._view.now),
-            self._reclaim,
-        )
+        reclaim = self._reclaim
+        need = resolve_now(start.taken(request), self._node_table, self._view.now)
         spares: Iterable[Spare] = ()
         placement: Placement | None = None if start.ahead_of else find_placement(need, reclaim.resources)
         if placement is None and start.ahead_of is None:
