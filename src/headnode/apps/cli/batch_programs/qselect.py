@@ -47,9 +47,10 @@ def _rows(source: JobSource, args: ProgramWords) -> "Iterator[BatchRow]":
     """Yield the jobs that may fit, in the order of their ids; with ``-T`` the elements of arrays, too."""
     users = args.parts("u")
     owner = users[0] if len(users) == 1 else None
-    states = ENDED_STATES if args.has("H") else (*LIVING, *ENDED_STATES) if args.has("x") else LIVING
-    jobs = sorted(source.pages(states, owner=owner), key=lambda job: int(job["id"]))
-    for job in jobs:
+    jobs = [] if args.has("H") else list(source.pages(LIVING, owner=owner))
+    if args.has_any("xH"):  # as qstat: the archive may have millions
+        jobs += source.pages(ENDED_STATES, owner=owner, most=1)
+    for job in sorted(jobs, key=lambda job: int(job["id"])):
         yield BatchRow(source, job)
         if job["array"] and args.has("T"):
             yield from rows_of(source, job, expand=True)
