@@ -150,7 +150,7 @@ def end_head_by_signal(client: Client, no: Unavailable) -> None:
     process, user = connection.peer()
     connection.close()
     client.close()
-    if user != os.geteuid():
+    if user != os.geteuid() or process < 1:  # 0: it is in another container, and kill would end ourselves
         raise no
     try:
         os.kill(process, signal.SIGTERM)
