@@ -8,6 +8,8 @@ DEPTH ?= 25
 # Tests of real processes mostly wait: seven files at a time, also on two processors.  Chaos has the machine to itself.
 TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
 TESTS_ALONE := $(addprefix tests/live/test_,chaos.py chaos_of_machines.py chaos_of_verbs.py)
+# Folders whose tests find each other; files of two folders may have one name.
+TESTS_OF_TYPES := tests/contracts tests/core tests/live tests/project tests/scenarios
 TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 # What differs between Pythons: warnings, sockets, processes, parsers.
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
@@ -91,10 +93,12 @@ release: format-lock ## record journals and conversations of this version, and r
 	@PYTHONPATH=tests:tests/live $(BIN)/python -m documents.released_conversations $$($(BIN)/hn --version | cut -d' ' -f2)
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2) --release
 
-check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
+check: $(VENV)/.with-tools ## format, lint, types, names in tests, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@for tests in $(TESTS_OF_TYPES); do MYPYPATH=$$tests:tests/core/batch:tests/core/scheduling/pool:tests/scenarios \
+	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests $$tests || exit 1; done
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/project
 

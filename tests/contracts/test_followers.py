@@ -116,7 +116,7 @@ def test_how_long_writes_waited_is_known_for_each_standby() -> None:
     followers.confirm(quick, 3)
     followers.wait(3, 0.1)  # the slow one is given up
     now = time.monotonic()
-    for half, most in (quick.delays.quantiles(now), slow.delays.quantiles(now)):  # type: ignore[misc]
+    for half, most in (quick.delays.quantiles(now), slow.delays.quantiles(now)):
         assert half <= most
     assert max(quick.delays.quantiles(now) or ()) < 0.1
     half, most = slow.delays.quantiles(now) or (0.0, 0.0)

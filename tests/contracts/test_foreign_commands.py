@@ -42,11 +42,11 @@ def run(
     *words: str, user: CommandUser | None = None, resource: BatchResource = PLAIN, **more: object
 ) -> CommandResult:
     fields = {"seconds": PATIENCE, **more}
-    return run_command(resource, "SLURM_CONF", user or own_account(), words, **fields)  # type: ignore[arg-type]
+    return run_command(resource, "SLURM_CONF", user or own_account(), words, **fields)
 
 
 def shell(text: str, **more: object) -> CommandResult:
-    return run("sh", "-c", text, **more)  # type: ignore[arg-type]
+    return run("sh", "-c", text, **more)
 
 
 def is_running(process: int) -> bool:

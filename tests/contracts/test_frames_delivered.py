@@ -189,7 +189,7 @@ class Stream(socket.socket):
     """A socket that keeps writes apart, and that asyncio takes for a stream."""
 
     @property
-    def type(self) -> socket.SocketKind:  # type: ignore[override]
+    def type(self) -> socket.SocketKind:
         """What asyncio checks."""
         return socket.SOCK_STREAM
 

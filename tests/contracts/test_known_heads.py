@@ -209,7 +209,7 @@ class Scene:
 
     def joined(self, address: str, *heads: str, **more: object) -> None:
         host, _, port = address.rpartition(":")
-        self.identity.keep(Membership(host, int(port), "n", heads=heads, **more))  # type: ignore[arg-type]
+        self.identity.keep(Membership(host, int(port), "n", heads=heads, **more))
 
     @property
     def membership(self) -> Membership:
@@ -244,7 +244,7 @@ async def until(happened: Callable[[], object]) -> None:
 
 def told(tmp_path: Path, story: Callable[[Scene], Awaitable[None]]) -> Scene:
     scene = Scene(tmp_path)
-    asyncio.run(story(scene))  # type: ignore[arg-type]
+    asyncio.run(story(scene))
     return scene
 
 

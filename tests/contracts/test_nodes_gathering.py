@@ -75,6 +75,6 @@ def test_a_result_adds_up_what_was_used_everywhere() -> None:
 def test_a_failed_task_says_on_which_node_it_wanted_for_memory(
     kind: str, code: int | None, own: str, said: str
 ) -> None:
-    here = AttemptResult(1, 2, 3, AttemptOutcome(kind, code, message=own))  # type: ignore[arg-type]
+    here = AttemptResult(1, 2, 3, AttemptOutcome(kind, code, message=own))
     short = RemoteUsage(message="too much")
     assert with_remote_usage(here, {"b": THERE, "a": short}).outcome.message == said

@@ -40,11 +40,11 @@ class Wire:
         ahead = [each for each in ahead for _ in range(chance.choice((0, 1, 1, 2)))]
         chance.shuffle(ahead)
         for stream, message in ahead:
-            stream.receive(message)  # type: ignore[arg-type]
+            stream.receive(message)
 
 
 def play(story: "object") -> None:
-    asyncio.run(story)  # type: ignore[arg-type]
+    asyncio.run(story)
 
 
 @pytest.mark.parametrize("seed", seeds(20))

@@ -184,7 +184,7 @@ class SlowReader:
 
 def test_a_node_that_reads_nothing_loses_its_connection_before_it_costs_the_head_its_memory() -> None:
     reader = SlowReader()
-    link = NodeLink("deaf", reader)  # type: ignore[arg-type]
+    link = NodeLink("deaf", reader)
     piece = m.Goodbye(reason="x" * (MAX_UNREAD // 8))
     for _ in range(7):
         link.send(piece)

@@ -48,7 +48,7 @@ class Node:
             message = msgspec.msgpack.decode(data, type=FromHead)
             if isinstance(message, ListOutput):
                 self.asked += 1
-                said = OutputListed(number=message.number, jobs=tuple(self._jobs(message)))  # type: ignore[arg-type]
+                said = OutputListed(number=message.number, jobs=tuple(self._jobs(message)))
                 self.link.answered(message.number, said)
 
     def close(self) -> None:

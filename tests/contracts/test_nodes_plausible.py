@@ -172,7 +172,7 @@ def test_what_one_node_says_for_another_is_held_against_the_bounds_too(message: 
 
 def test_what_a_shepherd_reports_that_cannot_be_is_not_passed_on_to_the_head() -> None:
     async def story() -> None:
-        results = ResultSender(object())  # type: ignore[arg-type]
+        results = ResultSender(object())
         lie = AttemptResult(1, 2, 3, EXITED._replace(usage=ResourceUsage(peak_memory=2**70)))
         results.take(JobId(1), LedgerEntry("marker", 1, lie))
         (batch,) = results.ledger.batches()

@@ -188,7 +188,7 @@ class LinkedWorld(World):
         )
         self.papers = {name: Paper() for name in self.cluster.nodes}
         for name, paper in self.papers.items():
-            self.links.links[name] = NodeLink(name, paper)  # type: ignore[arg-type]
+            self.links.links[name] = NodeLink(name, paper)
 
     def _tell(self, command: Command, answered: Callable[[object], None]) -> None:
         answered(self.do(command))

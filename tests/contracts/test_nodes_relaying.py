@@ -45,7 +45,7 @@ class Scene:
 
     def route(self, **changed: object) -> Route:
         own = {"job": self.job, "task": 1, "instance": 1, "attempt": 1, "number": "7"}
-        return Route(**{**own, "first": self.first, "target": self.target, **changed})  # type: ignore[arg-type]
+        return Route(**{**own, "first": self.first, "target": self.target, **changed})
 
     def receive(self, node: str, message: Launching) -> list[tuple[str, FromHead]]:
         """Let the relay hear a node; return what it says."""

@@ -33,7 +33,7 @@ class Listener:
 def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> None:
     async def scene() -> list[FromAgent]:
         head = Listener()
-        results = ResultSender(head)  # type: ignore[arg-type]
+        results = ResultSender(head)
         results.head_is_here()
         parent = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
         results.take(JobId(7), LedgerEntry("marker", 1, parent))
@@ -46,7 +46,7 @@ def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> No
 def test_that_a_job_is_closed_is_told_behind_its_results_and_with_them() -> None:
     async def scene() -> list[list[type[FromAgent]]]:
         head = Listener()
-        results = ResultSender(head)  # type: ignore[arg-type]
+        results = ResultSender(head)
         results.head_is_here()
         end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
         results.closed(JobId(7), soon=True)
@@ -66,7 +66,7 @@ def test_what_leaves_a_job_idle_is_reported_at_once_and_with_all_that_waits(
 
     async def scene() -> list[JobId]:
         head = Listener()
-        results = ResultSender(head)  # type: ignore[arg-type]
+        results = ResultSender(head)
         results.head_is_here()
         end = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
         results.take(JobId(7), LedgerEntry("first", 1, end))
@@ -90,7 +90,7 @@ def test_that_a_job_is_closed_is_told_soon_where_the_head_waits_for_it(
 
     async def scene() -> int:
         head = Listener()
-        results = ResultSender(head)  # type: ignore[arg-type]
+        results = ResultSender(head)
         results.head_is_here()
         results.closed(JobId(7), soon=soon)
         await asyncio.sleep(0)

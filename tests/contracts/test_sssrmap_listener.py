@@ -66,7 +66,7 @@ async def is_well(port: int) -> None:
 
 
 def test_a_message_that_does_not_come_costs_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "RMAP_TIME", bound(1)._replace(most=0.2))  # type: ignore[arg-type]
+    monkeypatch.setattr(listener, "RMAP_TIME", bound(1)._replace(most=0.2))
 
     async def scene(port: int) -> None:
         slow = [b"", b"POST", HEAD, HEAD + b"FF\r\nhel"]
@@ -139,7 +139,7 @@ def test_a_replayed_query_is_only_answered_again() -> None:
 
 
 def test_an_answer_that_is_not_read_costs_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "RMAP_TIME", bound(1)._replace(most=0.3))  # type: ignore[arg-type]
+    monkeypatch.setattr(listener, "RMAP_TIME", bound(1)._replace(most=0.3))
 
     async def scene(port: int) -> None:
         message = request_frame(envelope(BODY, signature_of(BODY, KEY)), keep_alive=True)

@@ -93,7 +93,7 @@ class Play:
             nowhere,
             print,
             print,
-        )  # type: ignore[arg-type]  # it is never started
+        )  # it is never started
         self.sender = StandbySender("s", ("h", 1), parts)
         self.followers.followers["s"] = self.sender.follower
         self.fence = StandbyFence(self.engine, self.contacts, self.followers, lambda: None, 0.0)

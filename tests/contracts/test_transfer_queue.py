@@ -152,7 +152,7 @@ def test_transfers_beyond_a_bound_wait(
     program(f"""read line < {gate}; echo '["done", 0.0, 0, 0.0, 0]'""")
     first, second, queue = HeadAnswer(), HeadAnswer(), TransferQueue()
     queue.begin(transfer(first, **bounds))
-    queue.begin(transfer(second, **bounds, **other))  # type: ignore[arg-type]
+    queue.begin(transfer(second, **bounds, **other))
     assert second.progress[0].waits_for == waits_for
     gate.write_text("go\n")
     assert first.result().kind == "done"

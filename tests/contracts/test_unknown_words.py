@@ -230,7 +230,7 @@ def test_a_row_that_only_a_newer_head_reads_is_left_out_of_lists_and_refused_by_
             "predictions": lambda: journal.prediction(JobId(7)),
         }
         journal._database.execute("update predictions set started = 2.0")
-        assert [found.id for found in lists[table]()] == ([5] if table == "ended_jobs" else [])
+        assert [found.id for found in lists[table]()] == ([5] if table == "ended_jobs" else [])  # type: ignore[attr-defined]
         assert [NEWER in what for what in journal.damage()] == [True]
         with pytest.raises(Unavailable) as refused:
             one[table]()
@@ -258,7 +258,7 @@ def test_every_encoded_part_of_an_event_is_checked_before_the_head_starts() -> N
 )
 def test_an_agent_names_a_record_of_its_jobs_that_it_does_not_know(tmp_path: Path, record: object) -> None:
     path = tmp_path / "1-mark.journal"
-    Writer(str(path), Header(1, "mark", "boot", 1, 0)).append([record])  # type: ignore[list-item]
+    Writer(str(path), Header(1, "mark", "boot", 1, 0)).append([record])
     before = path.read_bytes()
     with pytest.raises(UnknownRecordError, match="does not know"):
         read(path)

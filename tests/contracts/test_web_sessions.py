@@ -56,7 +56,7 @@ def test_a_session_that_is_not_fresh_makes_no_token(age: float) -> None:
         raise AssertionError("the head was asked")
 
     request = Request({"type": "http", "path": "/people", "query_string": b"", "headers": []})
-    visitor = Visitor(unasked, unasked, "c", unasked, time.time() - age)  # type: ignore[arg-type]
+    visitor = Visitor(unasked, unasked, "c", unasked, time.time() - age)
     shared = SharedByVisits(AnswersForAll(), LabRuns(Path("/nowhere")), "blue", asyncio.Lock())
     visit = Visit(request, visitor, {}, shared)
     form = FormData([("name", "x"), ("role", "all"), ("days", "7")])

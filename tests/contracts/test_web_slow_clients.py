@@ -32,7 +32,7 @@ async def server() -> AsyncIterator[int]:
     settings = uvicorn.Config(application, http=BoundedHttp, ws="none", lifespan="off", log_config=None)
     listening = socket.create_server(("127.0.0.1", 0))
     running = uvicorn.Server(settings)
-    running.capture_signals = _no_signals  # type: ignore[method-assign]  # pytest keeps its own
+    running.capture_signals = _no_signals  # pytest keeps its own
     task = asyncio.create_task(running.serve([listening]))
     try:
         yield listening.getsockname()[1]

@@ -13,11 +13,11 @@ AFTER = TaskSpec(name="b", command="x", depends_on=("a",))
 
 
 def three(**more: object) -> TaskSpec:
-    return TaskSpec(command="x", minimum=3, maximum=3, **more)  # type: ignore[arg-type]
+    return TaskSpec(command="x", minimum=3, maximum=3, **more)
 
 
 def laid(**distribution: object) -> TaskSpec:
-    return three(distribution=Distribution(**distribution))  # type: ignore[arg-type]
+    return three(distribution=Distribution(**distribution))
 
 
 SWEEP = TaskSpec(

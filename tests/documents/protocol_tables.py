@@ -225,5 +225,5 @@ def _comments(module: str) -> dict[tuple[str, str], str]:
         for field in each.body if isinstance(each, ast.ClassDef) else ():
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 _, _, comment = lines[(field.end_lineno or 1) - 1][field.end_col_offset or 0 :].partition("#")
-                found[each.name, field.target.id] = comment.strip()
+                found[each.name, field.target.id] = comment.strip()  # type: ignore[attr-defined]
     return found

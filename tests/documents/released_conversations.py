@@ -134,7 +134,7 @@ def noted_agent(log: str, *words: str) -> int:
             print("1 agent", message.decode("ascii"), file=file, flush=True)
             super().send(message)
 
-    shepherds.deliver_frames, shepherds.FrameWriter = delivered, NotedWriter  # type: ignore[misc]
+    shepherds.deliver_frames, shepherds.FrameWriter = delivered, NotedWriter
     return agent_main(words)
 
 

@@ -101,7 +101,7 @@ def test_a_chain_in_which_each_task_reads_what_the_one_before_has_captured(head:
     tasks = [{"command": "echo 0", "name": "t0", "stdout": "line0"}]
     for n in range(1, 200):
         command = f"test $(cat line{n - 1}) = {n - 1} && echo {n}"
-        tasks.append({"command": command, "name": f"t{n}", "depends_on": [f"t{n - 1}"]})  # type: ignore[dict-item]
+        tasks.append({"command": command, "name": f"t{n}", "depends_on": [f"t{n - 1}"]})
         tasks[-1]["stdout"] = f"line{n}"
     job = head.ask("submit_job", jobfile=json.dumps({"tasks": tasks}))["job"]
     assert head.wait(job)["state"] == "Finished"

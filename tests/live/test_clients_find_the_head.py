@@ -113,7 +113,7 @@ def test_a_client_finds_the_head_elsewhere_and_begins_there_the_next_time(
     with spoken(head, REFUSAL) as standby:
         keep(environ, at(login, dead, standby, there))
         fields = {"cluster": "c", "user": "u", "number": 1, "token": "t", "expires": 0.0, "authority": "a"}
-        keep(environ, HeadLogin(host="newer", port=1, **fields))  # type: ignore[arg-type]
+        keep(environ, HeadLogin(host="newer", port=1, **fields))
         found = login_named(environ, dead)
         client = Client(found)
         assert client.ask("whoami")["user"]
@@ -205,7 +205,7 @@ def test_of_many_addresses_a_few_are_remembered() -> None:
 def test_a_login_file_of_before_is_read_and_gets_only_what_is_not_the_default(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     fields = {"cluster": "c", "user": "u", "number": 1, "token": "t", "expires": 0.0, "authority": "a"}
-    login = HeadLogin(host="one", port=1, **fields)  # type: ignore[arg-type]
+    login = HeadLogin(host="one", port=1, **fields)
     path = Path(keep(environ, login))
     (before,) = json.loads(path.read_text())["logins"]
     assert not {"others", "term"} & before.keys()
@@ -217,7 +217,7 @@ def test_a_login_file_of_before_is_read_and_gets_only_what_is_not_the_default(tm
     path.write_text(json.dumps({"logins": [before | {"others": ["b:1"], "term": 2, "of_later": 1}]}))
     again = logins(environ)[0]
     assert (again.addresses, again.term) == (("one:1", "b:1"), 2)
-    keep(environ, HeadLogin(host="b", port=1, **fields))  # type: ignore[arg-type]
+    keep(environ, HeadLogin(host="b", port=1, **fields))
     assert [each.address for each in logins(environ)] == ["b:1"]  # the same head, at its other address
 
 

@@ -378,10 +378,10 @@ def test_the_rule_which_head_is_asked(tmp_path: Path) -> None:
     )
     keep(environ, old)
     keep(environ, new)
-    assert head_to_ask(environ, 4242).address == new.address  # type: ignore[union-attr]
+    assert head_to_ask(environ, 4242).address == new.address
     for name in ("blue", "HEAD", "head.example.org", "head.example.org:5817"):
-        assert head_to_ask(environ, 4242, scheduler=name).address == old.address  # type: ignore[union-attr]
-    assert head_to_ask({**environ, "CCP_SCHEDULER": "red"}, 4242).address == new.address  # type: ignore[union-attr]
+        assert head_to_ask(environ, 4242, scheduler=name).address == old.address
+    assert head_to_ask({**environ, "CCP_SCHEDULER": "red"}, 4242).address == new.address
     (tmp_path / "state" / "headnode").mkdir(parents=True)
     (tmp_path / "state" / "headnode" / "head.sock").touch()
     assert head_to_ask(environ, 4242) == str(tmp_path / "state" / "headnode")

@@ -118,7 +118,7 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     lasting = scene.head.submit(command, rerunnable="true")
     limited = [limited_to(scene, limit, end) for limit in ("3s", "1h")]
     for job in (lasting, *limited):
-        scene.head.until(lambda job=job: scene.head.task(job)["state"] != "Queued")  # type: ignore[misc]
+        scene.head.until(lambda job=job: scene.head.task(job)["state"] != "Queued")
     scene.clocks[side].set(offset)
     assert scene.head.wait(scene.head.submit("true"))["state"] == "Finished"
     after = scene.head.ask("nodes")["nodes"]

@@ -518,7 +518,7 @@ def test_pages_show_the_shares_and_the_score_of_a_waiting_job(browser: httpx.Cli
             terms = {"projectname": "chem", "numprocessors": "2", "runtime": "600"}
             jobs.append(head.ask("submit_job", tasks=[{"command": "sleep 600"}], terms=terms)["job"])
         for page in ("/settings", "/people"):
-            section = fromstring(browser.get(page).text).get_element_by_id("shares")
+            section = fromstring(browser.get(page).text).get_element_by_id("shares")  # type: ignore[attr-defined]
             shown = " ".join(" ".join(section.itertext()).split())
             assert re.search(r"chem \(all\) 3 \d+\.\d % \d+\.\d \d+\.\d % [01]\.\d{3}", shown), shown
         assert re.search(r"Its score is \d+\.\d = fair share \d+\.\d", browser.get(f"/jobs/{jobs[1]}").text)

@@ -40,7 +40,7 @@ def some_turns(scene: Scene) -> None:
     for _ in range(5):
         received = len(scene.head.heartbeats)
         scene.head.run(1, (1, 1), job=UNKNOWN)
-        scene.head.until(lambda received=received: len(scene.head.heartbeats) > received)  # type: ignore[misc]
+        scene.head.until(lambda received=received: len(scene.head.heartbeats) > received)
 
 
 def test_a_shepherd_that_dies_when_no_file_can_be_opened_is_settled_when_one_can(scene: Scene) -> None:

@@ -122,7 +122,7 @@ def test_shepherds_that_die_again_and_again_fail_the_task_with_the_reason(scene:
         os.kill(shepherd, signal.SIGKILL)
         result = scene.head.result(1, attempt=attempt)
         assert result.kind == ("never-ran" if attempt < 3 else "not-started")
-        scene.head.until(lambda gone=shepherd: not alive(gone))  # type: ignore[misc]
+        scene.head.until(lambda gone=shepherd: not alive(gone))
     assert "died 3 times" in result.message
 
 

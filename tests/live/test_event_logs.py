@@ -205,8 +205,8 @@ def test_a_log_of_another_user_is_written_with_the_rights_of_that_user(
             fields = {"jobfile": text, "script": ["x.sub"], "directory": str(tmp_path / "own")}
             answer = client.ask("submit_job", **fields)
         clusters.append(answer["job"])
-    log = tmp_path / "own" / "x.log"
+    own = tmp_path / "own" / "x.log"
     wanted = {0: ["000", "001", "005 return value 0"]}
-    condor.head.until(lambda: log.exists() and events(log, clusters[1]) == wanted)
-    assert log.stat().st_uid == nobody.pw_uid
+    condor.head.until(lambda: own.exists() and events(own, clusters[1]) == wanted)
+    assert own.stat().st_uid == nobody.pw_uid
     assert (tmp_path / "secret").read_text() == "kept"

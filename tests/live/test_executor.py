@@ -224,10 +224,10 @@ def test_a_function_that_ends_its_process_with_status_0_is_told_at_once(
     executor: HeadnodeExecutor, end: Callable[[], None]
 ) -> None:
     calls = [executor.submit(end), executor.submit(str, 1)]
-    error: Any = calls[0].exception(RESULT_PATIENCE / 2)
+    error: Any = calls[0].exception(RESULT_PATIENCE / 2)  # type: ignore[attr-defined]
     assert error.code == "call-failed"
     assert "exit status 0" in error.what
-    assert calls[1].result(RESULT_PATIENCE / 2) == "1"
+    assert calls[1].result(RESULT_PATIENCE / 2) == "1"  # type: ignore[attr-defined]
 
 
 def test_a_function_may_have_child_processes_that_end_with_exit(executor: HeadnodeExecutor) -> None:

@@ -107,7 +107,7 @@ def test_a_filter_that_takes_too_long_is_killed_with_all_it_has_started(tmp_path
     found = called(tmp_path, text, seconds=1.0)
     assert found.answer.how is CallOutcome.TIMED_OUT
     for name in ("own", "child"):
-        until(lambda name=name: not alive(int((tmp_path / name).read_text())))  # type: ignore[misc]
+        until(lambda name=name: not alive(int((tmp_path / name).read_text())))
 
 
 def test_what_a_filter_leaves_behind_is_killed_and_nobody_waits_for_it(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_nothing_is_left_when_the_head_dies_in_the_middle(tmp_path: Path) -> Non
     os.kill(head, signal.SIGKILL)
     os.waitpid(head, 0)
     for name in ("own", "child"):
-        until(lambda name=name: not alive(int((tmp_path / name).read_text())))  # type: ignore[misc]
+        until(lambda name=name: not alive(int((tmp_path / name).read_text())))
 
 
 def test_a_runner_that_dies_fails_its_calls_and_the_next_call_has_another(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Site:
         for job in range(self.job, self.head.ask("jobs")["total"] + 1):
             with suppress(WrongState):  # it has ended
                 self.head.ask("cancel_job", job=job, force=True)
-            until(lambda job=job: self.state(job) in ENDED)  # type: ignore[misc]
+            until(lambda job=job: self.state(job) in ENDED)
 
     def state(self, job: int) -> str:
         """Return the word for where a job is."""
@@ -283,7 +283,7 @@ def test_a_chain_of_activation_filters_ends_at_the_first_that_is_not_zero_and_is
         job = here.head.submit("true", terms={"projectname": f"p{place}"})
         forth = [f"activation f{n} p{place}" for n in range(3) if n <= place]
         back = [f"revert-activation f{n} p{place}" for n in reversed(range(3)) if n <= place < 3]
-        until(lambda place=place, job=job: here.state(job) == ("Finished", "Failed")[place < 3])  # type: ignore[misc]
+        until(lambda place=place, job=job: here.state(job) == ("Finished", "Failed")[place < 3])
         assert here.calls()[before:] == forth + back
 
 
@@ -316,8 +316,8 @@ def test_a_running_job_grows_on_nothing_but_zero_and_goes_on_whatever_its_filter
         for job in jobs.values():
             here.head.ask("add_tasks", job=job, tasks=[{"command": "sleep 1000"}])
         for what, (size, told) in GROWTH.items():
-            until(lambda job=jobs[what], told=told: told in answered(here, job))  # type: ignore[misc]
-            until(lambda job=jobs[what], size=size: held_by(here, job) == (size, "Running"))  # type: ignore[misc]
+            until(lambda job=jobs[what], told=told: told in answered(here, job))
+            until(lambda job=jobs[what], size=size: held_by(here, job) == (size, "Running"))
         for job in jobs.values():
             here.head.ask("cancel_job", job=job, force=True)
 

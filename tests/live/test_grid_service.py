@@ -519,7 +519,7 @@ class GridClient:
     def submit(self, *words: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "headnode.apps.cli", "grid", "submit", *words]
         where = {"env": self._variables, "cwd": self._directory}
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **where)
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **where)  # type: ignore[call-overload]
 
 
 @pytest.fixture

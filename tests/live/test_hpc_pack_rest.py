@@ -104,7 +104,7 @@ def test_the_cluster_says_what_it_is(hpc: Hpc) -> None:
 
 
 def test_who_is_no_user_of_the_cluster_is_asked_to_log_in(hpc: Hpc) -> None:
-    for auth in (("root", "wrong"), ("another", hpc.client.auth._auth_header[6:])):  # type: ignore[union-attr]
+    for auth in (("root", "wrong"), ("another", hpc.client.auth._auth_header[6:])):
         answer = httpx.get(f"{hpc.client.base_url}/hpc/jobs", auth=auth)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Basic ")

@@ -144,7 +144,7 @@ def test_whatever_is_lost_doubled_or_late_every_task_runs_once_and_every_job_end
     if suspended is not None and not scene.is_over(suspended):
         scene.head.ask("resume_job", job=suspended)
     for job in jobs:
-        scene.until(lambda job=job: scene.is_over(job), f"job {job} is over")  # type: ignore[misc]
+        scene.until(lambda job=job: scene.is_over(job), f"job {job} is over")
         assert scene.job(job)["state"] == ("Canceled" if job in stopped else "Finished"), scene.job(job)
     ran = scene.counted()
     assert max(ran.values()) == 1, ran.most_common(5)
@@ -252,7 +252,7 @@ def test_what_is_launched_arrives_whole_over_a_bad_wire_and_nothing_of_it_stays(
     while not all(any(scene.wire.harmed[kind, fate] for fate in BAD) for kind in OF_LAUNCHES[:2]):
         assert time.monotonic() < deadline, scene.wire.harmed
         job = launches(scene, len(jobs) + 1)
-        scene.until(lambda job=job: scene.is_over(job), f"job {job} is over")  # type: ignore[misc]
+        scene.until(lambda job=job: scene.is_over(job), f"job {job} is over")
         jobs.append(job)
     scene.harm = 0.0
     whole = "".join(f"{line}\n" for line in range(1, 20_001))
@@ -273,8 +273,8 @@ def test_a_greeting_that_is_lost_is_said_again(scene: Scene) -> None:
         scene.agent = subprocess.Popen(
             [sys.executable, "-m", "headnode.apps.agent", *words, "--processors", "4"], env=dict(os.environ)
         )
-        scene.until(lambda kind=kind: scene.wire.harmed[kind, "lost"], "it is lost")  # type: ignore[misc]
+        scene.until(lambda kind=kind: scene.wire.harmed[kind, "lost"], "it is lost")
         scene.harm = 0.0
         job = once(scene, "true")
-        scene.until(lambda job=job: scene.is_over(job), "the agent is heard")  # type: ignore[misc]
+        scene.until(lambda job=job: scene.is_over(job), "the agent is heard")
         assert scene.job(job)["state"] == "Finished"

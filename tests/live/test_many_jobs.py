@@ -52,7 +52,7 @@ def outputs(head: RealHead, said: str) -> list[str]:
 def test_the_sdk_submits_many_and_returns_a_job_or_an_error_for_each(head: RealHead) -> None:
     jobs = [{"command": ["echo", str(n)], "name": f"many {n}"} for n in range(1001)]
     with HeadnodeClient(head.state) as client:
-        found = client.submit_many([*jobs[:2], {"command": "true", "run_time": "soon"}, *jobs[2:]])  # type: ignore[list-item]
+        found = client.submit_many([*jobs[:2], {"command": "true", "run_time": "soon"}, *jobs[2:]])
         refused = found.pop(2)
         assert isinstance(refused, BadRequest)
         assert refused.path[:2] == ("submissions", 2)
@@ -61,7 +61,7 @@ def test_the_sdk_submits_many_and_returns_a_job_or_an_error_for_each(head: RealH
         handles[1000].wait(timeout=120, check=True)
         assert handles[1000].output() == "1000\n"
         with pytest.raises(BadRequest, match="too-many-jobs"):
-            client.submit_many(jobs, all_or_none=True)  # type: ignore[arg-type]
+            client.submit_many(jobs, all_or_none=True)
 
 
 def test_coroutines_submit_many_and_a_key_makes_them_once(head: RealHead) -> None:
@@ -220,7 +220,7 @@ def submitted(head: RealHead, jobs: list[dict[str, str]], key: str) -> list[int]
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         with contextlib.suppress(HeadnodeError), HeadnodeClient(head.state) as client:
-            found = client.submit_many(jobs, idempotency=key)  # type: ignore[arg-type]
+            found = client.submit_many(jobs, idempotency=key)
             return [each.id for each in found if isinstance(each, JobHandle)]
         time.sleep(0.02)
     raise AssertionError(head.log())

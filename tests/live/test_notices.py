@@ -104,7 +104,7 @@ def test_mail_shows_that_a_job_has_started_and_how_it_ended(head: RealHead) -> N
     assert started["From"] == "cluster@example.org"
     assert started["Subject"].endswith(f"job {job} (räder) has started")
     assert ended["Subject"].endswith(f"job {job} (räder) is failed")
-    assert "Exit code:   3" in ended.get_payload(decode=True).decode()  # type: ignore[union-attr]
+    assert "Exit code:   3" in ended.get_payload(decode=True).decode()
     assert started["Message-ID"] != ended["Message-ID"]
     head.until(lambda: waiting(head) == 0)
 

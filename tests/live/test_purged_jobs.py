@@ -64,7 +64,7 @@ def test_rounds_come_soon_one_after_another_where_records_are_kept_for_seconds(h
     head.ask("set_parameters", values={"PurgeJobsAfter": MOMENT})
     for _ in range(2):  # one of them ends after a round
         job = head.submit("/bin/true")
-        head.until(lambda job=job: job not in known(head))  # type: ignore[misc]
+        head.until(lambda job=job: job not in known(head))
     with pytest.raises(NotFound):
         head.ask("job", job=job)
 

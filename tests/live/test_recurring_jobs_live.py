@@ -42,7 +42,7 @@ def test_times_make_jobs_that_know_them_once_though_the_head_is_killed(head: Rea
     )
     for _ in range(4):
         made = shown(head, "tick")["made"]
-        head.until(lambda made=made: shown(head, "tick")["made"] > made)  # type: ignore[misc]
+        head.until(lambda made=made: shown(head, "tick")["made"] > made)
         head.kill()
         head.start_again()
     head.ask("suspend_recurring_job", recurring="tick")
@@ -81,7 +81,7 @@ def test_a_job_that_runs_makes_times_be_skipped_and_one_that_waits_follows_it(
     for name, state in (("skips", "Skipped"), ("waits", "Waiting")):
         head.until(
             lambda name=name, state=state: [r for r in shown(head, name)["last"] if r["state"] == state]
-        )  # type: ignore[misc]
+        )
         assert shown(head, name)["made"] == 1
         assert "has not ended" in shown(head, name)["last"][0]["reason"]
     end.touch()

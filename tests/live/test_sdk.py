@@ -56,7 +56,7 @@ def test_the_home_directory_may_be_the_work_directory(client: HeadnodeClient) ->
 
 def test_a_job_is_named_by_a_number(client: HeadnodeClient) -> None:
     with pytest.raises(TypeError):
-        client.job("5")  # type: ignore[arg-type]
+        client.job("5")
 
 
 def test_a_refusal_names_the_argument_and_no_position_in_a_text(client: HeadnodeClient) -> None:

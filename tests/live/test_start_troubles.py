@@ -74,7 +74,7 @@ def test_a_user_with_as_many_processes_as_he_may_have_is_not_the_nodes_fault(tmp
 
 def program(**different: object) -> TaskProgram:
     plain = TaskProgram(["/bin/true"], {}, "/", "", "", "", "1")
-    return plain._replace(**different)  # type: ignore[arg-type]
+    return plain._replace(**different)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def begin(scene: Scene, number: int, command: str = "", **more: object) -> None:
     line = f"echo $PPID > {number}; {command or 'true'}"
     spec = JobSpec(name="test", tasks=(TaskSpec(command=line, work_directory=str(scene.work)),))
     scene.head.results.clear()
-    scene.head.open(spec, JobId(number), **more)  # type: ignore[arg-type]
+    scene.head.open(spec, JobId(number), **more)
     scene.head.run(1, (1, 1), job=JobId(number))
 
 

@@ -87,7 +87,7 @@ def test_a_shell_is_a_terminal_of_the_job(
     with Shell(gateway, running, page(client, gateway)) as shell:
         assert isinstance(shell.answer, AcceptConnection)
         shell.say(csrf=client.headers["X-CSRF-Token"], rows=30, columns=100, kind="xterm")
-        assert "node" in shell.receive()  # type: ignore[operator]
+        assert "node" in shell.receive()
         shell.type("stty size; echo job-$CCP_JOBID-here\n")
         assert "30 100" in shell.until(f"job-{running}-here\r\n")
         shell.say(window=[40, 120])
@@ -112,7 +112,7 @@ def test_a_program_opens_a_shell_with_its_token(gateway: RealGateway, head: Real
     headers = {"Authorization": f"Bearer {gateway.token()}"}
     with Shell(gateway, running, headers) as shell:
         shell.say(command="cat; echo end >&2")
-        assert "node" in shell.receive()  # type: ignore[operator]
+        assert "node" in shell.receive()
         shell.type("piece")
         shell.say(end=True)
         told = []
@@ -169,13 +169,13 @@ def test_what_is_no_frame_or_too_large_ends_the_shell(
     secret = client.headers["X-CSRF-Token"]
     with Shell(gateway, running, page(client, gateway)) as shell:
         shell.say(csrf=secret, command="cat")
-        assert "node" in shell.receive()  # type: ignore[operator]
+        assert "node" in shell.receive()
         shell.send(BytesMessage(b"\xff\xfe nonsense"))
         last, closed = shell.end()
         assert (last["problem"]["code"], closed) == ("said", 1008)
     with Shell(gateway, running, page(client, gateway)) as shell:
         shell.say(csrf=secret, command="cat")
-        assert "node" in shell.receive()  # type: ignore[operator]
+        assert "node" in shell.receive()
         shell.send(TextMessage("x" * (WEB_MESSAGE.most + 1)))
         assert shell.end()[1] == 1009
 
@@ -189,7 +189,7 @@ def test_a_user_has_a_bounded_number_of_conversations(
         for _ in range(WEB_CONVERSATIONS_OF_USER.most):
             shells.append(Shell(gateway, running, page(client, gateway)))
             shells[-1].say(csrf=secret, command="cat")
-            assert "node" in shells[-1].receive()  # type: ignore[operator]
+            assert "node" in shells[-1].receive()
         refused = client.post(COMMANDS, json={"command": "true"})
         assert (refused.status_code, refused.json()["code"]) == (503, "gateway-busy")
         with Shell(gateway, running, page(client, gateway)) as shell:

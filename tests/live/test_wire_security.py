@@ -56,7 +56,7 @@ class Liar:
         asyncio.run(self._identity.join(read_invitation(invitation), self.facts))
 
     def hello(self, **more: object) -> m.Hello:
-        return m.Hello(protocol=m.PROTOCOL, facts=self.facts, **more)  # type: ignore[arg-type]
+        return m.Hello(protocol=m.PROTOCOL, facts=self.facts, **more)
 
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[Streams]:

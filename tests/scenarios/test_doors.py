@@ -159,7 +159,7 @@ def test_a_caller_follows_a_job_to_its_end(tmp_path: Path) -> None:
         with client_session(scene.context, KnownCaller(OWNER)) as session:
             updates = await session.carry_out(question(verb="watch_jobs", job=job))
             states = []
-            async for answer in updates:  # type: ignore[union-attr]
+            async for answer in updates:
                 states.append((answer.jobs[0].state, answer.done))
                 await scene.end(job)
         assert states == [("Running", False), ("Finished", True)]
@@ -187,7 +187,7 @@ def received(*said: bytes) -> ClientFrame | None:
         reader = asyncio.StreamReader()
         reader.feed_data(b"".join(map(frame, said)))
         reader.feed_eof()
-        stream = SocketStream(reader, None, LengthPrefixed(reader))  # type: ignore[arg-type]
+        stream = SocketStream(reader, None, LengthPrefixed(reader))
         found = [await stream.receive() for _ in said]
         assert await stream.receive() is None
         return found[-1]
@@ -222,7 +222,7 @@ def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
         terminal = Terminal()
         with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
             stream = await session.carry_out(question(verb="run_on_nodes", command="true", nodes="n1"))
-            await stream(terminal)  # type: ignore[operator]
+            await stream(terminal)
         [started] = terminal.received
         assert isinstance(started, RunStarted)
         assert started.nodes == ["n1"]

@@ -30,7 +30,7 @@ def test_of_a_long_file_only_the_end_is_read(tmp_path: Path) -> None:
     read = 0
 
     class Counted(LocalFile):
-        def pieces(self, start: int):  # type: ignore[no-untyped-def]
+        def pieces(self, start: int):
             nonlocal read
             for piece, behind in super().pieces(start):
                 read += len(piece)

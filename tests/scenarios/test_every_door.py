@@ -212,7 +212,7 @@ def test_a_user_who_reads_no_answers_gets_no_more_of_them(tmp_path: Path, door: 
         job = (await call(scene.context, ME, "submit_job", tasks=tasks))["job"]
         async with connect() as one, connect() as two, connect() as three, connect() as fourth:
             for each in (one, two, three):
-                each.reader._limit = 1  # type: ignore[attr-defined]  # what it does not ask for stays in the socket
+                each.reader._limit = 1  # what it does not ask for stays in the socket
                 each.send(verb="job", job=job)
             for each in (one, two, three):
                 await each.reader.readexactly(1)  # its answer is being sent

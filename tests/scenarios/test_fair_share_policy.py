@@ -56,7 +56,7 @@ class Cluster:
 
     def submit(self, by: User, *, processors: int = 1, **options: object) -> JobId:
         task = TaskSpec(command="x", minimum=processors, maximum=processors)
-        spec = JobSpec(tasks=(task,), minimum=processors, maximum=processors, **options)  # type: ignore[arg-type]
+        spec = JobSpec(tasks=(task,), minimum=processors, maximum=processors, **options)
         events = self.do(CreateJob(by=by, spec=spec, submit=True))
         return next(event.job for event in events if isinstance(event, JobCreated))
 

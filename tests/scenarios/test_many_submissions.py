@@ -151,10 +151,10 @@ def test_when_the_journal_cannot_write_nothing_was_submitted_and_the_key_stays_f
         def full(*_: Any) -> int:
             raise Unavailable(code="journal-full", what="no space", fix="make room")
 
-        scene.engine.journal.append = full  # type: ignore[method-assign]
+        scene.engine.journal.append = full
         with pytest.raises(Unavailable):
             await submit(scene, GOOD, HIGH, GOOD, idempotency="k")
-        scene.engine.journal.append = append  # type: ignore[method-assign]
+        scene.engine.journal.append = append
         answer = await submit(scene, GOOD, HIGH, GOOD, idempotency="k")
         assert (answer["jobs"], answer.get("repeated")) == ([1, 2], None)
 

@@ -14,7 +14,7 @@ SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "can
 def submitted(state: Path, *words: str) -> str:
     said = hn("job", "submit", *words, state=state)
     assert said.returncode == 0, said.stderr
-    return re.search(r"ID: (\d+)\.", said.stdout)[1]  # type: ignore[index]
+    return re.search(r"ID: (\d+)\.", said.stdout)[1]
 
 
 def test_who_waits_for_a_sweep_sees_what_its_instances_printed(state: Path) -> None:

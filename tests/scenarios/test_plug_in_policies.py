@@ -145,7 +145,7 @@ def says_nothing(view: View) -> Plan:
 
 
 def answers_none(view: View) -> Plan:
-    return None  # type: ignore[return-value]
+    return None
 
 
 def wakes_at_once(view: View) -> Plan:
@@ -154,7 +154,7 @@ def wakes_at_once(view: View) -> Plan:
 
 def gives_words(view: View) -> Plan:
     first = view.queue[0].turns[0].job
-    return Plan((Start(first, (("a", "two"),)),), (), {})  # type: ignore[arg-type]
+    return Plan((Start(first, (("a", "two"),)),), (), {})
 
 
 def empties_the_queue(view: View) -> Plan:
@@ -184,12 +184,12 @@ def takes_an_option_there_is_not(view: View) -> Plan:
 
 def takes_an_option_by_name(view: View) -> Plan:
     turn = view.queue[0].turns[0]
-    return Plan((Start(turn.job, (("a", 1),), option="second"),), (), {})  # type: ignore[arg-type]
+    return Plan((Start(turn.job, (("a", 1),), option="second"),), (), {})
 
 
 def gives_parts_that_are_words(view: View) -> Plan:
     turn = view.queue[0].turns[0]
-    return Plan((Start(turn.job, (("a", 1),), parts=("a",)),), (), {})  # type: ignore[arg-type]
+    return Plan((Start(turn.job, (("a", 1),), parts=("a",)),), (), {})
 
 
 def promises_an_option_there_is_not(view: View) -> Plan:
@@ -203,7 +203,7 @@ def gives_no_reason(view: View) -> Plan:
 
 
 def gives_words_for_reasons(view: View) -> Plan:
-    return Plan((), (), {each.request: Wait(("it is late",)) for each in view.queue})  # type: ignore[arg-type]
+    return Plan((), (), {each.request: Wait(("it is late",)) for each in view.queue})
 
 
 def promises_the_past(view: View) -> Plan:
@@ -347,14 +347,14 @@ def example(name: str = "shortest_first") -> dict[str, object]:
 
 @pytest.mark.parametrize("name", ["shortest_first", "fair_share"])
 def test_the_examples_keep_what_they_promise(name: str) -> None:
-    check_policy(example(name)["plan"], FAIR, effort=QUICK)  # type: ignore[arg-type]
+    check_policy(example(name)["plan"], FAIR, effort=QUICK)
 
 
 def test_without_its_bound_the_example_lets_a_job_starve_and_the_promises_say_so() -> None:
     names = example()
     names["OVERTAKERS"] = 10**9
     with pytest.raises(PromiseBroken, match="it starves"):
-        check_streams(names["plan"])  # type: ignore[arg-type]
+        check_streams(names["plan"])
 
 
 def test_reasons_are_what_a_plug_in_makes_them() -> None:

@@ -54,7 +54,7 @@ def test_a_pipe_is_told_in_plain_lines_at_intervals(monkeypatch: pytest.MonkeyPa
 
 def test_a_terminal_has_one_line_that_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
-    written.isatty = lambda: True  # type: ignore[method-assign]
+    written.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", written)
     with output.ProgressLine() as line:
         line.report("easy: 10 %")

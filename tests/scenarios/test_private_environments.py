@@ -40,7 +40,7 @@ async def secret_job(scene: Scene, *, submit: bool = True) -> int:
         job_group="g",
     )
     made = await scene.batcher.ask(c.CreateJob(by=OWNER, spec=spec, submit=submit))
-    return int(made[0].job)  # type: ignore[union-attr]
+    return int(made[0].job)  # type: ignore[attr-defined]
 
 
 def tells(answer: dict[str, Any]) -> bool:

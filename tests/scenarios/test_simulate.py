@@ -27,7 +27,7 @@ def line(number: int, submit: float, run_time: float, allocated: int, requested:
 
 
 def log_text(rows: tuple[tuple[float, ...], ...] = LOG) -> str:
-    return HEADER + "".join(line(*row) for row in rows)  # type: ignore[arg-type]
+    return HEADER + "".join(line(*row) for row in rows)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_fractions_of_seconds_are_kept(tmp_path: Path) -> None:
             (),
             "line 1 is not a job in the Standard Workload Format: '1 2 three'; write 18 numbers",
         ),
-        (HEADER + line(1, 0, "nan", 1, 1, 5), (), "line 3 is not a job"),  # type: ignore[arg-type]
+        (HEADER + line(1, 0, "nan", 1, 1, 5), (), "line 3 is not a job"),
         (line(*LOG[0]), (), "does not say how many processors the machine has; give their number"),
         (HEADER, (), "none of 0 jobs of the log can be replayed on 4 processors"),
         (log_text(), ("--processors", "0"), "a machine of 0 processors runs nothing"),

@@ -431,7 +431,7 @@ def test_the_report_has_a_table_of_those_who_waited_for_limits(tmp_path: Path) -
     document = fromstring(page(study("log.swf", found, [])))
     rows = [
         [cell.text_content().strip() for cell in row]
-        for row in document.get_element_by_id("limits").iter("tr")
+        for row in document.get_element_by_id("limits").iter("tr")  # type: ignore[attr-defined]
     ]
     assert rows[1:] == [[TWO, "user", "user1", "1", "1 min 40 s", "1 min 40 s", "1 min 40 s"]]
     assert "priorities" not in {each.get("id") for each in document.iter()}

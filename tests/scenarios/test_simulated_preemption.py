@@ -52,7 +52,7 @@ def lived(
         pool(size),
         "easy",
         parameters=values,
-        asking=RequestOverrides(NINE_FIRST)._replace(**asking),  # type: ignore[arg-type]
+        asking=RequestOverrides(NINE_FIRST)._replace(**asking),
     )
     return replay.run(), replay.preemption_cost()
 
@@ -327,13 +327,13 @@ def test_the_report_shows_what_was_stopped_and_draws_no_bars_of_jobs_that_change
         document = fromstring(page(study("urgent.swf", found, [])))
         cells = [
             [cell.text_content() for cell in row]
-            for row in document.get_element_by_id("priorities").iter("tr")
+            for row in document.get_element_by_id("priorities").iter("tr")  # type: ignore[attr-defined]
         ]
         assert [row[:3] for row in cells if row[0] == IMMEDIATE] == [
             [IMMEDIATE, "all", "3"],
             [IMMEDIATE, "Highest", "1"],
             [IMMEDIATE, "Normal", "2"],
         ]
-        known = json.loads(document.get_element_by_id("known").text)
+        known = json.loads(document.get_element_by_id("known").text)  # type: ignore[attr-defined]
         assert (known["gantt"] is not None) == bars
         assert ("gantt-chart" in {one.get("id") for one in document.iter("div")}) == bars

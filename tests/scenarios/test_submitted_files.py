@@ -58,7 +58,7 @@ def test_a_script_is_shown_and_kept_once(tmp_path: Path) -> None:
             job = (await peer.done(verb="submit_job", jobfile=SCRIPT, script=["s.sh"]))["job"]
             assert (await submitted(peer, job))["text"] == SCRIPT
             (_, made), *_ = scene.context.lookups.archive.job_events(job, 0, 1)
-            assert made.source == b""
+            assert made.source == b""  # type: ignore[attr-defined]
 
     run(tmp_path, story)
 
@@ -69,7 +69,7 @@ def test_jobs_of_one_file_share_its_text(tmp_path: Path) -> None:
             jobs = (await peer.done(verb="create_job", jobfile=TWO))["jobs"]
             assert [(await submitted(peer, job))["text"] for job in jobs] == [TWO, TWO]
             kept = [scene.context.lookups.archive.job_events(job, 0, 1)[0][1] for job in jobs]
-            assert [bool(event.source) for event in kept] == [True, False]
+            assert [bool(event.source) for event in kept] == [True, False]  # type: ignore[attr-defined]
 
     run(tmp_path, story)
 

@@ -96,7 +96,7 @@ async def job_of_the_owner(scene: Scene, verb: str) -> int:
         await scene.batcher.ask(CreateRecurring(by=OWNER, owner=OWNER, recurring=described()))
     spec = JobSpec(tasks=(TaskSpec(command="true", rerunnable=True),), job_group="g", suspendable=True)
     made = CreateJob(by=OWNER, spec=spec, submit=verb not in ("submit_job", "submit_group"))
-    return int((await scene.batcher.ask(made))[0].job)  # type: ignore[union-attr]
+    return int((await scene.batcher.ask(made))[0].job)  # type: ignore[attr-defined]
 
 
 def question(verb: str, job: int) -> dict[str, Any]:

@@ -255,7 +255,7 @@ class Cluster:
             f"{', '.join(sorted(wanted))} are {state}",
         )
 
-    def until(self, holds: Callable[[], bool], what: str) -> None:
+    def until(self, holds: Callable[[], object], what: str = "it happens") -> None:
         """Wait until something holds.
 
         Raises:  TimeoutError with the end of the head's log.

@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(302, Location=self.path)
         elif fault in ("elsewhere", "inward"):
             host = "localhost" if fault == "elsewhere" else "127.0.0.2"
-            self._send(302, Location=f"http://{host}:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
+            self._send(302, Location=f"http://{host}:{self.server.server_address[1]}/{name}")
         elif fault == "private" and self.headers.get("Authorization") != "Bearer secret-token":
             self._send(401, b"who?")
         elif not path.is_file():
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         _, name, _ = self._note()
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._send(302, Location=f"http://localhost:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
+        self._send(302, Location=f"http://localhost:{self.server.server_address[1]}/{name}")
 
 
 def storage_fixture(**files: bytes) -> Callable[..., Iterator[FaultyStorage]]:

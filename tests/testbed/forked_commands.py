@@ -62,7 +62,7 @@ class ForkedCommands:
             if self._server is None or self._calls is None:
                 self._calls, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
-                    self._server = subprocess.Popen(
+                    self._server = subprocess.Popen(  # type: ignore[call-overload]
                         [sys.executable, "-m", "testbed.forked_commands"], stdin=theirs, cwd=_TESTS
                     )
             return self._calls

@@ -27,7 +27,7 @@ def ftp_server(directory: Path, password: str = "", cuts: int = 0) -> Iterator[s
         users.add_user(name, password, str(directory), perm="elradfmwMT")
     left = [cuts]
 
-    class CuttingData(DTPHandler):  # type: ignore[misc]
+    class CuttingData(DTPHandler):
         def handle_read(self) -> None:
             super().handle_read()
             if left[0] and self.receive and self.tot_bytes_received > _CUT_AFTER:

@@ -44,7 +44,7 @@ class PbsPeer(RudePrograms):
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return all jobs that were ever submitted."""
-        return pbs_programs.Site(self.directory).jobs(ended=True)  # type: ignore[no-any-return, no-untyped-call]
+        return pbs_programs.Site(self.directory).jobs(ended=True)
 
     def in_queue(self) -> list[str]:
         """Return the markers of the jobs that wait or run."""

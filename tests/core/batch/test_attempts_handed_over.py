@@ -39,7 +39,7 @@ def table_with(*, job: str = "", may_be_there: bool = False) -> HandOffTable:
 
 def row(state: ForeignState, word: str = "", owner: str = "ada", **more: object) -> Rows:
     ending = ENDINGS.get(word, ForeignEnding.STOPPED)
-    job = ForeignJob("7", MARK, state, word or state.name, ending=ending, owner=owner, **more)  # type: ignore[arg-type]
+    job = ForeignJob("7", MARK, state, word or state.name, ending=ending, owner=owner, **more)
     return rows_of([job])
 
 

@@ -26,7 +26,7 @@ PATIENCE = 20.0  # seconds
 
 
 def script_in(folder: Path, *argv: str, **fields: object) -> Path:
-    program = Program(argv, fields.pop("environment", {}), str(folder), **fields)  # type: ignore[arg-type]
+    program = Program(argv, fields.pop("environment", {}), str(folder), **fields)
     path = folder / "job.sh"
     path.write_text(attempt_script("hn-00000000-1.1.1-1", ResourceSystem.SLURM, program))
     return path

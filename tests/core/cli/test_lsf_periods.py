@@ -11,7 +11,7 @@ NOW = datetime(2026, 11, 30, 14, 25).timestamp()
 
 
 def at(*date: int) -> float:
-    return datetime(*date).timestamp()  # type: ignore[arg-type]
+    return datetime(*date).timestamp()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ NOW = Instant(0.0)
 
 
 def registered(**facts: object) -> e.NodeRegistered:
-    return e.NodeRegistered(at=NOW, facts=NodeFacts(name="n1", **{"processors": 2, **facts}))  # type: ignore[arg-type]
+    return e.NodeRegistered(at=NOW, facts=NodeFacts(name="n1", **{"processors": 2, **facts}))
 
 
 def test_each_event_of_a_node_has_its_words() -> None:
@@ -43,4 +43,4 @@ def test_each_event_of_a_node_has_its_words() -> None:
 def test_no_event_of_a_node_is_left_out() -> None:
     for kind in e.NodeEvent.__subclasses__():
         more = {"closes": NOW} if kind is e.NodeDrained else {"key": "k"} if kind is e.NodeKeyPinned else {}
-        assert list(node_sentences([kind(at=NOW, node="n1", **more)])), kind  # type: ignore[call-arg]
+        assert list(node_sentences([kind(at=NOW, node="n1", **more)])), kind

@@ -35,7 +35,7 @@ def wants(inside: str) -> JobSpec:
 
 
 def submit(made: World, spec: JobSpec, by: User = ADA) -> JobId:
-    (job, *_) = (event.job for event in made.do(CreateJob(by=by, spec=spec, submit=True)))  # type: ignore[union-attr]
+    (job, *_) = (event.job for event in made.do(CreateJob(by=by, spec=spec, submit=True)))  # type: ignore[attr-defined]
     return job
 
 

@@ -123,9 +123,9 @@ def test_effects_come_after_the_journal_and_only_for_what_it_has() -> None:
     order: list[str] = []
 
     class WatchedProcesses(FullDisk):
-        def append(self, *arguments: object) -> int:  # type: ignore[override]
+        def append(self, *arguments: object) -> int:
             order.append("journal")
-            return super().append(*arguments)  # type: ignore[arg-type]
+            return super().append(*arguments)
 
     class Effects:
         def perform(self, events: Sequence[Event], cluster: object) -> None:
@@ -138,7 +138,7 @@ def test_effects_come_after_the_journal_and_only_for_what_it_has() -> None:
     journal.full = True
     engine.handle([SUBMIT])
     assert order == ["journal", "effects", "journal"]
-    assert engine.handle([StopJob(by=ROOT, job=JobId(9), outcome="canceled")])[0].code == "no-such-job"  # type: ignore[union-attr]
+    assert engine.handle([StopJob(by=ROOT, job=JobId(9), outcome="canceled")])[0].code == "no-such-job"
     assert order == ["journal", "effects", "journal"]  # nothing happened: nothing is written
 
 

@@ -39,7 +39,7 @@ def one(world: FilteredWorld, size: int = 1, **options: object) -> JobId:
     """Submit a job of one task, for a minute if nothing else is said."""
     task = TaskSpec(command="x", minimum=size, maximum=size)
     options = {"run_time": MINUTE} | options
-    return world.submit(task, minimum=size, maximum=size, **options)  # type: ignore[arg-type]
+    return world.submit(task, minimum=size, maximum=size, **options)
 
 
 def queued() -> tuple[FilteredWorld, JobId]:

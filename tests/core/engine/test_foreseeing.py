@@ -80,7 +80,7 @@ class Foreseen(World):
         """Return promise, P50 and P90 as waits from now."""
         told, now = self.foreseer.expected(job), self.clock.now()
         assert told is not None
-        return tuple(None if at is None else at - now for at in (told.promise, told.p50, told.p90))  # type: ignore[return-value]
+        return tuple(None if at is None else at - now for at in (told.promise, told.p50, told.p90))
 
 
 def taught(world: Foreseen, name: str, used: float, times: int = 4, by: Any = ADA) -> None:

@@ -80,7 +80,7 @@ def test_when_the_journal_cannot_write_none_of_them_is_there() -> None:
     assert isinstance(answer, Unavailable)
     assert save(world.cluster) == before
     world.journal.full = False
-    assert world.do(many(5))[0].job == 1  # type: ignore[union-attr]
+    assert world.do(many(5))[0].job == 1  # type: ignore[attr-defined]
 
 
 def test_a_thousand_jobs_in_a_row_run_one_after_the_other() -> None:

@@ -33,7 +33,7 @@ HOUR = Seconds(3600.0)
 def one(world: FilteredWorld, size: int = 1, most: int = 0, **options: object) -> JobId:
     """Submit a job of one task."""
     task = TaskSpec(command="x", minimum=size, maximum=most or size)
-    return world.submit(task, minimum=size, maximum=most or size, **options)  # type: ignore[arg-type]
+    return world.submit(task, minimum=size, maximum=most or size, **options)
 
 
 def kept(size: int = 2, most: int = 0, **options: object) -> tuple[FilteredWorld, JobId]:

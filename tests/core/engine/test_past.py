@@ -21,7 +21,7 @@ ONE = JobId(1)
 def ran(world: World, seconds: float, **options: object) -> JobId:
     """Let a job of one task run, alone, from its submission to its end."""
     size = options.get("minimum", 1)
-    job = world.submit(TaskSpec(command="x", minimum=size, maximum=size), by=ADA, **options)  # type: ignore[arg-type]
+    job = world.submit(TaskSpec(command="x", minimum=size, maximum=size), by=ADA, **options)
     world.wait(seconds)
     world.end(job, 1)
     return job

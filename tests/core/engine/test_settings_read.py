@@ -57,7 +57,7 @@ def test_every_parameter_that_is_a_time_takes_units_and_no_other_does() -> None:
         if known.least is None:
             continue
         if known.seconds_in_unit:
-            bound = f"{known.most * known.seconds_in_unit:.0f}s"  # type: ignore[operator]
+            bound = f"{known.most * known.seconds_in_unit:.0f}s"
             assert float(read_parameter(known.name, bound)[1] or "") == known.most, known.name
         else:
             with pytest.raises(BadRequest, match="write a number from"):

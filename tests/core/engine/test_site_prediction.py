@@ -30,7 +30,7 @@ def waiting(
 
 
 def snapshot(*jobs: SiteJob, at: float = 1000.0, **facts: object) -> SiteSnapshot:
-    return SiteSnapshot("slurm", Instant(at), SiteFacts(**facts), jobs, NODES)  # type: ignore[arg-type]
+    return SiteSnapshot("slurm", Instant(at), SiteFacts(**facts), jobs, NODES)
 
 
 def look(forecast: SiteForecast, seen: SiteSnapshot) -> SiteForecast:

@@ -489,7 +489,7 @@ def test_what_nodes_must_have_is_said_in_the_older_words_of_hpc_pack_where_they_
     back = read(text).only_job()
     assert back.needs == NodeNeeds()
     older = (back.requested_nodes, back.excluded_nodes, back.minimum_memory, back.minimum_processors_per_node)
-    assert [value for value in older if value] == [*NEEDS[wish].values()]
+    assert [value for value in older if value] == [*NEEDS[wish].values()]  # type: ignore[attr-defined]
 
 
 def test_features_become_groups_of_nodes_in_hpc_pack_and_choices_between_them_are_lost() -> None:

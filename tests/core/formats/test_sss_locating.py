@@ -14,7 +14,7 @@ CONTRADICTION = "<Requested><Processors op='GE'>9</Processors><Processors op='LE
 def refused(text: str, **how: object) -> str:
     """Why a document is refused."""
     with pytest.raises(BadRequest) as refusal:
-        read(text, ReadOptions(**how))  # type: ignore[arg-type]  # of the tests themselves
+        read(text, ReadOptions(**how))  # of the tests themselves
     return refusal.value.what
 
 

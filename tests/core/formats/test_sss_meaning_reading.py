@@ -33,7 +33,7 @@ from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, Task
 def meant(inside: str, files: str = "", **options: object) -> ConvertedJobs:
     """What a document with one job means."""
     text = f"<Data><Job><Id>1</Id>{inside}</Job>{files}</Data>" if files else f"<Job><Id>1</Id>{inside}</Job>"
-    return jobs_in(read_document(text)[0], **options)  # type: ignore[arg-type]  # of the tests themselves
+    return jobs_in(read_document(text)[0], **options)  # of the tests themselves
 
 
 def job(inside: str) -> JobSpec:
@@ -694,7 +694,7 @@ def test_what_is_not_supported_refuses_is_told_or_is_silent_by_its_policy(unsupp
     assert Fidelity.NOT_SUPPORTED in {item.kind for item in warned.report}
     silent = meant(X + with_policy("Ignore"), awareness=Awareness.REJECT)
     assert Fidelity.NOT_SUPPORTED not in {item.kind for item in silent.report}
-    kept = [text for part in (silent.jobs[0], *silent.jobs[0].tasks) for text in part.extensions.values()]
+    kept = [text for part in (silent.jobs[0], *silent.jobs[0].tasks) for text in part.extensions.values()]  # type: ignore[attr-defined]
     assert any("Ignore" in text for text in kept)
 
 

@@ -377,7 +377,7 @@ def test_the_old_wrapper_of_node_properties_may_match_names_anywhere_and_passes_
     )
     document, report = read_document(f"<Job><JobId>1</JobId>{text}</Job>")
     assert (document.version, report) == (SssVersion.V3_0, ())
-    _, node, feature, speed = document.entries[0].properties  # type: ignore[union-attr]
+    _, node, feature, speed = document.entries[0].properties
     assert node == Selection(
         name="Node", value="n.*", aggregation=Aggregation.PATTERN, awareness=Awareness.IGNORE
     )

@@ -305,7 +305,7 @@ def test_what_stands_outside_of_categories_is_requested_too_unless_it_is_inside(
 
 
 def node(value: str, **more: object) -> Selection:
-    return Selection(name="Node", value=value, **more)  # type: ignore[arg-type]
+    return Selection(name="Node", value=value, **more)
 
 
 def on(name: str, *features: str) -> Facts:

@@ -28,7 +28,7 @@ def a_job(name: str, group: str = "", description: str = "", **more: object) -> 
     """A job that runs one program."""
     task = TaskSpec(command=f"/bin/{name or 'x'}")
     fields = {"name": name, "job_group": group, "description": description, **more}
-    return JobSpec(tasks=(task,), **fields)  # type: ignore[arg-type]  # of the tests themselves
+    return JobSpec(tasks=(task,), **fields)  # of the tests themselves
 
 
 @st.composite

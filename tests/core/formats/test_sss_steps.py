@@ -50,7 +50,7 @@ def test_the_order_of_a_grid_graph_is_kept_by_dependencies_of_a_job_group(dialec
 def test_a_step_waits_for_success_only_where_a_failed_task_stops_those_behind_it(
     fields: dict[str, bool], condition: Condition
 ) -> None:
-    steps = steps_of(JobSpec(tasks=CHAIN, **fields))  # type: ignore[arg-type]  # of the test itself
+    steps = steps_of(JobSpec(tasks=CHAIN, **fields))  # of the test itself
     assert steps is not None
     assert [(link.child, link.parent, link.condition) for link in steps.links] == [(1, 0, condition)]
 

@@ -106,7 +106,7 @@ def test_a_command_line_runs_the_same_words_when_it_is_read_again(words: list[st
     if swept:
         command = "".join(f"^{letter}" if letter in "*^" else letter for letter in command) + " ***"
     kind = {"kind": TaskType.SWEEP, "start": 3, "end": 9, "increment": 2} if swept else {}
-    text, _ = write_submit(JobSpec(tasks=(TaskSpec(command=command, **kind),)))  # type: ignore[arg-type]
+    text, _ = write_submit(JobSpec(tasks=(TaskSpec(command=command, **kind),)))
     ((found,), _) = read_submit(text, ORIGIN)
     again = found.tasks[0]
     if swept:

@@ -16,7 +16,7 @@ def logged(number: int, **fields: object) -> SwfJob:
         "requested": 2, "limit": 60.0, "memory": None, "state": "finished", "user": "ada", "project": "",
         "program": "", "parent": None, "priority": 2000,
     }  # fmt: skip
-    return SwfJob(**(values | fields))  # type: ignore[arg-type]
+    return SwfJob(**(values | fields))
 
 
 def text(*jobs: SwfJob, whole_seconds: bool = False) -> list[str]:

@@ -43,7 +43,7 @@ def made(
 
 
 def sweep(**more: object) -> TaskSpec:
-    return TaskSpec(kind=TaskType.SWEEP, start=10, end=20, increment=5, **more)  # type: ignore[arg-type]
+    return TaskSpec(kind=TaskType.SWEEP, start=10, end=20, increment=5, **more)
 
 
 def test_a_plain_command_line_runs_without_a_shell() -> None:

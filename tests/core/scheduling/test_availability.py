@@ -265,7 +265,7 @@ def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobReq
     return availability
 
 
-def piece_of(view: View, request: JobRequest, where: Shares):  # type: ignore[no-untyped-def]
+def piece_of(view: View, request: JobRequest, where: Shares):
     """Return what a reservation takes."""
     node_table = view.node_table()
     return resolve(request, node_table).piece(tuple((node_table.numbers[name], n) for name, n in where))
@@ -298,7 +298,7 @@ def at_instant(view: View, reserved: Sequence[Booked], at: float) -> World:
     for job, (request, minutes, where) in enumerate(reserved, start=100):
         start = NOW + minutes * MINUTE
         if start <= at < start + request.run_time:
-            held.append(HeldShares(start, 0, job, request, where))  # type: ignore[arg-type]
+            held.append(HeldShares(start, 0, job, request, where))
     grounds, licences = world(
         view, [each._replace(processors=sum(n for _, n in each.shares)) for each in held]
     )

@@ -363,7 +363,7 @@ def _with_parts(dice: random.Random, names: Sequence[str]) -> JobRequest:
         {"minimum_memory": 32, "apart": True},
         {"group": "y"},
     ]
-    parts = [part(dice.choice((1, 1, 2)), dice.randint(1, 3), **dice.choice(needs)) for _ in range(2)]  # type: ignore[arg-type]
+    parts = [part(dice.choice((1, 1, 2)), dice.randint(1, 3), **dice.choice(needs)) for _ in range(2)]
     minutes = dice.choice((20, 61, 300, INF))
     wanted = NodeNeeds(
         **dice.choice(({}, {}, {"features": (("x",),)}, {"minimum_memory": 20, "lacking": ("y",)}))
@@ -410,10 +410,10 @@ def test_every_offer_in_random_small_worlds_is_true_and_one_less_would_not_do(po
 
 def check_offer(
     view: View, plan_of, subject: Subject, axes: Sequence[ChangeAxis], offer: Suggestion, base: float
-) -> None:  # type: ignore[no-untyped-def]
+) -> None:
     """The change is one, does what is said of it, and the next milder one does not."""
 
-    def outcome(changes: Sequence[RequestChange]):  # type: ignore[no-untyped-def]
+    def outcome(changes: Sequence[RequestChange]):
         asked = changed(subject, axes, changes)
         world = with_job(without_job(view, subject), asked)
         return planned_start(plan_of(world), world, asked)

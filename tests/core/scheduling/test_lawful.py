@@ -84,4 +84,4 @@ def test_what_is_not_lawful_is_named(starts: list[object], grows: list[Grow], to
     running = [runs(1, asks(1), ("b", 1)), runs(5, asks(1, 2), ("a", 1), wants=1)]
     queue = [(2, asks(1, licences=solver)), (3, asks(1, memory=16)), (4, asks(1, minutes=1, licences=solver))]
     view = scene(nodes, running, queue, {"x": (1, 1)})
-    assert told in plan_violation(Plan(tuple(starts), tuple(grows), {}), view)  # type: ignore[arg-type]
+    assert told in plan_violation(Plan(tuple(starts), tuple(grows), {}), view)

@@ -20,7 +20,7 @@ nodes = [node("a", 4), node("b", 4)]
 
 
 def reasons_of(plan: Plan, request: object) -> list[str]:
-    return [reason.text for reason in plan.waits[request].reasons if reason.why is Why.LIMIT]  # type: ignore[index]
+    return [reason.text for reason in plan.waits[request].reasons if reason.why is Why.LIMIT]
 
 
 def remembering(view: View) -> View:

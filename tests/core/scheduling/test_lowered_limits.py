@@ -81,5 +81,5 @@ def test_a_plan_that_lowers_a_limit_too_far_or_at_all_where_it_may_not_is_refuse
         plan = Plan((Start(job, (("a", 1),), lowered_limit=Seconds(limit)),), (), {})
         assert (not plan_violation(plan, view)) is right, (request, limit)
         assert (not plan_fault(plan, view)) is right
-    strange = Plan((Start(job, (("a", 1),), lowered_limit="soon"),), (), {})  # type: ignore[arg-type]
+    strange = Plan((Start(job, (("a", 1),), lowered_limit="soon"),), (), {})
     assert "write seconds" in plan_fault(strange, view)

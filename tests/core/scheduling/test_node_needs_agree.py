@@ -40,7 +40,7 @@ NODES = {
 def test_a_node_serves_exactly_those_who_demand_no_more_than_it_has() -> None:
     seen = {True: 0, False: 0}
     for (one, other), name in product(combinations(DEMANDS, 2), NODES):
-        needs = NodeNeeds(**one, **other)  # type: ignore[arg-type]
+        needs = NodeNeeds(**one, **other)
         only = {name: NODES[name]}
         fits = meets(needs, NODES[name].facts)
         assert (place(asks(1, needs=needs), only) is not None) == fits, (needs, name)

@@ -19,7 +19,7 @@ MIXED = {
 
 
 def names(*args: object, **more: object) -> list[str]:
-    found = place(asks(*args, **more), MIXED)  # type: ignore[arg-type]
+    found = place(asks(*args, **more), MIXED)
     assert found is not None
     return [name for name, _ in found]
 

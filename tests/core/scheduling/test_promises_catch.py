@@ -133,12 +133,12 @@ def starts_who_fits(view: View) -> Plan:
         if where is not None:
             made = Plan((headnode.testing.Start(turn.job, where),), (), {})
             left = {each.request for each in view.queue if [turn.job] != [one.job for one in each.turns]}
-            return changed(made, waits={each: Wait(tuple(view_reason())) for each in left})  # type: ignore[arg-type]
-    return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})  # type: ignore[arg-type]
+            return changed(made, waits={each: Wait(tuple(view_reason())) for each in left})
+    return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})
 
 
 def starts_nobody(view: View) -> Plan:
-    return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})  # type: ignore[arg-type]
+    return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})
 
 
 def last_first(view: View) -> Plan:
@@ -156,7 +156,7 @@ def reserves_for_nobody(view: View) -> Plan:
     ghost = [
         Reservation(99, view.now, (("a", 1),), headnode.testing.turn_of(99), each.request)
         for each in view.queue
-    ]  # type: ignore[arg-type]
+    ]
     return changed(made, reservations=(*made.reservations, *ghost[:1]))
 
 

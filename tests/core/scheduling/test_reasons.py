@@ -19,7 +19,7 @@ TWO = {"a": node("a", 8), "b": node("b", 8)}
 
 
 def told(*args: object, **more: object) -> list[str]:
-    reasons = never_fits(asks(*args, **more), TWO)  # type: ignore[arg-type]
+    reasons = never_fits(asks(*args, **more), TWO)
     assert {reason.why for reason in reasons} <= {Why.NEVER_FITS}
     return [reason.text for reason in reasons]
 

@@ -76,7 +76,7 @@ def test_a_charge_is_due_until_the_bank_has_confirmed_it_once() -> None:
     job = world.started(TASK)
     world.end(job, 1)
     for wrong in ("released", "refunded", "reserved"):
-        assert world.do(NoteBank(job=job, run=1, step=wrong, amount=5)) == ()  # type: ignore[arg-type]
+        assert world.do(NoteBank(job=job, run=1, step=wrong, amount=5)) == ()
     assert world.do(NoteBank(job=job, run=2, step="charged", amount=5)) == ()
     assert world.do(NoteBank(job=job, run=1, step="charged", amount=5)) != ()
     assert world.do(NoteBank(job=job, run=1, step="charged", amount=5)) == ()

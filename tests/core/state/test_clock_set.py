@@ -39,7 +39,7 @@ def test_a_limit_is_over_neither_earlier_nor_later(by: float) -> None:
     assert state(world, job) is JobState.ENDING
     world.do(*(world.nodes.ended(held, world.clock.now(), kind="stopped") for held in world.nodes.stopping()))
     assert world.record(job).run is not None
-    assert world.record(job).run.usage.wall_time == pytest.approx(100)  # type: ignore[union-attr]
+    assert world.record(job).run.usage.wall_time == pytest.approx(100)
     world.check_replay()
 
 

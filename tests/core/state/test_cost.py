@@ -40,7 +40,7 @@ def counted() -> Iterator[Lines]:
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)  # type: ignore[arg-type]
+    sys.settrace(trace)
     try:
         yield lines
     finally:
@@ -64,7 +64,7 @@ def report_lines(world: World, job: JobId) -> int:
 def test_canceling_requeueing_and_modifying_a_sweep_of_a_million_takes_steps_by_the_span() -> None:
     world = World(1)
     answers = world.engine.handle([CreateJob(by=ROOT, spec=JobSpec(tasks=(MILLION,)), submit=True)])
-    job = answers[0][0].job  # type: ignore[index, union-attr]
+    job = answers[0][0].job
     report_lines(world, job)
     stop = StopJob(by=ROOT, job=job, outcome="canceled")
     assert handle(world, stop) < 2_000

@@ -63,7 +63,7 @@ def test_it_stays_on_the_nodes_from_which_files_are_taken_only() -> None:
     job = world.submit(WORK, WORK, minimum=2, maximum=2)
     world.end(job, 2)
     taken_away(world, job)
-    (place,) = world.record(job).run.detached  # type: ignore[union-attr]
+    (place,) = world.record(job).run.detached
     assert {node for node in world.cluster.nodes if world.cluster.on_node(node)} == {place}
 
 
@@ -112,11 +112,11 @@ def test_a_node_that_is_lost_meanwhile_costs_a_run_and_no_job() -> None:
     world = World(1, 1)
     job = world.submit(WORK)
     taken_away(world, job)
-    (node,) = world.record(job).run.detached  # type: ignore[union-attr]
+    (node,) = world.record(job).run.detached
     world.do(NodeVanished(node=node))
     world.do(GiveUpNode(node=node))
     assert world.record(job).state is JobState.RUNNING
-    assert world.record(job).run.requeues == 1  # type: ignore[union-attr]
+    assert world.record(job).run.requeues == 1
     world.end(job, 1)
     assert world.record(job).state is JobState.FINISHED
 

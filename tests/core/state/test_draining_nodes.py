@@ -303,5 +303,5 @@ def test_in_every_state_everything_that_may_happen_twice_leaves_a_sound_node() -
             assert any(
                 Why.NODE in {each.why for each in wait.reasons}
                 for wait in world.engine.last_plan.waits.values()
-            )  # type: ignore[union-attr]
+            )
         world.check_replay()

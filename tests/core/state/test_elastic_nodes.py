@@ -51,7 +51,7 @@ ONE = TaskSpec(command="x", minimum=1, maximum=1)
 def with_pool(*processors: int, **fields: object) -> World:
     world = World(*processors)
     world.do(SetResource(by=ROOT, resource=replace(PEER, most_jobs=10)))
-    world.do(SetElasticPool(by=ROOT, pool=replace(POOL, **fields)))  # type: ignore[arg-type]
+    world.do(SetElasticPool(by=ROOT, pool=replace(POOL, **fields)))
     return world
 
 
@@ -78,7 +78,7 @@ def join(world: World, job: JobId) -> str:
 def over(world: World, job: JobId, kind: Ending = "exited", **fields: object) -> None:
     """Let the job of an allocation end, and what follows."""
     started = world.clock.now() if "started" not in fields else fields.pop("started")
-    outcome = AttemptOutcome(kind, started=started, ended=world.clock.now(), **fields)  # type: ignore[arg-type]
+    outcome = AttemptOutcome(kind, started=started, ended=world.clock.now(), **fields)
     end(world, job, outcome)
     if f"burst-{job}" in world.cluster.nodes:
         world.do(NodeVanished(node=f"burst-{job}"))
@@ -522,7 +522,7 @@ def test_only_administrators_change_pools() -> None:
 def test_what_is_no_pool_is_refused(fields: dict[str, object]) -> None:
     world = with_pool()
     with pytest.raises(BadRequest):
-        world.do(SetElasticPool(by=ROOT, pool=replace(POOL, **fields)))  # type: ignore[arg-type]
+        world.do(SetElasticPool(by=ROOT, pool=replace(POOL, **fields)))
 
 
 def test_an_allocation_that_a_user_canceled_is_a_failure() -> None:

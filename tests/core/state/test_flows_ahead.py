@@ -262,8 +262,8 @@ def _behind(world: World) -> set[int]:
 )
 @pytest.mark.parametrize("which", ["child", "parent"])
 def test_only_alike_tasks_run_behind_their_parents(which: str, options: dict[str, object]) -> None:
-    parent = TaskSpec(command="p", name="p", **(options if which == "parent" else {}))  # type: ignore[arg-type]
-    child = TaskSpec(command="c", depends_on=("p",), **(options if which == "child" else {}))  # type: ignore[arg-type]
+    parent = TaskSpec(command="p", name="p", **(options if which == "parent" else {}))
+    child = TaskSpec(command="c", depends_on=("p",), **(options if which == "child" else {}))
     world, _ = _ahead(parent, child, minimum=2, maximum=2)
     assert [held.task for held in world.nodes.running()] == [2]
 

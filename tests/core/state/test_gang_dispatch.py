@@ -49,11 +49,11 @@ MASTER_OF_ONE = TaskSpec(name="master", command="x")
 def sweep(instances: int, size: int = 1, **more: object) -> TaskSpec:
     return TaskSpec(
         command="x", kind=TaskType.SWEEP, start=1, end=instances, minimum=size, maximum=size, **more
-    )  # type: ignore[arg-type]
+    )
 
 
 def node(name: str, processors: int, **more: object) -> NodeFacts:
-    return NodeFacts(name=name, processors=processors, **more)  # type: ignore[arg-type]
+    return NodeFacts(name=name, processors=processors, **more)
 
 
 def started(spec: JobSpec, nodes: tuple[NodeFacts, ...], parts: tuple[NodeCores, ...] = ()) -> ClusterState:

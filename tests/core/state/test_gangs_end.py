@@ -104,7 +104,7 @@ def bring_back(world: World, away: dict[str, NodeFacts]) -> None:
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_everything_that_has_started_is_over_once_its_processes_have_ended(seed: int) -> None:
-    chance, away = Random(seed), {}  # type: ignore[var-annotated]
+    chance, away = Random(seed), {}
     world = cluster(chance)
     for _ in range(STEPS):
         draw = chance.random()

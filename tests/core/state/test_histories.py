@@ -149,7 +149,7 @@ class Player:
         named = {parent for spec in specs for parent in parents(spec)}
         return {p: outcome_of(a) for p in named if (a := self.world.archived(JobId(p)))}
 
-    def user(self):  # type: ignore[no-untyped-def]
+    def user(self):
         return self.random.choice((ROOT, ROOT, ADA, BOB))
 
     def job(self) -> JobId:
@@ -159,7 +159,7 @@ class Player:
         spec = self.spec()
         submit = self.random.random() < 0.9
         events = self.world.do(CreateJob(by=self.user(), spec=spec, submit=submit, parents=self.fates(spec)))
-        self.known.append(events[0].job)  # type: ignore[union-attr]
+        self.known.append(events[0].job)  # type: ignore[attr-defined]
 
     def submit_several(self) -> None:
         r = self.random
@@ -612,7 +612,7 @@ def tour_of_transfers(world: World) -> None:
     job = world.submit(TaskSpec(command="x"), run_time=Seconds(600.0))
     (held,) = world.nodes.running()
     world.stage(held, "in")
-    assert world.record(job).run.deadline is None  # type: ignore[union-attr]
+    assert world.record(job).run.deadline is None
     world.clock.advance(Seconds(1000.0))
     world.do(world.nodes.started(held, world.clock.now()))
     run = world.record(job).run
@@ -635,8 +635,8 @@ def tour_of_a_draft(world: World) -> None:
     spec = JobSpec(tasks=(TaskSpec(command="x"),))
     (created, *_) = world.do(CreateJob(by=ROOT, spec=spec))
     changed = replace(spec, run_as=BOB.name)
-    world.do(ModifyJob(by=ROOT, job=created.job, spec=changed, fields=("run_as",), users={BOB.name: BOB}))
-    assert world.record(created.job).owner == BOB.name
+    world.do(ModifyJob(by=ROOT, job=created.job, spec=changed, fields=("run_as",), users={BOB.name: BOB}))  # type: ignore[attr-defined]
+    assert world.record(created.job).owner == BOB.name  # type: ignore[attr-defined]
 
 
 def tour_of_waiting_for_files(world: World) -> None:
@@ -677,7 +677,7 @@ def tour_of_hooks(state: JobState) -> None:
     job = world.submit(TaskSpec(command="x"), suspendable=True)
     assert world.dispatched(job) == []
     world.do(SuspendJob(by=ROOT, job=job))
-    number = world.record(job).run.suspensions  # type: ignore[union-attr]
+    number = world.record(job).run.suspensions
     if state is not JobState.SUSPENDING:
         world.do(ReportSuspended(node="node1", job=job, number=number))
     if state is JobState.RESUMING:
@@ -740,9 +740,9 @@ def tour_of_given_back_nodes() -> None:
     end(("node1", (1,)))
     end(("node2", (0,)))
     end(("node2", (0,)))
-    assert world.record(job).run.cleaning.keys() == {"node2"}  # type: ignore[union-attr]
+    assert world.record(job).run.cleaning.keys() == {"node2"}
     world.wait(100_000)
-    assert world.record(job).run.allocation == {"node1": (0,)}  # type: ignore[union-attr]
+    assert world.record(job).run.allocation == {"node1": (0,)}
 
 
 def spy_on_rules(monkeypatch: pytest.MonkeyPatch) -> set[tuple[JobState, str]]:

@@ -408,7 +408,7 @@ def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() ->
 @pytest.mark.parametrize("wanted", list(Condition))
 def test_a_parent_must_exist_and_be_submitted_whatever_is_waited_for(wanted: Condition) -> None:
     world = World(1)
-    created = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
+    created = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[attr-defined]
     with pytest.raises(NotFound, match="no-such-parent"):
         world.submit(TASK, **{DEPENDENCY_FIELDS[wanted]: (99,)})
     with pytest.raises(WrongState, match="parent-not-submitted"):

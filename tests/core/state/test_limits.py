@@ -29,7 +29,7 @@ YEAR = 366 * 86400
 
 
 def sweep(count: int, **options: object) -> TaskSpec:
-    return TaskSpec(command="x *", kind=TaskType.SWEEP, start=1, end=count, **options)  # type: ignore[arg-type]
+    return TaskSpec(command="x *", kind=TaskType.SWEEP, start=1, end=count, **options)
 
 
 def test_a_hold_may_be_a_year_ahead_and_no_longer() -> None:
@@ -76,7 +76,7 @@ def test_a_waiting_job_whose_choice_of_nodes_is_widened_starts(
     task = TaskSpec(command="x", minimum=size, maximum=size)
     job = world.submit(task, minimum=size, maximum=size, **{field: before})
     assert world.record(job).state is JobState.QUEUED
-    spec = JobSpec(**{field: after})  # type: ignore[arg-type]
+    spec = JobSpec(**{field: after})
     world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=(field,)))
     assert world.record(job).state is JobState.RUNNING
     world.check_replay()
@@ -417,7 +417,7 @@ def test_a_queued_job_of_nodes_starts_on_whole_nodes_only() -> None:
 def test_the_older_of_two_equal_jobs_goes_first_though_its_id_is_greater() -> None:
     world = World(1)
     running = world.submit(TRUE)
-    first = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[union-attr]
+    first = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[attr-defined]
     second = world.submit(TRUE)
     world.do(SubmitJob(by=ROOT, job=JobId(first)))
     world.end(running, 1)

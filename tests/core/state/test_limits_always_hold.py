@@ -86,7 +86,7 @@ def test_nothing_that_a_user_does_exceeds_the_number_of_submitted_jobs() -> None
     for seed in seeds(40):
         player = Limited(seed)
         set_limits(player.world, "*:submitted=4", "p:submitted=2")
-        player.limit = lambda: None  # type: ignore[method-assign]
+        player.limit = lambda: None
         for _ in range(220):
             player.step()
             index = player.world.cluster.limit_index
@@ -128,7 +128,7 @@ class Busy(Limited):
     def stays(self) -> None:
         """Do nothing: in place of what would leave the processors without jobs."""
 
-    limit = regroup = parameter = hold = node = stays  # type: ignore[assignment]
+    limit = regroup = parameter = hold = node = stays
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -245,14 +245,14 @@ class BusyWithGpuMinutes(BusyWithGpus):
         found = {kind: Counter[str]() for kind in ("all", "gpus", "processors")}
         usage, now = self.world.cluster.usage, self.world.clock.now()
         for user in ("root", "ada", "bob"):
-            found["all"][user] += usage.used_by_owner(user, now, gpus=True)  # type: ignore[assignment]
-        found["all"]["project p"] += usage.used_by_project("p", now, gpus=True)  # type: ignore[assignment]
+            found["all"][user] += usage.used_by_owner(user, now, gpus=True)
+        found["all"]["project p"] += usage.used_by_project("p", now, gpus=True)
         for job, (processors, gpus) in self.sizes().items():
             record, left = self.world.record(job), self.left(job)
             for owner in (record.owner, f"project {self.world.cluster.spec(record).project}"):
-                found["all"][owner] += gpus * left  # type: ignore[assignment]
-                found["gpus"][owner] += gpus * left  # type: ignore[assignment]
-                found["processors"][owner] += processors * left  # type: ignore[assignment]
+                found["all"][owner] += gpus * left
+                found["gpus"][owner] += gpus * left
+                found["processors"][owner] += processors * left
         return found
 
 
@@ -352,8 +352,8 @@ class BusyWithMinutes(Busy):
                 left = size * max(0.0, end - now)
             amounts.append((record.owner, spec.project, left))
         for owner, project, amount in amounts:
-            found.update({owner: amount, f"project {project}": amount})  # type: ignore[dict-item]
-            found.update({"group g": amount} if owner in ("ada", "bob") else {})  # type: ignore[dict-item]
+            found.update({owner: amount, f"project {project}": amount})
+            found.update({"group g": amount} if owner in ("ada", "bob") else {})
         return found
 
 

@@ -97,6 +97,6 @@ def test_processors_of_all_members_count_and_a_job_above_the_limit_alone_never_f
     world = limited(groups=groups, ada=("students",), bob=("a", "students"))
     jobs = [world.submit(TASK, TASK, by=user, minimum=2, maximum=2) for user in (ADA, BOB)]
     assert [state(world, job) for job in jobs] == [RUNNING, QUEUED]
-    (wait,) = world.engine.last_plan.waits.values()  # type: ignore[union-attr]
+    (wait,) = world.engine.last_plan.waits.values()
     (reason,) = (each for each in wait.reasons if each.what == "group,processors,students")
     assert reason.text == "group 'students' may have 3 processors at once and has 2; the job needs 2"

@@ -49,7 +49,7 @@ def state(world: World, job: JobId) -> JobState:
 def refused(world: World, *commands: object) -> str:
     """Return the sentence with which the last command is refused for a limit."""
     with pytest.raises(WrongState) as no:
-        world.do(*commands)  # type: ignore[arg-type]
+        world.do(*commands)
     assert (no.value.code, bool(no.value.fix)) == ("limit", True)
     return no.value.what
 
@@ -93,7 +93,7 @@ def test_a_job_that_an_administrator_submits_for_a_user_counts_for_the_user() ->
     world = limited(4, users="*:submitted=1;root:submitted=0")
     world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), run_as="ada"), submit=True, users={"ada": ADA}))
     assert "'ada'" in refused(world, CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,)), submit=True))
-    made = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
+    made = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[attr-defined]
     given = JobSpec(tasks=(TASK,), run_as="bob")
     world.do(ModifyJob(by=ROOT, job=made, spec=given, fields=("run_as",), users={"bob": BOB}))
     world.do(SubmitJob(by=ROOT, job=made))
@@ -135,9 +135,9 @@ def test_jobs_that_were_canceled_with_their_parent_count_again_when_they_come_ba
     assert archived is not None
     spec = replace(world.cluster.written(archived), name="n")
     again = (
-        ModifyJob(by=ADA, job=parent, spec=spec, fields=("name",), archived=archived, skipped=skipped)  # type: ignore[arg-type]
+        ModifyJob(by=ADA, job=parent, spec=spec, fields=("name",), archived=archived, skipped=skipped)
         if change
-        else RequeueJob(by=ADA, job=parent, archived=archived, skipped=skipped)  # type: ignore[arg-type]
+        else RequeueJob(by=ADA, job=parent, archived=archived, skipped=skipped)
     )
     refused(world, again)
     assert (state(world, parent), state(world, child)) == (JobState.FAILED, JobState.CANCELED)
@@ -201,7 +201,7 @@ def test_a_suspended_job_keeps_its_gpus_and_what_its_limits_count_of_them() -> N
     world = limited(users="*:jobs=2,gpus=2", projects="wind:gpus=2")
     world.do(RegisterNode(facts=NodeFacts(name="n1", processors=8, gpus=8), approved=True))
     gpus = {"by": ADA, "unit": UnitType.GPU, "minimum": 1, "maximum": 1, "suspendable": True}
-    first, second, third = (world.submit(TASK, **gpus) for _ in range(3))  # type: ignore[arg-type]
+    first, second, third = (world.submit(TASK, **gpus) for _ in range(3))
     assert [state(world, job) for job in (first, second, third)] == [
         JobState.RUNNING, JobState.RUNNING, JobState.QUEUED
     ]  # fmt: skip
@@ -210,7 +210,7 @@ def test_a_suspended_job_keeps_its_gpus_and_what_its_limits_count_of_them() -> N
     assert state(world, third) is JobState.QUEUED
     plain = world.submit(TASK, by=ADA)
     assert state(world, plain) is JobState.RUNNING
-    two = world.submit(TASK, **{**gpus, "by": BOB, "minimum": 2, "maximum": 2, "project": "wind"})  # type: ignore[arg-type]
+    two = world.submit(TASK, **{**gpus, "by": BOB, "minimum": 2, "maximum": 2, "project": "wind"})
     assert state(world, two) is JobState.RUNNING
     spec = replace(world.cluster.written(world.record(first)), project="wind")
     into = ModifyJob(by=ROOT, job=first, spec=spec, fields=("project",))

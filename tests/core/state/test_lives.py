@@ -18,7 +18,7 @@ TRUE = TaskSpec(command="/bin/true")
 
 
 def sweep(count: int, **options: object) -> TaskSpec:
-    return TaskSpec(command="run *", kind=TaskType.SWEEP, start=1, end=count, **options)  # type: ignore[arg-type]
+    return TaskSpec(command="run *", kind=TaskType.SWEEP, start=1, end=count, **options)
 
 
 def test_a_job_of_one_task_runs_and_finishes() -> None:
@@ -264,7 +264,7 @@ def test_a_child_job_waits_until_its_parent_has_finished_and_is_canceled_when_it
     assert world.record(after_bad).state is JobState.RUNNING
 
 
-def _rerunnable(world: World, job: JobId):  # type: ignore[no-untyped-def]
+def _rerunnable(world: World, job: JobId):
     record = world.archived(job)
     assert record is not None
     import msgspec
@@ -281,7 +281,7 @@ def test_a_parent_must_exist_and_be_submitted() -> None:
     world = World(1)
     with pytest.raises(NotFound, match="no-such-parent"):
         world.submit(TRUE, parents=(99,))
-    created = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[union-attr]
+    created = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[attr-defined]
     with pytest.raises(WrongState, match="parent-not-submitted"):
         world.submit(TRUE, parents=(created,))
 

@@ -63,7 +63,7 @@ def test_a_task_that_may_not_run_twice_fails_with_its_node_and_the_rest_of_the_j
     assert (record.state, record.message, record.run.requeues) == (JobState.FAILED, "task 1 failed", 0)
     assert (
         world.journal.instance(job, 1, 1).outcome.message == "node node1 was lost, and it is not rerunnable"
-    )  # type: ignore[union-attr]
+    )
 
 
 def test_a_job_that_has_lost_all_its_nodes_goes_back_to_the_queue_and_runs_when_they_are_back() -> None:
@@ -157,7 +157,7 @@ def test_a_job_that_became_too_small_can_be_stopped(outcome: str) -> None:
     world = World(1, 1)
     job = world.submit(AGAIN, AGAIN, AGAIN, minimum=2, maximum=2)
     lose(world, "node1")
-    world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome))
     world.end(job, 2, kind="stopped")
     assert world.record(job).state is JobState(outcome)
 
@@ -167,7 +167,7 @@ def test_a_job_that_became_too_small_can_be_stopped_gracefully(outcome: str) -> 
     world = World(1, 1)
     job = world.submit(AGAIN, AGAIN, AGAIN, minimum=2, maximum=2)
     lose(world, "node1")
-    world.do(StopJob(by=ROOT, job=job, outcome=outcome, graceful=True))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome, graceful=True))
     world.end(job, 2)
     assert world.record(job).state is JobState(outcome)
 

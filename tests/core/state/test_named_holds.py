@@ -57,7 +57,7 @@ def test_all_holds_are_released_at_once() -> None:
 
 def test_a_job_that_is_not_submitted_can_be_held_and_keeps_the_hold() -> None:
     world = World(1)
-    job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), holds=("data",))))[0].job  # type: ignore[union-attr]
+    job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), holds=("data",))))[0].job  # type: ignore[attr-defined]
     hold(world, job, "night")
     assert names(world, job) == ["night"]
     world.do(SubmitJob(by=ROOT, job=job))

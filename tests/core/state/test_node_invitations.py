@@ -20,7 +20,7 @@ FACTS = NodeFacts(name="far", processors=4)
 
 def invite(world: World, digest: str = "d", lifetime: float = 60.0, **wish: object) -> None:
     expires = Instant(world.clock.now() + lifetime)
-    world.do(InviteNode(by=ROOT, digest=digest, expires=expires, **wish))  # type: ignore[arg-type]
+    world.do(InviteNode(by=ROOT, digest=digest, expires=expires, **wish))
 
 
 def admit(world: World, digest: str = "d", name: str = "far", key: str = "k") -> None:

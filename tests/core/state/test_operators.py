@@ -21,7 +21,7 @@ TASK = TaskSpec(command="true", rerunnable=True)
 
 
 def modify(world: World, by: User, job: int, **fields: object) -> None:
-    record = world.record(job)  # type: ignore[arg-type]
+    record = world.record(job)
     spec = replace(world.cluster.written(record), **fields)
     world.do(ModifyJob(by=by, job=record.id, spec=spec, fields=tuple(fields)))
 
@@ -45,7 +45,7 @@ def test_an_operator_ends_raises_holds_and_reruns_jobs_of_others() -> None:
 @pytest.mark.parametrize("field", sorted(set(JobSpec.__struct_fields__) - OPERATORS_CHANGE))
 def test_an_operator_changes_nothing_of_what_runs_as_somebody_else(field: str) -> None:
     world = World(1)
-    job = world.do(CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
+    job = world.do(CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[attr-defined]
     with pytest.raises(NotAllowed) as refused:
         world.do(ModifyJob(by=OPERATOR, job=job, spec=JobSpec(tasks=(TASK, TASK)), fields=(field,)))
     assert refused.value.path == (field,)

@@ -36,7 +36,7 @@ def live(world: World, job: JobId, task: int) -> dict[str, int]:
 
 def end_all(world: World, job: JobId, task: int, **how: object) -> None:
     for instance in sorted(live(world, job, task).values()):
-        world.end(job, task, instance, **how)  # type: ignore[arg-type]
+        world.end(job, task, instance, **how)
 
 
 def prepared(world: World, *tasks: TaskSpec, **options: object) -> JobId:
@@ -58,7 +58,7 @@ def test_each_node_is_prepared_once_before_its_first_task() -> None:
     while live(world, job, 2):
         end_all(world, job, 2)
     assert world.record(job).state is JobState.FINISHED
-    assert world.record(job).run.tasks[0].instances_made == 2  # type: ignore[union-attr]
+    assert world.record(job).run.tasks[0].instances_made == 2
     world.check_replay()
 
 
@@ -66,7 +66,7 @@ def test_a_node_that_cannot_be_prepared_is_given_back_and_the_job_goes_on_withou
     world = World(1, 1)
     job = world.submit(PREP, sweep(3), minimum=1, maximum=2)
     world.end(job, 1, live(world, job, 1)["node1"], exit_code=7)
-    assert list(world.cluster.jobs[job].run.allocation) == ["node2"]  # type: ignore[union-attr,arg-type]
+    assert list(world.cluster.jobs[job].run.allocation) == ["node2"]
     assert world.cluster.cores.free["node1"] == [0]  # it would grow there, were it not refused
     end_all(world, job, 1)
     for instance in (1, 2, 3):
@@ -137,7 +137,7 @@ def test_a_release_that_fails_does_not_change_how_the_job_ends(how: dict[str, ob
 def test_a_job_that_is_stopped_releases_its_nodes_when_its_tasks_have_ended(outcome: str) -> None:
     world = World(1, 1)
     job = prepared(world, sweep(2))
-    world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome))
     assert live(world, job, RELEASE_TASK) == {}
     world.end(job, 3, live(world, job, 3)["node1"], kind="stopped")
     assert list(live(world, job, RELEASE_TASK)) == ["node1"]
@@ -304,7 +304,7 @@ def test_special_tasks_are_added_only_before_the_job_is_submitted() -> None:
 def test_what_a_preparing_or_releasing_task_cannot_have_is_refused_by_name(
     kind: TaskType, wrong: dict[str, object], what: str
 ) -> None:
-    special = TaskSpec(command="x", kind=kind, **wrong)  # type: ignore[arg-type]
+    special = TaskSpec(command="x", kind=kind, **wrong)
     with pytest.raises(BadRequest, match=f"a {kind.value} task, has {what}"):
         World(1).submit(special, TaskSpec(name="z", command="x"))
 

@@ -144,7 +144,7 @@ def test_a_sweep_with_fewer_instances_forgets_none_of_the_attempts_of_the_others
     world.do(RequeueJob(by=ROOT, job=job))
     assert world.record(other).state is JobState.QUEUED
     world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value="fcfs"))
-    world.do(ModifyJob(by=ROOT, job=other, spec=JobSpec(priority=4000), fields=("priority",)))  # type: ignore[arg-type]
+    world.do(ModifyJob(by=ROOT, job=other, spec=JobSpec(priority=4000), fields=("priority",)))
     world.end(job, 1, 1, kind="stopped")
     assert (option(world, job), instances(world, job)) == (1, 1)
     run = world.record(job).run

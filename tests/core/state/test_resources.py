@@ -409,7 +409,7 @@ def test_resources_are_changed_by_administrators_and_removed_when_nothing_is_the
 def test_a_wrong_resource_is_refused(wrong: dict[str, object]) -> None:
     whole: dict[str, object] = {"name": "peer", "system": ResourceSystem.SLURM, "mark": "0a1b2c3d", **wrong}
     with pytest.raises(BadRequest):
-        World().do(SetResource(by=ROOT, resource=BatchResource(**whole)))  # type: ignore[arg-type]
+        World().do(SetResource(by=ROOT, resource=BatchResource(**whole)))
 
 
 def test_a_restart_remembers_where_everything_is() -> None:

@@ -63,7 +63,7 @@ def test_a_service_whose_program_ends_at_once_rests_between_its_instances() -> N
 def test_a_service_ends_with_its_job(outcome: str) -> None:
     world = World(1)
     job = world.submit(SERVICE)
-    world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome))
     world.end(job, 1, 1, kind="stopped")
     assert world.dispatched(job) == []
     assert world.record(job).state.value == outcome
@@ -138,7 +138,7 @@ def test_a_service_is_alone_with_what_prepares_and_releases_its_nodes() -> None:
 @pytest.mark.parametrize("wrong", [{"depends_on": ("a",)}, {"group": 2}])
 def test_what_a_service_cannot_have_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(BadRequest, match="a service task, has"):
-        World(1).submit(TaskSpec(command="x", kind=TaskType.SERVICE, **wrong))  # type: ignore[arg-type]
+        World(1).submit(TaskSpec(command="x", kind=TaskType.SERVICE, **wrong))
 
 
 def test_a_service_does_not_start_together_with_anything() -> None:

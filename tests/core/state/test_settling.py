@@ -126,9 +126,9 @@ def test_a_job_is_ended_on_time_though_the_clock_goes_back_between_looks() -> No
     start = world.clock.now()
     moments = iter([start + 61])
     steady = world.clock.now
-    world.engine.clock.now = lambda: Instant(next(moments, start + 59))  # type: ignore[method-assign]
+    world.engine.clock.now = lambda: Instant(next(moments, start + 59))
     world.engine.tick()
-    world.engine.clock.now = steady  # type: ignore[method-assign]
+    world.engine.clock.now = steady
     world.clock.jump(Instant(start + 62))
     world.engine.tick()
     assert world.record(job).state is JobState.ENDING

@@ -22,7 +22,7 @@ AGAIN = TaskSpec(command="x", rerunnable=True)
 
 
 def configuring(world: World) -> JobId:
-    return world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN, AGAIN))))[0].job  # type: ignore[union-attr]
+    return world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN, AGAIN))))[0].job  # type: ignore[attr-defined]
 
 
 def queued(world: World) -> JobId:
@@ -287,7 +287,7 @@ def test_all_that_waits_of_a_job_is_canceled_by_one_event_and_can_run_again(
     world = World(2)
     many = tuple(msgspec.structs.replace(AGAIN, command=f"x {number}") for number in range(20_000))
     if state is configuring:
-        job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=many)))[0].job  # type: ignore[union-attr]
+        job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=many)))[0].job  # type: ignore[attr-defined]
     else:
         if state is queued:
             world.submit(AGAIN, minimum=2, maximum=2)

@@ -243,7 +243,7 @@ def test_it_can_be_canceled_and_finished(resumed: bool) -> None:
         world.submit(TASK)
         if resumed:
             resume(world, job)
-        world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+        world.do(StopJob(by=ROOT, job=job, outcome=outcome))
         assert state(world, job) is JobState.ENDING
         world.check_replay()
         world.end(job, 1, kind="stopped")
@@ -417,7 +417,7 @@ def test_only_running_jobs_that_say_so_can_be_suspended(submitted: bool) -> None
     changed = JobSpec(tasks=(TASK,), suspendable=True)
     world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("suspendable",)))
     spec = JobSpec(tasks=(TASK,), suspendable=True)
-    waiting = world.do(CreateJob(by=ROOT, spec=spec, submit=submitted))[0].job  # type: ignore[union-attr]
+    waiting = world.do(CreateJob(by=ROOT, spec=spec, submit=submitted))[0].job  # type: ignore[attr-defined]
     with pytest.raises(WrongState, match=f"hn job hold {waiting}"):
         world.do(SuspendJob(by=ROOT, job=waiting))
     with pytest.raises(WrongState, match="not-suspended"):

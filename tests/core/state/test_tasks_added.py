@@ -45,7 +45,7 @@ def test_the_same_task_is_taken_while_the_job_waits() -> None:
     job = world.submit(FIRST)
     add(world, job, TaskSpec(command="x", required_nodes=("node2",)))
     world.end(busy, 1)
-    assert "node2" in world.cluster.jobs[job].run.allocation  # type: ignore[union-attr]
+    assert "node2" in world.cluster.jobs[job].run.allocation
 
 
 def test_a_task_whose_node_its_job_has_runs_there() -> None:
@@ -61,7 +61,7 @@ def test_explain_says_what_to_do_about_a_task_whose_node_its_job_has_no_more() -
     job = world.submit(FIRST)
     record = world.record(job)
     world.cluster.graph(job).spec = JobSpec(tasks=(TaskSpec(command="x", required_nodes=("gone",)),))
-    record.run.tasks[0].queued.add(2)  # type: ignore[union-attr]
+    record.run.tasks[0].queued.add(2)
     (reason,) = task_reasons(world.cluster, record, 0)
     assert reason.text == (
         "it requires gone, which its job does not hold and will not get: "

@@ -17,7 +17,7 @@ SHORT = 0.001  # seconds
 
 
 def different(count: int, **options: object) -> list[TaskSpec]:
-    return [TaskSpec(command=f"x {number}", **options) for number in range(count)]  # type: ignore[arg-type]
+    return [TaskSpec(command=f"x {number}", **options) for number in range(count)]
 
 
 def end_first(world: World, lasted: float = SHORT, exit_code: int = 0) -> None:
@@ -155,7 +155,7 @@ def test_what_is_given_back_runs_elsewhere_with_other_attempt_numbers() -> None:
         now = world.clock.now()
         world.do(world.nodes.ended(waiting[0], now, started=Instant(now - SHORT)))
     assert [task for task, attempt in ran if attempt == 2] == [held.task for held in behind]
-    tasks = world.record(job).run.tasks  # type: ignore[union-attr]
+    tasks = world.record(job).run.tasks
     assert [number for number, task in enumerate(tasks, 1) if task.unstarted == {1: 1}] == [
         held.task for held in behind
     ]

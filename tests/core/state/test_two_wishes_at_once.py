@@ -139,7 +139,7 @@ def test_a_task_of_a_job_on_its_way_back_to_the_queue_cannot_be_canceled_yet() -
 
 def test_a_job_that_was_not_submitted_loses_no_task_to_a_second_writer_either() -> None:
     world = World(1)
-    job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN,))))[0].job  # type: ignore[union-attr]
+    job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN,))))[0].job  # type: ignore[attr-defined]
     add = [
         ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(AGAIN, new)), fields=("tasks",))
         for new in (OTHER, AGAIN)

@@ -204,7 +204,7 @@ def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_w
     assert held(world, job) == {"node2": (0,)}
     world.end(job, 3)
     assert world.dispatched(job)[-1] == (2, 1)  # not counted as a loss
-    assert world.record(job).run.tasks[1].system_retries == {}  # type: ignore[union-attr]
+    assert world.record(job).run.tasks[1].system_retries == {}
     world.end(job, 2)
     assert world.record(job).state is JobState.FAILED
     world.check_replay()

@@ -58,7 +58,7 @@ class World:
 
     def submit(self, *tasks: TaskSpec, by: User = ROOT, **options: object) -> JobId:
         """Create and submit a job; return its id."""
-        spec = JobSpec(tasks=tasks, **options)  # type: ignore[arg-type]
+        spec = JobSpec(tasks=tasks, **options)
         events = self.do(CreateJob(by=by, spec=spec, submit=True))
         return next(event.job for event in events if isinstance(event, JobCreated))
 

@@ -17,7 +17,7 @@ def workload(jobs: Iterable[Job]) -> Workload:
     for number, (gap, processors, estimate, run_time) in enumerate(jobs, start=1):
         submit += gap
         rows.append((number, submit, run_time, estimate, processors))
-    return Workload(*map(list, zip(*rows, strict=True)))  # type: ignore[arg-type]
+    return Workload(*map(list, zip(*rows, strict=True)))
 
 
 def every_small_world() -> Iterator[Workload]:

@@ -61,7 +61,7 @@ def as_known_at(world: Workload, began: Sequence[float], now: float) -> Workload
             for job, run_time in enumerate(world.run_times)
         ]
     )
-    return Workload(*([column[job] for job in come] for column in known if column))  # type: ignore[arg-type]
+    return Workload(*([column[job] for job in come] for column in known if column))
 
 
 def test_conservative_starts_no_job_later_than_it_was_promised_on_arrival() -> None:

@@ -212,7 +212,7 @@ def ids_and_names(peer: SlurmPeer) -> set[tuple[str, ...]]:
 def test_whatever_is_killed_no_allocation_is_lost_doubled_or_left_behind(
     head: RealHead, peer: SlurmPeer, request: pytest.FixtureRequest
 ) -> None:
-    """More of it: make test TESTS='tests/live/test_elastic_nodes.py --chaos-kills 1000 --timeout 0 -s'."""
+    """More: make test TESTS='tests/live/test_elastic_nodes_live.py --chaos-kills 1000 --timeout 0 -s'."""
     wanted = request.config.getoption("--chaos-kills") or share_of(20)
     chance, kills, jobs, seen = random.Random(7), 0, list[int](), set[tuple[str, ...]]()
     add(head, most_nodes=3, most_queued=3, idle_time=1.0)
@@ -260,7 +260,7 @@ def test_a_pool_is_removed_although_the_head_is_killed_meanwhile(head: RealHead,
 def test_many_agents_come_for_a_sweep_and_leave_after_it(
     head: RealHead, peer: SlurmPeer, request: pytest.FixtureRequest
 ) -> None:
-    """All 64: make test TESTS='tests/live/test_elastic_nodes.py -k many_agents --depth 100 -s'."""
+    """All 64: make test TESTS='tests/live/test_elastic_nodes_live.py -k many_agents --depth 100 -s'."""
     wanted, began = share_of(32) * 2, time.monotonic()
     head.ask("set_parameters", values={"HeartbeatInterval": "5"})  # 64 agents share what runs these tests
     add(head, processors=1, most_nodes=wanted, most_queued=wanted, allocation_time=600.0, idle_time=5.0)
