@@ -2,11 +2,13 @@
 
 import json
 import os
+import queue
 import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headnode.adapters.batch import staging_processes
@@ -24,9 +26,13 @@ class HeadAnswer:
 
     def __init__(self) -> None:
         self.progress: list[TransferProgress] = []
-        self.waits: list[str] = []
+        self._reasons = queue.SimpleQueue[str]()
+        self.waits = self._reasons.put
         self.results: list[TransferResult] = []
         self._over = threading.Event()
+
+    def reason(self) -> str:
+        return self._reasons.get(timeout=PATIENCE)
 
     def over(self, result: TransferResult) -> None:
         self.results.append(result)
@@ -69,7 +75,7 @@ def transfer(
         state="/state",
         **most,
     )
-    news = TransferCallbacks(told.progress.append, told.waits.append, told.over)
+    news = TransferCallbacks(told.progress.append, told.waits, told.over)
     account = CommandUser(user, None, None, "/")
     return ForeignTransfer(AttemptPlace(job, 1, 1, 1), account, "in", staged, news)
 
@@ -92,6 +98,10 @@ def test_it_is_told_how_far_a_process_is_and_how_it_went(program: Program) -> No
         """printf '["failed", "%0100000d"]\\n' 1""",
         "head -c 1000000 /dev/zero",
         """echo '[['; echo '{"a": 1}'; echo null""",
+        "head -c 60000 /dev/zero | tr '\\0' '['; echo",
+        """echo '["moved", true, 1, 1, 1, ""]'""",
+        """echo '["moved", 1, 1, 1, 1, "\\ud800"]'""",
+        """echo '["failed", "\\ud800"]'""",
     ],
 )
 def test_a_liar_in_place_of_the_process_harms_its_own_task_only(
@@ -103,9 +113,21 @@ def test_a_liar_in_place_of_the_process_harms_its_own_task_only(
     TransferQueue().begin(transfer(told))
     result = told.result()
     assert len(result.message) <= staging_processes.MAX_WORDS
+    for said in (*told.progress, result):  # the head believes what reads as it is declared, and nothing else
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(said), type=type(said)) == said
     for said in told.progress:
         assert all(0 <= number < 1 << 54 for number in said[2:6])
     assert all(0 <= number < 1 << 54 for number in result.usage)
+
+
+def test_a_liar_who_has_it_tried_later_gives_a_reason_that_can_be_told(program: Program) -> None:
+    program("""echo '["later", "\\ud800"]'; exec sleep 1000""")
+    told, transfers = HeadAnswer(), TransferQueue()
+    running = transfer(told)
+    transfers.begin(running)
+    assert told.reason() == "?"
+    transfers.stop(running)
+    assert told.result().kind == "stopped"
 
 
 def test_a_process_that_dies_is_started_again_and_not_for_ever(
@@ -113,10 +135,10 @@ def test_a_process_that_dies_is_started_again_and_not_for_ever(
 ) -> None:
     monkeypatch.setattr(staging_processes, "MAX_DEATHS", 2)
     program(f"echo started >> {tmp_path}/log; kill -9 $$")
-    told, queue = HeadAnswer(), TransferQueue()
-    queue.begin(transfer(told))
+    told, transfers = HeadAnswer(), TransferQueue()
+    transfers.begin(transfer(told))
     while not told.results:
-        queue.fill()
+        transfers.fill()
         told._over.wait(0.05)
     assert told.result().message == "the process that transfers its files died 3 times"
     assert (tmp_path / "log").read_text() == "started\n" * 3
@@ -124,14 +146,14 @@ def test_a_process_that_dies_is_started_again_and_not_for_ever(
 
 def test_one_that_is_stopped_says_so_whether_it_runs_or_waits(program: Program) -> None:
     program("exec sleep 1000")
-    first, second, queue = HeadAnswer(), HeadAnswer(), TransferQueue()
+    first, second, transfers = HeadAnswer(), HeadAnswer(), TransferQueue()
     runs, waits = transfer(first, per_job=1), transfer(second, per_job=1)
-    queue.begin(runs)
-    queue.begin(waits)
+    transfers.begin(runs)
+    transfers.begin(waits)
     assert second.progress[0].waits_for == "a free slot"
-    queue.stop(waits)
+    transfers.stop(waits)
     assert second.result().kind == "stopped"
-    queue.stop(runs)
+    transfers.stop(runs)
     assert first.result().kind == "stopped"
 
 
@@ -150,9 +172,9 @@ def test_transfers_beyond_a_bound_wait(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     program(f"""read line < {gate}; echo '["done", 0.0, 0, 0.0, 0]'""")
-    first, second, queue = HeadAnswer(), HeadAnswer(), TransferQueue()
-    queue.begin(transfer(first, **bounds))
-    queue.begin(transfer(second, **bounds, **other))
+    first, second, transfers = HeadAnswer(), HeadAnswer(), TransferQueue()
+    transfers.begin(transfer(first, **bounds))
+    transfers.begin(transfer(second, **bounds, **other))  # type: ignore[arg-type]
     assert second.progress[0].waits_for == waits_for
     gate.write_text("go\n")
     assert first.result().kind == "done"

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from headnode.adapters.batch.commands import PATH, CommandUser, account_of, input_file, start_as
 from headnode.adapters.batch.orders import FilesToStage, HandOffOrder
 from headnode.adapters.own_python import module_command
-from headnode.core.batch.dialect import AttemptPlace
+from headnode.core.batch.dialect import AttemptPlace, printable
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.staged_files import TransferProgress, TransferResult
 from headnode.core.batch.tracked import ForeignPhase, HandOffReport, TrackedAttempt, hand_off_report
@@ -34,6 +34,7 @@ REST_AWAY = 15.0  # seconds until a directory that is away is tried again
 MAX_LINE = 1 << 16  # bytes
 MAX_LINES, LINES_IN_A_SECOND = 100, 10  # of a process; ours says how far it is once in a second
 MAX_WORDS = 4000  # characters of a failure
+MAX_HOST = 256  # characters of the name of a host
 _MAX_NUMBER = 1 << 53
 
 Direction = Literal["in", "out", ""]
@@ -126,24 +127,28 @@ class ForeignTransfer:
             if lines > MAX_LINES + LINES_IN_A_SECOND * (time.monotonic() - began):
                 self.kill()
                 return
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 self._receive(json.loads(line))
 
     def _receive(self, message: Any) -> None:
-        """Take in a line of a process that its user may have replaced."""
+        """Take in a line of a process that its user may have replaced.
+
+        What is passed on reads as it is declared: else the head would take this whole process for broken.
+        """
         match message:
             case ["moved", int(files), int(of_files), int(size), int(of_size), str(waits_for)]:
-                self._moved((_count(files), _count(of_files), _count(size), _count(of_size), waits_for[:256]))
+                numbers = _count(files), _count(of_files), _count(size), _count(of_size)
+                self._moved((*numbers, printable(waits_for, MAX_HOST)))
             case ["done", float(took_in), int(size_in), float(took_out), int(size_out)]:
                 usage = TransferUsage(
                     _seconds(took_in), _count(size_in), _seconds(took_out), _count(size_out)
                 )
                 self.result = TransferResult("done", usage=usage)
             case ["failed", str(why)]:
-                self.failed(why[:MAX_WORDS])
+                self.failed(printable(why, MAX_WORDS))
             case ["later", str(why)]:
                 self.retry_at = time.monotonic() + REST_AWAY
-                self.callbacks.waits(why[:MAX_WORDS])
+                self.callbacks.waits(printable(why, MAX_WORDS))
 
     def _moved(self, how_far: tuple[int, int, int, int, str]) -> None:
         if self.direction and self.count:
@@ -151,7 +156,7 @@ class ForeignTransfer:
 
 
 def _count(number: int) -> int:
-    return min(max(0, number), _MAX_NUMBER)
+    return min(max(0, int(number)), _MAX_NUMBER)  # `true` is an int here, and no number on the wire
 
 
 def _seconds(number: float) -> float:
