@@ -411,3 +411,23 @@ def test_a_directory_that_becomes_a_link_while_it_is_listed_is_not_followed(
     assert TransferProcess(scratch, "out", files).last()[0] == "done"
     found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*")}
     assert found == {"a"}
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_file_whose_name_is_not_utf8_is_named_at_once_and_other_results_are_saved(
+    scratch: Path, tmp_path: Path, direction: str
+) -> None:
+    there = tmp_path / "there"
+    place = there if direction == "in" else scratch / "set"
+    place.mkdir()
+    (place / "result").write_text("x")
+    Path(os.fsdecode(bytes(place) + b"/caf\xe9")).write_text("x")
+    word, why = TransferProcess(
+        scratch, direction, [{"path": "set", "url": there.as_uri(), "directory": True}]
+    ).last()
+    assert (word, why) == (
+        "failed",
+        "'set/caf\\udce9' was not transferred: its name is not UTF-8; rename it",
+    )
+    if direction == "out":
+        assert only(there) == {"result": b"x"}

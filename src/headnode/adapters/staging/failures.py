@@ -51,6 +51,17 @@ def of_error(error: OSError, where: str) -> TransferFailed:
     return TransferFailed(what)
 
 
+def refuse_unnamable(path: str) -> None:
+    """Refuse a file of a directory whose name is not UTF-8: orders and reports are.
+
+    Raises:  NeverTransferred.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise NeverTransferred(f"{path!r} was not transferred: its name is not UTF-8; rename it") from None
+
+
 def shown(url: str) -> str:
     """Return a URL without what follows a question mark: there are keys and signatures in it."""
     return url.partition("?")[0][:500]

@@ -29,6 +29,7 @@ from headnode.adapters.staging.failures import (
     NeverTransferred,
     TransferFailed,
     of_error,
+    refuse_unnamable,
     shown,
 )
 from headnode.adapters.staging.local_storage import made_files, note_brought, open_source
@@ -201,7 +202,11 @@ class Transfers:
             Path(self._path(place)).mkdir(parents=True, exist_ok=True)
         return [
             msgspec.structs.replace(
-                file, path=f"{place}/{name}", url=f"{url}/{quote(name)}", directory=False, size=None
+                file,
+                path=f"{place}/{name}",
+                url=f"{url}/{quote(os.fsencode(name))}",
+                directory=False,
+                size=None,
             )
             for name in names
         ]
@@ -251,6 +256,7 @@ class Transfers:
             self._storage(file).forget(file.url, self._order.token)
 
     def _file(self, file: FileOrder) -> None:
+        refuse_unnamable(file.path)
         self._again(file, self._bring if self._order.direction == "in" else self._take)
         self.progress.finished(file.path)
 
