@@ -15,6 +15,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.job_record import decode_spec, encode_spec
 from headnode.core.state.nodes import SetParameter
+from headnode.core.state.recurring import until_due
 from headnode.core.state.recurring_record import (
     AdvanceRecurring,
     ChangeRecurring,
@@ -59,8 +60,9 @@ class Recurring(World):
         return self.cluster.recurring.record(1)
 
     def advance(self) -> None:
-        """Do as the head does when a time may be due."""
-        self.do(AdvanceRecurring(number=1, by=ADA))
+        """Do as the head does when a time may be due; it is told whether one is."""
+        due = until_due(self.cluster, self.kept, self.clock.now()) <= 0
+        assert bool(self.do(AdvanceRecurring(number=1, by=ADA))) == due
 
     def go_on(self, seconds: float) -> None:
         self.wait(seconds)
@@ -204,6 +206,20 @@ def test_a_time_that_waits_makes_its_job_when_the_one_before_has_ended() -> None
     world.go_on(1.0)
     assert world.ran() == [0.5, 1.5]
     world.end_all()
+    world.go_on(1.0)
+    assert world.ran() == [0.5, 1.5]
+
+
+def test_a_time_that_waits_makes_no_job_beyond_the_last_run() -> None:
+    world = Recurring(overlap="wait", most_runs=2)
+    for _ in range(2):
+        world.go_on(HOUR)
+    world.do(ChangeRecurring(by=ADA, number=1, changes={"most_runs": 1}))
+    world.end_all()
+    for _ in range(3):
+        world.go_on(HOUR)  # the head asks for no decision: it would ask again at once, for ever
+    assert world.ran() == [0.5]
+    world.do(ChangeRecurring(by=ADA, number=1, changes={"most_runs": 2}))
     world.go_on(1.0)
     assert world.ran() == [0.5, 1.5]
 
@@ -382,25 +398,58 @@ def test_each_time_is_decided_once_whatever_happens_to_head_and_clock(seed: int)
     )
     highest = world.start
     for _ in range(120):
-        match chance.randrange(7):
-            case 0:
-                world.engine.recover()
-            case 1:
-                world.clock.jump(Instant(world.clock.now() + chance.choice([-2, -0.4, 0.4, 3]) * HOUR))
-            case 2:
-                world.end_all()
-            case 3:
-                for job in list(world.cluster.jobs)[:1]:
-                    world.do(StopJob(by=ADA, job=job, outcome="canceled"))
-            case 4 if (at := world.kept.next_time(world.clock.now())) and at > world.clock.now():
-                world.clock.advance_to(at)
-            case _:
-                world.clock.advance(Seconds(chance.random() * 0.7 * HOUR))
+        _happen(world, chance)
         highest = max(highest, world.clock.now())
         world.advance()
         _check_times(world, highest)
     assert world.kept.runs > 0
     world.check_replay()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_head_is_told_that_a_time_is_due_if_and_only_if_it_is_decided_then(seed: int) -> None:
+    """Also while its owner changes what happens to times: `advance` compares both."""
+    chance = Random(seed)
+    world = Recurring(overlap="wait", keep=100)
+    for _ in range(120):
+        _happen(world, chance)
+        if chance.random() < 0.3:
+            world.do(ChangeRecurring(by=ADA, number=1, changes=_other_rules(chance, world)))
+        world.advance()
+    times = [one.time for one in world.kept.recent if one.job]
+    assert len(times) == len(set(times))
+    world.check_replay()
+
+
+def _happen(world: Recurring, chance: Random) -> None:
+    """Let one thing happen to head, clock or jobs."""
+    match chance.randrange(7):
+        case 0:
+            world.engine.recover()
+        case 1:
+            world.clock.jump(Instant(world.clock.now() + chance.choice([-2, -0.4, 0.4, 3]) * HOUR))
+        case 2:
+            world.end_all()
+        case 3:
+            for job in list(world.cluster.jobs)[:1]:
+                world.do(StopJob(by=ADA, job=job, outcome="canceled"))
+        case 4 if (at := world.kept.next_time(world.clock.now())) and at > world.clock.now():
+            world.clock.advance_to(at)
+        case _:
+            world.clock.advance(Seconds(chance.random() * 0.7 * HOUR))
+
+
+def _other_rules(chance: Random, world: Recurring) -> dict[str, Any]:
+    """Return a change of what happens to times, but of none of the times."""
+    runs, now = world.kept.runs, world.clock.now()
+    return chance.choice(
+        [
+            {"suspended": chance.random() < 0.4},
+            {"most_runs": chance.choice([0, 0, max(1, runs), runs + 1])},
+            {"end": chance.choice([None, None, Instant(now + chance.choice([-1, 2]) * HOUR)])},
+            {"overlap": chance.choice(["skip", "wait", "allow"])},
+        ]
+    )
 
 
 def _check_times(world: Recurring, highest: Instant) -> None:

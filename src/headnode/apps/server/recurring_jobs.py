@@ -20,7 +20,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobEnded
 from headnode.core.state.job_record import decode_spec
-from headnode.core.state.recurring import unfinished_jobs
+from headnode.core.state.recurring import until_due
 from headnode.core.state.recurring_record import (
     AdvanceRecurring,
     RecurringJob,
@@ -90,17 +90,10 @@ class RecurringJobs:
 
     def _wait(self, record: RecurringRecord) -> float:
         """Return the seconds until something of a recurring job is to be decided; 0 or less: now."""
-        recurring = record.recurring
-        if recurring.suspended:
-            return LONGEST_PAUSE
-        if record.waiting is not None and not unfinished_jobs(self._context.cluster, record):
-            return 0.0
-        now = self._context.now()
         try:
-            times = self._context.cluster.recurring.next_times(record, now)
+            return until_due(self._context.cluster, record, self._context.now())
         except BadRequest:  # the time zone is not known here: perhaps it will be
             return LONGEST_PAUSE
-        return times[0] - now if times else LONGEST_PAUSE
 
     async def _advance(self, number: int) -> bool:
         """Ask for a decision; return whether it was written."""

@@ -5,6 +5,7 @@ decided are in the journal together or not at all.  See decision 0070.
 """
 
 from datetime import datetime
+from math import inf
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from headnode.core.model.bounds import (
 )
 from headnode.core.model.errors import BadRequest, NotAllowed, Refused, WrongState
 from headnode.core.model.job import JobSpec, parents
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import RecurringOrigin
 from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
@@ -280,6 +281,19 @@ def busy_with(cluster: ClusterState, record: RecurringRecord) -> str:
     if not left or record.recurring.overlap == "allow":
         return ""
     return f"job {left[0]} has not ended: it is {cluster.jobs[left[0]].state.value}"
+
+
+def until_due(cluster: ClusterState, record: RecurringRecord, now: Instant) -> Seconds:
+    """Return the seconds until `advance` has something to decide; 0 or less: now; infinite: not as it is.
+
+    Raises:  BadRequest ``time-zone``.
+    """
+    if record.recurring.suspended or record.is_spent:
+        return Seconds(inf)
+    times = cluster.recurring.next_times(record, now)
+    if record.waiting is not None and not busy_with(cluster, record):
+        return Seconds(0.0)
+    return Seconds(times[0] - now if times else inf)
 
 
 def advance(cluster: ClusterState, command: AdvanceRecurring, now: Instant) -> list[Event]:

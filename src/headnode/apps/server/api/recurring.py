@@ -338,7 +338,8 @@ def _object(context: ServerContext, record: RecurringRecord) -> w.RecurringJobOb
         following = [*context.cluster.recurring.next_times(record, now)]
     except BadRequest as no:  # the time zone is not known here any more
         problem = no.what
-    ended = not following and not problem and record.waiting is None
+    waiting = None if record.is_spent else record.waiting
+    ended = not following and not problem and waiting is None
     spec = decode_spec(recurring.spec)
     command = public_command(spec.tasks[0].command) if spec.tasks else ""
     return w.RecurringJobObject(
@@ -358,7 +359,7 @@ def _object(context: ServerContext, record: RecurringRecord) -> w.RecurringJobOb
         table=recurring.table,
         command=command[:MAX_COMMAND],
         next=following,
-        waiting=record.waiting,
+        waiting=waiting,
         unfinished=list(unfinished_jobs(context.cluster, record)),
         last=[_run_object(context, run) for run in reversed(record.recent)],
         problem=problem,
