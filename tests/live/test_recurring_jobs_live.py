@@ -160,6 +160,24 @@ def test_a_table_makes_jobs_and_is_replaced_as_a_whole(head: RealHead) -> None:
     assert head.ask("recurring_jobs") == {"recurring_jobs": []}
 
 
+def test_a_table_whose_variables_are_those_of_each_entry_is_refused_in_bounded_memory(head: RealHead) -> None:
+    """Each entry has all variables above it: 1 MB of text is 90 MB of jobs."""
+    small = "V=x\n" + "@daily true\n" * 100
+    head.ask("set_recurring_table", text=small, directory="/tmp")
+    before = peak(head)
+    large = "".join(f"V{number}={'x' * 120_000}\n" for number in range(7))
+    with pytest.raises(HeadnodeError, match="more than the limit of 8"):
+        head.ask("set_recurring_table", text=large + "@daily true\n" * 100, directory="/tmp")
+    assert peak(head) - before < 40 << 10
+    assert head.ask("recurring_table")["text"] == small
+
+
+def peak(head: RealHead) -> int:
+    """Return the most memory that the head has had, in kB."""
+    status = Path(f"/proc/{head.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_a_standby_that_takes_over_makes_no_second_job_for_a_time(
     tmp_path: Path, force: tuple[str, ...]

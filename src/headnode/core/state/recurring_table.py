@@ -69,14 +69,22 @@ def set_table(cluster: ClusterState, command: SetRecurringTable, now: Instant) -
     return events
 
 
-def _check_sizes(cluster: ClusterState, command: SetRecurringTable, entries: int) -> None:
-    size = sum(len(each.spec) for each in command.entries) + 4 * len(command.text)
+def refuse_too_large(text: str, descriptions: int) -> None:
+    """Refuse a table of which the jobs have so many bytes of descriptions, or more when all are read.
+
+    Raises:  BadRequest ``descriptions``.
+    """
+    size = descriptions + 4 * len(text)
     if size > RECURRING_DESCRIPTIONS.most:
         raise BadRequest(
             code="descriptions",
-            what=f"the table and its jobs have {size:,} bytes; the limit is {RECURRING_DESCRIPTIONS}",
-            fix="keep scripts in files and name these",
+            what=f"the table and its jobs have more than the limit of {RECURRING_DESCRIPTIONS}",
+            fix="keep scripts in files and name these; each entry has all variables that are set above it",
         )
+
+
+def _check_sizes(cluster: ClusterState, command: SetRecurringTable, entries: int) -> None:
+    refuse_too_large(command.text, sum(len(each.spec) for each in command.entries))
     check_room(cluster, command.owner.name, len(command.entries) - entries, 0)
     names = [entry.name.lower() for entry in command.entries]
     for place, name in enumerate(names):

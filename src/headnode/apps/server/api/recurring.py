@@ -274,9 +274,10 @@ async def set_recurring_table(
 ) -> w.RecurringTableAnswer:
     """Replace the table of a user as a whole, or not at all if an entry is refused."""
     from headnode.core.formats.batch.crontab import read_table
+    from headnode.core.state.recurring_table import refuse_too_large
 
     owner = user_named(context, by, request.user or by.name)
-    lines, entries = list[int](), list[RecurringJob]()
+    lines, entries, size = list[int](), list[RecurringJob](), 0
     for entry in read_table(request.text, int(context.engine.settings.number(c.MOST_OF_USER))):
         await asyncio.sleep(0)  # others are answered between two entries
         lines.append(entry.line)
@@ -295,6 +296,8 @@ async def set_recurring_table(
             raise _of_line(no, entry.line) from None
         name = _free_name(spec.name or name_of(spec), entries)
         entries.append(_recurring(name, spec, entry.schedule, entry.zone or request.zone or "UTC"))
+        size += len(entries[-1].spec)
+        refuse_too_large(request.text, size)  # now: a table of 1 MB may make 1 MB for each entry
     command = c.SetRecurringTable(by=by, owner=owner, text=request.text, entries=tuple(entries))
     try:
         await context.ask(command)
