@@ -22,6 +22,7 @@ import msgspec
 from headnode.adapters.files.copied_tables import EVENT_LOGS
 from headnode.adapters.notify.event_log_writer import EventLogOrder, EventLogResult
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
+from headnode.apps.server.late_logs import REST, LateLogs, LogKey
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.condor import event_log as texts
 from headnode.core.formats.condor.draft import USER_LOG
@@ -39,9 +40,6 @@ BETWEEN: Final = 0.1  # seconds in which events are collected
 MAX_WAIT: Final = 15.0  # seconds
 MAX_EVENTS: Final = 2_000  # of the journal in one step
 MAX_ORDER: Final = 1 << 18  # characters of an order
-MAX_WAITING: Final = 1 << 24  # characters of logs that could not be written
-REST: Final = 30.0  # seconds until such a log is tried again
-LIFETIME: Final = 24 * 3600.0  # seconds after which it is given up
 MAX_JOBS: Final = 65_536  # of which is remembered whether they have logs
 _MAX_ANSWER: Final = 1 << 10
 _PASSING: Final = frozenset(
@@ -56,23 +54,6 @@ _ENDS: Final = ("005", "009")  # how events begin after which a process has ende
 log = logging.getLogger("headnode.event_logs")
 
 
-class LogKey(msgspec.Struct, frozen=True):
-    """A log, and as whom it is written."""
-
-    path: str
-    owner: str
-    uid: int
-    gid: int
-
-
-class _LateLines:
-    """What is to be appended to a log that could not be written, of events behind a number."""
-
-    def __init__(self, since: float, behind: int) -> None:
-        self.behind, self.texts = behind, list[str]()
-        self.since, self.next_try = since, since + REST
-
-
 class EventLogs:
     """Writes the event logs."""
 
@@ -83,8 +64,7 @@ class EventLogs:
         self._begun: set[tuple[int, int, int]] = set()  # attempts that have an event 001
         self._over: dict[int, Ranges] = {}  # processes that have ended, of jobs that have not
         self._nodes: dict[tuple[int, int, int], str] = {}  # of dispatched instances
-        self._waiting: dict[LogKey, _LateLines] = {}
-        self._held = 0  # characters in them
+        self._late = LateLogs()
         self._rests: dict[int, float] = {}  # users whose files hang, and until when
         self._cursor: sqlite3.Connection | None = None
         self._noted = 0  # the number that is stored
@@ -150,7 +130,7 @@ class EventLogs:
 
     def _store(self) -> None:
         """Store up to which event lines are written: what waits is written after a restart."""
-        number = min([self._after, *(waiting.behind for waiting in self._waiting.values())])
+        number = self._late.written_up_to(self._after)
         if number == self._noted:
             return
         row = (1, number)
@@ -198,7 +178,7 @@ class EventLogs:
     async def _append(self, pages: dict[LogKey, list[str]]) -> None:
         for key, lines in pages.items():
             text = "".join(lines)
-            if key in self._waiting or self._rests_now(key):
+            if key in self._late or self._rests_now(key):
                 self._keep(key, text, "their files hang")
             elif (error := await self._written(key, text, again=key in self._repeated)) in _PASSING:
                 self._keep(key, text, os.strerror(error))
@@ -227,32 +207,26 @@ class EventLogs:
 
     def _keep(self, key: LogKey, text: str, why: str) -> None:
         """Keep what could not be written, within bounds; the administrator sees why."""
-        if self._held + len(text) > MAX_WAITING:
+        if not self._late.add(key, text, self._after, time.monotonic()):
             log.warning("%r of user %s loses events: too much waits to be written", key.path, key.owner)
             return
-        waiting = self._waiting.setdefault(key, _LateLines(time.monotonic(), self._after))
-        waiting.texts.append(text)
-        self._held += len(text)
         self._context.failed_parts.setdefault(_PART, f"some files are written later: {why}")
 
     async def _try_again(self) -> None:
         """Write logs that have waited."""
-        now = time.monotonic()
-        for key, waiting in list(self._waiting.items()):
-            if waiting.next_try > now or self._rests_now(key):
+        for key, text in self._late.due(time.monotonic()):
+            if self._rests_now(key):
                 continue
-            text = "".join(waiting.texts)
             error = await self._written(key, text, again=True)
-            if error in _PASSING and now - waiting.since < LIFETIME:
-                waiting.next_try = time.monotonic() + REST
+            if error in _PASSING and self._late.failed(key, time.monotonic()):
                 continue
             if error:
                 log.warning("%r of user %s cannot be written: %s", key.path, key.owner, os.strerror(error))
-            self._held -= len(text)
-            del self._waiting[key]
-            if not self._waiting:
-                self._context.failed_parts.pop(_PART, None)
-            self._store()
+            if key in self._late:
+                self._late.done(key)
+        if not self._late:
+            self._context.failed_parts.pop(_PART, None)
+        self._store()
 
     # what each event is in a log
 
