@@ -1,4 +1,4 @@
-"""Lines of event logs that wait for room: within bounds, and no user takes the place or the time of others."""
+"""Lines of event logs that wait for room: within bounds, and no user takes place or time of others."""
 
 from headnode.apps.server.late_logs import (
     COST_OF_LOG,
