@@ -1,15 +1,17 @@
 """Times of recurring jobs: as Debian's cron has them, with the changes to and from summer time."""
 
 from datetime import datetime
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
+from math import inf
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant
-from headnode.core.model.schedule import read_schedule, zone_named
+from headnode.core.model.schedule import COMPARED, read_schedule, zone_named
 
 BERLIN = "Europe/Berlin"
 
@@ -120,3 +122,52 @@ def test_the_times_are_the_same_wherever_counting_begins(
         return  # more than were looked at
     assert schedule.next_after(middle) == found[len(until_middle)]
     assert schedule.last_until(middle, begin) == (until_middle[-1] if until_middle else None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(
+        ["0 0 29 2 *", "59 23 31 12 *", "15 3 * * sun", "7,8 3 * 1 *", "0 0 * 2 0#5", "30 2 * * *"]
+    ),
+    ZONES,
+    MOMENTS,
+    st.floats(0, 3e8),
+)
+def test_the_last_time_is_found_however_far_away_it_is(
+    text: str, zone: str, begin: Instant, later: float
+) -> None:
+    schedule, until = read_schedule(text, zone), Instant(begin + later)
+    found = list(takewhile(lambda at: at <= until, schedule.times_after(begin)))
+    assert schedule.last_until(until, begin) == (found[-1] if found else None)
+
+
+def test_the_last_of_many_times_long_ago_is_found_without_a_look_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each minute of January, in July: 44,640 times held the head for 0.3 s."""
+    looks = []
+    search = CronSim.__next__
+    monkeypatch.setattr(CronSim, "__next__", lambda each: looks.append(1) or search(each))
+    schedule = read_schedule("* * * 1 *", BERLIN)
+    assert schedule.last_until(local("2026-07-01T00:00"), local("2025-12-01T00:00")) == local(
+        "2026-01-31T23:59"
+    )
+    assert len(looks) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "shortest"),
+    [
+        ("* * * * *", COMPARED, 60.0),
+        ("0 4 * * *", COMPARED, 23 * 3600.0),  # at the change to summer time
+        ("0,5 0 29 2 *", 2, 300.0),
+        ("0 0 29 2 *", 1, inf),
+        ("@every 90m", COMPARED, 5400.0),
+        ("@every 500d", 1, 500 * 86_400.0),
+    ],
+)
+def test_the_shortest_interval_is_that_of_the_next_400_days(text: str, count: int, shortest: float) -> None:
+    schedule = read_schedule(text, BERLIN)
+    found = schedule.first_times(local("2026-03-01T00:00"))
+    assert len(found) == count
+    assert schedule.shortest_interval(found) == shortest

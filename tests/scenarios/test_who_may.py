@@ -82,10 +82,10 @@ async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
             await over.wait()
 
 
-def described() -> RecurringJob:
+def described(name: str = "nightly") -> RecurringJob:
     """Return a recurring job as a client describes it."""
     return RecurringJob(
-        number=0, name="nightly", owner="", uid=0, gid=0, schedule="@daily", zone="UTC",
+        number=0, name=name, owner="", uid=0, gid=0, schedule="@daily", zone="UTC",
         spec=encode_spec(JobSpec(tasks=(TaskSpec(command="true"),))), created=Instant(0), anchor=Instant(0),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from headnode.adapters.identity.users import Account, account
@@ -34,6 +34,7 @@ log = logging.getLogger("headnode.server")
 LONGEST_PAUSE: Final = 10.0  # seconds between two looks: the clock may have been set
 SHORTEST_PAUSE: Final = 0.05  # seconds
 AFTER_TROUBLE: Final = 1.0  # seconds until a full disk is tried again
+LONGEST_TURN: Final = 0.01  # seconds in which recurring jobs are looked at, until others have their turn
 _CHANGES = (RecurringJobSet, RecurringJobRemoved, JobEnded)
 
 
@@ -53,6 +54,20 @@ def owner_of_recurring(context: ServerContext, recurring: RecurringJob) -> User:
             fix="remove it and create it again: hn recurring remove, hn recurring new",
         )
     return context.roles.of(known)
+
+
+async def in_turns(records: Iterable[RecurringRecord]) -> AsyncIterator[RecurringRecord]:
+    """Yield recurring jobs as they are now; others are answered in between if these take long.
+
+    To find the next times of one takes up to 20 ms, and a cluster may have thousands.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for record in list(records):
+        yield record
+        if loop.time() - began > LONGEST_TURN:
+            await asyncio.sleep(0)
+            began = loop.time()
 
 
 class RecurringJobs:
@@ -81,7 +96,7 @@ class RecurringJobs:
         if self._context.engine.closing:
             return LONGEST_PAUSE
         soon = LONGEST_PAUSE
-        for record in list(self._context.cluster.recurring.numbered.values()):
+        async for record in in_turns(self._context.cluster.recurring.numbered.values()):
             wait = self._wait(record)
             if wait <= 0 and not await self._advance(record.recurring.number):
                 wait = AFTER_TROUBLE

@@ -7,10 +7,10 @@ Source:  crontab(5) of Debian; decision 0070.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import floor, inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -39,8 +39,12 @@ _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,3}")
 EPOCH: Final = Instant(0.0)
 FIELDS: Final = 5
 COMPARED: Final = 64  # times of a schedule whose distances are looked at
-_BACK: Final = (3600.0, 2 * 86_400.0, 40 * 86_400.0, 5 * 366 * 86_400.0)
-"""How far before a time its predecessor is looked for, in seconds: near ones are many, far ones few."""
+SPAN: Final = (
+    400 * 86_400.0
+)  # seconds in which these are: to find 64 times that come once in 28 years takes 0.2 s
+_BACK: Final = (3600.0, 2 * 86_400.0)
+"""How far before a time its predecessor is looked for among all times, in seconds."""
+_MINUTE: Final = 60.0  # times of cron are no nearer to each other
 
 
 class Schedule(NamedTuple):
@@ -84,24 +88,20 @@ class Schedule(NamedTuple):
     def last_until(self, until: Instant, after: Instant) -> Instant | None:
         """Return the last time that is later than `after` and not later than `until`.
 
-        Cost:  some 3,000 times of the schedule, however far apart both are.
+        Cost:  some 3,000 times of the schedule, however far apart both are: far ones are found by halves.
         """
         if self.every:
             at = Instant(self.anchor + floor((until - self.anchor) / self.every) * self.every)
             return at if at > max(after, self.anchor) else None
         for back in _BACK:
             begin = max(after, Instant(until - back))
-            found = None
-            for at in self.times_after(begin):
-                if at > until:
-                    break
-                found = at
+            found = self._last_of(begin, until)
             if found is not None or begin == after:
                 return found
         return self._last_of_far(until, after)
 
-    def _last_of_far(self, until: Instant, after: Instant) -> Instant | None:
-        """Return it where there are less than one in five years: the few from `after` on."""
+    def _last_of(self, after: Instant, until: Instant) -> Instant | None:
+        """Return it where there are few: the times from `after` on."""
         found = None
         for at in self.times_after(after):
             if at > until:
@@ -109,11 +109,31 @@ class Schedule(NamedTuple):
             found = at
         return found
 
-    def shortest_interval(self, after: Instant) -> Seconds:
-        """Return the shortest distance of the next times, in seconds; infinite if there is one or none."""
+    def _last_of_far(self, until: Instant, after: Instant) -> Instant | None:
+        """Return it where it may be long ago: in the later half of what is left, if a time is there."""
+        begin, end = after, until
+        while end - begin > _MINUTE:
+            middle = Instant((begin + end) / 2)
+            at = self.next_after(middle)
+            if at is None or at > until:
+                end = middle
+            else:
+                begin = middle
+        return self._last_of(begin, until)
+
+    def first_times(self, after: Instant) -> list[Instant]:
+        """Return the first time later than `after` and those that follow, 64 at most and within 400 days."""
+        found: list[Instant] = []
+        for at in self.times_after(after):
+            if len(found) == COMPARED or (found and at > found[0] + SPAN):
+                break
+            found.append(at)
+        return found
+
+    def shortest_interval(self, times: Sequence[Instant]) -> Seconds:
+        """Return the shortest distance of its `first_times`, in seconds; infinite if there is one or none."""
         if self.every:
             return self.every
-        times = islice(self.times_after(after), COMPARED)
         return Seconds(min((later - earlier for earlier, later in pairwise(times)), default=inf))
 
 

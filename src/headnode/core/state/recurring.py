@@ -143,17 +143,17 @@ def _check_name(name: str) -> None:
 
 
 def _check_schedule(cluster: ClusterState, recurring: RecurringJob, now: Instant) -> None:
-    times = recurring.times()
-    first = times.next_after(now)
-    if first is None or (recurring.end is not None and first > recurring.end):
+    schedule = recurring.times()
+    times = schedule.first_times(now)
+    if not times or (recurring.end is not None and times[0] > recurring.end):
         raise BadRequest(
             code="schedule",
-            what=f"{recurring.schedule!r} never comes" + (" before the end" if first is not None else ""),
+            what=f"{recurring.schedule!r} never comes" + (" before the end" if times else ""),
             fix="choose a time that will come",
             path=("schedule",),
         )
     shortest = float(cluster.parameters.get(SHORTEST, SHORTEST_INTERVAL))
-    if times.shortest_interval(now) < shortest:
+    if schedule.shortest_interval(times) < shortest:
         raise BadRequest(
             code="schedule",
             what=f"{recurring.schedule!r} comes more often than every {shortest:g} seconds",

@@ -15,7 +15,7 @@ from headnode.apps.server.api.job_submission import (
     with_terms,
 )
 from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, VerbUsers, verb
-from headnode.apps.server.recurring_jobs import owner_of_recurring
+from headnode.apps.server.recurring_jobs import in_turns, owner_of_recurring
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import FidelityReport
 from headnode.core.model.errors import BadRequest, NotAllowed, Refused, TextPosition
@@ -46,7 +46,7 @@ async def recurring_jobs(
     """List recurring jobs, in the order of their numbers."""
     index = context.cluster.recurring
     shown = index.numbered.values() if request.user is None else index.of(request.user)
-    return w.RecurringJobsAnswer([_object(context, record) for record in shown])
+    return w.RecurringJobsAnswer([_object(context, record) async for record in in_turns(shown)])
 
 
 @verb(READS)
@@ -265,7 +265,7 @@ async def recurring_table(
 ) -> w.RecurringTableAnswer:
     """Show the table of a user; only its user and administrators may see it."""
     owner = user_named(context, by, request.user or by.name)
-    return _table(context, owner.name)
+    return await _table(context, owner.name)
 
 
 @verb(CREATES)
@@ -305,7 +305,7 @@ async def set_recurring_table(
         if no.path[:1] == ("entries",):
             raise _of_line(no, lines[int(no.path[1])]) from None
         raise
-    return _table(context, owner.name)
+    return await _table(context, owner.name)
 
 
 def _free_name(name: str, before: Sequence[RecurringJob]) -> str:
@@ -323,11 +323,11 @@ def _of_line(no: Refused, line: int) -> BadRequest:
     return BadRequest(code=no.code, what=what, fix=no.fix, place=TextPosition(line, 0))
 
 
-def _table(context: ServerContext, owner: str) -> w.RecurringTableAnswer:
+async def _table(context: ServerContext, owner: str) -> w.RecurringTableAnswer:
     table = context.cluster.recurring.tables.get(owner)
     entries = [record for record in context.cluster.recurring.of(owner) if record.recurring.table]
     text = table.text if table is not None else ""
-    return w.RecurringTableAnswer(text, [_object(context, record) for record in entries])
+    return w.RecurringTableAnswer(text, [_object(context, record) async for record in in_turns(entries)])
 
 
 def _named(context: ServerContext, by: User, name: str) -> RecurringRecord:
