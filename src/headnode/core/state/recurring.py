@@ -203,6 +203,12 @@ def change(cluster: ClusterState, command: ChangeRecurring, now: Instant) -> lis
     """
     before = cluster.recurring.record(command.number).recurring
     may_change_recurring(command.by, before)
+    if command.former not in (b"", before.spec):
+        raise WrongState(
+            code="changed",
+            what=f"the job of recurring job {command.number} was changed by somebody else at the same time",
+            fix="look at it again: hn recurring view, then repeat the change",
+        )
     after = replace(before, **command.changes)
     changed = tuple(name for name in command.changes if getattr(after, name) != getattr(before, name))
     if not changed:

@@ -124,12 +124,16 @@ class CreateRecurring(Command, frozen=True):
 
 
 class ChangeRecurring(Command, frozen=True):
-    """Change fields of a recurring job.  `owner` is its owner as known now, for a changed description."""
+    """Change fields of a recurring job.  `owner` is its owner as known now, for a changed description.
+
+    `former` is the description that was changed; empty: the new one is made of nothing else.
+    """
 
     by: User
     number: int
     changes: Mapping[str, Any]
     owner: User | None = None
+    former: bytes = b""
 
 
 class RemoveRecurring(Command, frozen=True):

@@ -169,13 +169,17 @@ async def modify_recurring_job(
         changes["end"] = Instant(request.end) if request.end else None
     if request.runs is not None:
         changes["most_runs"] = request.runs
-    owner = owner_of_recurring(context, record.recurring)
+    owner, former = owner_of_recurring(context, record.recurring), record.recurring.spec
     report: FidelityReport = ()
     if request.terms or request.job is not None:
-        spec, report = await _changed_job(context, owner, decode_spec(record.recurring.spec), request)
+        spec, report = await _changed_job(context, owner, decode_spec(former), request)
         refuse_unfit_now(context, owner, spec)
         changes["spec"] = encode_spec(spec)
-    await context.ask(c.ChangeRecurring(by=by, number=record.recurring.number, changes=changes, owner=owner))
+    former = former if request.terms else b""
+    command = c.ChangeRecurring(
+        by=by, number=record.recurring.number, changes=changes, owner=owner, former=former
+    )
+    await context.ask(command)
     return w.ChangedRecurringJob(_object(context, record), report)
 
 
