@@ -20,6 +20,7 @@ from headnode.adapters.files.opening import (
     open_own_directory,
     open_plain,
 )
+from headnode.adapters.staging.arrival import ArrivingFile
 from headnode.apps.cli.job_files import files_beside, read_bytes
 from headnode.apps.cli.shell import recall, remember
 from headnode.core.model.errors import BadRequest
@@ -235,3 +236,15 @@ def test_root_makes_no_directory_of_its_own_in_that_of_a_user(home: Path) -> Non
     with pytest.raises(Redirected):
         make_own_directory(str(home / "a" / "b"))
     assert not (home / "a").exists()
+
+
+@as_root
+def test_root_makes_directories_for_a_file_nowhere_a_user_leads_it(home: Path, tmp_path: Path) -> None:
+    put_link(home / "results", tmp_path)
+    with pytest.raises(Redirected):
+        ArrivingFile(f"{home}/results/new/deep/x", "token")
+    assert list(tmp_path.iterdir()) == []
+    put_link(home / "own", tmp_path, user=0)
+    for path in (home / "own/new/deep/x", home / "below/./here/x", tmp_path / "new/y"):
+        ArrivingFile(str(path), "token").close()
+        assert path.parent.is_dir()

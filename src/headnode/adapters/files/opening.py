@@ -91,16 +91,19 @@ def open_own_directory(path: str) -> int:
     return directory
 
 
-def directory_of(path: str) -> tuple[int, str]:
+def directory_of(path: str, *, make: bool = False) -> tuple[int, str]:
     """Return the directory that a file is in or would be made in, opened, and its name there.
 
-    A link in place of the file is followed; as root only a link of root.
+    A link in place of the file is followed; as root only a link of root.  `make`: directories that are not
+    there are made.
     Raises:  Redirected, only as root; OSError.
     """
     if os.geteuid() != 0:
         directory, name = os.path.split(os.path.realpath(path))
+        if make:
+            os.makedirs(directory, exist_ok=True)
         return os.open(directory, _STEP | os.O_DIRECTORY), name
-    return _place(path, _MAX_LINKS)
+    return _place(path, _MAX_LINKS, make=make)
 
 
 def make_own_directory(path: str, mode: int = 0o700) -> int:
@@ -153,16 +156,16 @@ def open_output_directory(path: str, uid: int, gid: int) -> int:
     return directory
 
 
-def _place(path: str, links: int, start: int | None = None) -> tuple[int, str]:
+def _place(path: str, links: int, start: int | None = None, *, make: bool = False) -> tuple[int, str]:
     """Return what `directory_of` does, as root, for a path that begins at the directory `start`."""
-    directory, last = _walk(path, links, start)
+    directory, last = _walk(path, links, start, make=make)
     try:
         target = _followed(directory, last, path)
         if target is None:
             return os.dup(directory), last
         if links == 0:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        return _place(target, links - 1, directory)
+        return _place(target, links - 1, directory, make=make)
     finally:
         os.close(directory)
 
@@ -215,10 +218,11 @@ def _settle(file: int, status: os.stat_result, flags: int, directory: int | None
         os.ftruncate(file, 0)
 
 
-def _walk(path: str, links: int, start: int | None = None) -> tuple[int, str]:
+def _walk(path: str, links: int, start: int | None = None, *, make: bool = False) -> tuple[int, str]:
     """Return the directory that has the last step of a path, opened, and that step.
 
-    A relative path begins at the directory `start`, or at the working directory.
+    A relative path begins at the directory `start`, or at the working directory.  `make`: directories that
+    are not there are made.
 
     Raises:  Redirected; OSError.
     """
@@ -234,7 +238,7 @@ def _walk(path: str, links: int, start: int | None = None) -> tuple[int, str]:
             step = steps.pop()
             target = _followed(current, step, path)
             if target is None:
-                current = _replaced(current, os.open(step, _STEP | os.O_DIRECTORY, dir_fd=current))
+                current = _replaced(current, _step(current, step, make))
                 continue
             if (links := links - 1) < 0:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -245,6 +249,18 @@ def _walk(path: str, links: int, start: int | None = None) -> tuple[int, str]:
         os.close(current)
         raise
     return current, steps[0]
+
+
+def _step(directory: int, name: str, make: bool) -> int:
+    """Open a directory in another, and no link; with `make` it is made if it is not there."""
+    try:
+        return os.open(name, _STEP | os.O_DIRECTORY, dir_fd=directory)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+    return os.open(name, _STEP | os.O_DIRECTORY, dir_fd=directory)
 
 
 def _replaced(old: int, new: int) -> int:

@@ -31,10 +31,7 @@ class ArrivingFile:
 
         Raises:  OSError.
         """
-        folder = os.path.dirname(path)  # noqa: PTH120 - paths of users are bytes here
-        if folder:
-            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-        self._folder, self._name = directory_of(path)
+        self._folder, self._name = directory_of(path, make=True)
         short = self._name.encode(errors="surrogateescape")[:_MAX_NAME].decode(errors="surrogateescape")
         self._part, self._from = f".{short}.part-{token}", f".{short}.from-{token}"
         self._file = -1
