@@ -8,10 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.message_checks import read_message
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent import launch_client
 from headnode.apps.agent.launch_client import LaunchClient
@@ -31,7 +33,8 @@ class Node:
         self.socket = folder / "s"
 
     def send(self, message: FromAgent) -> None:
-        """Nobody hears it."""
+        """Nobody hears it, but it must be one that a head understands: else it drains the node."""
+        read_message(msgspec.msgpack.encode(message), 1.8e9)
 
     def user_of(self, job: JobId, key: Key) -> int | None:
         return os.geteuid() if (job, *key) == (1, 1, 1, 1) else None
@@ -82,6 +85,21 @@ def test_no_name_of_a_node_is_longer_than_names_are(tmp_path: Path) -> None:
     said, targets = asyncio.run(refused())
     assert "the request was not understood" in said
     assert not targets
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"command": "x" * 140_000}, "a command line of 140,000 characters"),
+        ({"environment": {f"V{number}": "" for number in range(10_001)}}, "a command with 10,001 variables"),
+    ],
+)
+def test_a_command_that_is_too_large_is_refused_and_drains_no_node(
+    tmp_path: Path, words: dict[str, object], problem: str
+) -> None:
+    said = asyncio.run(Node(tmp_path).refusal(**words))
+    assert f"{problem} cannot be launched on another node" in said
+    assert "131,071" in said
 
 
 def test_a_task_names_so_many_nodes_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,19 @@ class TransferSlots:
 
 
 _MAX_LINE = 1 << 20  # bytes
+_MAX_NUMBER = 1 << 53  # of files, or of bytes
+_MAX_HOST, _MAX_PATH, _MAX_WORDS = 256, 4095, 4000  # characters
+_MAX_DONE = 100_000  # files, as the process has it
 _NOT_TOLD = ("in", "out", "most", "node_most", "host_most")
+
+
+def _possible(number: int) -> int:
+    return min(max(0, int(number)), _MAX_NUMBER)  # `true` is an int here, and no number on the wire
+
+
+def _sendable(text: str, most: int) -> str:
+    """Return text without what cannot be sent on: an escape may stand for half a character."""
+    return text[:most].encode("utf-8", "replace").decode()
 
 
 class TransferRun:
@@ -148,19 +160,24 @@ class TransferRun:
         if len(self._text) > _MAX_LINE:
             self._text = b""
         for line in lines:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 self._take(json.loads(line))
 
     def _take(self, report: Any) -> None:
+        """Take in a line of a process that its user may have replaced.
+
+        What the agent passes on is possible: the head drains a node that reports what is not.
+        """
         match report:
-            case ["moved", int(), int(), int(), int(), str()]:
-                self.moved = report[1:]
-            case ["file", str(path)]:
-                self.done.append(path)
+            case ["moved", int(files), int(of_files), int(size), int(of_size), str(waits_for)]:
+                numbers = map(_possible, (files, of_files, size, of_size))
+                self.moved = [*numbers, _sendable(waits_for, _MAX_HOST)]
+            case ["file", str(path)] if len(self.done) < _MAX_DONE:
+                self.done.append(_sendable(path, _MAX_PATH))
             case ["done", int(size)]:
-                self.over, self.moved[2] = True, size
+                self.over, self.moved[2] = True, _possible(size)
             case ["failed", str(why)]:
-                self.over, self.failure = True, why[:4000]
+                self.over, self.failure = True, _sendable(why, _MAX_WORDS)
 
     @property
     def report(self) -> list[Any]:

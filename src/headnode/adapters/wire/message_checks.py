@@ -86,7 +86,7 @@ def _objection(message: FromAgent, now: float) -> str:
         case OutputRead(size=size) if not 0 <= size <= b.BYTES_MOVED.most:
             return f"a file of {size} bytes"
         case Launch(command=command, environment=environment):
-            return _launch_objection(command, environment)
+            return launch_objection(command, environment)
         case LaunchData(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:
             return f"an exit status of {code}"
         case LaunchesEnded(usage=RemoteUsage(usage=usage)):
@@ -111,7 +111,11 @@ def _holdings_objection(holdings: Holdings, now: float) -> str:
     return next(filter(None, times), "")
 
 
-def _launch_objection(command: str, environment: dict[str, str]) -> str:
+def launch_objection(command: str, environment: dict[str, str]) -> str:
+    """Return why a command cannot be launched on another node; empty if it can.
+
+    An agent asks this, too: its users write both, and the head drains a node that sends what cannot be.
+    """
     if len(command.encode()) > b.COMMAND.most:
         return f"a command line of {len(command):,} characters"
     if len(environment) > b.LAUNCHES.most:

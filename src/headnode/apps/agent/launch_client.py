@@ -19,10 +19,11 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesEnded, Route
 from headnode.adapters.wire.frame_codec import CHUNK, frame
 from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.message_checks import launch_objection
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.task_tools import LaunchPlaces
-from headnode.core.model.bounds import NAME, UNREADABLE
+from headnode.core.model.bounds import COMMAND, LAUNCHES, NAME, UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
@@ -158,6 +159,7 @@ class LaunchClient:
         try:
             request = self._request(text)
             job, key = self._attempt_of(request, uid)
+            _refuse_too_large(request)
             self._admit(uid)
             self.gathering.launches(job, key, request.host)
         except HeadnodeError as error:
@@ -255,6 +257,19 @@ class LaunchClient:
             route = stream.route
             if (route.job, route.task, route.instance, route.attempt) == (job, *key):
                 stream.fail(OVER)
+
+
+def _refuse_too_large(request: Request) -> None:
+    """Refuse what the head takes from no node.
+
+    Raises:  BadRequest ``launch``.
+    """
+    if problem := launch_objection(request.command, request.environment):
+        raise BadRequest(
+            code="launch",
+            what=f"{problem} cannot be launched on another node",
+            fix=f"the limits are {COMMAND} and {LAUNCHES}: put words into a file, or unset variables",
+        )
 
 
 def _exit_frame(code: int, problem: str) -> bytes:
