@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pwd
+import shlex
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -347,3 +348,26 @@ def test_a_file_of_another_user_is_not_read(head: RealHead, storage: FaultyStora
             assert (state, "permission denied" in message) == ("Failed", True), message
     finally:
         link.unlink()
+
+
+LIE = """\
+for p in /proc/[0-9]*; do
+  if tr '\\0' ' ' < $p/cmdline 2> /dev/null | grep -q 'headnode.adapters.stagin[g]'; then
+    echo '["moved", -1, 1, 1, 1, ""]' > $p/fd/1 && echo told
+  fi
+done
+"""
+
+
+def test_a_user_who_speaks_for_the_process_of_his_transfers_drains_no_node(
+    head: RealHead, storage: FaultyStorage
+) -> None:
+    job = head.submit("cat data", stagein=f"{storage.url}/held/data=data")
+    head.until(lambda: head.task(job)["message"] == "0 of 1 input files are copied, 0.1 MB of 0.2 MB")
+    liar = head.submit(f"sh -c {shlex.quote(LIE)}")
+    assert head.wait(liar)["state"] == "Finished"
+    assert "told" in head.output(liar)
+    head.until(lambda: head.task(job)["message"] != "0 of 1 input files are copied, 0.1 MB of 0.2 MB")
+    storage.hold.set()
+    assert end_of(head, job) == ("Finished", "")
+    assert [node["drains"] for node in head.ask("nodes")["nodes"]] == [[]]
