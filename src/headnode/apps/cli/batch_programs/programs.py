@@ -27,6 +27,8 @@ def run_as(program: str, argv: "Sequence[str]", client: Client | None = None, *,
         fix = "name the directory of the real one: hn resource add NAME --programs DIR"
         return _print_refusal(program, ProgramRefusal(f"this is Headnode's own program; {fix}"))
     own = client or Client(lambda: head_to_ask(os.environ, os.geteuid()))
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_at_terminal, streams)
     try:
         return _start(program, argv, own, system)
     except ProgramRefusal as refusal:
@@ -34,7 +36,37 @@ def run_as(program: str, argv: "Sequence[str]", client: Client | None = None, *,
     except errors_of_ours() as error:
         return _print_refusal(program, _in_words_of(program, error))
     finally:
+        sys.stdout, sys.stderr = streams
         own.close()
+
+
+def _at_terminal(stream: "Any") -> "Any":
+    """Return a stream whose text cannot steer the terminal that it goes to; other readers get it as it is."""
+    asks = getattr(stream, "isatty", None)  # there may be no stream
+    return SpelledOut(stream) if asks is not None and asks() else stream
+
+
+class SpelledOut:
+    """A terminal to which control characters in names of others are written as codes.
+
+    Output of tasks is bytes, and goes to `buffer` as it is.
+    """
+
+    def __init__(self, stream: "Any") -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write; lines and tabs stay."""
+        if any(not part.isprintable() for line in text.split("\n") for part in line.split("\t")):
+            from headnode.apps.cli.table import printable
+
+            lines = (line.split("\t") for line in text.split("\n"))
+            text = "\n".join("\t".join(map(printable, parts)) for parts in lines)
+        written: int = self._stream.write(text)
+        return written
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._stream, name)
 
 
 _OF_SEVERAL = {

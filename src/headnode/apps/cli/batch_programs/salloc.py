@@ -213,8 +213,8 @@ class _WaitingAllocation:
             _print_line(self._asked, f"job {self._job} has been allocated resources")
         rings = self._asked.has("bell") or (waited >= _RINGS_AFTER and not self._asked.has("no-bell"))
         if rings and os.isatty(1):
-            sys.stdout.write("\a")
-            sys.stdout.flush()
+            sys.stdout.buffer.write(b"\a")
+            sys.stdout.buffer.flush()
 
     def _look(self, patience: float) -> str:
         """Return ``queued``, ``starts``, ``granted`` or ``over``, after a change or so many seconds."""
