@@ -2,6 +2,7 @@
 
 import shlex
 
+import msgspec
 import pytest
 from recorded import needs_records, recorded
 
@@ -14,6 +15,7 @@ from headnode.core.batch.dialect import (
     marker_of,
 )
 from headnode.core.batch.slurm import Slurm
+from headnode.core.model.node import usage_objection
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.quantities import Instant
 
@@ -186,6 +188,16 @@ def test_the_history_has_how_jobs_ended() -> None:
     ]  # fmt: skip
     assert rows[MARKER, "ada"].usage == ResourceUsage(62.5, 86_400.0, 2048)
     assert rows[f"{MARKER}1", "ada"].usage == NOT_MEASURED
+
+
+def test_no_memory_that_is_told_is_more_than_a_task_can_use() -> None:
+    """A larger number cannot be sent to the head: the process that hands over jobs of all users would end."""
+    told = accounted("1", "COMPLETED", "0:0", "01:02", "01:02", f"{'9' * 15}T", MARKER)
+    rows = SLURM.remembered(answer(told))
+    assert rows is not None
+    usage = rows[MARKER, "ada"].usage
+    assert usage_objection(usage) == ""
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(usage), type=ResourceUsage) == usage
 
 
 def test_polls_ask_for_what_squeue_hides() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
+from headnode.core.model.bounds import MEMORY_USED
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.quantities import Instant
 from headnode.core.model.resource_system import ResourceSystem
@@ -229,13 +230,18 @@ _CPU_TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)??(?:(\d{1,9})[:m])?(\d{1,
 
 
 def size_in_kb(text: str) -> int:
-    """Return a size such as ``4504K`` or ``3.5MB`` in kB; bytes without a unit; else 0.
+    """Return a size such as ``4504K`` or ``3.5MB`` in kB, at most what a task can use; else 0.
+
+    Without a unit it is in bytes.
 
     >>> size_in_kb("4504K"), size_in_kb("1.5M"), size_in_kb("2048"), size_in_kb("")
     (4504, 1536, 2, 0)
     """
     match = _SIZE.fullmatch(text)
-    return round(float(match[1]) * 1024 ** ("KMGT".find(match[2]) if match[2] else -1)) if match else 0
+    if match is None:
+        return 0
+    size = round(float(match[1]) * 1024 ** ("KMGT".find(match[2]) if match[2] else -1))
+    return min(size, MEMORY_USED.most)  # more is no number that the head can be told
 
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)B?")
