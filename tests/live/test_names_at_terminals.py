@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ head = shared_head_fixture(processors=2)
 programs = programs_fixture()
 
 STEERS = "\x1b]0;mine\x07"
+FORGES = "\n99 root\r98 root"
 LISTS = [
     *("squeue -o '%j %a'", "sacct", "sshare", "sacctmgr show assoc", "scontrol show job"),
     *("qstat -x", "qstat -fx", "bjobs -w -a", "bhist -l -a", "bacct -l"),
@@ -46,7 +48,7 @@ def seen_at_terminal(programs: Programs, command: str, where: Path) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def jobs(programs: Programs) -> None:
     """Make a job that has ended and one that runs, with such names."""
-    terms = {"jobname": f"n{STEERS}", "projectname": f"p{STEERS}"}
+    terms = {"jobname": f"n{STEERS}{FORGES}", "projectname": f"p{STEERS}{FORGES}"}
     for command in ("true", "sleep 600"):
         job = programs.head.ask("submit_job", tasks=[{"command": command}], terms=terms)["job"]
         state = "Finished" if command == "true" else "Running"
@@ -61,6 +63,13 @@ def test_a_name_is_spelt_out_at_a_terminal(programs: Programs, tmp_path: Path, c
     assert "\x1b" not in seen
     assert "\x07" not in seen
     assert "\\x1b" in seen
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_a_name_is_no_row_of_a_list(programs: Programs, tmp_path: Path, command: str) -> None:
+    said = programs.run(command, tmp_path).stdout
+    assert "\x1b]0;" in said  # a name is there, perhaps cut
+    assert not [line for line in re.split("[\n\r]", said) if re.match(r"\s*9[89]\b", line)]
 
 
 def test_programs_that_read_a_list_get_names_as_they_are(programs: Programs, tmp_path: Path) -> None:

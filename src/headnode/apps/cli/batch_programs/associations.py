@@ -3,6 +3,7 @@
 A project needs no entry here: it is one as soon as a job names it, or a limit.
 """
 
+from headnode.apps.cli.batch_programs.rows import on_one_line
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
@@ -40,8 +41,8 @@ class Accounts:
         self._projects: dict[str, dict[str, Any]] = {}
         while True:
             answer = client.ask("shares", after=after)
-            self._projects |= {each["project"]: each for each in answer["projects"]}
-            found += answer["users"]
+            self._projects |= {each["project"]: each for each in map(on_one_line, answer["projects"])}
+            found += map(on_one_line, answer["users"])
             self.total, after = float(answer["total"]), answer["more"] or ""
             if not after:
                 break

@@ -102,6 +102,18 @@ COMMAND_ENDED = "the command of salloc ended with exit status "
 NOT_CONSIDERED = "waits for the next scheduling pass"
 
 
+_OF_USERS = ("name", "project", "group", "command")
+
+
+def on_one_line(answer: "Answer") -> "Answer":
+    """Return an answer with the line ends in what users write as codes: a name must not look like a row."""
+    for field in _OF_USERS:
+        text = answer.get(field)
+        if text and ("\n" in text or "\r" in text):
+            answer[field] = text.replace("\n", "\\n").replace("\r", "\\r")
+    return answer
+
+
 class JobSource:
     """Asks the head for jobs, and remembers what it has answered about each."""
 
@@ -114,7 +126,7 @@ class JobSource:
     def detail(self, job: int) -> "Answer":
         """Return everything about a job."""
         if job not in self._details:
-            self._details[job] = self.client.ask("job", job=job)["job"]
+            self._details[job] = on_one_line(self.client.ask("job", job=job)["job"])
         return self._details[job]
 
     def tasks(self, job: int) -> "list[Answer]":
@@ -150,7 +162,7 @@ class JobSource:
                 continue
             for each in self.client.ask("jobs", before=job + 1, limit=min(2 * len(wanted), PAGE))["jobs"]:
                 if each["id"] in wanted:
-                    found.append(each)
+                    found.append(on_one_line(each))
                     wanted.discard(each["id"])
             wanted.discard(job)
         return found
@@ -177,7 +189,7 @@ class JobSource:
                 before=before,
                 limit=PAGE,
             )
-            yield from answer["jobs"]
+            yield from map(on_one_line, answer["jobs"])
             before, asked = answer["more"], asked + 1
             if before is None:
                 return
