@@ -151,7 +151,7 @@ class JobSource:
         after: int | None = 0
         while after is not None:
             answer = self.client.ask("tasks", job=job, after=after, limit=TASK_PAGE, expand=expand)
-            yield from answer["tasks"]
+            yield from map(on_one_line, answer["tasks"])
             after = answer["more"]
 
     def listed(self, ids: "Sequence[int]") -> "list[Answer]":

@@ -7,7 +7,7 @@ import sys
 import time
 
 from headnode.apps.cli.batch_programs.columns import fields_of, of_rows, table
-from headnode.apps.cli.batch_programs.rows import JobSource, refuse_other_clusters
+from headnode.apps.cli.batch_programs.rows import JobSource, on_one_line, refuse_other_clusters
 from headnode.apps.cli.batch_programs.sshare import ROOT
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
@@ -205,7 +205,7 @@ def _used(client: Client, begin: float, end: float) -> "Used":
     after: int | None = 0
     while after is not None:
         page = client.ask("ended_jobs", after=after, limit=PAGE, since=begin - LIFE, until=end)
-        for job in page["jobs"]:
+        for job in map(on_one_line, page["jobs"]):
             add(job["project"], job["owner"], job["processors"], job["started"], job["ended"])
         after = page["more"]
     return found
