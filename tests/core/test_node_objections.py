@@ -16,6 +16,9 @@ NODE = NodeFacts(
     features=("CUDA", "ib"),
     architecture="x86_64",
     system="Linux",
+    sockets=2,
+    cores_per_socket=2,
+    threads_per_core=2,
 )
 
 
@@ -29,6 +32,7 @@ NODE = NodeFacts(
         NodeNeeds(architectures=("AMD64",), systems=("GNU/Linux", "AIX")),
         NodeNeeds(minimum_memory=1000, minimum_disk=500, minimum_swap=100, minimum_virtual=1100),
         NodeNeeds(minimum_speed=2000, minimum_processors=8),
+        NodeNeeds(minimum_sockets=2, minimum_cores_per_socket=2, minimum_threads_per_core=2),
     ],
 )
 def test_a_node_meets_what_it_has(needs: NodeNeeds) -> None:
@@ -57,6 +61,9 @@ def test_a_node_meets_what_it_has(needs: NodeNeeds) -> None:
         ),
         (NodeNeeds(minimum_speed=2001), "has 2000 MHz; at least 2001 are requested"),
         (NodeNeeds(minimum_processors=9), "has 8 processors; at least 9 are requested"),
+        (NodeNeeds(minimum_sockets=3), "has 2 sockets; at least 3 are requested"),
+        (NodeNeeds(minimum_cores_per_socket=3), "has 2 cores per socket; at least 3 are requested"),
+        (NodeNeeds(minimum_threads_per_core=3), "has 2 threads per core; at least 3 are requested"),
     ],
 )
 def test_a_node_that_does_not_is_told_why(needs: NodeNeeds, why: str) -> None:
@@ -68,3 +75,14 @@ def test_a_node_that_does_not_tell_what_it_is_serves_nobody_who_asks() -> None:
     assert needs_objection(NodeNeeds(systems=("Linux",)), NodeFacts(name="n", processors=1)) == (
         "does not report its operating system"
     )
+
+
+@pytest.mark.parametrize("what", ["cores per socket", "threads per core"])
+def test_a_node_whose_topology_is_not_known_serves_no_job_that_asks_for_more_than_every_node_has(
+    what: str,
+) -> None:
+    field, unknown = f"minimum_{what.replace(' ', '_')}", NodeFacts(name="n", processors=64)
+    assert needs_objection(NodeNeeds(**{field: 2}), unknown) == (
+        f"does not report its {what}; at least 2 are requested"
+    )
+    assert meets(NodeNeeds(**{field: 1}), unknown)

@@ -250,6 +250,9 @@ _JOB_WISHES: dict[str, JobSpec] = {
     "disk and swap of nodes": replace(_JOB, needs=NodeNeeds(minimum_disk=1000, minimum_swap=1000)),
     "memory and swap of nodes together": replace(_JOB, needs=NodeNeeds(minimum_virtual=1000)),
     "speed of nodes": replace(_JOB, needs=NodeNeeds(minimum_speed=2000)),
+    "sockets, cores and threads of nodes": replace(
+        _JOB, needs=NodeNeeds(minimum_sockets=2, minimum_cores_per_socket=8, minimum_threads_per_core=2)
+    ),
     "all tasks start together": replace(_JOB, together=True, tasks=(_TASK, replace(_TASK, name="b"))),
     "alternatives": replace(_JOB, minimum=4, maximum=4, alternatives=(Alternative(minimum=2, maximum=2),)),
     "limits of processes": replace(_JOB, resource_limits=(ResourceLimit("nofile", 1024, 4096),)),

@@ -163,7 +163,8 @@ def task(number: int, state: str = "Queued", **fields: Any) -> dict[str, Any]:
 def node(name: str, **fields: Any) -> dict[str, Any]:
     """Return a node object."""
     return {
-        "name": name, "state": "Ready", "processors": 2, "sockets": 1, "memory": 2048, "speed": 2400,
+        "name": name, "state": "Ready", "processors": 2, "sockets": 1, "cores_per_socket": 2,
+        "threads_per_core": 1, "memory": 2048, "speed": 2400,
         "used": 0, "free": 2, "jobs": 0, "groups": [], "features": [], "architecture": "x86_64",
         "system": "Linux", "exclusive": False, **fields,
     }  # fmt: skip

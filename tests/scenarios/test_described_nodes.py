@@ -44,6 +44,8 @@ processors = 16
 names = ["big[1-2]", "old"]
 processors = 64
 sockets = 2
+cores_per_socket = 16
+threads_per_core = 2
 memory = 512000
 speed = 2400
 groups = ["large"]
@@ -54,7 +56,15 @@ features = ["gpu"]
     assert [node.name for node in nodes] == ["node1", "node2", "big1", "big2", "old"]
     assert nodes[0] == NodeFacts(name="node1", processors=16)
     assert nodes[4] == NodeFacts(
-        name="old", processors=64, sockets=2, memory=512000, speed=2400, groups=("large",), features=("gpu",)
+        name="old",
+        processors=64,
+        sockets=2,
+        memory=512000,
+        speed=2400,
+        groups=("large",),
+        features=("gpu",),
+        cores_per_socket=16,
+        threads_per_core=2,
     )
 
 
@@ -100,6 +110,8 @@ def test_what_is_wrong_with_a_word_is_named(text: str, complaint: str) -> None:
         ("[[nodes]]\nprocessors = 1", "describes None nodes; write a count from 1 to 100000, or names"),
         ("[[nodes]]\nprocessors = 1\ncount = 1\nnames = 'a'", "has both a count and names"),
         ("[[nodes]]\nprocessors = 1\nnames = []", "names 0 nodes"),
+        ("[[nodes]]\nprocessors = 6\ncount = 1\nsockets = 2\ncores_per_socket = 4", "2 sockets of 4 cores"),
+        ("[[nodes]]\nprocessors = 6\ncount = 1\nthreads_per_core = -1", "-1 threads"),
         ("[[nodes]]\nprocessors = 1\nnames = 'a'\nmemory = -1", "-1 MB of memory"),
         ("[[nodes]]\nprocessors = 1\nnames = 'a'\n[[nodes]]\nprocessors = 0\ncount=1", "table 2 of "),
     ],

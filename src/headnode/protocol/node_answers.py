@@ -46,6 +46,8 @@ class NodeObject(VerbAnswer, frozen=True):
     since: float
     processors: int
     sockets: int
+    cores_per_socket: int  # of the socket with the fewest that jobs can use; 0: not known
+    threads_per_core: int  # the same of the cores; 0: not known
     memory: int  # MB
     speed: int  # MHz
     disk: int  # MB

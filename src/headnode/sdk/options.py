@@ -63,6 +63,9 @@ class TaskOptions(TypedDict, total=False):
     node_virtual: str  # memory and swap together that every node of the task must have
     node_speed: str  # speed that every node of the task must have
     node_processors: int  # processors that every node of the task must have
+    sockets_per_node: int  # sockets that every node of the task must have
+    cores_per_socket: int  # cores that each socket of every node of the task must have
+    threads_per_core: int  # threads that each core of every node of the task must have
     distribution: Mapping[
         str, Any
     ]  # distribution of its processes, or of the instances of a sweep, over nodes
@@ -140,6 +143,9 @@ class JobOptions(TypedDict, total=False):
     node_virtual: str  # memory and swap together that every node of the job must have
     node_speed: str  # speed that every node of the job must have
     node_processors: int  # processors that every node of the job must have
+    sockets_per_node: int  # sockets that every node of the job must have
+    cores_per_socket: int  # cores that each socket of every node of the job must have
+    threads_per_core: int  # threads that each core of every node of the job must have
     order_by: str | Sequence[str]  # which nodes first
     licences: Mapping[str, int | str] | str | Sequence[str]  # licences of the cluster
     parents: JobReference | Sequence[JobReference]  # start only after these jobs have finished

@@ -53,6 +53,9 @@ def meets(needs: NodeNeeds, facts: NodeFacts) -> bool:
         and facts.memory + facts.swap >= needs.minimum_virtual
         and facts.speed >= needs.minimum_speed
         and facts.processors >= needs.minimum_processors
+        and facts.sockets >= needs.minimum_sockets
+        and max(1, facts.cores_per_socket) >= needs.minimum_cores_per_socket
+        and max(1, facts.threads_per_core) >= needs.minimum_threads_per_core
     )
 
 

@@ -52,12 +52,14 @@ def test_the_options_of_a_submission_are_those_that_were_asked_for() -> None:
         memory_each=50,
         project="p1",
         features=(("gpu",), ("big", "huge")),
+        shape=(2, 16, 1),
     )
     words = SLURM.submit(wanted)
     assert words[0] == "sbatch"
     assert {
         f"--job-name={MARKER}", "--no-requeue", "--partition=long", "--ntasks=8", "--nodes=2", "--exclusive",
         "--time=1:30", "--mem=100M", "--mem-per-cpu=50M", "--account=p1", "--constraint=gpu&big|huge",
+        "--sockets-per-node=2", "--cores-per-socket=16", "--threads-per-core=1",
     } <= set(words)  # fmt: skip
     assert not any("\n" in word or shlex.quote(word) == "" for word in words)
 

@@ -12,6 +12,7 @@ from headnode.core.formats.fidelity import lossy_items
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Condition, HeldAmounts, JobSpec, NamedParent
 from headnode.core.model.job_checks import check_job
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, ResourceLimit, ScriptOrigin
 
 ON_START = Condition.ON_START
@@ -66,6 +67,8 @@ def test_conditions_of_lsf_are_needs_of_every_node() -> None:
     needs = job("-R 'intel && (big || huge) && maxmem>4G && ncpus>3 order[ut]' -gpu num=2:gmodel=A100").needs
     assert needs.features == (("intel",), ("big", "huge"), ("A100",))
     assert (needs.minimum_memory, needs.minimum_processors) == (4096, 4)
+    needs = job("-R 'select[nprocs>=2 && ncores>7 && nthreads>=2]'").needs
+    assert needs == NodeNeeds(minimum_sockets=2, minimum_cores_per_socket=8, minimum_threads_per_core=2)
 
 
 def test_an_array_of_lsf_has_its_numbers_in_its_name_and_files() -> None:

@@ -136,6 +136,7 @@ _NEEDS_INSIDE = tuple(
         "features": (("gpu",),), "feature_patterns": ("g.*",), "lacking": ("old",),
         "architectures": ("x86_64",), "systems": ("Linux",), "minimum_memory": 9, "minimum_disk": 9,
         "minimum_swap": 9, "minimum_virtual": 9, "minimum_speed": 9, "minimum_processors": 9,
+        "minimum_sockets": 9, "minimum_cores_per_socket": 9, "minimum_threads_per_core": 9,
     }.items()
 )  # fmt: skip
 _TASK_ALTERNATIVES = tuple(

@@ -30,6 +30,9 @@ NEEDS_EXAMPLES = [
     ("swappernode", "10", "needs", NodeNeeds(minimum_swap=10)),
     ("virtualpernode", "10", "needs", NodeNeeds(minimum_virtual=10)),
     ("speedpernode", "2400", "needs", NodeNeeds(minimum_speed=2400)),
+    ("socketspernode", "2", "needs", NodeNeeds(minimum_sockets=2)),
+    ("corespersocket", "16", "needs", NodeNeeds(minimum_cores_per_socket=16)),
+    ("threadspercore", "2", "needs", NodeNeeds(minimum_threads_per_core=2)),
     (
         "resourcelimit",
         "nofile=1024,as=1 GB:2 GB,cpu=:9",

@@ -25,14 +25,39 @@ DEMANDS: tuple[dict[str, object], ...] = (
     {"minimum_virtual": 10},
     {"minimum_speed": 2000},
     {"minimum_processors": 2},
+    {"minimum_sockets": 2},
+    {"minimum_cores_per_socket": 2},
+    {"minimum_threads_per_core": 2},
 )
 NODES = {
     each.facts.name: each
     for each in (
-        node("n1", 2, features=("gpu", "Fast"), architecture="arm64", system="linux", memory=8, speed=2000),
+        node(
+            "n1",
+            2,
+            features=("gpu", "Fast"),
+            architecture="arm64",
+            system="linux",
+            memory=8,
+            speed=2000,
+            sockets=2,
+            cores_per_socket=1,
+            threads_per_core=1,
+        ),
         node("N2", 2, features=("tpu",), groups=("fast",), architecture="riscv64", disk=8, swap=8, memory=4),
         node("n3", 1, groups=("slow", "gpu"), system="LINUX", memory=16, swap=4, speed=1000),
-        node("x4", 4, features=("fast", "slow"), memory=8, disk=9, swap=4, system="bsd", speed=3000),
+        node(
+            "x4",
+            4,
+            cores_per_socket=2,
+            threads_per_core=2,
+            features=("fast", "slow"),
+            memory=8,
+            disk=9,
+            swap=4,
+            system="bsd",
+            speed=3000,
+        ),
     )
 }
 

@@ -17,6 +17,7 @@ from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.gpus import NO_GPUS, MachineGpus, find_gpus, numbered, with_files
 from headnode.adapters.processes.program_start import machine_processors
 from headnode.adapters.wire.peers import user_name
+from headnode.apps.agent.processor_topology import ProcessorTopology, read_topology
 from headnode.core.model.bounds import GPUS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
@@ -38,6 +39,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     processors: int | None
     sockets: int | None
+    cores_per_socket: int | None
+    threads_per_core: int | None
     memory: int | None
     speed: int | None
     disk: int | None
@@ -63,6 +66,8 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
         name=options.name,
         processors=options.processors,
         sockets=options.sockets,
+        cores_per_socket=options.cores_per_socket,
+        threads_per_core=options.threads_per_core,
         memory=options.memory,
         speed=options.speed,
         disk=options.disk,
@@ -84,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--state", type=Path, required=True, metavar="DIRECTORY", help="state directory")
     parser.add_argument("--name", default="", help="name of this node (default: that of the machine)")
-    for name in ("processors", "sockets", "memory", "speed", "disk", "swap"):
+    for name in _AMOUNTS:
         parser.add_argument(
             f"--{name}",
             type=_positive,
@@ -100,6 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--groups", default="", metavar="A,B", help="node groups this node is in")
     parser.add_argument("--features", default="", metavar="A,B", help="features this node has")
     return parser
+
+
+_AMOUNTS = (
+    *("processors", "sockets", "cores-per-socket", "threads-per-core", "memory", "speed", "disk", "swap"),
+)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -145,11 +155,14 @@ def gpus_of_this_machine(options: AgentOptions) -> MachineGpus:
 def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus = NO_GPUS) -> NodeFacts:
     """Return the facts of this node; what the options say is believed over what is found."""
     processors, memory = _read("cpuinfo"), _read("meminfo")
-    groups = cgroups.find()
+    groups, own = cgroups.find(), os.sched_getaffinity(0)
+    shape = _shape(options, len(own), read_topology(own), processors)
     return NodeFacts(
         name=options.name,
-        processors=options.processors or len(os.sched_getaffinity(0)),
-        sockets=options.sockets or len(set(_values("physical id", processors))) or 1,
+        processors=options.processors or len(own),
+        sockets=shape.sockets,
+        cores_per_socket=shape.cores_per_socket,
+        threads_per_core=shape.threads_per_core,
         memory=options.memory or _megabytes("MemTotal", memory),
         speed=options.speed or _speed(processors),
         disk=options.disk or _disk(tempfile.gettempdir()),
@@ -166,6 +179,23 @@ def facts_of_this_machine(options: AgentOptions, gpus: MachineGpus = NO_GPUS) ->
         version=__version__,
         enforced=tuple(_ENFORCED[name] for name in groups.controllers),
     )
+
+
+def _shape(
+    options: AgentOptions, usable: int, found: ProcessorTopology | None, cpuinfo: str
+) -> ProcessorTopology:
+    """Return the sockets, and the cores and threads of them; 0: not known.
+
+    With other numbers of processors or sockets than the machine's, what it says of cores is not valid.
+    """
+    others = options.processors not in (None, usable) or options.sockets is not None
+    of_machine = None if others else found
+    if of_machine is not None:
+        sockets, cores, threads = of_machine
+    else:
+        there = len(set(_values("physical id", cpuinfo))) or 1
+        sockets, cores, threads = options.sockets or min(there, options.processors or usable), 0, 0
+    return ProcessorTopology(sockets, options.cores_per_socket or cores, options.threads_per_core or threads)
 
 
 def most_processes(limit: int) -> int:

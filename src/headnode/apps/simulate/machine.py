@@ -73,7 +73,10 @@ _IN_BRACKETS = "write names such as node[001-100], or node[1-3,7]"
 
 
 class DescribedNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that are alike: `count` of them, or those with these `names`.  Memory in MB, speed in MHz."""
+    """Nodes that are alike: `count` of them, or those with these `names`.  Memory in MB, speed in MHz.
+
+    Cores and threads: 0 is not known, as of an agent that does not report them.
+    """
 
     processors: int
     count: int | None = None
@@ -81,6 +84,8 @@ class DescribedNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sockets: int = 1
     memory: int = 0
     speed: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
     groups: list[str] = []
     features: list[str] = []
 
@@ -196,12 +201,20 @@ def _facts(where: str, kind: DescribedNodes, name: str) -> NodeFacts:
             f"{kind.memory} MB of memory and {kind.speed} MHz",
             "give each at least one processor and one socket, and no negative numbers",
         )
+    if not 0 <= kind.cores_per_socket * kind.sockets <= kind.processors or kind.threads_per_core < 0:
+        raise _bad_nodes(
+            f"{where} describes nodes of {kind.sockets} sockets of {kind.cores_per_socket} cores with "
+            f"{kind.threads_per_core} threads, and of {kind.processors} processors",
+            "write cores_per_socket so that all cores are at most as many as the processors",
+        )
     return NodeFacts(
         name=name,
         processors=kind.processors,
         sockets=kind.sockets,
         memory=kind.memory,
         speed=kind.speed,
+        cores_per_socket=kind.cores_per_socket,
+        threads_per_core=kind.threads_per_core,
         groups=tuple(kind.groups),
         features=tuple(kind.features),
     )

@@ -67,6 +67,11 @@ class ForeignAttempt(NamedTuple):
             features=spec.needs.features,
             gpus=gpus,
             processes=(asked_processes(task, spec.dialect) or gpus) if gpus else 0,
+            shape=(
+                spec.needs.minimum_sockets,
+                spec.needs.minimum_cores_per_socket,
+                spec.needs.minimum_threads_per_core,
+            ),
             signal=self._signal(min(limits, default=FOREVER)),
         )
 

@@ -140,6 +140,7 @@ class Submission(NamedTuple):
     gpus: int = 0  # each with the same number of the processors
     processes: int = 0  # that use the GPUs
     signal: LimitSignal | None = None  # before its limit is over
+    shape: tuple[int, int, int] = (0, 0, 0)  # least sockets of a node, cores of each, threads of each
 
     @property
     def processors_per_gpu(self) -> int:

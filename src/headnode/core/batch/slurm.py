@@ -142,6 +142,9 @@ def _warning(asked: LimitSignal) -> str:
     return f"--signal={'' if asked.target == 'steps' else 'B:'}{sent}@{asked.before:.0f}"
 
 
+_SHAPE: Final = ("--sockets-per-node", "--cores-per-socket", "--threads-per-core")
+
+
 def _sizes(submission: Submission) -> Iterator[tuple[str, str]]:
     yield "--partition", submission.queue
     yield "--account", submission.project
@@ -149,6 +152,8 @@ def _sizes(submission: Submission) -> Iterator[tuple[str, str]]:
     yield "--mem", f"{submission.memory}M" if submission.memory else ""
     yield "--mem-per-cpu", f"{submission.memory_each}M" if submission.memory_each else ""
     yield "--constraint", "&".join("|".join(choice) for choice in submission.features)
+    for option, least in zip(_SHAPE, submission.shape, strict=True):
+        yield option, str(least or "")
     if submission.limit is not None:
         yield "--time", _limit(submission.limit)
 

@@ -278,6 +278,8 @@ STRANGER_LINES = Bound(
 # Nodes
 PROCESSORS = Bound("processors of a node", 16_384, "", "Linux is built for 8,192 at most", least=1)
 SOCKETS = Bound("sockets of a node", 16_384, "", "not above its processors", least=1)
+CORES = Bound("cores of a socket", 16_384, "", "not above the processors of the node", least=0)
+THREADS = Bound("threads of a core", 1_024, "", "no processor has more than 8", least=0)
 SWITCHED_NODES = Bound(
     "nodes and switches in the parameter Topology", 65_536, "", "the text has as many characters"
 )

@@ -59,6 +59,15 @@ NEEDS = (
     JobOption("node_speed", "speed", "speed that every node of {whose} must have",
         fields=("needs.minimum_speed",), allow=(QUEUED,), example="2.4 GHz",
         slash=SlashName("speedpernode", "nodes", "MHZ", "Speed a node must have")),
+    JobOption("sockets_per_node", "whole", "sockets that every node of {whose} must have",
+        fields=("needs.minimum_sockets",), allow=(QUEUED,), example=2,
+        slash=SlashName("socketspernode", "nodes", "N", "Sockets a node must have")),
+    JobOption("cores_per_socket", "whole", "cores that each socket of every node of {whose} must have",
+        fields=("needs.minimum_cores_per_socket",), allow=(QUEUED,), example=16,
+        slash=SlashName("corespersocket", "nodes", "N", "Cores each socket of a node must have")),
+    JobOption("threads_per_core", "whole", "threads that each core of every node of {whose} must have",
+        fields=("needs.minimum_threads_per_core",), allow=(QUEUED,), example=2,
+        slash=SlashName("threadspercore", "nodes", "N", "Threads each core of a node must have")),
 )  # fmt: skip
 """What is demanded of every node of a job or of a task; ``{whose}`` in a help is one of the two."""
 

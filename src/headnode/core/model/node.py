@@ -50,6 +50,8 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     version: str = ""  # of Headnode there; empty: not said
     gpus: int = 0
     address: str = ""  # where its agent dials from, as the head sees it; empty: the head's own machine
+    cores_per_socket: int = 0  # that jobs can use, of the socket with the fewest; 0: not known
+    threads_per_core: int = 0  # the same of the cores; 0: not known
 
     @property
     def whole_sockets(self) -> int:
@@ -80,6 +82,8 @@ def facts_objection(facts: NodeFacts) -> str:
     numbers = (
         ("processors", facts.processors, b.PROCESSORS),
         ("sockets", facts.sockets, b.SOCKETS),
+        ("cores of a socket", facts.cores_per_socket, b.CORES),
+        ("threads of a core", facts.threads_per_core, b.THREADS),
         ("MB of memory", facts.memory, b.MEMORY),
         ("MB of disk", facts.disk, b.MEMORY),
         ("MB of swap", facts.swap, b.MEMORY),
@@ -91,6 +95,9 @@ def facts_objection(facts: NodeFacts) -> str:
             return problem
     if facts.sockets > facts.processors:
         return f"it has {facts.sockets} sockets for {facts.processors} processors"
+    if facts.sockets * facts.cores_per_socket > facts.processors:
+        cores = f"{facts.sockets} sockets of {facts.cores_per_socket} cores"
+        return f"it has {cores} for {facts.processors} processors"
     return next(filter(None, chain(_list_problems(facts), _text_problems(facts))), "")
 
 

@@ -35,6 +35,9 @@ class NodeNeeds(
     minimum_virtual: int = 0  # memory and swap together
     minimum_speed: int = 0
     minimum_processors: int = 0
+    minimum_sockets: int = 0
+    minimum_cores_per_socket: int = 0
+    minimum_threads_per_core: int = 0
 
 
 ANY_NODE = NodeNeeds()
@@ -90,6 +93,9 @@ def _by_features(needs: NodeNeeds, node: NodeFacts) -> str:
     return f"has the feature {unwanted[0]!r}, which is excluded" if unwanted else ""
 
 
+_NOT_KNOWN = -1  # cores or threads, of which each node has one
+
+
 def _by_machine(needs: NodeNeeds, node: NodeFacts) -> str:
     for wanted, there, what in (
         (needs.architectures, node.architecture, "architecture"),
@@ -104,8 +110,13 @@ def _by_machine(needs: NodeNeeds, node: NodeFacts) -> str:
         (needs.minimum_virtual, node.memory + node.swap, "MB of memory and swap together"),
         (needs.minimum_speed, node.speed, "MHz"),
         (needs.minimum_processors, node.processors, "processors"),
+        (needs.minimum_sockets, node.sockets, "sockets"),
+        (needs.minimum_cores_per_socket, node.cores_per_socket or _NOT_KNOWN, "cores per socket"),
+        (needs.minimum_threads_per_core, node.threads_per_core or _NOT_KNOWN, "threads per core"),
     ):
-        if amount < least:
+        if amount < least and (amount != _NOT_KNOWN or least > 1):
+            if amount == _NOT_KNOWN:
+                return f"does not report its {what}; at least {least} are requested"
             return f"has {amount} {what}; at least {least} are requested"
     return ""
 
@@ -172,6 +183,9 @@ def _machines(needs: NodeNeeds) -> Iterator[str]:
         (needs.minimum_virtual, "MB of memory and swap together"),
         (needs.minimum_speed, "MHz"),
         (needs.minimum_processors, "processors"),
+        (needs.minimum_sockets, "sockets"),
+        (needs.minimum_cores_per_socket, "cores per socket"),
+        (needs.minimum_threads_per_core, "threads per core"),
     ):
         if least:
             yield f"with at least {least} {what}"

@@ -79,6 +79,9 @@ def _check_limit(part: JobPart, limit: ResourceLimit) -> None:
         )
 
 
+_LEAST = [field for field in NodeNeeds.__struct_fields__ if field.startswith("minimum_")]
+
+
 def check_needs(part: JobPart, needs: NodeNeeds) -> None:
     """Refuse what no node can be asked for.
 
@@ -96,10 +99,11 @@ def check_needs(part: JobPart, needs: NodeNeeds) -> None:
     for field in ("names", "excluded"):
         for at, name in enumerate(getattr(needs, field)):
             check_listed(inside, "node", name, field, at)
-    for field in ("minimum_memory", "minimum_disk", "minimum_swap", "minimum_speed", "minimum_processors"):
+    for field in _LEAST:
         least = getattr(needs, field)
         if not 0 <= least <= MAX_CODE:
-            what = f"the least {field.removeprefix('minimum_')} of each node of {part} is {least}"
+            amount = field.removeprefix("minimum_").replace("_", " ")
+            what = f"the least {amount} of each node of {part} is {least}"
             inside.refuse("size", what, "ask for 0 or more", field)
 
 

@@ -58,6 +58,8 @@ def looks_of(facts: NodeFacts) -> tuple[object, ...]:
         facts.swap,
         facts.only_user,
         facts.gpus,
+        facts.cores_per_socket,
+        facts.threads_per_core,
     )
 
 

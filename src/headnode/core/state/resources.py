@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec, UnitType, places_named, with_option
-from headnode.core.model.node_needs import ANY_NODE
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.resource import ANY, HERE, BatchResource, InstanceHandOff, check_resource, places_in
 from headnode.core.model.resource_system import ResourceSystem
@@ -135,8 +135,7 @@ def _obstacles(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, st
         yield from _obstacles_to_gpus(spec, resource)
     elif spec.unit is not UnitType.PROCESSOR:
         yield f"{spec.unit.word}s as the unit of a job: that is for own nodes", "unit"
-    if replace(spec.needs, features=()) != ANY_NODE:
-        yield "node requirements other than features", "needs"
+    yield from _obstacles_to_needs(spec.needs, resource.system)
     if not all(_FEATURE.match(name) for choice in spec.needs.features for name in choice):
         yield "features with characters other than letters, digits and _ . : = + -", "needs"
     if spec.signal:
@@ -145,6 +144,15 @@ def _obstacles(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, st
         yield from _obstacles_of_grid_engine(spec, resource)
     if resource.system is ResourceSystem.PBS:
         yield from _obstacles_of_pbs(spec)
+
+
+def _obstacles_to_needs(needs: NodeNeeds, system: ResourceSystem) -> Iterator[tuple[str, str]]:
+    others = replace(needs, features=())
+    if system is ResourceSystem.SLURM:
+        others = replace(others, minimum_sockets=0, minimum_cores_per_socket=0, minimum_threads_per_core=0)
+    if others != ANY_NODE:
+        known = "features, sockets, cores and threads" if system is ResourceSystem.SLURM else "features"
+        yield f"node requirements other than {known}", "needs"
 
 
 def _obstacles_to_staging(spec: JobSpec, resource: BatchResource) -> Iterator[tuple[str, str]]:

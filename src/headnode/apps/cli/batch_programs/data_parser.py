@@ -131,7 +131,7 @@ def node(one: "Mapping[str, Any]", state: str, reason: str) -> "dict[str, Any]":
         "address": one["address"] or one["name"],
         "alloc_cpus": one["used"],
         "architecture": one["architecture"],
-        "cores": max(1, one["processors"] // max(1, one["sockets"])),
+        "cores": one["cores_per_socket"],  # 0: not known
         "cpus": one["processors"],
         "features": features,
         "hostname": one["name"],
@@ -146,7 +146,7 @@ def node(one: "Mapping[str, Any]", state: str, reason: str) -> "dict[str, Any]":
         "sockets": one["sockets"],
         "state": plain,
         "state_flags": flags,
-        "threads": 1,
+        "threads": one["threads_per_core"],  # 0: not known
         "weight": 1,
     }
 

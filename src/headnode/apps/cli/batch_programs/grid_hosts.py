@@ -111,7 +111,7 @@ def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", args: ProgramWor
     for node in nodes:
         known = _flags(node) != "au"
         facts = (
-            node["processors"], node["sockets"], node["processors"], node["processors"], "-",
+            node["processors"], node["sockets"], *_cores_and_threads(node), "-",
             _memory(node["memory"]), "-", _memory(node["swap"]), "-",
         )  # fmt: skip
         values = facts if known else none[1:]
@@ -120,6 +120,12 @@ def _hosts(nodes: "Sequence[Node]", rows: "Sequence[BatchRow]", args: ProgramWor
             text += f"   {QUEUE:<20} {'BIP':<5} {_slots(node):<14}{_flags(node)}\n"
         text += _jobs_of_host(_of_node(rows, node))
     return text
+
+
+def _cores_and_threads(node: "Node") -> "tuple[int | str, int | str]":
+    """Return how many of them the host has in all; a dash where its agent does not know it."""
+    cores = int(node["sockets"]) * int(node["cores_per_socket"])
+    return cores or "-", cores * int(node["threads_per_core"]) or "-"
 
 
 def _jobs_of_host(rows: "Sequence[BatchRow]") -> str:

@@ -136,6 +136,9 @@ def attributes(node: "Node", rows: "Sequence[BatchRow]", name: str) -> "dict[str
         "ntype": "PBS",
         "state": state_of(node),
         "pcpus": node["processors"],
+        "total_sockets": node["sockets"],
+        "total_cores": node["sockets"] * node["cores_per_socket"] or None,  # as Torque; not known: left out
+        "total_threads": node["sockets"] * node["cores_per_socket"] * node["threads_per_core"] or None,
         "jobs": ", ".join(f"{id_of(row, name)}/{number}" for number, row in enumerate(rows)) or None,
         "resources_available.arch": node["system"].lower(),
         "resources_available.host": node["name"],

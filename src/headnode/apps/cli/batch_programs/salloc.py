@@ -53,7 +53,8 @@ _VARIABLES = {
     "SALLOC_GPUS_PER_NODE": "gpus-per-node", "SALLOC_GPUS_PER_TASK": "gpus-per-task",
     "SALLOC_MEM_PER_CPU": "mem-per-cpu", "SALLOC_MEM_PER_GPU": "mem-per-gpu", "SALLOC_MEM_PER_NODE": "mem",
     "SALLOC_PARTITION": "partition", "SALLOC_QOS": "qos", "SALLOC_RESERVATION": "reservation",
-    "SALLOC_TIMELIMIT": "time", "SALLOC_IMMEDIATE": "immediate", "SALLOC_KILL_CMD": "kill-command",
+    "SALLOC_THREADS_PER_CORE": "threads-per-core", "SALLOC_TIMELIMIT": "time",
+    "SALLOC_IMMEDIATE": "immediate", "SALLOC_KILL_CMD": "kill-command",
     "SALLOC_BELL": "bell", "SALLOC_NO_BELL": "no-bell",
 }  # fmt: skip
 """Options by variables; those of the command line count more."""

@@ -21,7 +21,7 @@ from headnode.apps.cli.batch_programs.rows import (
     refuse_other_clusters,
     rows_of,
 )
-from headnode.apps.cli.batch_programs.squeue import job_numbers, unfolded
+from headnode.apps.cli.batch_programs.squeue import job_numbers, least_layout, unfolded
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, limit_of
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
@@ -59,9 +59,9 @@ _JOB = (
     "ReqNodeList=requested ExcNodeList=excluded",
     "NodeList=nodes",
     "BatchHost=batchhost",
-    "NumNodes=nodecount NumCPUs=cpus NumTasks=ntasks CPUs/Task=cpuspertask ReqB:S:C:T=!0:0:*:*",
+    "NumNodes=nodecount NumCPUs=cpus NumTasks=ntasks CPUs/Task=cpuspertask ReqB:S:C:T=layout",
     "TRES=tresbilled",
-    "Socks/Node=!* NtasksPerN:B:S:C=!0:0:*:* CoreSpec=!*",
+    "Socks/Node=sockets NtasksPerN:B:S:C=!0:0:*:* CoreSpec=!*",
     "MinCPUsNode=cpuspertask MinMemoryNode=memory MinTmpDiskNode=!0",
     "Features=features DelayBoot=!00:00:00",
     "OverSubscribe=exclusive Contiguous=!0 Licenses=licenses Network=!(null)",
@@ -195,6 +195,9 @@ def _pair(word: str, row: BatchRow) -> str:
     key, _, field = word.partition("=")
     if field.startswith("!"):
         return f"{key}={_filled(field[1:], row)}"
+    if field in ("layout", "sockets"):
+        sockets, cores, threads = least_layout(row)
+        return f"{key}={sockets}" if field == "sockets" else f"{key}=0:{sockets}:{cores}:{threads}"
     field, paren, behind = field.partition("(")
     found = FIELDS[field](row)
     if key in ("TimeLimit",) and (limit := limit_of(row)) is not None:

@@ -137,8 +137,14 @@ def _processors(row: NodeRow) -> str:
     return f"{used}/{idle}/{max(0, total - used - idle)}/{total}"
 
 
-def _cores(node: "Node") -> int:
-    return max(1, int(node["processors"]) // max(1, int(node["sockets"])))
+def _known(number: int) -> str:
+    """Return a number that the agent reports; 0 is that of an agent that does not know it."""
+    return str(number) if number else "N/A"
+
+
+def _shape(node: "Node") -> str:
+    """Return sockets, cores of each and threads of each."""
+    return f"{node['sockets']}:{_known(node['cores_per_socket'])}:{_known(node['threads_per_core'])}"
 
 
 def _gpus(node: "Node", field: str) -> str:
@@ -152,7 +158,7 @@ _VALUES: "dict[str, Callable[[NodeRow], str]]" = {
     "address": _first(lambda node: node["address"] or node["name"]),
     "allownodes": lambda _: "all",
     "available": lambda _: "up",
-    "cores": _first(lambda node: str(_cores(node))),
+    "cores": _first(lambda node: _known(node["cores_per_socket"])),
     "cpus": _first(lambda node: str(node["processors"])),
     "cpusaiot": _processors,
     "defaulttime": lambda _: "n/a",
@@ -177,12 +183,12 @@ _VALUES: "dict[str, Callable[[NodeRow], str]]" = {
     "reason": _first(reason_of),
     "release": _first(lambda node: str(node["version"])),
     "root": lambda _: "no",
-    "shape": _first(lambda node: f"{node['sockets']}:{_cores(node)}:1"),
+    "shape": _first(_shape),
     "size": lambda _: "1-infinite",
     "sockets": _first(lambda node: str(node["sockets"])),
     "state": _first(lambda node: _marked(node, short=False)),
     "stateshort": _first(lambda node: _marked(node, short=True)),
-    "threads": lambda _: "1",
+    "threads": _first(lambda node: _known(node["threads_per_core"])),
     "time": lambda _: "infinite",
     "timestamp": _first(lambda node: date(node["drains"][0]["since"]) or "" if node["drains"] else "Unknown"),
     "user": _first(lambda node: str(node["drains"][0]["by"] or "root") if node["drains"] else "Unknown"),
@@ -329,7 +335,8 @@ def node_lines(node: "Node") -> "list[str]":
         else []
     )
     return [
-        f"NodeName={node['name']} Arch={node['architecture']} CoresPerSocket={_cores(node)}",
+        f"NodeName={node['name']} Arch={node['architecture']} "
+        f"CoresPerSocket={_known(node['cores_per_socket'])}",
         f"CPUAlloc={node['used']} CPUEfctv={node['processors']} CPUTot={node['processors']} CPULoad=N/A",
         f"AvailableFeatures={features}",
         f"ActiveFeatures={features}",
@@ -337,7 +344,8 @@ def node_lines(node: "Node") -> "list[str]":
         f"NodeAddr={node['address'] or node['name']} NodeHostName={node['name']} Version={node['version']}",
         f"OS={node['system']}",
         f"RealMemory={node['memory']} AllocMem=0 FreeMem=N/A Sockets={node['sockets']} Boards=1",
-        f"State={words} ThreadsPerCore=1 TmpDisk={node['disk']} Weight=1 Owner=N/A MCS_label=N/A",
+        f"State={words} ThreadsPerCore={_known(node['threads_per_core'])} TmpDisk={node['disk']} "
+        "Weight=1 Owner=N/A MCS_label=N/A",
         f"Partitions={','.join([ALL_NODES, *node['groups']])}",
         f"CfgTRES=cpu={node['processors']},mem={node['memory']}M,billing={node['processors']}"
         + (f",gres/gpu={node['gpus']}" if node["gpus"] else ""),

@@ -18,7 +18,7 @@ from headnode.apps.cli.batch_programs.rows import (
     refuse_other_clusters,
     rows_of,
 )
-from headnode.apps.cli.batch_programs.values import FIELDS
+from headnode.apps.cli.batch_programs.values import FIELDS, spec
 from headnode.apps.cli.batch_programs.words import (
     ProgramRefusal,
     ProgramWords,
@@ -95,16 +95,26 @@ _NOTHING = dict.fromkeys(
 ) | {"nodes": "", "requested": "", "excluded": "", "batchhost": "n/a", "scheduled": "(null)"}
 _OWN: "dict[str, Callable[[BatchRow], str]]" = {
     "contiguous": lambda _: "0",
-    "cores": lambda _: "*",
+    "cores": lambda row: least_layout(row)[1],
     "corespec": lambda _: "N/A",
     "disk": lambda _: "0",
-    "shape": lambda _: "*:*:*",
-    "sockets": lambda _: "*",
-    "threads": lambda _: "*",
+    "shape": lambda row: ":".join(least_layout(row)),
+    "sockets": lambda row: least_layout(row)[0],
+    "threads": lambda row: least_layout(row)[2],
     "wckey": lambda _: "(null)",
     "scheduled": lambda _: "(null)",
     "exitstatus": lambda row: FIELDS["exit"](row).partition(":")[0] if FIELDS["exit"](row) else "0",  # type: ignore[union-attr]
 }
+
+
+def least_layout(row: BatchRow) -> "tuple[str, str, str]":
+    """Return the least sockets, cores of each and threads of each that nodes of the job have."""
+    needs = spec(row).get("needs") or {}
+    sockets, cores, threads = (
+        str(needs.get(f"minimum_{name}") or "*")
+        for name in ("sockets", "cores_per_socket", "threads_per_core")
+    )
+    return sockets, cores, threads
 
 
 def show(field: str) -> "Callable[[BatchRow], str]":

@@ -91,8 +91,8 @@ def _start_standby(args: Arguments, directory: str, out: Output) -> int:
 
 
 _AGENT_SETTINGS = (
-    *("name", "processors", "sockets", "memory", "speed", "disk", "swap", "gpus", "gpu-files", "groups"),
-    "features",
+    *("name", "processors", "sockets", "cores-per-socket", "threads-per-core", "memory", "speed"),
+    *("disk", "swap", "gpus", "gpu-files", "groups", "features"),
 )  # fmt: skip
 
 _INVITED = "hn agent --join "  # how the line begins that hn node invite prints
@@ -315,6 +315,8 @@ COMMANDS = (
             CliOption("name", "NAME", "Name of this node (default: the machine's)"),
             CliOption("processors", "N", "Processors of this node (default: as before, else the machine's)"),
             CliOption("sockets", "N", "Sockets (default: as before, else the machine's)"),
+            CliOption("cores-per-socket", "N", "Cores of a socket (default: as before, else the machine's)"),
+            CliOption("threads-per-core", "N", "Threads of a core (default: as before, else the machine's)"),
             CliOption(
                 "memory",
                 "AMOUNT",

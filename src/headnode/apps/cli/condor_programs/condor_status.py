@@ -98,6 +98,7 @@ _ATTRIBUTES: "Mapping[str, tuple[str, Callable[[dict[str, Any]], Value]]]" = {
         ("TotalCpus", lambda node: int(node["processors"])),
         ("TotalSlotCpus", lambda node: int(node["processors"])),
         ("DetectedCpus", lambda node: int(node["processors"])),
+        ("DetectedPhysicalCpus", lambda node: node["sockets"] * node["cores_per_socket"] or None),
         ("Memory", lambda node: int(node["memory"])),
         ("TotalMemory", lambda node: int(node["memory"])),
         ("TotalSlotMemory", lambda node: int(node["memory"])),

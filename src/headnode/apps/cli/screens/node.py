@@ -65,6 +65,8 @@ def view(node: "Node") -> dict[str, str]:
     jobs = node["jobs"] if isinstance(node["jobs"], list) else []
     optional = {
         "Sockets": str(node["sockets"] or ""),
+        "Cores Per Socket": str(node.get("cores_per_socket") or "not known"),
+        "Threads Per Core": str(node.get("threads_per_core") or "not known"),
         "Memory": f"{node['memory']} MB" if node["memory"] else "",
         "Speed": f"{node['speed']} MHz" if node["speed"] else "",
         "Serves Only": node.get("only_user", ""),

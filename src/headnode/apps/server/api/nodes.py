@@ -77,6 +77,8 @@ def node_object(
         since=node.since,
         processors=facts.processors,
         sockets=facts.sockets,
+        cores_per_socket=facts.cores_per_socket,
+        threads_per_core=facts.threads_per_core,
         memory=facts.memory,
         speed=facts.speed,
         disk=facts.disk,
@@ -174,6 +176,8 @@ def cluster_counts(cluster: ClusterState, now: Instant) -> ClusterCounts:
 _COMPARED = (
     "processors",
     "sockets",
+    "cores_per_socket",
+    "threads_per_core",
     "memory",
     "disk",
     "swap",

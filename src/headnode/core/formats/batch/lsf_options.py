@@ -53,6 +53,12 @@ def _select_plainly(draft: BatchDraft, place: OptionPlace, text: str, *, first: 
 
 _COMPARED: Final = re.compile(r"(\w+)\s*(==|!=|>=|<=|>|<)\s*'?([\w.-]+)'?")
 _NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
+_COUNTS: Final = {
+    "ncpus": "minimum_processors",
+    "nprocs": "minimum_sockets",
+    "ncores": "minimum_cores_per_socket",
+    "nthreads": "minimum_threads_per_core",
+}
 _TOTALS: Final = {
     "maxmem": "minimum_memory",
     "mem": "minimum_memory",
@@ -60,7 +66,7 @@ _TOTALS: Final = {
     "swp": "minimum_swap",
     "maxtmp": "minimum_disk",
     "tmp": "minimum_disk",
-    "ncpus": "minimum_processors",
+    **_COUNTS,
 }
 
 
@@ -100,7 +106,7 @@ def _compared(draft: BatchDraft, place: OptionPlace, name: str, relation: str, v
     if name not in _TOTALS or relation not in (">", ">="):
         return False
     field = _TOTALS[name]
-    amount = place.number(value, 0) + (relation == ">") if name == "ncpus" else place.megabytes(value)
+    amount = place.number(value, 0) + (relation == ">") if name in _COUNTS else place.megabytes(value)
     draft.needs[field] = max(amount, draft.needs.get(field, 0))
     return True
 

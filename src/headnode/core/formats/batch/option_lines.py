@@ -92,6 +92,13 @@ def _slurm_nodes(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
             yield f"--ntasks-per-node={task.distribution.per_node}"
     elif one and (task.minimum > 1 or spec.unit is UnitType.GPU):
         yield "--nodes=1"
+    yield from _texts(
+        {
+            "--sockets-per-node": str(spec.needs.minimum_sockets or ""),
+            "--cores-per-socket": str(spec.needs.minimum_cores_per_socket or ""),
+            "--threads-per-core": str(spec.needs.minimum_threads_per_core or ""),
+        }
+    )
 
 
 def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
@@ -338,6 +345,11 @@ def _lsf_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
     layout = task.distribution
     chosen = ["(" + " || ".join(choice) + ")" if choice[1:] else choice[0] for choice in spec.needs.features]
     chosen += [f"hname!='{node}'" for node in spec.excluded_nodes]
+    needs = spec.needs
+    least = (needs.minimum_sockets, needs.minimum_cores_per_socket, needs.minimum_threads_per_core)
+    chosen += [
+        f"{name}>={each}" for name, each in zip(("nprocs", "ncores", "nthreads"), least, strict=True) if each
+    ]
     if chosen:
         yield f"select[{' && '.join(chosen)}]"
     if spec.held.memory:

@@ -11,6 +11,12 @@ from headnode.core.formats.batch.slurm import slurm_seconds
 from headnode.core.formats.fidelity import Fidelity
 
 _THREADS: Final = "tasks may run on two threads of one core: each thread is a processor"
+_LAYOUT: Final = {
+    "--sockets-per-node": ("minimum_sockets",),
+    "--cores-per-socket": ("minimum_cores_per_socket",),
+    "--threads-per-core": ("minimum_threads_per_core",),
+    "--extra-node-info": ("minimum_sockets", "minimum_cores_per_socket", "minimum_threads_per_core"),
+}
 
 
 def read_hint(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
@@ -21,28 +27,36 @@ def read_hint(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa
         place.report(Fidelity.APPROXIMATED, _THREADS)
     else:
         place.refuse(
-            f"{text[:60]!r} is not supported: the cores of a node are not known",
+            f"{text[:60]!r} is not supported: jobs get processors, whichever cores and sockets these are of",
             "leave it out, or write --cpus-per-task=N for processes with N processors each",
         )
 
 
-def read_layout(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+def read_layout(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     """Read the least number of sockets, cores of each and threads of each: every node has 1 of each."""
-    if any(part not in ("1", "*") for part in text.split(":")):
+    fields, parts = _LAYOUT[place.name], text.split(":")
+    if len(parts) > len(fields):
         place.refuse(
-            f"{text[:60]!r}: the cores and threads of the sockets of a node are not known",
-            "leave it out, or write --mincpus=N for nodes with at least N processors",
+            f"{text[:60]!r} has {len(parts)} numbers, not {len(fields)} at most",
+            "write sockets:cores:threads, for example 2:16:1" if fields[1:] else "write one number",
         )
-    if place.name in ("--threads-per-core", "--extra-node-info"):
-        place.report(Fidelity.APPROXIMATED, f"every node has that; {_THREADS}")
+    asked = {field: 1 if part == "*" else place.number(part, 1) for field, part in zip(fields, parts)}  # noqa: B905
+    for field in fields:
+        draft.needs.pop(field, None)  # of a script, where the command line counts more
+    draft.needs |= {field: least for field, least in asked.items() if least > 1}
+    what = "nodes with at least so many" if max(asked.values()) > 1 else "every node has that"
+    if "minimum_threads_per_core" in asked:
+        place.report(Fidelity.APPROXIMATED, f"{what}; {_THREADS}")
     else:
-        place.report(Fidelity.TRANSLATED, "every node has that")
+        place.report(Fidelity.TRANSLATED, what)
 
 
 def read_tasks_of_core(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     """Read how many tasks run on a core at most: 1, as without the option, but for threads."""
     if text != "1":
-        place.refuse(f"{text[:60]!r}: the cores of a node are not known", "write --ntasks-per-node=N")
+        place.refuse(
+            f"{text[:60]!r}: how many tasks run on a core is not bounded", "write --ntasks-per-node=N"
+        )
     place.report(Fidelity.APPROXIMATED, _THREADS)
 
 

@@ -140,6 +140,7 @@ VARIABLES: Final = {
     "SBATCH_QOS": "qos",
     "SBATCH_RESERVATION": "reservation",
     "SBATCH_REQ_SWITCH": "switches",
+    "SBATCH_THREADS_PER_CORE": "threads-per-core",
     "SBATCH_TIMELIMIT": "time",
 }
 """Variables of the shell that count more than the script, and the options that they are."""

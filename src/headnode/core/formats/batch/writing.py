@@ -26,6 +26,8 @@ _PARTS: Final[WrittenParts] = {
     NodeNeeds: frozenset({"features"}),
     Distribution: frozenset({"per_node", "nodes"}),
 }
+_SHAPE: Final = frozenset({"minimum_sockets", "minimum_cores_per_socket", "minimum_threads_per_core"})
+_PARTS_WITH_SHAPE: Final[WrittenParts] = {**_PARTS, NodeNeeds: _PARTS[NodeNeeds] | _SHAPE}
 _SAID_OF_JOB: Final = frozenset((
     *("name", "project", "template", "run_time", "single_node", "exclusive", "held", "process_memory"),
     *("minimum", "maximum", "tasks", "dialect", "needs", "parents", "after_failure", "after_exit"),
@@ -72,10 +74,11 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
     merged = replace(spec, run_time=task.run_time if spec.run_time == FOREVER else spec.run_time)
     lines = [f"{RULES[system].mark} {each}" for each in OPTION_LINES[system](merged, task, losses)]
     of_job, of_task = _SAID_BY.get(system, (_NOTHING, _NOTHING))
+    parts = _PARTS_WITH_SHAPE if system in (BatchSystem.SLURM, BatchSystem.LSF) else _PARTS
     counted = {"unit", "processors_per_gpu"} if spec.unit is UnitType.GPU else _NOTHING
-    for field in lost_fields(spec, _JOB, _SAID_OF_JOB | of_job | counted, _PARTS):
+    for field in lost_fields(spec, _JOB, _SAID_OF_JOB | of_job | counted, parts):
         losses.add(Fidelity.NOT_SUPPORTED, "job", f"{field}: a {RULES[system].title} has no such option")
-    for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, _PARTS):
+    for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, parts):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
     first, body = _program(task, system, losses)
     report_foreign_variables(body if task.script else "", system, losses)

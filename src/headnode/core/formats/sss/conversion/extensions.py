@@ -126,7 +126,8 @@ _PART_FIELDS: tuple[tuple[type[msgspec.Struct], str], ...] = (
     (
         NodeNeeds,
         """names excluded patterns excluded_patterns features feature_patterns lacking architectures systems
-        minimum_memory minimum_disk minimum_swap minimum_virtual minimum_speed minimum_processors""",
+        minimum_memory minimum_disk minimum_swap minimum_virtual minimum_speed minimum_processors
+        minimum_sockets minimum_cores_per_socket minimum_threads_per_core""",
     ),
     (HeldAmounts, "memory disk swap"),
     (Distribution, "per_node nodes round_robin geometry"),

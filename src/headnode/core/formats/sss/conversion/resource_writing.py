@@ -275,6 +275,12 @@ def _report_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
         findings.lost("node_group_op: not available in SSS; every node must have all of the features")
 
 
+_NO_WORD = (
+    *("minimum_speed", "minimum_processors", "minimum_virtual"),
+    *("minimum_sockets", "minimum_cores_per_socket", "minimum_threads_per_core"),
+)
+
+
 def _of_needs(needs: NodeNeeds, findings: ConversionFindings) -> Request:
     """Return what is needed of nodes; tell what has no word."""
     texts = TextLosses(findings)
@@ -283,7 +289,7 @@ def _of_needs(needs: NodeNeeds, findings: ConversionFindings) -> Request:
     for words in needs.features:
         texts.names("needs", words)
     texts.names("needs", needs.patterns + needs.excluded_patterns + needs.feature_patterns)
-    for field in ("minimum_speed", "minimum_processors", "minimum_virtual"):
+    for field in _NO_WORD:
         if getattr(needs, field):
             findings.lost(f"needs: {field} is not available in SSS: any node may be selected")
     if () in needs.features:
