@@ -15,10 +15,11 @@ MANY = "4000"  # processors that no machine of tests has, so that its own topolo
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A node whose topology is not known, which is the first to be used, and one with 2:2:2."""
+    """A node whose topology is not known, which is the first to be used, one with 2:2:2, and a small one."""
     directory = tmp_path_factory.mktemp("topology")
     with cluster_on_loopback(directory, ("a",), free_address(), int(MANY)) as cluster:
         cluster.add(LoopbackPlace("b", directory / "b"), 8, BIG)
+        cluster.add(LoopbackPlace("c", directory / "c"), 2)
         cluster.wait_for_nodes("Ready")
         yield cluster
 
@@ -76,7 +77,7 @@ def test_a_job_waits_for_the_only_node_that_has_its_cores_and_says_why_no_other_
 def test_a_job_that_asks_for_more_than_any_node_has_is_refused_with_what_each_lacks(
     nodes: Cluster, slurm: Programs, tmp_path: Path, options: str, why: str
 ) -> None:
-    more = "-x b " if options == "-B *:2" else ""
+    more = "-w a " if options == "-B *:2" else ""
     refused = slurm.run(f"sbatch {more}{options} --wrap true", tmp_path)
     assert (refused.returncode, why in refused.stderr) == (1, True), refused.stderr
 
@@ -84,7 +85,7 @@ def test_a_job_that_asks_for_more_than_any_node_has_is_refused_with_what_each_la
 def test_every_program_shows_the_topology_of_nodes_or_that_it_is_not_known(
     nodes: Cluster, slurm: Programs, tmp_path: Path
 ) -> None:
-    lines = slurm.said("sinfo -h -N -o '%N %X %Y %Z %z'", tmp_path).splitlines()
+    lines = slurm.said("sinfo -h -N -n a,b -o '%N %X %Y %Z %z'", tmp_path).splitlines()
     assert [line.split() for line in lines] == [
         ["a", "1", "N/A", "N/A", "1:N/A:N/A"],
         ["b", "2", "2", "2", "2:2:2"],
@@ -104,3 +105,18 @@ def test_programs_of_grid_engine_and_pbs_show_them_too(nodes: Cluster, tmp_path:
     shown = pbs.said("pbsnodes b", tmp_path)
     assert all(line in shown for line in ("total_sockets = 2", "total_cores = 4", "total_threads = 8"))
     assert "total_cores" not in pbs.said("pbsnodes a", tmp_path)
+
+
+def test_contiguous_nodes_have_no_other_node_between_them(
+    nodes: Cluster, slurm: Programs, tmp_path: Path
+) -> None:
+    holds = int(slurm.said("sbatch --parsable -w b -n 8 --wrap 'sleep 600'", tmp_path))
+    nodes.until(lambda: nodes.job(holds)["state"] == "Running", "the node between is in use")
+    job = submit(slurm, "-N 2 -n 2 --contiguous", tmp_path)
+    apart = submit(slurm, "-N 2 -n 2", tmp_path)
+    assert nodes.wait(apart) == "Finished", "without it, the nodes on both sides will do"
+    reasons = nodes.ask("explain_job", job=job)["reasons"]
+    assert "contiguous" in {reason["kind"] for reason in reasons}, reasons
+    assert "Contiguous=1" in slurm.said(f"scontrol show job {job}", tmp_path)
+    nodes.ask("cancel_job", job=holds, force=True)
+    assert ran_on(nodes, slurm, job, tmp_path) in ("a,b", "b,c", "[a-b]", "[b-c]")

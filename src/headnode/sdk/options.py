@@ -167,6 +167,7 @@ class JobOptions(TypedDict, total=False):
     )  # latest end of the job: it is canceled if it cannot end by then
     switches: int  # leaf switches above its nodes, at most; 0: any number
     switches_wait: str | timedelta  # how long the job waits for few switches; default: 5m
+    contiguous: bool  # the nodes stand beside each other, in the order of their names
     reservation: str  # run only in this reservation of nodes
     signal: str  # signal before the run time limit is over, and how many seconds before it
     suspendable: bool  # the job may be suspended and resumed

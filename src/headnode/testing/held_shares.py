@@ -113,7 +113,7 @@ def _growth(view: View, job: RunningJob, more: int) -> JobRequest:
     under as few leaf switches as it asked for stays under those.
     """
     at_home = tuple(name for name, _ in job.allocation)
-    stays = job.request.single_node or job.request.held
+    stays = job.request.single_node or job.request.held or job.request.contiguous
     wanted = at_home if stays else job.request.requested_nodes
     near = _under_own_switches(view, job)
     if near:
@@ -128,6 +128,7 @@ def _growth(view: View, job: RunningJob, more: int) -> JobRequest:
         parts=(),
         requested_nodes=wanted,
         switches=0,
+        contiguous=False,
         held=NOTHING_HELD,
         licences=tuple(demand for demand in job.request.licences if demand.amount is None),
         limits=tuple(share for share in job.request.limits if share.amount is None),

@@ -4,27 +4,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 
-import msgspec
-
-from headnode.core.model.job import HeldAmounts, JobRequest, Licence, UnitType
+from headnode.core.model.job import HeldAmounts, Licence, UnitType
 from headnode.core.model.quantities import Seconds
-from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.view import RunningJob, View
+from headnode.testing.queues_of_worlds import busy, worlds_of
 from headnode.testing.scenes import (
     INF,
     MINUTE,
-    Queued,
     asks,
     gang,
     limited,
-    limits_of,
     node,
     on_gpus,
     part,
     runs,
-    scene,
-    waiting,
 )
 
 Worlds = Callable[[], Iterator[View]]
@@ -46,7 +40,7 @@ def shared_and_exclusive() -> Iterator[View]:
         [node("a", 2), node("b", 2), node("c", 2, closed="paused")],
     ]
     for nodes in grounds:
-        yield from _worlds(nodes, _busy(nodes), kinds)
+        yield from worlds_of(nodes, busy(nodes), kinds)
 
 
 def growing() -> Iterator[View]:
@@ -57,7 +51,7 @@ def growing() -> Iterator[View]:
         for job, minutes, wants in product((1, 20), (1, INF), (0, 2))
         for request in (asks(1, 3), asks(2, 4, exclusive=True))
     ]
-    return _worlds([node("a", 2), node("b", 2)], running, kinds)
+    return worlds_of([node("a", 2), node("b", 2)], running, kinds)
 
 
 def licensed() -> Iterator[View]:
@@ -70,7 +64,7 @@ def licensed() -> Iterator[View]:
     request = asks(1, licences=(Licence("x", 1),))
     for minutes, total in product((1, INF), (2, 3)):
         running = [runs(1, request, ("a", 1), minutes_left=minutes)]
-        yield from _worlds([node("a", 3)], [running], kinds, {"x": (total, total - 1)})
+        yield from worlds_of([node("a", 3)], [running], kinds, {"x": (total, total - 1)})
 
 
 def limiting() -> Iterator[View]:
@@ -89,7 +83,7 @@ def limiting() -> Iterator[View]:
         [runs(1, kinds[0], ("a", 1), minutes_left=2), runs(2, kinds[0], ("b", 1), minutes_left=1)],
         [runs(1, kinds[4], ("a", 1), minutes_left=2), runs(2, kinds[2], ("b", 1), minutes_left=INF)],
     ]
-    return _worlds([node("a", 3), node("b", 1)], [[], *running], kinds)
+    return worlds_of([node("a", 3), node("b", 1)], [[], *running], kinds)
 
 
 def timed() -> Iterator[View]:
@@ -109,7 +103,7 @@ def timed() -> Iterator[View]:
         [runs(1, kinds[3], ("a", 1), minutes_left=2, wants=2)],
         [runs(1, kinds[4], ("b", 1), minutes_left=1), runs(2, asks(2), ("a", 2), minutes_left=3)],
     ]
-    return _worlds([node("a", 3), node("b", 1)], [[], *running], kinds)
+    return worlds_of([node("a", 3), node("b", 1)], [[], *running], kinds)
 
 
 def timed_on_graphics() -> Iterator[View]:
@@ -130,7 +124,7 @@ def timed_on_graphics() -> Iterator[View]:
         [runs(1, kinds[4], ("b", 2), minutes_left=1), runs(2, kinds[3], ("a", 2), minutes_left=2, wants=1)],
     ]
     nodes = [node("a", 4, gpus=2), node("b", 2, gpus=1), node("c", 1)]
-    return _worlds(nodes, [[], *running], kinds)
+    return worlds_of(nodes, [[], *running], kinds)
 
 
 def remembering() -> Iterator[View]:
@@ -148,7 +142,7 @@ def remembering() -> Iterator[View]:
         [runs(1, asks(1, memory=held), ("a", 1), minutes_left=minutes)]
         for held, minutes in product((4, 8), (1, INF))
     ]
-    return _worlds(nodes, [[], *running], kinds)
+    return worlds_of(nodes, [[], *running], kinds)
 
 
 def holding_of_nodes() -> Iterator[View]:
@@ -168,7 +162,7 @@ def holding_of_nodes() -> Iterator[View]:
             (HeldAmounts(memory=8), HeldAmounts(disk=4, swap=2)), (1, INF), (0, 1)
         )
     ]
-    return _worlds(nodes, [[], *running], kinds)
+    return worlds_of(nodes, [[], *running], kinds)
 
 
 def lowering() -> Iterator[View]:
@@ -190,7 +184,7 @@ def lowering() -> Iterator[View]:
     ]
     nodes = [node("a", 2), node("b", 2)]
     running = [[runs(1, asks(1), ("a", 1), minutes_left=minutes)] for minutes in (1, 2.5, 3, INF)]
-    return _worlds(nodes, [[], *running], kinds)
+    return worlds_of(nodes, [[], *running], kinds)
 
 
 def on_graphics() -> Iterator[View]:
@@ -208,7 +202,7 @@ def on_graphics() -> Iterator[View]:
         [runs(1, on_gpus(held, each=each), ("a", held * each), minutes_left=minutes)]
         for held, each, minutes in ((1, 1, 1), (1, 2, INF), (2, 1, 2))
     ]
-    return _worlds(nodes, [[], *running], kinds)
+    return worlds_of(nodes, [[], *running], kinds)
 
 
 def particular() -> Iterator[View]:
@@ -227,7 +221,7 @@ def particular() -> Iterator[View]:
         [runs(1, asks(1), ("a", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=2)],
         [runs(1, asks(2, exclusive=True), ("b", 2), minutes_left=1)],
     ]
-    return _worlds(nodes, running, kinds)
+    return worlds_of(nodes, running, kinds)
 
 
 def choosing() -> Iterator[View]:
@@ -245,7 +239,7 @@ def choosing() -> Iterator[View]:
         [node("a", 2), node("b", 2), node("c", 1, closed="paused")],
     ]
     for nodes in grounds:
-        yield from _worlds(nodes, _busy(nodes), kinds)
+        yield from worlds_of(nodes, busy(nodes), kinds)
 
 
 def choosing_alike() -> Iterator[View]:
@@ -258,8 +252,8 @@ def choosing_alike() -> Iterator[View]:
         asks(2, minutes=3),
     ]
     nodes = [node("a", 2), node("b", 2)]
-    return _worlds(
-        nodes, [held for held in _busy(nodes) if all(not job.request.exclusive for job in held)], kinds
+    return worlds_of(
+        nodes, [held for held in busy(nodes) if all(not job.request.exclusive for job in held)], kinds
     )
 
 
@@ -285,7 +279,27 @@ def under_switches() -> Iterator[View]:
         [runs(1, asks(1), ("a", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=2)],
         [runs(1, kinds[4], ("a", 2), ("c", 1), minutes_left=2, wants=1)],
     ]
-    return _worlds(nodes, running, kinds)
+    return worlds_of(nodes, running, kinds)
+
+
+def contiguous() -> Iterator[View]:
+    """Yield jobs that ask for nodes beside each other, among others."""
+    kinds = [
+        asks(2, minutes=2),
+        asks(3, 4, minutes=2, contiguous=True),
+        asks(2, minutes=3, unit=UnitType.NODE, contiguous=True),
+        asks(3, minutes=1, contiguous=True, required_nodes=("b",)),
+        gang(part(1, 2, apart=True), minutes=1, contiguous=True),
+        asks(3, minutes=1, exclusive=True, contiguous=True),
+    ]
+    nodes = [node("d", 2), node("b", 1), node("c", 1), node("a", 2)]
+    running = [
+        [],
+        [runs(1, asks(1), ("b", 1), minutes_left=1)],
+        [runs(1, asks(1), ("c", 1), minutes_left=2), runs(2, asks(1), ("a", 1), minutes_left=1)],
+        [runs(1, kinds[1], ("a", 2), ("b", 1), minutes_left=2, wants=1)],
+    ]
+    return worlds_of(nodes, running, kinds)
 
 
 def gangs() -> Iterator[View]:
@@ -298,7 +312,7 @@ def gangs() -> Iterator[View]:
         gang(part(2), part(1, 1, excluded=("a",)), minutes=3, exclusive=True),
         gang(part(1, 3, spread=True)),
     ]
-    return _worlds(_big_and_small(), _on_big_and_small(), kinds)
+    return worlds_of(_big_and_small(), _on_big_and_small(), kinds)
 
 
 def tasks_with_nodes_of_their_own() -> Iterator[View]:
@@ -311,7 +325,7 @@ def tasks_with_nodes_of_their_own() -> Iterator[View]:
         asks(2, minutes=3, parts=(part(1, 2, apart=True),)),
         asks(1, minutes=INF, exclusive=True, parts=(part(1, 1, lacking=("big",)),)),
     ]
-    return _worlds(_big_and_small(), _on_big_and_small(), kinds)
+    return worlds_of(_big_and_small(), _on_big_and_small(), kinds)
 
 
 def _big_and_small() -> Sequence[NodeView]:
@@ -340,53 +354,10 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "particular nodes": particular,
         "gangs": gangs,
         "switches": under_switches,
+        "contiguous": contiguous,
         "tasks with nodes of their own": tasks_with_nodes_of_their_own,
         "lower limits": lowering,
         "other requests": choosing,
         "other numbers of processors": choosing_alike,
     }
 )
-
-
-def _worlds(
-    nodes: Sequence[NodeView],
-    running: Sequence[Sequence[RunningJob]],
-    kinds: Sequence[JobRequest],
-    licences: Mapping[str, tuple[int, int]] | None = None,
-) -> Iterator[View]:
-    """Yield each queue beside each that runs; what is worked out for nodes is shared, as in the engine."""
-    queues = [(queue, waiting(queue)) for queue in _queues(kinds)]
-    limiting = any(each.limits for kind in kinds for each in (kind, *kind.alternatives))
-    for held in running:
-        plain = scene(nodes, held, (), licences)
-        ground = KnownNodes(plain.nodes, NodeTable(plain.nodes))
-        for queue, classes in queues:
-            amounts = {**limits_of(held, queue), **(licences or {})} if limiting else plain.licences
-            yield msgspec.structs.replace(plain, queue=classes, licences=amounts, ground=ground)
-
-
-def _queues(kinds: Sequence[JobRequest]) -> list[tuple[Queued, ...]]:
-    """Return queues of three jobs; sometimes the last has the better turn."""
-    return [
-        ((11, first, 2000), (12, second, 2000), (13, third, 3000 if number % 5 == 0 else 2000))
-        for number, (first, second, third) in enumerate(product(kinds, repeat=3))
-    ]
-
-
-def _busy(ground: Sequence[NodeView]) -> list[list[RunningJob]]:
-    """Return what may be running: nothing, a shared job, an owner, or two with different ends."""
-    first, last = ground[0].facts, [each for each in ground if not each.closed][-1].facts
-    found: list[list[RunningJob]] = [[]]
-    for minutes in (1, INF):
-        found.append([runs(1, asks(1), (first.name, 1), minutes_left=minutes)])
-        owner = asks(1, exclusive=True)
-        found.append([runs(1, owner, (first.name, first.processors), minutes_left=minutes)])
-    if last.name != first.name:
-        for one, other in ((1, 2), (2, INF), (INF, INF)):
-            found.append(
-                [
-                    runs(1, asks(1), (first.name, 1), minutes_left=one),
-                    runs(2, asks(1), (last.name, 1), minutes_left=other),
-                ]
-            )
-    return found

@@ -3,7 +3,6 @@
 For processors and whole nodes, gangs and needs of nodes, on clusters of a few processors; not for sockets.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,8 +11,8 @@ from typing import NamedTuple
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest, NodeGroupOp, RequestPart, UnitType
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.scheduling.plan import Shares
+from headnode.testing.node_needs_again import folded, meets
 
 
 class PromiseBroken(AssertionError):
@@ -33,43 +32,13 @@ Units = Mapping[str, int]
 """How many units of a request a job holds of each node."""
 
 
-def meets(needs: NodeNeeds, facts: NodeFacts) -> bool:
-    """Return whether a node is what is needed."""
-    name = facts.name.casefold()
-    has = {each.casefold() for each in (*facts.features, *facts.groups)}
-    return (
-        (not needs.names or name in _folded(needs.names))
-        and name not in _folded(needs.excluded)
-        and (not needs.patterns or any(re.fullmatch(each, name) for each in needs.patterns))
-        and not any(re.fullmatch(each, name) for each in needs.excluded_patterns)
-        and all(_folded(choice) & has for choice in needs.features)
-        and all(any(re.fullmatch(each, one) for one in has) for each in needs.feature_patterns)
-        and not _folded(needs.lacking) & has
-        and (not needs.architectures or facts.architecture.casefold() in _folded(needs.architectures))
-        and (not needs.systems or facts.system.casefold() in _folded(needs.systems))
-        and facts.memory >= needs.minimum_memory
-        and facts.disk >= needs.minimum_disk
-        and facts.swap >= needs.minimum_swap
-        and facts.memory + facts.swap >= needs.minimum_virtual
-        and facts.speed >= needs.minimum_speed
-        and facts.processors >= needs.minimum_processors
-        and facts.sockets >= needs.minimum_sockets
-        and max(1, facts.cores_per_socket) >= needs.minimum_cores_per_socket
-        and max(1, facts.threads_per_core) >= needs.minimum_threads_per_core
-    )
-
-
 def serves(part: RequestPart, facts: NodeFacts) -> bool:
     """Return whether a part may lie on a node."""
     return (
         meets(part.needs, facts)
-        and (not part.node_group or part.node_group.casefold() in _folded(facts.groups))
-        and (not part.required_nodes or facts.name.casefold() in _folded(part.required_nodes))
+        and (not part.node_group or part.node_group.casefold() in folded(facts.groups))
+        and (not part.required_nodes or facts.name.casefold() in folded(part.required_nodes))
     )
-
-
-def _folded(names: Sequence[str]) -> set[str]:
-    return {name.casefold() for name in names}
 
 
 def parts_fit(request: JobRequest, held: Units, owned: set[str], facts: Mapping[str, NodeFacts]) -> bool:
@@ -125,7 +94,7 @@ def _ways_of(
     if part.whole:
         nodes = [n for n in nodes if n in owned]
     lumps = [size for size, times in part.lumps for _ in range(times)]
-    required = {n for n in facts if n.casefold() in _folded(part.required_nodes)}
+    required = {n for n in facts if n.casefold() in folded(part.required_nodes)}
     seen = set()
     for places in _placements(part, lumps, nodes, dict(left)):
         if not required <= set(places):
@@ -260,6 +229,7 @@ def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
         and {n.casefold() for n in request.required_nodes} <= {name.casefold() for name, _ in shares}
         and (not request.single_node or len(shares) == 1)
         and _few_switches(request, world, held)
+        and _beside_each_other(request, world, shares)
         and _groups(request, held)
         and _room_for_parts(request, nodes, shares)
         and _licensed(request, dict(world[1]), sum(count for _, count in shares))
@@ -272,6 +242,16 @@ def _few_switches(request: JobRequest, world: World, held: Sequence[FreeNode]) -
         return True
     leaves = {node.switches[0] if node.switches else node.facts for node in held}
     return len(leaves) <= request.switches
+
+
+def _beside_each_other(request: JobRequest, world: World, shares: Shares) -> bool:
+    """Return whether no node of the cluster stands between two of these, if that is asked."""
+    if not request.contiguous:
+        return True
+    names = sorted((len(node.facts.name), node.facts.name.casefold()) for node in world[0])
+    taken = {name.casefold() for name, _ in shares}
+    row = "".join("x" if name in taken else " " for _, name in names)
+    return " " not in row.strip()
 
 
 def divided(request: JobRequest, world: World, shares: Shares, parts: Sequence[Shares]) -> bool:

@@ -216,6 +216,7 @@ NEW_OF_JOBS = {
     "after_exit": ids,
     "after_start": ids,
     "singleton": st.booleans(),
+    "contiguous": st.booleans(),
     "named_parents": st.lists(
         st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)).filter(
             lambda parent: not (parent.by_id and parent.name.isdecimal())  # that is a number: `parents`

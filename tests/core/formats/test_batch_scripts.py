@@ -266,7 +266,7 @@ FIELDS: dict[str, Any] = {
     "named_parents": (NamedParent("mesh", condition=ON_START),), "requested_nodes": ("n1", "n2"),
     "job_group": "g", "priority": 3000, "end_by": 2e9, "hold_until": 2e9, "minimum_memory": 5,
     "suspendable": True, "singleton": True, "switches": 2, "switches_wait": Seconds(600.0),
-    "minimum_run_time": Seconds(60.0),
+    "minimum_run_time": Seconds(60.0), "contiguous": True,
     "minimum_processors_per_node": 4,
 }  # fmt: skip
 TASK: dict[str, Any] = {

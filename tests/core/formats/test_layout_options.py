@@ -51,7 +51,6 @@ def test_an_option_that_comes_later_takes_the_place_of_an_earlier_one() -> None:
         ("--ntasks-per-socket=4", "--ntasks-per-node"),
         ("--hint=compute_bound", "--cpus-per-task"),
         ("--hint=memory_bound", "--cpus-per-task"),
-        ("--contiguous", "leave it out"),
     ],
 )
 def test_what_cannot_be_read_or_kept_is_refused_with_what_to_write_instead(option: str, instead: str) -> None:

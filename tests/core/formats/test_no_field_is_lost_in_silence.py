@@ -40,6 +40,7 @@ JOB_FIELDS: dict[str, Any] = {
     "valid_exit_codes": ((0, 3),), "parents": (7,), "after_failure": (7,), "after_exit": (7,),
     "after_start": (7,), "named_parents": (NamedParent("mesh", condition=Condition.ON_EXIT),),
     "singleton": True,
+    "contiguous": True,
     "hold_until": Instant(2_000_000_000.0), "holds": ("user",), "end_by": Instant(2_000_000_000.0),
     "reservation": "r", "resource": "s", "suspendable": True, "preemptable": False, "interactive": True,
     "resource_limits": (ResourceLimit("nofile", 9, 9),), "notify_on_start": True, "signal": "USR1@30",

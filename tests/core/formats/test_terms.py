@@ -51,6 +51,7 @@ JOB_EXAMPLES = [
     ("afterexit", "1,2", "after_exit", (1, 2)),
     ("afterstart", "3", "after_start", (3,)),
     ("singleton", "true", "singleton", True),
+    ("contiguous", "true", "contiguous", True),
     ("endby", "2030-01-02T03:04:05Z", "end_by", 1893553445),
     ("deadline", "2030-01-02T03:04:05Z", "end_by", 1893553445),
     ("holds", "data,review", "holds", ("data", "review")),

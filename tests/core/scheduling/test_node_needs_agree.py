@@ -5,7 +5,7 @@ from itertools import combinations, product
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.scheduling.placement import place
 from headnode.testing import gang, part
-from headnode.testing.specification import meets
+from headnode.testing.node_needs_again import meets
 
 from .scenes import asks, node
 

@@ -78,6 +78,17 @@ PECULIAR = (
     {"memory": 1, "required_nodes": ("b",)},
     {"memory": 2, "node_share": 2},
     {"memory": 2, "licences": (Licence("x", None),)},
+    {"contiguous": True},
+    {"contiguous": True, "single_node": True},
+    {"contiguous": True, "required_nodes": ("b",)},
+    {"contiguous": True, "excluded_nodes": ("b",)},
+    {"contiguous": True, "node_groups": ("a", "b"), "node_group_op": NodeGroupOp.UNIFORM},
+    {"contiguous": True, "node_share": 2},
+    {"contiguous": True, "licences": (Licence("x", 2),)},
+    {"contiguous": True, "licences": (Licence("x", None),)},
+    {"contiguous": True, "start_at_maximum": True},
+    {"contiguous": True, "memory": 2},
+    {"contiguous": True, "parts": (part(1, 2, apart=True),)},
 )
 
 

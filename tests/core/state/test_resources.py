@@ -131,7 +131,9 @@ def test_no_change_makes_a_job_of_it_that_the_resource_cannot_run() -> None:
         world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("licences",)))
 
 
-@pytest.mark.parametrize("limits", [{"switches": 1}, {"minimum_run_time": Seconds(60.0)}])
+@pytest.mark.parametrize(
+    "limits", [{"switches": 1}, {"contiguous": True}, {"minimum_run_time": Seconds(60.0)}]
+)
 def test_what_decides_where_or_when_it_starts_on_own_nodes_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match="that is for own nodes"):
         with_resource().submit(ONE, resource="peer", run_time=Seconds(600.0), **limits)

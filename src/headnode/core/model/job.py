@@ -233,6 +233,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     reservation: str = ""  # name of the one in which it runs, and nowhere else
     switches: int = 0  # leaf switches that its nodes are under, at most; 0: any number
     switches_wait: Seconds = Seconds(300.0)  # for how long it waits for so few; then any number will do
+    contiguous: bool = False  # no other node stands between its nodes, in the order of names
     resource: str = ""  # places where it may run, see `model.resource.places_in`; empty: own nodes
     suspendable: bool = False
     signal: str = ""  # before the run time limit is over, see `model.signals`; empty: none
@@ -319,6 +320,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     switches: int = 0  # it waits for at most so many leaf switches; 0: it does not matter
     switches_until: Instant = NEVER  # when any number will do
     minimum_run_time: Seconds | None = None  # it may start with a limit as low as this; None: with its own
+    contiguous: bool = False
 
     def option(self, number: int, limit: Seconds | None = None) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.

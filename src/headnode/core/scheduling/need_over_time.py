@@ -63,6 +63,7 @@ class NeedOverTime(NamedTuple):
         """Return whether the units of each node, amounts included, tell whether the need fits."""
         need = self.need
         special = need.whole or need.share or need.required or need.parts or need.switches
+        special = special or need.contiguous
         return need.counts_amounts and not special
 
     def _units(self, kind: int, worth: Worth) -> AmountChanges:
@@ -121,7 +122,7 @@ def is_plain(need: ResolvedRequest) -> bool:
     Licences aside, and if nodes are reserved for nobody.
     """
     special = need.single or need.share or need.required or need.parts or need.counts_amounts
-    special = special or need.switches
+    special = special or need.switches or need.contiguous
     return not special and need.access is None
 
 

@@ -91,6 +91,10 @@ def find_placement(need: ResolvedRequest, resources: FreeResources) -> Placement
     room = licence_room(need, resources)
     if need.impossible or room < need.minimum * (need.processors_per_gpu or 1):
         return None
+    if need.contiguous:
+        from headnode.core.scheduling.contiguous import find_contiguous
+
+        return find_contiguous(need, resources, find_placement, node_offers)
     if need.switches:
         from headnode.core.scheduling.placement_on_switches import find_under_switches
 

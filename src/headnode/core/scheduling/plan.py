@@ -34,6 +34,7 @@ class Why(StrEnum):
     RESOURCE = "resource"  # it is for a resource with its own scheduler, which has not started it
     RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
     SWITCHES = "switches"  # enough is free, but under more leaf switches than it asks for, for now
+    CONTIGUOUS = "contiguous"  # enough is free, but not on nodes beside each other
     STAGING = "staging"  # its input files are being copied to its nodes
     NEVER_FITS = "never-fits"  # not with the nodes there are
 

@@ -78,6 +78,9 @@ def _shortages(
         from headnode.core.scheduling.explain.switch_reasons import too_many_switches
 
         yield from too_many_switches(need, resources)
+    if need.contiguous and find_placement(at_minimum(need._replace(contiguous=False)), resources) is not None:
+        text = "enough is free, but not on contiguous nodes: the nodes stand in the order of their names"
+        yield Reason(Why.CONTIGUOUS, text)
     yield from _too_few_alone(need, resources)
     yield from _licences(need, resources)
     yield from kept

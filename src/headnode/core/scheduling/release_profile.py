@@ -93,7 +93,12 @@ def kinds_of(node_table: NodeTable, needs: Iterable[ResolvedRequest]) -> NodeKin
 def _what_matters(need: ResolvedRequest) -> tuple[Hashable, ...]:
     """Return what `_wanted` looks at."""
     where = need.rules if need.rules >= 0 else need.candidates
-    apart = need.single or need.switches > 0, need.share > 0, bool(need.required), need.counts_amounts
+    apart = (
+        need.single or need.switches > 0 or need.contiguous,
+        need.share > 0,
+        bool(need.required),
+        need.counts_amounts,
+    )
     return where, need.unit, need.whole, apart, need.parts
 
 
@@ -113,7 +118,14 @@ def _wanted(
 
 def _wants(need: ResolvedRequest, node_table: NodeTable, group: int) -> NodeDemand:
     node = node_table.alike[group][0]
-    if need.single or need.share or need.required or need.switches or len(need.candidates) > 1:
+    if (
+        need.single
+        or need.share
+        or need.required
+        or need.switches
+        or need.contiguous
+        or len(need.candidates) > 1
+    ):
         return NodeDemand.APART
     if need.whole:
         return NodeDemand.WHOLE

@@ -86,12 +86,13 @@ class ResolvedRequest(NamedTuple):
     near: bool = False  # of several nodes those under few switches are taken
     switches: int = 0  # it takes nodes under at most so many leaf switches; 0: under any number
     patience: float = inf  # for so many seconds from now; then any number will do
+    contiguous: bool = False  # it takes nodes beside each other
 
     @property
     def counted(self) -> bool:
         """Whether it only matters how much there is of equal nodes, not on which of them it is."""
-        return not (
-            self.single or self.share or self.required or self.counts_amounts or self.switches
+        return not any(
+            (*(self.single, self.share, self.required, self.counts_amounts, self.switches, self.contiguous),)
         ) and all(self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts)
 
     @property
@@ -206,6 +207,7 @@ def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest
         anywhere=() if access is None else node_table.anywhere(request),
         near=node_table.switched and not (request.order_by or request.single_node),
         switches=request.switches if node_table.switched else 0,
+        contiguous=request.contiguous and not request.single_node,
     )
 
 
@@ -236,8 +238,8 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
     """Return what a running job may still get, or None when it wants nothing, has its maximum, or is a gang.
 
     The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.  A job
-    that holds memory, disk or swap of its nodes grows on those, where it holds no more for that.  Of a limit
-    for one job it has what it holds; of minutes it takes more for the whole run time limit.
+    that holds memory, disk or swap of its nodes, or has contiguous nodes, grows on those.  Of a limit for one
+    job it has what it holds; of minutes it takes more for the whole run time limit.
     """
     request = running.request
     if request.together:
@@ -250,7 +252,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
     alternatives = node_table.alternatives(request)
     if request.node_groups and request.node_group_op is NodeGroupOp.UNIFORM:
         alternatives = tuple(order for order in alternatives if mine <= set(order))
-    if request.single_node or request.held:
+    if request.single_node or request.held or request.contiguous:
         alternatives = tuple(tuple(sorted(mine.intersection(order))) for order in alternatives)
     alternatives = _under_own_switches(request, mine, alternatives, node_table)
     size = sum(taken for _, taken in held) if request.limits else 0
@@ -270,6 +272,7 @@ def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedReques
         access=None,
         near=False,
         switches=0,
+        contiguous=False,
     )
 
 

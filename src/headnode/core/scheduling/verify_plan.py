@@ -228,6 +228,11 @@ def _size(need: ResolvedRequest, parts: Sequence[_Part], resources: FreeResource
 
         if leaves_used(resources.node_table.tree(), (number for number, _ in parts)) > need.switches:
             return f"it wants at most {need.switches} leaf switches"
+    if need.contiguous:
+        from headnode.core.scheduling.contiguous import are_contiguous  # few jobs ask for it
+
+        if not are_contiguous(resources.node_table, (number for number, _ in parts)):
+            return "it wants contiguous nodes"
     if not need.required <= {number for number, _ in parts}:
         return "it needs the nodes that its tasks name"
     alone = [

@@ -104,7 +104,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         minimum_run_time=spec.minimum_run_time,
         licences=spec.licences,
         node_groups=spec.node_groups,
-        resource=_resource_of(spec.resource),
+        resource=_joined(places_in(spec.resource)) if spec.resource else "",
         node_group_op=spec.node_group_op,
         requested_nodes=spec.requested_nodes,
         required_nodes=tuple(required),
@@ -122,15 +122,12 @@ def _plain(spec: JobSpec) -> JobRequest:
         reservation=spec.reservation.lower(),
         switches=spec.switches,
         switches_until=NEVER if spec.switches_wait == FOREVER else Instant(0.0),
+        contiguous=spec.contiguous,
     )
 
 
-def _resource_of(named: str) -> str:
-    """Return what a request has as its resource: empty for own nodes, a name, or several places."""
-    return _joined(places_in(named)) if named else ""
-
-
 def _joined(places: tuple[str, ...]) -> str:
+    """Return what a request has as its resource: empty for own nodes, a name, or several places."""
     return "" if places == (HERE,) else ",".join(places)
 
 
@@ -201,6 +198,7 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
         single_node=False,
         node_groups=(),
         node_group_op=NodeGroupOp.INTERSECT,
+        contiguous=False,
         requested_nodes=(),
         required_nodes=(),
         excluded_nodes=(),

@@ -32,7 +32,7 @@ _OURS_OF_JOBS = (
     *("node_groups", "requested_nodes", "excluded_nodes", "minimum_memory", "maximum_memory"),
     *("minimum_processors_per_node", "maximum_processors_per_node", "resource_limits", "reservation"),
     *("licences", "interactive", "together", "alternatives", "run_until_canceled", "minimum_run_time"),
-    "switches",
+    *("switches", "contiguous"),
 )
 _OURS_OF_TASKS = (
     *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "resource_limits"),

@@ -67,6 +67,7 @@ _REASONS = {
     "never-fits": "PartitionConfig",
     "staging": "BurstBufferStageIn",
     "switches": "Resources",
+    "contiguous": "Resources",
 }
 _LIMITS = {  # how the key of a limit begins -> the limit of Slurm that does the same
     "user,jobs": "QOSMaxJobsPerUserLimit",

@@ -64,7 +64,7 @@ _JOB = (
     "Socks/Node=sockets NtasksPerN:B:S:C=!0:0:*:* CoreSpec=!*",
     "MinCPUsNode=cpuspertask MinMemoryNode=memory MinTmpDiskNode=!0",
     "Features=features DelayBoot=!00:00:00",
-    "OverSubscribe=exclusive Contiguous=!0 Licenses=licenses Network=!(null)",
+    "OverSubscribe=exclusive Contiguous=contiguous Licenses=licenses Network=!(null)",
     "Command=command",
     "WorkDir=workdir",
     "Comment=comment",

@@ -332,7 +332,7 @@ FIELDS: "Mapping[str, Value]" = {
     "batchhost": lambda row: first_node(nodes(row)) or None,
     "command": lambda row: row.job["command"] or None,
     "comment": _text("description"),
-    "contiguous": lambda _: "0",
+    "contiguous": lambda row: str(int(bool(spec(row).get("contiguous")))),
     "cpus": lambda row: str(processors(row)),
     "cpuspertask": lambda row: str(_cpus_per_task(row)),
     "deadline": lambda row: date(spec(row).get("end_by")),

@@ -137,7 +137,9 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--deadline": _date(spec.end_by).strftime("%Y-%m-%dT%H:%M:%S") if spec.end_by else "",
     })  # fmt: skip
     yield from slurm_signal(spec, losses)
-    yield from _flags({"--exclusive": spec.exclusive, "--hold": bool(spec.holds)})
+    yield from _flags(
+        {"--exclusive": spec.exclusive, "--contiguous": spec.contiguous, "--hold": bool(spec.holds)}
+    )
     yield "--requeue" if task.rerunnable else "--no-requeue"
 
 

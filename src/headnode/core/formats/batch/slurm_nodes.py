@@ -60,6 +60,11 @@ def read_tasks_of_core(draft: BatchDraft, place: OptionPlace, text: str) -> None
     place.report(Fidelity.APPROXIMATED, _THREADS)
 
 
+def read_contiguous(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.job["contiguous"] = True
+    place.report(Fidelity.TRANSLATED, "the nodes stand beside each other, in the order of their names")
+
+
 def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.needs["minimum_disk"] = place.megabytes(text)
     place.report(Fidelity.TRANSLATED, "nodes with at least this disk")

@@ -37,6 +37,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "clusters": refused("a job goes to this cluster", "leave it out"),
     "comment": r.read_comment,
     "constraint": r.read_features,
+    "contiguous": nodes.read_contiguous,
     "cores-per-socket": nodes.read_layout,
     "cpu-freq": ignored("the speed of processors is not set"),
     "cpus-per-gpu": r.read_processors_per_gpu,
@@ -104,7 +105,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "wait-all-nodes": ignored("the program starts when all nodes are ready", _NOTE),
     "wckey": ignored("usage is not accounted by this key"),
     **dict.fromkeys(
-        """batch bb bbf cluster-constraint container contiguous core-spec gid no-kill
+        """batch bb bbf cluster-constraint container core-spec gid no-kill
         overcommit reboot spread-job thread-spec uid use-min-nodes x11""".split(),  # noqa: SIM905
         refused("it has no equivalent in Headnode", "leave it out"),
     ),

@@ -40,7 +40,7 @@ _SAID_BY: Final[Mapping[BatchSystem, tuple[frozenset[str], frozenset[str]]]] = {
         frozenset((
             *("node_groups", "excluded_nodes", "licences", "reservation", "end_by", "description"),
             *("signal", "singleton", "switches", "switches_wait", "minimum_processors_per_node"),
-            "minimum_run_time",
+            *("minimum_run_time", "contiguous"),
         )),
         _NOTHING,
     ),

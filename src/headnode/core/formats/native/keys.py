@@ -288,7 +288,7 @@ _JOB_ORDER = f"""name description job_group project template priority run_time m
     requested_nodes excluded_nodes node_groups node_group_op processors_per_node memory_per_node
     process_memory held {_NEEDS_ORDER}
     order_by licences parents after_failure after_exit after_start named_parents singleton
-    hold_until holds end_by switches switches_wait reservation signal suspendable
+    hold_until holds end_by switches switches_wait contiguous reservation signal suspendable
     preemptable interactive resource_limits valid_exit_codes fail_on_task_failure fail_dependent_tasks
     task_retry_limit storage_base transfer_attempts notify_on_start notify_on_completion email run_as"""
 _TASK_ORDER = f"""name command sweep type processors sockets nodes gpus run_time depends_on work_directory

@@ -146,6 +146,7 @@ _WORDS: Mapping[ChangeKind, Callable[[RequestChange, JobRequest], str]] = Mappin
         ChangeKind.RESERVATION: _plain("outside of its reservation"),
         ChangeKind.EXCLUSIVE: _plain("sharing its nodes with other jobs"),
         ChangeKind.SINGLE_NODE: _plain("on several nodes instead of one"),
+        ChangeKind.CONTIGUOUS: _plain("on nodes that are not contiguous"),
         ChangeKind.REQUESTED_NODES: _requested,
         ChangeKind.EXCLUDED_NODES: lambda _, asked: (
             f"on the nodes it excludes too: {_listed(asked.excluded_nodes)}"

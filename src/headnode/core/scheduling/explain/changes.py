@@ -124,6 +124,7 @@ class ChangeKind(StrEnum):
     RESERVATION = "reservation"
     EXCLUSIVE = "exclusive"
     SINGLE_NODE = "single-node"
+    CONTIGUOUS = "contiguous"
     REQUESTED_NODES = "requested-nodes"
     EXCLUDED_NODES = "excluded-nodes"
     REQUIRED_NODES = "required-nodes"
@@ -258,6 +259,8 @@ def _flags(subject: Subject) -> Iterator[ChangeAxis]:
         yield ChangeAxis(ChangeKind.EXCLUSIVE, "", (REMOVED,), _set(exclusive=False))
     if request.single_node:
         yield ChangeAxis(ChangeKind.SINGLE_NODE, "", (REMOVED,), _set(single_node=False))
+    if request.contiguous:
+        yield ChangeAxis(ChangeKind.CONTIGUOUS, "", (REMOVED,), _set(contiguous=False))
 
 
 def _licences(subject: Subject) -> Iterator[ChangeAxis]:

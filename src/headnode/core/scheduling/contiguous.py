@@ -1,0 +1,149 @@
+"""Where a job fits that asks for contiguous nodes: no node of the cluster stands between two of its nodes.
+
+The nodes stand in the order of their names, shorter names first: node2 before node10.  A node that the job
+cannot use interrupts a row, whatever the reason.
+
+Exact where units are counted: the fewest nodes in a row that have most of what is wanted.  A job whose tasks
+need nodes of their own, whose licences or owned nodes count, or of a gang tries rows, with a bound.
+
+Source:  Slurm, sbatch(1), `--contiguous`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+from headnode.core.model.node import natural_order
+from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.request import ResolvedRequest, units_in
+from headnode.core.scheduling.switches import Offers
+
+MAX_ROWS = 1000  # that are tried where counting units does not suffice
+
+Find = Callable[[ResolvedRequest, FreeResources], Placement | None]
+Offer = Callable[[ResolvedRequest, FreeResources, NodeOrder], Offers]
+"""What `placement` calls `find_placement` and `node_offers`."""
+
+
+class NodePlaces:
+    """The place of each node, by number, in the order of all names."""
+
+    def __init__(self) -> None:
+        self._places: Mapping[int, int] = {}
+
+    def of(self, node_table: NodeTable) -> Mapping[int, int]:
+        """Return the places of these nodes: those of the pass whose cache this is."""
+        if not self._places:
+            names = node_table.names
+            ordered = sorted(range(len(names)), key=lambda number: natural_order(names[number].casefold()))
+            self._places = {number: place for place, number in enumerate(ordered)}
+        return self._places
+
+
+def places_of(node_table: NodeTable) -> Mapping[int, int]:
+    """Return the place of each node in the order of names."""
+    return node_table.cache.of(NodePlaces).of(node_table)
+
+
+def are_contiguous(node_table: NodeTable, nodes: Iterable[int]) -> bool:
+    """Return whether no other node stands between two of these."""
+    places = places_of(node_table)
+    taken = {places[node] for node in nodes}
+    return not taken or max(taken) - min(taken) == len(taken) - 1
+
+
+def find_contiguous(
+    need: ResolvedRequest, resources: FreeResources, find: Find, offer: Offer
+) -> Placement | None:
+    """Return what `find_placement` finds on contiguous nodes, or None.
+
+    Of several alternatives and rows the one that gives most wins, then the first.
+    """
+    free = need._replace(contiguous=False, near=False)
+    best: Placement | None = None
+    most = 0
+    for order in need.alternatives:
+        for row in _rows(need, offer(need, resources, order), places_of(resources.node_table)):
+            chosen = frozenset(row)
+            forced = free if need.together else free._replace(required=chosen)
+            found = find(forced._replace(alternatives=(tuple(n for n in order if n in chosen),)), resources)
+            if found is None or not are_contiguous(resources.node_table, _nodes(found)):
+                continue
+            size = min(need.maximum, sum(units_in(need, part, resources.node_table) for part in found))
+            if size > most:
+                best, most = found, size
+            if size == need.maximum:
+                return best
+    return best
+
+
+def _nodes(placement: Placement) -> Iterator[int]:
+    return (number for number, _ in placement)
+
+
+def _rows(need: ResolvedRequest, offers: Offers, places: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    """Yield rows of nodes that may hold the need if it has something of each of them."""
+    plain = not (need.parts or need.share or need.required or need.each or need.timed or need.together)
+    runs = _runs(sorted(offers, key=lambda each: places[each[0]]), places)
+    if plain:
+        row = _best_row(need, runs)
+        return iter((row,) if row else ())
+    return islice(_all_rows(need, list(runs)), MAX_ROWS)
+
+
+def _runs(offers: Offers, places: Mapping[int, int]) -> Iterator[Offers]:
+    """Yield the longest rows of nodes that offer something."""
+    run: Offers = []
+    for node, units in offers:
+        if run and places[node] != places[run[-1][0]] + 1:
+            yield run
+            run = []
+        run.append((node, units))
+    if run:
+        yield run
+
+
+def _best_row(need: ResolvedRequest, runs: Iterable[Offers]) -> tuple[int, ...]:
+    """Return the row with most units up to the maximum, of the fewest nodes, in the shortest run."""
+    best: tuple[int, int, int] | None = None
+    row: tuple[int, ...] = ()
+    for run in runs:
+        for units, first, behind in _fullest(run, need.maximum):
+            rank = -units, behind - first, len(run)
+            if units >= need.minimum and (best is None or rank < best):
+                best, row = rank, tuple(node for node, _ in run[first:behind])
+    return row
+
+
+def _fullest(run: Offers, most: int) -> Iterator[tuple[int, int, int]]:
+    """Yield units, begin and end of the rows that have `most` units and lose them without an end.
+
+    If the whole run has less, that is yielded.
+    """
+    total = sum(units for _, units in run)
+    if total < most:
+        yield total, 0, len(run)
+        return
+    behind = held = 0
+    for first, (_, units) in enumerate(run):
+        while held < most and behind < len(run):
+            held += run[behind][1]
+            behind += 1
+        if held < most:
+            return
+        yield most, first, behind
+        held -= units
+
+
+def _all_rows(need: ResolvedRequest, runs: list[Offers]) -> Iterator[tuple[int, ...]]:
+    """Yield every row with enough units and all nodes that the job requires, the shortest first."""
+    longest = max(map(len, runs), default=0)
+    if not need.whole:  # parts of nodes go beyond the maximum with whole nodes only
+        longest = min(longest, need.maximum)
+    for length in range(1, longest + 1):
+        for run in runs:
+            for first in range(len(run) - length + 1):
+                row = run[first : first + length]
+                nodes = tuple(node for node, _ in row)
+                if sum(units for _, units in row) >= need.minimum and need.required <= set(nodes):
+                    yield nodes
