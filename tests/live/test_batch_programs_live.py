@@ -90,7 +90,7 @@ def test_options_decide_where_a_job_runs_and_what_cannot_be_kept_makes_no_job(
         slurm.said(f"sbatch --wait -o {node}.txt -w {node} --wrap 'echo $SLURMD_NODENAME'", tmp_path)
         assert (tmp_path / f"{node}.txt").read_text() == f"{node}\n"
     before = slurm.head.ask("jobs", limit=1)["jobs"][0]["id"]
-    for option in ("--contiguous", "--uid=3", "-M other", "--reboot"):
+    for option in ("--use-min-nodes", "--uid=3", "-M other", "--reboot"):
         refused = slurm.run(f"sbatch {option} --wrap true", tmp_path)
         assert refused.returncode == 1
         assert "error: " in refused.stderr

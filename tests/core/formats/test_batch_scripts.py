@@ -385,7 +385,7 @@ def test_a_script_without_options_has_the_files_and_variables_of_the_command_tha
         ("slurm", ("--nosuch",), "option"),
         ("slurm", ("--time=90s",), "value"),
         ("slurm", ("--uid=3",), "not-supported"),
-        ("slurm", ("--contiguous",), "not-supported"),
+        ("slurm", ("--use-min-nodes",), "not-supported"),
         ("gridengine", ("-hold_jid_ad", "3"), "not-supported"),
         ("gridengine", ("-l", "nosuch=1"), "resource"),
         ("pbs", ("-I",), "not-supported"),
