@@ -241,7 +241,8 @@ def size_in_kb(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         return 0
-    size = round(float(match[1]) * 1024 ** ("KMGT".find(match[2]) if match[2] else -1))
+    power = "KMGT".find(match[2]) if match[2] else -1
+    size = round(float(match[1]) * 1024.0**power)
     return min(size, MEMORY_USED.most)  # more is no number that the head can be told
 
 
