@@ -174,7 +174,7 @@ def test_transfers_beyond_a_bound_wait(
     program(f"""read line < {gate}; echo '["done", 0.0, 0, 0.0, 0]'""")
     first, second, transfers = HeadAnswer(), HeadAnswer(), TransferQueue()
     transfers.begin(transfer(first, **bounds))
-    transfers.begin(transfer(second, **bounds, **other))  # type: ignore[arg-type]
+    transfers.begin(transfer(second, **bounds, **other))
     assert second.progress[0].waits_for == waits_for
     gate.write_text("go\n")
     assert first.result().kind == "done"
