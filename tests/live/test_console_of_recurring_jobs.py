@@ -8,7 +8,17 @@ import pytest
 from gateways import RealGateway, gateway_fixture
 from test_console import press
 
+from headnode.core.model import bounds
 from heads import RealHead, shared_head_fixture
+
+
+@pytest.fixture(scope="module", autouse=True)
+def far_east() -> Iterator[None]:
+    """Where the year 10000 begins first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "JST-9")
+        yield
+
 
 head = shared_head_fixture()
 gateway = gateway_fixture(scope="module")
@@ -120,3 +130,13 @@ def test_an_entry_of_a_table_has_no_form_that_changes_it(head: RealHead, browser
     refused = press(browser, f"/recurring/{entry['number']}/remove")
     assert refused.status_code == 409
     head.ask("set_recurring_table", text="")
+
+
+def test_the_page_shows_a_recurring_job_that_ends_with_the_last_second_there_is(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    end = bounds.TIME.most
+    made = head.ask("create_recurring_job", tasks=[{"command": "true"}], schedule="@daily", end=end)
+    page = browser.get(f"/recurring/{made['recurring_job']['number']}")
+    assert page.status_code == 200
+    assert 'value="10000-01-01T08:59"' in page.text

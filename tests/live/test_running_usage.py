@@ -190,7 +190,12 @@ def test_a_shepherd_that_is_asked_again_and_again_measures_for_a_part_of_its_tim
 
 
 def test_what_a_node_says_of_attempts_that_it_does_not_have_is_not_shown(tmp_path: Path) -> None:
-    lies = [[1, 1, 1, 5.0, 0.5, 100, 200, 2], [1, 1, 9, 1.0, 1.0, 1, 1, 1], [7, 1, 1, 1.0, 1.0, 1, 1, 1]]
+    lies = [
+        [1, 1, 1, 4.0, 0.5, 50, 200, 2],
+        [1, 1, 1, 5.0, 0.5, 100, 200, 2],  # of one attempt the last counts
+        [1, 1, 9, 1.0, 1.0, 1, 1, 1],
+        [7, 1, 1, 1.0, 1.0, 1, 1, 1],
+    ]
 
     async def measured_by_a_liar(head: RealHead) -> Any:
         reader, writer = await asyncio.open_unix_connection(str(head.state / "nodes.sock"))

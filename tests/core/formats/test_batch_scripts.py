@@ -1,6 +1,7 @@
 """Batch scripts are read as their schedulers read them, and what is written into one comes back."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from headnode.core.formats.batch.qsub_options import (
 )
 from headnode.core.formats.batch.slurm_options import OPTIONS
 from headnode.core.formats.fidelity import Fidelity, lossy_items
+from headnode.core.model import bounds
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Condition, HeldAmounts, JobSpec, Licence, NamedParent
 from headnode.core.model.job_checks import check_job, check_runnable
-from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import Distribution, ResourceLimit, ScriptOrigin, TaskSpec, TaskType
 
 ON_START = Condition.ON_START
@@ -347,6 +349,19 @@ def test_a_signal_that_is_written_is_read_again_or_its_loss_is_reported(
     text, report = write_script(spec, system)
     told = [item for item in report if item.what.startswith("signal: ")]
     assert told or read_script(text)[0].signal == spec.signal
+
+
+@pytest.mark.parametrize("system", BatchSystem)
+def test_the_last_second_there_is_is_written_where_the_year_10000_has_begun(
+    monkeypatch: pytest.MonkeyPatch, system: BatchSystem
+) -> None:
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    last = Instant(bounds.TIME.most)
+    text, report = write_script(JobSpec(tasks=(TaskSpec(command="true"),), hold_until=last), system)
+    monkeypatch.undo()
+    time.tzset()
+    assert b"9999" in text or any(item.what.startswith("hold_until") for item in lossy_items(report))
 
 
 def test_a_script_of_pbs_that_is_written_for_slurm_has_no_lines_that_slurm_reads_as_those_of_pbs() -> None:

@@ -234,7 +234,10 @@ class EventLogs:
         """Yield the logs and lines of an event."""
         if not isinstance(event, JobEvent) or (logged := self._logged(event)) is None:
             return
-        key_of = self._keys(event.job)
+        try:
+            key_of = self._keys(event.job)
+        except NotFound:  # it was purged while its lines waited
+            return
         for process, text in self._texts(event, logged):
             if text.startswith(_ENDS):
                 self._over.setdefault(event.job, Ranges()).add(process.number)

@@ -243,7 +243,7 @@ def _rows(
     run: JobRun, measured: Mapping[str, tuple[AttemptUsage, ...]], spec: JobSpec, now: Instant
 ) -> list[TaskUsageNow]:
     """Return what nodes say of the live attempts that are placed there; the rest is left out."""
-    rows, memory = [], spec.process_memory
+    rows, memory = dict[tuple[int, int, str], TaskUsageNow](), spec.process_memory  # one for each attempt
     for node, usage in measured.items():
         for one in usage:
             live = _live(run, one)
@@ -251,22 +251,20 @@ def _rows(
             if live is None or not processors:
                 continue
             basic = spec.tasks[one.task - 1].kind is TaskType.BASIC
-            rows.append(
-                TaskUsageNow(
-                    task=one.task,
-                    instance=None if basic else one.instance,
-                    node=node,
-                    processors=processors,
-                    run_time=None if live.started is None else max(0.0, now - live.started),
-                    user_time=one.user_time,
-                    system_time=one.system_time,
-                    memory=one.memory,
-                    peak_memory=one.peak_memory,
-                    requested_memory=memory * _KILOBYTES * processors if memory else None,
-                    processes=one.processes,
-                )
+            rows[one.task, one.instance, node] = TaskUsageNow(
+                task=one.task,
+                instance=None if basic else one.instance,
+                node=node,
+                processors=processors,
+                run_time=None if live.started is None else max(0.0, now - live.started),
+                user_time=one.user_time,
+                system_time=one.system_time,
+                memory=one.memory,
+                peak_memory=one.peak_memory,
+                requested_memory=memory * _KILOBYTES * processors if memory else None,
+                processes=one.processes,
             )
-    return sorted(rows, key=lambda row: (row.task, row.instance or 1, row.node))
+    return sorted(rows.values(), key=lambda row: (row.task, row.instance or 1, row.node))
 
 
 def _live(run: JobRun, one: AttemptUsage) -> LiveAttempt | None:

@@ -1,7 +1,7 @@
 """Recurring jobs: a list, a page for each with its times and its last jobs, and what their buttons do."""
 
+import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from starlette.datastructures import FormData
@@ -97,7 +97,7 @@ def _filled(recurring: HeadAnswer) -> dict[str, str]:
         **{name: recurring[name] for name in ("schedule", "zone", "overlap", "missed")},
         "keep": str(recurring["keep"]),
         "runs": str(recurring["runs"] or ""),
-        "end": "" if end is None else datetime.fromtimestamp(end).strftime("%Y-%m-%dT%H:%M"),
+        "end": "" if end is None else time.strftime("%Y-%m-%dT%H:%M", time.localtime(end)),
     }
 
 

@@ -1,7 +1,7 @@
 """Templates, a page as HTML or as the data that it shows, and how values are written on pages."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from headnode.apps.cli.table import printable
 from headnode.apps.readable_values import (
     duration,
+    instant,
     instant_short,
     memory,
     short_duration,
@@ -38,11 +39,6 @@ def shown_lines(text: object) -> Markup:
     return Markup("\n").join(escape(printable(line)) for line in str(text).split("\n"))
 
 
-def iso(at: float) -> str:
-    """Return an instant (seconds since 1970) as ISO 8601 in local time with its offset."""
-    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
-
-
 def relative(at: float, now: float) -> str:
     """Return how far an instant is from now, such as ``in 4 min`` or ``3 h 10 min ago``."""
     if abs(at - now) < 1:
@@ -62,7 +58,7 @@ def with_times(text: object, now: float) -> Markup:
     for match in _INSTANT.finditer(str(text)):
         try:
             at = datetime.fromisoformat(match[0]).timestamp()
-            times = iso(at), instant_short(at, now)
+            times = instant(at), instant_short(at, now)
         except (ValueError, OverflowError):
             continue  # of a name that only looks like one
         pieces += [
@@ -88,7 +84,7 @@ _FILTERS = {
     "duration": duration,
     "instant_exact": instant_exact,
     "instant_short": instant_short,
-    "iso": iso,
+    "iso": instant,
     "memory": memory,
     "relative": relative,
     "short_duration": short_duration,

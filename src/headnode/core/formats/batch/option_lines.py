@@ -12,6 +12,7 @@ from headnode.core.formats.batch.gpus import grid_engine_gpus, lsf_gpus, lsf_spa
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
 from headnode.core.formats.batch.signal_lines import grid_engine_signal, lsf_signal, slurm_signal
 from headnode.core.formats.fidelity import Fidelity, LossReport
+from headnode.core.model import bounds
 from headnode.core.model.job import Condition, JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -37,8 +38,11 @@ def _slurm_clock(seconds: Seconds) -> str:
     return f"{days}-{clock}" if days else clock
 
 
+_LAST_DATE: Final = bounds.TIME.most - 86_400  # later ones are in the year 10000 somewhere
+
+
 def _date(at: Instant) -> datetime:
-    return datetime.fromtimestamp(at).astimezone()
+    return datetime.fromtimestamp(min(at, _LAST_DATE)).astimezone()
 
 
 _WHEN: Final = {
